@@ -1,0 +1,1 @@
+"""The six roles, one process each."""

@@ -1,0 +1,1 @@
+"""The gatekeeper: alone decides, judges, lands and writes evidence."""

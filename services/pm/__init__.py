@@ -1,0 +1,1 @@
+"""The product manager: compiles a structured request into a task contract."""

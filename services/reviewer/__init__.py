@@ -1,0 +1,1 @@
+"""The reviewer: read-only checks over a candidate."""

@@ -1,0 +1,1 @@
+"""The tech lead: splits a contract into disjoint shards."""

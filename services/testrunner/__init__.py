@@ -1,0 +1,1 @@
+"""The test runner: acceptance commands on the candidate tree, in the sandbox."""

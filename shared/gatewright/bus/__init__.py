@@ -1,0 +1,1 @@
+"""The message bus: a small port, two implementations, the topology, and the runner that all roles share."""

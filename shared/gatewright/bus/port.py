@@ -1,0 +1,132 @@
+"""The port: all that Gatewright needs from a message bus, in its own words.
+
+Two implementations ship: JetStream (``jetstream.py``) and in-memory (``memory.py``); one conformance suite runs on both.
+Nothing outside ``gatewright.bus`` imports the NATS client. Every method raises BusError when the bus cannot serve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from gatewright.bus.topology import Consumer
+
+#: Header that names the schema of the payload: ``task_contract.v1``.
+SCHEMA_HEADER = "Gw-Schema"
+MESSAGE_ID_HEADER = "Nats-Msg-Id"
+TRACE_HEADER = "traceparent"
+
+Handler = Callable[["Message"], Awaitable["Reply"]]
+Listener = Callable[["Message"], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message as it came: ``sequence`` is its place in the stream (0 outside streams)."""
+
+    subject: str
+    data: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+    sequence: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer to a request: a payload and the schema that it keeps."""
+
+    data: bytes
+    schema: str
+
+
+class Delivery(Protocol):
+    """A message of a work queue, ours until it is settled or ``ack_wait`` runs out."""
+
+    @property
+    def message(self) -> Message: ...
+
+    @property
+    def attempts(self) -> int:
+        """How often it has been delivered, this time included (1 = first)."""
+
+    async def ack(self) -> None:
+        """Done; never deliver again."""
+
+    async def nak(self, delay: float = 0.0) -> None:
+        """Deliver again after ``delay`` seconds."""
+
+    async def term(self) -> None:
+        """Never deliver again, although it was not done (after dead-lettering)."""
+
+    async def in_progress(self) -> None:
+        """Still at work: start ``ack_wait`` anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishAck:
+    stream: str
+    sequence: int
+    duplicate: bool
+
+
+class Subscription(Protocol):
+    """A standing pull on a durable consumer; re-created by itself after a reconnect or a silent server."""
+
+    async def next(self, timeout: float) -> Delivery | None:  # noqa: ASYNC109 - it bounds one poll, not the caller's work
+        """The next delivery, or None when none came within ``timeout`` seconds."""
+
+    async def close(self) -> None: ...
+
+
+class Bus(Protocol):
+    """A connected bus."""
+
+    async def publish(
+        self,
+        subject: str,
+        data: bytes,
+        *,
+        schema: str,
+        message_id: str,
+        expected_subject_sequence: int | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> PublishAck:
+        """Store a message durably; ``headers`` go with it beside those of schema and message id.
+
+        A second publish with the same ``message_id`` within the dedupe window is acknowledged as a duplicate.
+        ``expected_subject_sequence`` is the stream sequence of the subject's last message (0: none yet);
+        raises ConflictError when it is another one.
+        """
+
+    async def consume(self, consumer: Consumer) -> Subscription:
+        """Start to pull from a durable consumer of the topology, one delivery at a time."""
+
+    def replay(self, subject: str, *, follow: bool = False) -> AsyncIterator[Message]:
+        """Stored messages of a subject (``*`` and ``>`` allowed) in order; with ``follow`` it goes on with new ones."""
+
+    async def broadcast(self, subject: str, data: bytes) -> None:
+        """Send to whoever listens now; nothing is stored."""
+
+    async def listen(self, subject: str, listener: Listener) -> None:
+        """Call ``listener`` for every broadcast from now on."""
+
+    async def request(self, subject: str, data: bytes, *, schema: str, timeout: float) -> Message:  # noqa: ASYNC109
+        """Ask a service and wait for its answer; raises BusError when none comes within ``timeout`` seconds."""
+
+    async def serve(self, service: str, endpoints: Mapping[str, Handler]) -> None:
+        """Register a NATS micro service (``$SRV.PING``) with one handler per endpoint subject; may be empty."""
+
+    async def put_artifact(self, data: bytes) -> str:
+        """Store bytes under their sha256; returns the URI ``artifact:sha256:<hex>``. Putting twice is harmless."""
+
+    async def get_artifact(self, uri: str) -> bytes:
+        """The bytes of ``artifact:sha256:<hex>``, digest checked. Raises ArtifactError."""
+
+    async def kv_get(self, key: str) -> tuple[bytes, int] | None:
+        """Value and revision of a key of the locks bucket, or None."""
+
+    async def kv_put(self, key: str, value: bytes, *, revision: int) -> int:
+        """Compare-and-set (revision 0: create); returns the new revision. Raises ConflictError."""
+
+    async def close(self) -> None:
+        """Drain and disconnect. Safe to call twice."""

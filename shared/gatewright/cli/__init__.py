@@ -1,0 +1,1 @@
+"""The gatewright command line."""

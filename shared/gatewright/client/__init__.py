@@ -1,0 +1,1 @@
+"""For publishers: submit requests and contracts, follow runs, fetch artifacts."""

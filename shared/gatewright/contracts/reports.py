@@ -1,0 +1,258 @@
+"""What roles and gates report. A report is a claim; only the gatekeeper's gate reports decide (specification 6.2)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from gatewright.contracts.common import (
+    Agent,
+    Artifact,
+    Count,
+    Document,
+    NonEmpty,
+    ObjectId,
+    RunId,
+    Seconds,
+    Timestamp,
+)
+from gatewright.contracts.task_contract import TaskContract
+
+
+class GateOutcome(Document):
+    passed: bool
+    violations: tuple[str, ...]
+
+
+class GateOutcomes(Document):
+    diff_gate: GateOutcome
+    policy_gate: GateOutcome
+    review_gate: GateOutcome
+    tests_gate: GateOutcome
+
+
+class GitOutcome(Document):
+    """``head_ref`` is the tree (or landed commit) that came out; ``patch`` an artifact URI, or empty for no change."""
+
+    baseline_ref: str
+    head_ref: str
+    changed_files: tuple[str, ...]
+    patch: str
+
+
+class NextSteps(Document):
+    suggested_action: str
+    notes: str
+
+
+class TaskResult(Document):
+    run_id: RunId
+    task_id: NonEmpty
+    producer: Agent
+    status: Literal["SUCCESS", "FAILED", "BLOCKED", "SKIPPED"]
+    started_at: Timestamp
+    finished_at: Timestamp
+    summary: str
+    artifacts: tuple[Artifact, ...]
+    git: GitOutcome
+    gates: GateOutcomes
+    next_steps: NextSteps
+    attempt: Annotated[int, Meta(ge=1)] = 1
+    #: ``code: message`` of what went wrong, for a status other than SUCCESS.
+    failure: str | None = None
+
+
+class WorkReport(Document):
+    task_id: NonEmpty
+    status: Literal["success", "fail", "aborted"]
+    patch_ref: str
+    diff_summary: str
+    evidence_refs: tuple[str, ...]
+    failure_reason: str | None = None
+
+
+class ScopeCheck(Document):
+    passed: bool
+    violations: tuple[str, ...]
+
+
+class Finding(Document):
+    """One observation of the reviewer; a blocking one fails the review."""
+
+    code: NonEmpty
+    message: str
+    blocking: bool
+    path: str | None = None
+    line: Annotated[int, Meta(ge=1)] | None = None
+
+
+class ReviewReport(Document):
+    run_id: RunId
+    reviewer: Agent
+    reviewed_at: Timestamp
+    verdict: Literal["PASS", "FAIL", "BLOCKED"]
+    summary: str
+    scope_check: ScopeCheck
+    evidence: tuple[str, ...]
+    #: Must be false; a reviewer that produced a diff is a fault of the system.
+    produced_diff: Literal[False] = False
+    task_id: str | None = None
+    #: The candidate tree that the reviewer rebuilt and looked at.
+    tree: ObjectId | None = None
+    findings: tuple[Finding, ...] = ()
+
+
+class TestCommand(Document):
+    """One acceptance command as it ran; ``stdout`` and ``stderr`` are artifact URIs."""
+
+    __test__ = False
+
+    name: NonEmpty
+    cmd_argv: tuple[str, ...]
+    must_pass: bool
+    timeout_sec: Seconds
+    exit_code: int
+    duration_sec: Seconds
+    stdout: str
+    stderr: str
+    timed_out: bool = False
+    truncated: bool = False
+
+
+class TestSummary(Document):
+    __test__ = False
+
+    passed: Count
+    failed: Count
+    skipped: Count
+
+
+class TestReport(Document):
+    __test__ = False
+
+    run_id: RunId
+    task_id: NonEmpty
+    runner: Agent
+    started_at: Timestamp
+    finished_at: Timestamp
+    status: Literal["PASS", "FAIL", "ERROR", "SKIPPED"]
+    commands: tuple[TestCommand, ...]
+    artifacts: tuple[Artifact, ...]
+    summary: TestSummary | None = None
+    #: The candidate tree that the test runner rebuilt and tested.
+    tree: ObjectId | None = None
+    #: What contained the commands: ``bubblewrap``, or ``none`` where the operator's policy says so.
+    sandbox: str | None = None
+    failure: str | None = None
+
+
+class Plan(Document):
+    """The tech lead's split. ``batches`` are dispatched one after another, the tasks of one batch together."""
+
+    run_id: RunId
+    task_id: NonEmpty
+    producer: Agent
+    created_at: Timestamp
+    contracts: Annotated[tuple[TaskContract, ...], Meta(min_length=1)]
+    batches: Annotated[tuple[Annotated[tuple[NonEmpty, ...], Meta(min_length=1)], ...], Meta(min_length=1)]
+
+
+GateName = Literal["schema", "policy", "plan", "locks", "diff", "integrated", "reviewer", "tests", "landing"]
+
+
+class Violation(Document):
+    """One broken rule. ``rule`` names the policy file entry or built-in rule that decided."""
+
+    code: NonEmpty
+    rule: NonEmpty
+    detail: str
+    path: str | None = None
+
+
+class Evidence(Document):
+    """Something a gate looked at: a name and the id or digest that fixes it."""
+
+    name: NonEmpty
+    digest: str
+
+
+class GateReport(Document):
+    """A gate's verdict. ``code`` is ``ok`` or the stable reason of the first violation."""
+
+    run_id: RunId
+    gate: GateName
+    verdict: Literal["PASS", "FAIL"]
+    code: NonEmpty
+    summary: str
+    violations: tuple[Violation, ...]
+    evidence: tuple[Evidence, ...]
+    evaluated_at: Timestamp
+    task_id: str | None = None
+    attempt: Annotated[int, Meta(ge=1)] = 1
+    duration_ms: Annotated[float, Meta(ge=0)] | None = None
+
+
+class EvidenceReport(Document):
+    status: Literal["ok", "fail"]
+    missing: tuple[str, ...]
+
+
+class EvidenceSource(Document):
+    name: NonEmpty
+    uri: str
+    sha256: str | None = None
+
+
+class EvidenceClaim(Document):
+    claim: NonEmpty
+    sources: tuple[str, ...]
+
+
+class EvidenceBundle(Document):
+    """A searcher's findings."""
+
+    bundle_id: NonEmpty
+    created_at: Timestamp
+    requested_by: NonEmpty
+    query: str
+    sources: tuple[EvidenceSource, ...]
+    claims: tuple[EvidenceClaim, ...]
+    limitations: tuple[str, ...]
+
+
+class Difference(Document):
+    key: NonEmpty
+    expected: Any = None
+    actual: Any = None
+
+
+class ReexecReport(Document):
+    run_id: RunId
+    status: Literal["pass", "fail"]
+    reexec_ts: Timestamp
+    hard_equal_pass: bool
+    soft_equal_pass: bool
+    hard_diffs: tuple[Difference, ...]
+    soft_diffs: tuple[Difference, ...]
+    errors: tuple[str, ...]
+
+
+class ErrorFault(Document):
+    """``pointer`` is an RFC 6901 JSON pointer into the refused document."""
+
+    pointer: str
+    code: NonEmpty
+    message: str
+
+
+class Error(Document):
+    """The answer to something that could not be accepted or done."""
+
+    code: NonEmpty
+    message: str
+    faults: tuple[ErrorFault, ...] = ()
+    run_id: str | None = None
+    task_id: str | None = None
+    #: The role that answers, where it is the answer to a task.
+    role: str | None = None

@@ -1,0 +1,73 @@
+"""What people and outside systems send to have a run compiled: a request (for the pm) and an abort."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from gatewright.contracts.common import (
+    AcceptanceTest,
+    Artifact,
+    Budget,
+    Document,
+    Environment,
+    Executor,
+    NonEmpty,
+    PolicyPack,
+    Repository,
+    RequirementId,
+    RunId,
+    Scope,
+    Sharding,
+    TimeoutRetry,
+)
+
+
+class RunRequest(Document):
+    """A structured request. Paths, tests and executor may be missing here; the pm then refuses it and names them."""
+
+    request: NonEmpty
+    repository: Repository
+    requested_by: NonEmpty
+    baseline_ref: str = "HEAD"
+    allowed_paths: tuple[str, ...] = ()
+    acceptance_tests: tuple[AcceptanceTest, ...] = ()
+    executor: Executor | None = None
+    artifacts: tuple[Artifact, ...] = ()
+    sharding: Sharding | None = None
+    environment: Environment | None = None
+    scope: Scope | None = None
+    budget: Budget | None = None
+    policy_pack: PolicyPack = "low"
+    timeout_retry: TimeoutRetry | None = None
+    requirement_ids: tuple[RequirementId, ...] = ()
+    strict_acceptance: bool = False
+    audit_only: bool = False
+    #: The same key twice gives the same run.
+    idempotency_key: Annotated[str, Meta(min_length=8, max_length=128)] | None = None
+
+
+class RequestTask(Document):
+    """What the pm is sent: the request, the id of the run it belongs to and the commit its baseline was pinned to."""
+
+    run_id: RunId
+    task_id: NonEmpty
+    baseline_commit: NonEmpty
+    request: RunRequest
+
+
+class AbortRequest(Document):
+    """Ends a run that is still open; sent to ``gw.intake.abort``."""
+
+    run_id: RunId
+    reason: NonEmpty
+    requested_by: NonEmpty
+
+
+class SubmitReply(Document):
+    """The answer of ``gw.submit``: the run is in the ledger."""
+
+    run_id: RunId
+    #: True when the idempotency key had been seen before and this is the run that it made then.
+    existing: bool = False

@@ -1,0 +1,181 @@
+"""The task contract: the only valid carrier of an instruction (specification 6.1).
+
+Field names and meanings are those of CortexPilot's ``task_contract.v1``; the fields after ``role_contract`` are ours and optional.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from gatewright.contracts.common import (
+    AcceptanceTest,
+    Agent,
+    Artifact,
+    Budget,
+    Document,
+    DocumentId,
+    Environment,
+    Executor,
+    Filesystem,
+    Network,
+    NonEmpty,
+    PolicyPack,
+    Repository,
+    RequirementId,
+    RoleName,
+    Scope,
+    Sharding,
+    Shell,
+    TimeoutRetry,
+    ToolPermissions,
+)
+from gatewright.contracts.common import END
+
+TaskType = Literal["PLAN", "IMPLEMENT", "REVIEW", "TEST", "SEARCH"]
+
+
+class Inputs(Document):
+    spec: NonEmpty
+    artifacts: tuple[Artifact, ...]
+
+
+class RequiredOutput(Document):
+    name: NonEmpty
+    type: Literal["patch", "commit", "report", "json", "file"]
+    acceptance: str
+
+
+class Rollback(Document):
+    """``baseline_ref`` is pinned to a full commit id when the run is accepted."""
+
+    strategy: Literal["git_reset_hard", "git_revert_commit", "worktree_drop"]
+    baseline_ref: str
+    target_ref: str | None = None
+
+
+class LogPaths(Document):
+    codex_jsonl: str | None = None
+    codex_transcript: str | None = None
+    git_diff: str | None = None
+    tests_log: str | None = None
+    trace_id: str | None = None
+
+
+class LogRefs(Document):
+    run_id: str
+    paths: LogPaths
+
+
+class HandoffChain(Document):
+    enabled: bool = False
+    roles: tuple[RoleName, ...] = ()
+    max_handoffs: Annotated[int, Meta(ge=1, le=10)] | None = None
+
+
+class ProfileRef(Document):
+    profile_dir: str | None = None
+    profile_name: str | None = None
+
+
+class CookieRef(Document):
+    cookie_path: str | None = None
+
+
+class HumanBehavior(Document):
+    enabled: bool = False
+    level: Literal["low", "medium", "high"] | None = None
+
+
+class BrowserPolicy(Document):
+    profile_mode: Literal["ephemeral", "allow_profile", "cookie_file"] | None = None
+    profile_ref: ProfileRef | None = None
+    cookie_ref: CookieRef | None = None
+    stealth_mode: Literal["none", "lite", "plugin"] | None = None
+    human_behavior: HumanBehavior | None = None
+
+
+class Execution(Document):
+    mcp_first: bool = False
+
+
+class RuntimeOptions(Document):
+    runner: Literal["agents", "app-server", "app_server", "codex", "claude"] | None = None
+    provider: Annotated[str, Meta(pattern=rf"^[A-Za-z0-9._-]+{END}")] | None = None
+    execution: Execution | None = None
+    strict_acceptance: bool = False
+
+
+class RoleIdentity(Document):
+    role: RoleName
+    agent_id: NonEmpty
+
+
+class RuntimeBinding(Document):
+    runner: str | None
+    provider: str | None
+    model: str | None
+
+
+class RolePermissions(Document):
+    filesystem: Filesystem
+    shell: Shell
+    network: Network
+
+
+class Handoff(Document):
+    eligible: bool
+    required_downstream_roles: tuple[RoleName, ...]
+    chain_roles: tuple[RoleName, ...]
+    max_handoffs: Annotated[int, Meta(ge=0, le=10)]
+
+
+class RoleContract(Document):
+    """The resolved, read-friendly view of the role; drift from the top-level fields is refused (specification 6.1.4)."""
+
+    identity: RoleIdentity
+    purpose: str
+    system_prompt_ref: str | None
+    skills_bundle_ref: str | None
+    mcp_bundle_ref: str | None
+    runtime_binding: RuntimeBinding
+    tool_permissions: RolePermissions
+    resolved_mcp_tool_set: tuple[str, ...]
+    handoff: Handoff
+    fail_closed_conditions: Annotated[tuple[NonEmpty, ...], Meta(min_length=1)]
+
+
+class TaskContract(Document):
+    task_id: DocumentId
+    task_type: TaskType
+    owner_agent: Agent
+    assigned_agent: Agent
+    inputs: Inputs
+    required_outputs: tuple[RequiredOutput, ...]
+    allowed_paths: Annotated[tuple[NonEmpty, ...], Meta(min_length=1)]
+    forbidden_actions: tuple[str, ...]
+    acceptance_tests: Annotated[tuple[AcceptanceTest, ...], Meta(min_length=1)]
+    tool_permissions: ToolPermissions
+    timeout_retry: TimeoutRetry
+    rollback: Rollback
+    evidence_links: tuple[str, ...]
+    log_refs: LogRefs
+    mcp_tool_set: Annotated[tuple[NonEmpty, ...], Meta(min_length=1)]
+    parent_task_id: str | None = None
+    policy_pack: PolicyPack | None = None
+    handoff_chain: HandoffChain | None = None
+    audit_only: bool = False
+    browser_policy: BrowserPolicy | None = None
+    runtime_options: RuntimeOptions | None = None
+    role_contract: RoleContract | None = None
+    # Ours: optional fields beside the inherited ones.
+    repository: Repository | None = None
+    executor: Executor | None = None
+    sharding: Sharding | None = None
+    environment: Environment | None = None
+    scope: Scope | None = None
+    budget: Budget | None = None
+    requirement_ids: tuple[RequirementId, ...] = ()
+    #: Which answer of the executor to take: 1 for the first attempt, raised by every round of the fix loop.
+    attempt: Annotated[int, Meta(ge=1)] = 1

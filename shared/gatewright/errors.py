@@ -1,0 +1,126 @@
+"""Every error that may cross a boundary of Gatewright.
+
+Three families, never mixed: *malformed* (the bytes are not what the schema says), *denied* (a gate or a policy said no)
+and *unavailable* (something that is needed cannot be had). Each class has a stable ``code`` that scripts may match on, and its
+docstring says what the operator should do. Foreign exceptions are translated into these at the edge where they arise.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple
+
+
+class Fault(NamedTuple):
+    """One thing wrong with a document.
+
+    ``pointer`` is an RFC 6901 JSON pointer into the document, ``code`` names the broken rule, ``message`` is for people.
+    """
+
+    pointer: str
+    code: str
+    message: str
+
+
+class GatewrightError(Exception):
+    """Base of all errors; look at ``code`` and the message."""
+
+    code: ClassVar[str] = "internal_error"
+
+    def __init__(self, message: str, *, code: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.reason = code or self.code
+
+
+class MalformedError(GatewrightError):
+    """The input is not a valid document. Correct the named fields and send it again."""
+
+    code = "malformed"
+
+    def __init__(self, message: str, *, faults: tuple[Fault, ...] = (), code: str | None = None) -> None:
+        super().__init__(message, code=code)
+        self.faults = faults
+
+
+class UnknownSchemaError(MalformedError):
+    """A message names a schema that this version does not have. Upgrade, or correct the ``Gw-Schema`` header."""
+
+    code = "unknown_schema"
+
+
+class DeniedError(GatewrightError):
+    """A policy or a gate said no. The reason names the rule; change the request or have the policy changed."""
+
+    code = "denied"
+
+
+class CommandRefusedError(DeniedError):
+    """A command is not on the allowlist, or is not a plain argv. Rewrite it, or extend policies/command_allowlist.json."""
+
+    code = "command_not_allowed"
+
+
+class ScopeError(DeniedError):
+    """A path is not one that a contract may name or a change may touch. Narrow or correct it."""
+
+    code = "scope_violation"
+
+
+class ExtractionError(DeniedError):
+    """A model's reply holds no file, or one that cannot be told apart or written safely. Ask for a clear reply."""
+
+    code = "reply_not_usable"
+
+
+class UnavailableError(GatewrightError):
+    """Something that is needed cannot be had now. It is tried again; look at the cause if it stays."""
+
+    code = "unavailable"
+
+
+class BusError(UnavailableError):
+    """The message bus cannot be reached or refused a call. Check the NATS server and GATEWRIGHT_NATS_URL."""
+
+    code = "bus_unavailable"
+
+
+class ConflictError(UnavailableError):
+    """Somebody else appended first. The caller reloads and decides again; nothing to do for the operator."""
+
+    code = "ledger_conflict"
+
+
+class ArtifactError(UnavailableError):
+    """An artifact is missing, or its bytes do not have the digest that names it. It is not used."""
+
+    code = "artifact_unavailable"
+
+
+class SandboxError(UnavailableError):
+    """The sandbox cannot be had on this host. The message names the cause; ``gatewright doctor`` tells more."""
+
+    code = "sandbox_unavailable"
+
+
+class GitError(UnavailableError):
+    """git failed. The message holds its words; for a repository from outside, check that it exists and can be read."""
+
+    code = "git_failed"
+
+
+class PatchError(DeniedError):
+    """A patch does not apply to the baseline it was made for. Make it again on the pinned commit."""
+
+    code = "patch_does_not_apply"
+
+
+class ConfigurationError(GatewrightError):
+    """A setting or a policy file is missing or wrong. The service does not start until it is corrected."""
+
+    code = "configuration_invalid"
+
+
+class VerificationError(GatewrightError):
+    """A bundle was read and does not prove what it claims. Treat it as forged until explained."""
+
+    code = "not_verified"

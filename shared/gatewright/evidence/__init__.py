@@ -1,0 +1,1 @@
+"""The run bundle: layout, projection from the ledger, signature, verification."""

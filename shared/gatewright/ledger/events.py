@@ -1,0 +1,234 @@
+"""The events of a run: one payload type each. An event says what has happened; ``evolve`` says what it means.
+
+The wire form is ``orchestrator_event.v1`` with the payload as a plain object, so that outside tools need no Python to read it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import msgspec
+
+from gatewright.contracts.common import Document
+from gatewright.contracts.records import OrchestratorEvent
+from gatewright.contracts.reports import Error, GateReport, Plan, ReviewReport, TaskResult, TestReport
+from gatewright.contracts.run_request import RunRequest
+from gatewright.contracts.task_contract import TaskContract
+from gatewright.errors import MalformedError
+
+State = Literal["S0", "S1", "S2", "S3", "S4", "S5", "S6", "FAILED", "ABORTED"]
+Level = Literal["INFO", "WARN", "ERROR"]
+
+#: Which state may follow which: one way, no skipping (specification 7). Every open state may also end in FAILED or ABORTED.
+SUCCESSORS: dict[State, tuple[State, ...]] = {
+    "S0": ("S1",),
+    "S1": ("S2",),
+    "S2": ("S3",),
+    "S3": ("S4", "S5"),
+    "S4": ("S5", "S6"),
+    "S5": ("S2",),
+    "S6": (),
+    "FAILED": (),
+    "ABORTED": (),
+}
+TERMINAL: frozenset[State] = frozenset({"S6", "FAILED", "ABORTED"})
+
+
+class Payload(Document, frozen=True):
+    """Base of event payloads; ``event_type`` is the name on the wire."""
+
+    event_type: ClassVar[str]
+
+
+class RunAccepted(Payload, frozen=True):
+    """The run exists. ``submitted_sha256`` is the digest of the document as it came, before anything was pinned.
+
+    Exactly one of ``request`` and ``contract`` is set; the contract is the pinned one.
+    """
+
+    event_type: ClassVar[str] = "run_accepted"
+    user_request: str
+    requested_by: str
+    repository_url: str
+    submitted_sha256: str
+    policy_sha256: str
+    versions: dict[str, str]
+    baseline_commit: str = ""
+    baseline_tree: str = ""
+    request: RunRequest | None = None
+    contract: TaskContract | None = None
+
+
+class StateEntered(Payload, frozen=True):
+    event_type: ClassVar[str] = "state_entered"
+    state: State
+
+
+class GateJudged(Payload, frozen=True):
+    """A gate has answered; failing ones are written at level ERROR and end or turn the run."""
+
+    event_type: ClassVar[str] = "gate_judged"
+    report: GateReport
+
+
+class TaskDispatched(Payload, frozen=True):
+    """A task is given to a role. ``contract`` is left out where the plan or the run's request already holds the document."""
+
+    event_type: ClassVar[str] = "task_dispatched"
+    task_id: str
+    role: Literal["pm", "techlead", "worker", "reviewer", "testrunner"]
+    pool: str
+    contract: TaskContract | None = None
+
+
+class ContractCompiled(Payload, frozen=True):
+    event_type: ClassVar[str] = "contract_compiled"
+    contract: TaskContract
+
+
+class PlanAccepted(Payload, frozen=True):
+    event_type: ClassVar[str] = "plan_accepted"
+    plan: Plan
+
+
+class LocksWaiting(Payload, frozen=True):
+    event_type: ClassVar[str] = "locks_waiting"
+    holders: tuple[str, ...]
+
+
+class LocksTaken(Payload, frozen=True):
+    """The run holds its paths; ``token`` rises with every grant on the repository (fencing)."""
+
+    event_type: ClassVar[str] = "locks_taken"
+    repository_url: str
+    paths: tuple[str, ...]
+    token: int
+
+
+class TaskFinished(Payload, frozen=True):
+    """A worker's patch has passed the diff gate, or its result says that it failed; ``tree`` is our own computation."""
+
+    event_type: ClassVar[str] = "task_finished"
+    result: TaskResult
+    tree: str = ""
+
+
+class TaskFailed(Payload, frozen=True):
+    """A role could not do its task."""
+
+    event_type: ClassVar[str] = "task_failed"
+    error: Error
+
+
+class CandidateComposed(Payload, frozen=True):
+    """All patches together: the tree that is reviewed, tested and landed. ``patch`` is the artifact of the canonical diff."""
+
+    event_type: ClassVar[str] = "candidate_composed"
+    tree: str
+    patch: str
+    changed_files: int
+
+
+class ReviewReceived(Payload, frozen=True):
+    event_type: ClassVar[str] = "review_received"
+    report: ReviewReport
+
+
+class TestsReceived(Payload, frozen=True):
+    event_type: ClassVar[str] = "tests_received"
+    report: TestReport
+
+
+class FixOrdered(Payload, frozen=True):
+    """A round of the fix loop: new contracts whose parents are the failed ones, with the evidence attached."""
+
+    event_type: ClassVar[str] = "fix_ordered"
+    attempt: int
+    reason: str
+    contracts: tuple[TaskContract, ...]
+
+
+class Landed(Payload, frozen=True):
+    """The candidate is on ``ref`` (empty where nothing was to be landed); ``tree`` was compared with the tested one."""
+
+    event_type: ClassVar[str] = "landed"
+    mode: Literal["branch", "target", "none"]
+    commit: str
+    tree: str
+    ref: str
+    previous: str | None = None
+
+
+class AbortRequested(Payload, frozen=True):
+    event_type: ClassVar[str] = "abort_requested"
+    reason: str
+    requested_by: str
+
+
+class RunFinished(Payload, frozen=True):
+    event_type: ClassVar[str] = "run_finished"
+    status: Literal["SUCCESS", "FAILED", "ABORTED"]
+    code: str
+    message: str
+
+
+class BundleSealed(Payload, frozen=True):
+    """The bundle of an ended run is on disk, whole and signed. It is the only event that comes after the end."""
+
+    event_type: ClassVar[str] = "bundle_sealed"
+    manifest_sha256: str
+    signer: str
+    location: str
+
+
+PAYLOADS: dict[str, type[Payload]] = {
+    kind.event_type: kind
+    for kind in (
+        RunAccepted,
+        StateEntered,
+        GateJudged,
+        TaskDispatched,
+        ContractCompiled,
+        PlanAccepted,
+        LocksWaiting,
+        LocksTaken,
+        TaskFinished,
+        TaskFailed,
+        CandidateComposed,
+        ReviewReceived,
+        TestsReceived,
+        FixOrdered,
+        Landed,
+        AbortRequested,
+        RunFinished,
+        BundleSealed,
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event before it has a place in the chain."""
+
+    payload: Payload
+    level: Level = "INFO"
+    task_id: str | None = None
+    attempt: int | None = None
+    role: str | None = None
+
+
+def payload_of(record: OrchestratorEvent) -> Payload:
+    """The typed payload of a recorded event. Raises MalformedError for an unknown type or a payload that does not fit."""
+    try:
+        return msgspec.convert(record.payload, PAYLOADS[record.event_type])
+    except KeyError:
+        raise MalformedError(f"unknown event type {record.event_type!r}", code="unknown_event") from None
+    except msgspec.ValidationError as error:
+        raise MalformedError(f"event {record.seq} ({record.event_type}): {error}", code="bad_event") from error
+
+
+def plain(payload: Payload) -> dict[str, Any]:
+    """The payload as JSON types."""
+    converted: dict[str, Any] = msgspec.to_builtins(payload)
+    return converted

@@ -1,0 +1,104 @@
+"""The state of a run: what the events so far add up to. Immutable; only ``evolve`` makes the next one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from gatewright.contracts.reports import Plan, ReviewReport, TaskResult, TestReport
+from gatewright.contracts.run_request import RunRequest
+from gatewright.contracts.task_contract import TaskContract
+from gatewright.ledger.chain import GENESIS
+from gatewright.ledger.events import TERMINAL, BundleSealed, CandidateComposed, Landed, LocksTaken, RunAccepted, State
+
+TaskRole = Literal["pm", "techlead", "worker", "reviewer", "testrunner"]
+TaskStatus = Literal["PENDING", "RUNNING", "SUCCESS", "FAILED"]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One task of a run. ``contract`` is None only for the pm, whose document is the run's request."""
+
+    task_id: str
+    role: TaskRole
+    pool: str
+    status: TaskStatus
+    attempt: int
+    contract: TaskContract | None = None
+    result: TaskResult | None = None
+    #: The tree that the gatekeeper got from the worker's patch alone.
+    tree: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a run did not succeed: a stable code and words for people."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run after some events. ``head`` and ``seq`` are the end of its event chain, ``transitions`` its ledger messages."""
+
+    run_id: str
+    trace_id: str
+    accepted: RunAccepted
+    state: State = "S0"
+    attempt: int = 1
+    transitions: int = 0
+    seq: int = 0
+    head: str = GENESIS
+    contract: TaskContract | None = None
+    plan: Plan | None = None
+    tasks: Mapping[str, Task] = field(default_factory=dict)
+    locks: LocksTaken | None = None
+    waiting_for_locks: bool = False
+    candidate: CandidateComposed | None = None
+    review: ReviewReport | None = None
+    tests: TestReport | None = None
+    tests_passed: bool = False
+    landed: Landed | None = None
+    failure: Failure | None = None
+    created_at: str = ""
+    finished_at: str = ""
+    sealed: BundleSealed | None = None
+
+    @property
+    def request(self) -> RunRequest | None:
+        return self.accepted.request
+
+    @property
+    def ended(self) -> bool:
+        return self.state in TERMINAL
+
+    @property
+    def status(self) -> Literal["RUNNING", "SUCCESS", "FAILED", "ABORTED"]:
+        match self.state:
+            case "S6":
+                return "SUCCESS"
+            case "FAILED" | "ABORTED":
+                return self.state
+            case _:
+                return "RUNNING"
+
+    def workers(self) -> tuple[Task, ...]:
+        """The worker tasks of the current attempt, in the order of the plan."""
+        return tuple(task for task in self.tasks.values() if task.role == "worker" and task.attempt == self.attempt)
+
+    def running(self, role: TaskRole) -> Task | None:
+        """The one task of a serial role (not worker) that is being done now."""
+        return next((task for task in self.tasks.values() if task.role == role and task.status == "RUNNING"), None)
+
+
+def trace_id_of(run_id: str) -> str:
+    """The W3C trace id of a run whose publisher gave none: 32 hexadecimal digits."""
+    return hashlib.sha256(run_id.encode()).hexdigest()[:32]
+
+
+def run_id_of(key: str) -> str:
+    """The run id that an idempotency key leads to: ``run-`` and 20 hexadecimal digits of its sha256."""
+    return "run-" + hashlib.sha256(key.encode()).hexdigest()[:20]

@@ -1,0 +1,1 @@
+"""Bubblewrap: commands from outside run here, without network, without secrets, within limits."""

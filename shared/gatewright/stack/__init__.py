@@ -1,0 +1,1 @@
+"""The embedded stack: a NATS server and the six services on this machine."""
