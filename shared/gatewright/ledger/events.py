@@ -19,6 +19,8 @@ from gatewright.errors import MalformedError
 
 State = Literal["S0", "S1", "S2", "S3", "S4", "S5", "S6", "FAILED", "ABORTED"]
 Level = Literal["INFO", "WARN", "ERROR"]
+Status = Literal["SUCCESS", "FAILED", "ABORTED"]
+Ending = Literal["FAILED", "ABORTED"]
 
 #: Which state may follow which: one way, no skipping (specification 7). Every open state may also end in FAILED or ABORTED.
 SUCCESSORS: dict[State, tuple[State, ...]] = {
@@ -122,11 +124,15 @@ class TaskFailed(Payload, frozen=True):
 
 
 class CandidateComposed(Payload, frozen=True):
-    """All patches together: the tree that is reviewed, tested and landed. ``patch`` is the artifact of the canonical diff."""
+    """All patches together: the tree that is reviewed, tested and landed.
+
+    ``patch`` is the artifact of the canonical diff, ``names`` that of the changed paths, NUL-separated.
+    """
 
     event_type: ClassVar[str] = "candidate_composed"
     tree: str
     patch: str
+    names: str
     changed_files: int
 
 
@@ -168,7 +174,7 @@ class AbortRequested(Payload, frozen=True):
 
 class RunFinished(Payload, frozen=True):
     event_type: ClassVar[str] = "run_finished"
-    status: Literal["SUCCESS", "FAILED", "ABORTED"]
+    status: Status
     code: str
     message: str
 

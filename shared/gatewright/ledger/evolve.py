@@ -65,7 +65,7 @@ def _apply(run: Run, payload: e.Payload, record: OrchestratorEvent) -> Run:  # n
             return replace(run, locks=payload, waiting_for_locks=False)
         case e.TaskFinished(result=result, tree=tree):
             done: TaskStatus = "SUCCESS" if result.status == "SUCCESS" else "FAILED"
-            return _with(run, replace(run.tasks[result.task_id], status=done, result=result, tree=tree))
+            return _with(run, replace(_given(run, result.task_id), status=done, result=result, tree=tree))
         case e.TaskFailed(error=error):
             task = run.tasks.get(error.task_id or "")
             return _with(run, replace(task, status="FAILED")) if task else run
@@ -110,6 +110,13 @@ def _dispatched(run: Run, payload: e.TaskDispatched) -> Run:
 def _fix(run: Run, payload: e.FixOrdered) -> Run:
     run = replace(run, attempt=payload.attempt, candidate=None, review=None, tests=None, tests_passed=False)
     return _with(run, *(Task(c.task_id, "worker", "", "PENDING", payload.attempt, c) for c in payload.contracts))
+
+
+def _given(run: Run, task_id: str) -> Task:
+    task = run.tasks.get(task_id)
+    if task is None:
+        raise MalformedError(f"a result of {task_id[:80]!r}, which was never given out", code="bad_event")
+    return task
 
 
 def _settle(run: Run, role: str, status: TaskStatus) -> Run:

@@ -19,6 +19,7 @@ class Position:
 
     run: Run | None
     sequence: int
+    transitions: tuple[Transition, ...] = ()
 
 
 NOWHERE = Position(None, 0)
@@ -42,7 +43,7 @@ class Ledger:
         async for message in self._bus.replay(run_subject(run_id)):
             transitions.append(read_transition(message.data, run_id))
             sequence = message.sequence
-        position = Position(fold(transitions), sequence)
+        position = Position(fold(transitions), sequence, tuple(transitions))
         self._remember(run_id, position)
         return position
 
@@ -56,7 +57,7 @@ class Ledger:
             message_id=f"{transition.run_id}:{transition.number}:{transition.events[-1].hash[:16]}",
             expected_subject_sequence=position.sequence,
         )
-        advanced = Position(run, ack.sequence)
+        advanced = Position(run, ack.sequence, (*position.transitions, transition))
         self._remember(transition.run_id, advanced)
         return advanced
 
@@ -70,7 +71,9 @@ class Ledger:
         async for message in self._bus.replay(run_subject("*")):
             run_id = message.subject.removeprefix(run_subject(""))
             before = runs.get(run_id, NOWHERE)
-            runs[run_id] = Position(fold([read_transition(message.data, run_id)], before.run), message.sequence)
+            transition = read_transition(message.data, run_id)
+            history = (*before.transitions, transition)
+            runs[run_id] = Position(fold([transition], before.run), message.sequence, history)
         for position in runs.values():
             yield position
 

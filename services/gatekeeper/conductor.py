@@ -1,0 +1,182 @@
+"""The shell around the decider: takes an input, has it judged, decided and stored, and carries out what follows.
+
+Every step may be repeated: a crash between any two of them is made good by the redelivery of the input or by ``resume``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from dataclasses import dataclass
+
+import msgspec
+import structlog
+
+from gatewright.bus.port import Bus
+from gatewright.bus.topology import CANCEL_SUBJECT, task_subject
+from gatewright.clock import Clock
+from gatewright.contracts import RequestTask, Transition, codec
+from gatewright.contracts.common import Document
+from gatewright.contracts.records import CommandRef
+from gatewright.errors import BusError, ConflictError
+from gatewright.evidence.signing import Signer
+from gatewright.evidence.writer import BundleWriter
+from gatewright.ledger.run import Run
+from gatewright.ledger.store import Ledger, Position
+from gatewright.telemetry import metrics
+from services.gatekeeper.decider.decide import decide
+from services.gatekeeper.decider.inputs import Continue, Input, SealReported, Submitted
+from services.gatekeeper.decider.questions import next_step, questions
+from services.gatekeeper.gates.judge import Gates
+
+#: Times an input is decided anew after another gatekeeper appended first.
+CONFLICT_TRIES = 20
+
+
+@dataclass(frozen=True)
+class Conductor:
+    """Moves runs. One per process; any number of processes."""
+
+    bus: Bus
+    ledger: Ledger
+    gates: Gates
+    bundles: BundleWriter
+    signer: Signer
+    clock: Clock
+    log: structlog.stdlib.BoundLogger
+    turns: weakref.WeakValueDictionary[str, asyncio.Lock]
+
+    async def accept(self, item: Submitted) -> bool:
+        """Make a submission a run. True when it is new: it is in the ledger and its first task is on the bus."""
+        async with self._turn(item.run_id):
+            before = await self.ledger.get(item.run_id)
+            if before.run is not None:
+                return False
+            await self._step(item.run_id, item)
+            return True
+
+    async def advance(self, run_id: str, item: Input) -> bool:
+        """Let ``item`` count, then take every step that is the gatekeeper's own.
+
+        False when the run waits for locks that others hold: give the input back and bring it again.
+        Raises BusError when the bus is away: the same.
+        """
+        async with self._turn(run_id):
+            await self._step(run_id, item)
+            return await self._continue(run_id, item.message_id)
+
+    async def resume(self) -> None:
+        """After a start: publish the tasks of open runs again (their message ids make it harmless) and take own steps."""
+        async for position in self.ledger.everything():
+            run = position.run
+            if run is None or run.sealed is not None:
+                continue
+            self.log.info("run_resumed", run_id=run.run_id, state=run.state)
+            running = (task for task in run.tasks.values() if task.status == "RUNNING")
+            if not run.ended:
+                await self._publish(run, tuple(CommandRef(role=t.role, pool=t.pool, task_id=t.task_id) for t in running))
+            async with self._turn(run.run_id):
+                await self._continue(run.run_id, f"resume:{run.transitions}")
+
+    def _turn(self, run_id: str) -> asyncio.Lock:
+        """One input of a run at a time in this process; other processes are met by the ledger's sequence."""
+        turn = self.turns.get(run_id)
+        if turn is None:
+            turn = self.turns[run_id] = asyncio.Lock()
+        return turn
+
+    async def _continue(self, run_id: str, message_id: str) -> bool:
+        while True:
+            run = (await self.ledger.get(run_id)).run
+            step = next_step(run) if run is not None else None
+            if run is None or step is None:
+                return True
+            if step == "seal":
+                await self._seal(run)
+                return True
+            after = await self._step(run_id, Continue(f"{message_id}:{step}"))
+            if after.run is not None and next_step(after.run) == step:
+                return False
+
+    async def _step(self, run_id: str, item: Input) -> Position:
+        """Judge, decide, append, carry out; again from the start when another gatekeeper was quicker."""
+        for _ in range(CONFLICT_TRIES):
+            position = await self.ledger.get(run_id)
+            asked = questions(position.run, item)
+            verdicts = [await self.gates.answer(question) for question in asked]
+            transition = decide(position.run, item, verdicts, self.clock.now())
+            if transition is None:
+                return position
+            try:
+                after = await self.ledger.append(position, transition)
+            except ConflictError:
+                metrics.LEDGER_CONFLICTS.inc()
+                self.ledger.forget(run_id)
+                continue
+            for verdict in verdicts:
+                metrics.GATE_DECISIONS.labels(gate=verdict.report.gate, code=verdict.report.code).inc()
+            await self._carry_out(after, transition)
+            return after
+        raise BusError(f"{run_id}: {CONFLICT_TRIES} conflicts in a row")
+
+    async def _carry_out(self, position: Position, transition: Transition) -> None:
+        run = position.run
+        if run is None:
+            return
+        log = self.log.bind(run_id=run.run_id)
+        for event in transition.events:
+            log.info(event.event_type, task_id=event.task_id, state=run.state)
+        if run.sealed is not None:
+            return
+        await asyncio.gather(self._publish(run, transition.commands), self.bundles.append(run, transition.events))
+        if run.ended:
+            metrics.RUNS.labels(status=run.status, code=run.failure.code if run.failure else "ok").inc()
+            await self._stop_work(run)
+
+    async def _publish(self, run: Run, commands: tuple[CommandRef, ...]) -> None:
+        await asyncio.gather(*(self._publish_task(run, command) for command in commands))
+
+    async def _publish_task(self, run: Run, command: CommandRef) -> None:
+        document = task_document(run, command)
+        await self.bus.publish(
+            task_subject(command.role, command.pool),
+            codec.encode(document),
+            schema=codec.schema_of(document),
+            message_id=command.task_id,
+        )
+
+    async def _stop_work(self, run: Run) -> None:
+        """A run that has ended holds no paths, and whoever still works for it stops."""
+        if any(task.status == "RUNNING" for task in run.tasks.values()):
+            await self.bus.broadcast(CANCEL_SUBJECT, msgspec.json.encode({"run_id": run.run_id}))
+        if run.locks is not None:
+            await self.gates.locks.release(run.locks.repository_url, run.run_id)
+
+    async def _seal(self, run: Run) -> None:
+        if run.locks is not None:
+            await self.gates.locks.release(run.locks.repository_url, run.run_id)
+        position = await self.ledger.get(run.run_id)
+        sealed = await self.bundles.seal(run, position.transitions, self.bus, self.signer)
+        await self._step(
+            run.run_id, SealReported(sealed.manifest_sha256, sealed.signer, sealed.location, f"{run.run_id}:sealed")
+        )
+        self.ledger.forget(run.run_id)
+        self.log.info("bundle_sealed", run_id=run.run_id, status=run.status, location=sealed.location)
+
+
+def task_document(run: Run, command: CommandRef) -> Document:
+    """What a command of the ledger puts on the bus: the task's contract, or for the pm the run's request."""
+    task = run.tasks[command.task_id]
+    if task.contract is not None:
+        return task.contract
+    if run.request is None:
+        raise BusError(f"{command.task_id} has no document", code="internal_error")
+    return RequestTask(
+        run_id=run.run_id, task_id=task.task_id, baseline_commit=run.accepted.baseline_commit, request=run.request
+    )
+
+
+def make_conductor(bus: Bus, ledger: Ledger, gates: Gates, bundles: BundleWriter, signer: Signer, clock: Clock) -> Conductor:
+    """A conductor that no run has been given to yet."""
+    log: structlog.stdlib.BoundLogger = structlog.get_logger("gatekeeper")
+    return Conductor(bus, ledger, gates, bundles, signer, clock, log, weakref.WeakValueDictionary())

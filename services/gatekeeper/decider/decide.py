@@ -1,0 +1,199 @@
+"""``decide(run, input, verdicts, now) -> transition``: the one place where it is settled what a run becomes.
+
+Pure: no clock, no bus, no files. An input that does not count (a duplicate, an answer out of turn, anything after the end)
+gives None and changes nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+
+from gatewright.contracts import Error, GateReport, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport
+from gatewright.contracts.records import Transition
+from gatewright.ledger import events as e
+from gatewright.ledger.run import Run
+from services.gatekeeper.decider import orders
+from services.gatekeeper.decider.draft import Draft
+from services.gatekeeper.decider.inputs import AbortAsked, Answered, Continue, Input, SealReported, Submitted
+from services.gatekeeper.decider.questions import (
+    CandidateVerdict,
+    DiffVerdict,
+    IntakeVerdict,
+    LandingVerdict,
+    LocksVerdict,
+    Verdict,
+    answer,
+    expected,
+    next_step,
+)
+
+#: A role may name its reason only in this form; anything else is recorded as words.
+REASON = re.compile(r"[a-z][a-z0-9_]{2,47}")
+#: Failed gates that another round of fixing may cure (specification 7: blocking review or failed tests).
+CURABLE = frozenset({"review_failed", "tests_failed"})
+
+
+def decide(run: Run | None, item: Input, verdicts: Sequence[Verdict], now: datetime) -> Transition | None:
+    """The transition that ``item`` leads to, or None when it does not count.
+
+    ``verdicts`` are the answers to ``questions(run, item)``; a missing one fails the run (fail closed).
+    """
+    if run is None:
+        return _accept(item, verdicts, now) if isinstance(item, Submitted) else None
+    draft = Draft(run, item, now)
+    match item:
+        case SealReported() if run.ended and run.sealed is None:
+            draft.add(e.BundleSealed(manifest_sha256=item.manifest_sha256, signer=item.signer, location=item.location))
+        case AbortAsked() if not run.ended:
+            draft.add(e.AbortRequested(reason=item.request.reason, requested_by=item.request.requested_by), level="WARN")
+            draft.end("ABORTED", "aborted", item.request.reason)
+        case Answered() if not run.ended:
+            _answered(draft, item, verdicts)
+        case Continue() if not run.ended:
+            _continue(draft, verdicts)
+        case _:
+            return None
+    return draft.transition()
+
+
+def _accept(item: Submitted, verdicts: Sequence[Verdict], now: datetime) -> Transition | None:
+    verdict = answer(verdicts, IntakeVerdict)
+    if verdict is None:
+        return None
+    document = verdict.document
+    request, contract = (document, None) if isinstance(document, RunRequest) else (None, document)
+    repository = document.repository
+    accepted = e.RunAccepted(
+        user_request=orders.user_request(document),
+        requested_by=request.requested_by
+        if request
+        else f"{document.owner_agent.role}/{document.owner_agent.agent_id}"
+        if isinstance(document, TaskContract)
+        else "",
+        repository_url=repository.url if repository else "",
+        submitted_sha256=item.submitted_sha256,
+        policy_sha256=verdict.policy_sha256,
+        versions=verdict.versions,
+        baseline_commit=verdict.baseline_commit,
+        baseline_tree=verdict.baseline_tree,
+        request=request,
+        contract=contract,
+    )
+    draft = Draft.begin(item, accepted, now)
+    if not draft.judged(verdict.report):
+        draft.refuse(verdict.report)
+    elif contract is None:
+        draft.dispatch(orders.pm_task_id(item.run_id), "pm", None)
+    else:
+        _plan(draft, contract)
+    return draft.transition()
+
+
+def _plan(draft: Draft, contract: TaskContract) -> None:
+    draft.add(e.StateEntered(state="S1"))
+    draft.dispatch(orders.plan_task_id(draft.run.run_id), "techlead", orders.planning(contract, draft.run.run_id))
+
+
+def _answered(draft: Draft, item: Answered, verdicts: Sequence[Verdict]) -> None:
+    if expected(draft.run, item) is None:
+        return
+    match item.document:
+        case Error() as error:
+            draft.add(e.TaskFailed(error=error), level="ERROR", task_id=error.task_id, role=item.role)
+            draft.end("FAILED", _reason(error.code, "task_failed"), error.message)
+        case TaskContract() as contract:
+            if report := _passing(draft, verdicts):
+                draft.add(e.ContractCompiled(contract=contract), role="pm", task_id=report.task_id)
+                _plan(draft, contract)
+        case Plan() as plan:
+            if _passing(draft, verdicts):
+                draft.add(e.PlanAccepted(plan=plan), role="techlead", task_id=plan.task_id)
+        case TaskResult() as result:
+            _worked(draft, result, verdicts)
+        case ReviewReport() as review:
+            draft.add(e.ReviewReceived(report=review), role="reviewer", task_id=review.task_id)
+            if _passing(draft, verdicts, evidence=review):
+                draft.add(e.StateEntered(state="S4"))
+                draft.dispatch_judge("testrunner", orders.testing)
+        case TestReport() as tests:
+            draft.add(e.TestsReceived(report=tests), role="testrunner", task_id=tests.task_id)
+            _passing(draft, verdicts, evidence=tests)
+
+
+def _worked(draft: Draft, result: TaskResult, verdicts: Sequence[Verdict]) -> None:
+    if result.status != "SUCCESS":
+        draft.add(e.TaskFinished(result=result), level="ERROR", role="worker", task_id=result.task_id)
+        code, _, words = (result.failure or "").partition(":")
+        draft.end("FAILED", _reason(code, "executor_failed"), words.strip() or result.summary or "the worker failed")
+        return
+    verdict = answer(verdicts, DiffVerdict)
+    if _passing(draft, verdicts) and verdict is not None:
+        draft.add(e.TaskFinished(result=result, tree=verdict.tree), role="worker", task_id=result.task_id)
+        draft.dispatch_ready_workers()
+
+
+def _continue(draft: Draft, verdicts: Sequence[Verdict]) -> None:
+    match next_step(draft.run):
+        case "locks":
+            _lock(draft, answer(verdicts, LocksVerdict))
+        case "compose":
+            _compose(draft, verdicts)
+        case "land":
+            _land(draft, verdicts)
+
+
+def _lock(draft: Draft, verdict: LocksVerdict | None) -> None:
+    if verdict is not None and not verdict.passed and verdict.holders:
+        if not draft.run.waiting_for_locks:
+            draft.add(e.LocksWaiting(holders=verdict.holders), level="WARN")
+        return
+    if _passing(draft, () if verdict is None else (verdict,)) and verdict is not None:
+        draft.add(e.LocksTaken(repository_url=draft.run.accepted.repository_url, paths=verdict.paths, token=verdict.token))
+        draft.add(e.StateEntered(state="S2"))
+        draft.dispatch_ready_workers()
+
+
+def _compose(draft: Draft, verdicts: Sequence[Verdict]) -> None:
+    verdict = answer(verdicts, CandidateVerdict)
+    if _passing(draft, verdicts) and verdict is not None:
+        draft.add(
+            e.CandidateComposed(
+                tree=verdict.tree, patch=verdict.patch, names=verdict.names, changed_files=verdict.changed_files
+            )
+        )
+        draft.add(e.StateEntered(state="S3"))
+        draft.dispatch_judge("reviewer", orders.reviewing)
+
+
+def _land(draft: Draft, verdicts: Sequence[Verdict]) -> None:
+    verdict = answer(verdicts, LandingVerdict)
+    contract = draft.run.contract
+    if _passing(draft, verdicts) and verdict is not None and contract is not None:
+        mode = contract.repository.landing if contract.repository else "none"
+        draft.add(e.Landed(mode=mode, commit=verdict.commit, tree=verdict.tree, ref=verdict.ref, previous=verdict.previous))
+        draft.add(e.StateEntered(state="S6"))
+        draft.finish("SUCCESS", "ok", "landed" if verdict.ref else "proven; nothing was to be landed")
+
+
+def _passing(
+    draft: Draft, verdicts: Sequence[Verdict], *, evidence: ReviewReport | TestReport | None = None
+) -> GateReport | None:
+    """Record every verdict; the last report when all passed. Otherwise the run turns to fixing or ends."""
+    for verdict in verdicts:
+        if draft.judged(verdict.report):
+            continue
+        if evidence is not None and verdict.report.code in CURABLE and draft.may_fix():
+            draft.fix(verdict.report, evidence)
+        else:
+            draft.refuse(verdict.report)
+        return None
+    if not verdicts:
+        draft.end("FAILED", "gate_not_evaluated", "a gate that had to judge this gave no answer")
+        return None
+    return verdicts[-1].report
+
+
+def _reason(code: str, fallback: str) -> str:
+    return code if REASON.fullmatch(code) else fallback

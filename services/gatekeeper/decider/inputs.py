@@ -1,0 +1,71 @@
+"""What can move a run: a submission, a role's answer, an abort, or the gatekeeper's own next step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gatewright.contracts import AbortRequest, Error, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport
+from gatewright.ledger.run import TaskRole
+
+Answer = TaskContract | Plan | TaskResult | ReviewReport | TestReport | Error
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A document from outside, the run it is to become, and the digest of the bytes as they came."""
+
+    run_id: str
+    trace_id: str
+    document: RunRequest | TaskContract
+    submitted_sha256: str
+    message_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What a role published on its result subject; the subject, not the document, says which role it was."""
+
+    role: TaskRole
+    document: Answer
+    message_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class AbortAsked:
+    request: AbortRequest
+    message_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Continue:
+    """Nothing from outside: the run stands where the gatekeeper itself has the next step."""
+
+    message_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class SealReported:
+    """The bundle of an ended run has been written and signed."""
+
+    manifest_sha256: str
+    signer: str
+    location: str
+    message_id: str
+
+
+Input = Submitted | Answered | AbortAsked | Continue | SealReported
+
+
+def kind(item: Input) -> str:
+    """The name of an input in the ledger."""
+    match item:
+        case Submitted():
+            return "submitted"
+        case Answered(role=role):
+            return f"answered.{role}"
+        case AbortAsked():
+            return "abort"
+        case Continue():
+            return "continue"
+        case SealReported():
+            return "sealed"

@@ -1,0 +1,113 @@
+"""The contracts that the gatekeeper itself writes: who plans, who reviews, who tests, and what a round of fixing is told."""
+
+from __future__ import annotations
+
+import hashlib
+
+from msgspec.structs import replace
+
+from gatewright.contracts import ReviewReport, RunRequest, TaskContract, TestReport, codec
+from gatewright.contracts.common import Agent, Artifact, Executor, ToolPermissions
+from gatewright.contracts.task_contract import RequiredOutput
+from gatewright.ledger.run import Run
+
+TECH_LEAD = Agent(role="TECH_LEAD", agent_id="techlead-1")
+REVIEWER = Agent(role="REVIEWER", agent_id="reviewer-1")
+TEST_RUNNER = Agent(role="TEST_RUNNER", agent_id="testrunner-1")
+
+#: Name of the input artifact that holds the canonical patch of the candidate.
+CANDIDATE = "candidate.patch"
+READ_ONLY = ToolPermissions(filesystem="read-only", shell="never", network="deny", mcp_tools=())
+WRITING = ToolPermissions(filesystem="workspace-write", shell="never", network="deny", mcp_tools=())
+
+
+def pm_task_id(run_id: str) -> str:
+    return f"{run_id}.pm"
+
+
+def plan_task_id(run_id: str) -> str:
+    return f"{run_id}.plan"
+
+
+def planning(contract: TaskContract, run_id: str) -> TaskContract:
+    """The tech lead's task: split this contract."""
+    return replace(
+        contract,
+        task_id=plan_task_id(run_id),
+        parent_task_id=contract.task_id,
+        task_type="PLAN",
+        assigned_agent=TECH_LEAD,
+        tool_permissions=READ_ONLY,
+        required_outputs=(RequiredOutput(name="plan", type="json", acceptance="disjoint shards inside allowed_paths"),),
+        role_contract=None,
+    )
+
+
+def reviewing(run: Run, contract: TaskContract, patch: str) -> TaskContract:
+    """The reviewer's task on the candidate whose canonical patch is the artifact ``patch``."""
+    return replace(
+        _judging(contract, patch),
+        task_id=f"{run.run_id}.review.a{run.attempt}",
+        task_type="REVIEW",
+        assigned_agent=REVIEWER,
+        tool_permissions=READ_ONLY,
+        required_outputs=(RequiredOutput(name="review_report", type="report", acceptance="review_report.v1"),),
+        attempt=run.attempt,
+    )
+
+
+def testing(run: Run, contract: TaskContract, patch: str) -> TaskContract:
+    """The test runner's task on the same candidate."""
+    return replace(
+        _judging(contract, patch),
+        task_id=f"{run.run_id}.test.a{run.attempt}",
+        task_type="TEST",
+        assigned_agent=TEST_RUNNER,
+        tool_permissions=WRITING,
+        required_outputs=(RequiredOutput(name="test_report", type="report", acceptance="test_report.v1"),),
+        attempt=run.attempt,
+    )
+
+
+def fixing(contract: TaskContract, attempt: int, evidence: ReviewReport | TestReport) -> TaskContract:
+    """A new contract whose parent is the failed one, with the evidence of the failure attached (specification 7, S5)."""
+    digest = hashlib.sha256(codec.encode(evidence)).hexdigest()
+    name = f"failed.{codec.schema_of(evidence).partition('.')[0]}.a{attempt - 1}"
+    uri = f"artifact:sha256:{digest}"
+    return replace(
+        contract,
+        task_id=attempt_id(contract.task_id.rpartition(".a")[0] if contract.attempt > 1 else contract.task_id, attempt),
+        parent_task_id=contract.task_id,
+        attempt=attempt,
+        inputs=replace(contract.inputs, artifacts=(*contract.inputs.artifacts, Artifact(name=name, uri=uri, sha256=digest))),
+        evidence_links=(*contract.evidence_links, uri),
+    )
+
+
+def attempt_id(task_id: str, attempt: int) -> str:
+    """The id that a shard has in an attempt: the first keeps the plan's, later ones end in ``.a<attempt>``."""
+    return task_id if attempt == 1 else f"{task_id}.a{attempt}"
+
+
+def answers(executor: Executor | None) -> int:
+    """How many attempts an executor has an answer for."""
+    if executor is None:
+        return 0
+    return len(executor.commands) if executor.kind == "command" else len(executor.artifacts)
+
+
+def user_request(document: RunRequest | TaskContract) -> str:
+    """The words that ordered the run."""
+    return document.request if isinstance(document, RunRequest) else document.inputs.spec
+
+
+def _judging(contract: TaskContract, patch: str) -> TaskContract:
+    digest = patch.rpartition(":")[2]
+    artifact = Artifact(name=CANDIDATE, uri=patch, sha256=digest)
+    return replace(
+        contract,
+        parent_task_id=contract.task_id,
+        inputs=replace(contract.inputs, artifacts=(artifact,)),
+        executor=None,
+        role_contract=None,
+    )

@@ -1,0 +1,238 @@
+"""What must be judged before an input can count. The gates answer; each answer carries a gate report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from gatewright.contracts import GateReport, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport
+from gatewright.ledger.run import Run, Task
+from services.gatekeeper.decider.inputs import Answered, Continue, Input, Submitted
+
+
+@dataclass(frozen=True, slots=True)
+class IntakeQuestion:
+    """May this document from outside become a run, and on which commit?"""
+
+    run_id: str
+    document: RunRequest | TaskContract
+
+
+@dataclass(frozen=True, slots=True)
+class ContractQuestion:
+    """Is the contract that the pm compiled allowed, and is it what the request said?"""
+
+    run: Run
+    contract: TaskContract
+
+
+@dataclass(frozen=True, slots=True)
+class PlanQuestion:
+    """Are the shards disjoint, inside the contract and no wider than it?"""
+
+    run: Run
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class LocksQuestion:
+    """Can the run have its paths now, all or nothing?"""
+
+    run: Run
+
+
+@dataclass(frozen=True, slots=True)
+class DiffQuestion:
+    """Does the worker's patch apply, and does it stay inside the shard?"""
+
+    run: Run
+    task: Task
+    result: TaskResult
+
+
+@dataclass(frozen=True, slots=True)
+class IntegratedQuestion:
+    """Do the patches compose, and does the whole stay inside the contract?"""
+
+    run: Run
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewQuestion:
+    """Did an independent reviewer pass the very candidate?"""
+
+    run: Run
+    report: ReviewReport
+
+
+@dataclass(frozen=True, slots=True)
+class TestsQuestion:
+    """Did every acceptance command run on the very candidate, and did those that must pass, pass?"""
+
+    run: Run
+    report: TestReport
+
+
+@dataclass(frozen=True, slots=True)
+class LandingQuestion:
+    """Is the candidate on its ref now, with the tree that was tested?"""
+
+    run: Run
+
+
+Question = (
+    IntakeQuestion
+    | ContractQuestion
+    | PlanQuestion
+    | LocksQuestion
+    | DiffQuestion
+    | IntegratedQuestion
+    | ReviewQuestion
+    | TestsQuestion
+    | LandingQuestion
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A gate's answer."""
+
+    report: GateReport
+
+    @property
+    def passed(self) -> bool:
+        return self.report.verdict == "PASS"
+
+
+@dataclass(frozen=True, slots=True)
+class IntakeVerdict(Verdict):
+    """``document`` is the submission with baseline, run id and artifacts pinned."""
+
+    document: RunRequest | TaskContract
+    baseline_commit: str
+    baseline_tree: str
+    policy_sha256: str
+    versions: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class LocksVerdict(Verdict):
+    """``holders`` are the runs that hold conflicting paths; ``token`` is the fencing token of a grant."""
+
+    paths: tuple[str, ...]
+    token: int
+    holders: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DiffVerdict(Verdict):
+    tree: str
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateVerdict(Verdict):
+    """``patch`` and ``names`` are artifact URIs: the canonical diff, and the changed paths, NUL-separated."""
+
+    tree: str
+    patch: str
+    names: str
+    changed_files: int
+
+
+@dataclass(frozen=True, slots=True)
+class LandingVerdict(Verdict):
+    commit: str
+    tree: str
+    ref: str
+    previous: str | None
+
+
+V = TypeVar("V", bound=Verdict)
+
+
+def answer(verdicts: Sequence[Verdict], kind: type[V]) -> V | None:
+    """The first verdict of a kind."""
+    return next((verdict for verdict in verdicts if isinstance(verdict, kind)), None)
+
+
+def questions(run: Run | None, item: Input) -> tuple[Question, ...]:
+    """What must be judged before ``item`` can count for ``run``; nothing for an input that will be ignored."""
+    if run is None:
+        return (IntakeQuestion(item.run_id, item.document),) if isinstance(item, Submitted) else ()
+    if run.ended:
+        return ()
+    match item:
+        case Answered():
+            return _about_answer(run, item)
+        case Continue():
+            return _about_next_step(run)
+        case _:
+            return ()
+
+
+def _about_answer(run: Run, item: Answered) -> tuple[Question, ...]:
+    task = expected(run, item)
+    match item.document:
+        case _ if task is None:
+            return ()
+        case TaskContract() as contract:
+            return (ContractQuestion(run, contract),)
+        case Plan() as plan:
+            return (PlanQuestion(run, plan),)
+        case TaskResult(status="SUCCESS") as result:
+            return (DiffQuestion(run, task, result),)
+        case ReviewReport() as review:
+            return (ReviewQuestion(run, review),)
+        case TestReport() as tests:
+            return (TestsQuestion(run, tests),)
+        case _:
+            return ()
+
+
+def _about_next_step(run: Run) -> tuple[Question, ...]:
+    match next_step(run):
+        case "locks":
+            return (LocksQuestion(run),)
+        case "compose":
+            return (IntegratedQuestion(run),)
+        case "land":
+            return (LandingQuestion(run),)
+        case _:
+            return ()
+
+
+def next_step(run: Run) -> str | None:
+    """What the gatekeeper itself has to do now: ``locks``, ``compose``, ``land``, ``seal`` or None."""
+    if run.ended:
+        return None if run.sealed else "seal"
+    if run.state == "S1" and run.plan is not None:
+        return "locks"
+    workers = run.workers()
+    if run.state == "S2" and run.candidate is None and workers and all(task.status == "SUCCESS" for task in workers):
+        return "compose"
+    if run.state == "S4" and run.tests_passed:
+        return "land"
+    return None
+
+
+#: Which document a role may answer its task with, besides an error.
+ANSWERS: dict[str, type] = {
+    "pm": TaskContract,
+    "techlead": Plan,
+    "worker": TaskResult,
+    "reviewer": ReviewReport,
+    "testrunner": TestReport,
+}
+
+
+def expected(run: Run, item: Answered) -> Task | None:
+    """The running task that ``item`` answers; None for an answer out of turn, out of date or of another role's kind."""
+    document = item.document
+    task = run.running("pm") if isinstance(document, TaskContract) else run.tasks.get(document.task_id or "")
+    if task is None or task.role != item.role or task.status != "RUNNING":
+        return None
+    if task.role in {"worker", "reviewer", "testrunner"} and task.attempt != run.attempt:
+        return None
+    fits = isinstance(document, ANSWERS[item.role]) or not isinstance(document, tuple(ANSWERS.values()))
+    return task if fits else None

@@ -1,0 +1,176 @@
+"""Where the bus meets the gatekeeper: requests from outside and results of roles become inputs; refusals become answers.
+
+Decides nothing about a run. A message that cannot be read is dead-lettered with its reason and never blocks the queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from dataclasses import dataclass
+
+import msgspec
+import structlog
+
+from gatewright.bus.dead_letter import bury
+from gatewright.bus.port import MESSAGE_ID_HEADER, SCHEMA_HEADER, TRACE_HEADER, Bus, Delivery, Message, Reply
+from gatewright.bus.topology import ABORT_SUBJECT, CONTRACT_SUBJECT, REQUEST_SUBJECT, TASK_ROLES, result_subject
+from gatewright.clock import new_id
+from gatewright.contracts import (
+    AbortRequest,
+    Error,
+    Plan,
+    ReviewReport,
+    RunRequest,
+    SubmitReply,
+    TaskContract,
+    TaskResult,
+    TestReport,
+    codec,
+)
+from gatewright.contracts.reports import ErrorFault
+from gatewright.errors import GatewrightError, MalformedError, UnavailableError
+from gatewright.ledger.run import run_id_of, trace_id_of
+from services.gatekeeper.conductor import Conductor
+from services.gatekeeper.decider.inputs import AbortAsked, Answered, Submitted
+
+#: Seconds after which a run that waits for locks, or an input that met a silent bus, is brought again.
+COME_BACK = 0.2
+RETRY = 1.0
+SUBJECT_SCHEMAS = {
+    REQUEST_SUBJECT: "run_request.v1",
+    CONTRACT_SUBJECT: "task_contract.v1",
+    ABORT_SUBJECT: "abort_request.v1",
+}
+
+
+class _Sketch(msgspec.Struct):
+    """Just enough of an unlabelled document to tell a request from a contract."""
+
+    request: msgspec.Raw | None = None
+    task_id: msgspec.Raw | None = None
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Reads messages for the conductor."""
+
+    bus: Bus
+    conductor: Conductor
+    log: structlog.stdlib.BoundLogger
+    background: set[asyncio.Task[None]]
+
+    async def submit(self, message: Message) -> Reply:
+        """The endpoint ``gw.submit``: a run id, once the run is in the ledger, or an error that names each fault."""
+        try:
+            item = submission(message, durable_key=None)
+            new = await self.conductor.accept(item)
+        except GatewrightError as error:
+            self.log.warning("submission_refused", code=error.reason, cause=error.message)
+            return _reply(error_document(error))
+        if new:
+            self._later(item)
+        return _reply(SubmitReply(run_id=item.run_id, existing=not new))
+
+    async def handle(self, delivery: Delivery) -> None:
+        """One message of INTAKE or RESULTS, settled in every case."""
+        message = delivery.message
+        try:
+            done = await self._advance(message)
+        except UnavailableError as error:
+            self.log.warning("input_given_back", subject=message.subject, code=error.reason, cause=error.message)
+            await delivery.nak(RETRY)
+        except GatewrightError as error:
+            self.log.warning("input_refused", subject=message.subject, code=error.reason, cause=error.message)
+            await bury(self.bus, "gatekeeper", message, error)
+            await delivery.term()
+        else:
+            await (delivery.ack() if done else delivery.nak(COME_BACK))
+
+    async def _advance(self, message: Message) -> bool:
+        if message.subject == ABORT_SUBJECT:
+            request = codec.decode(message.data, AbortRequest)
+            return await self.conductor.advance(request.run_id, AbortAsked(request, _message_id(message)))
+        if message.subject in SUBJECT_SCHEMAS:
+            item = submission(message, durable_key=_message_id(message))
+            return await self.conductor.advance(item.run_id, item)
+        answered = answer_of(message)
+        return await self.conductor.advance(run_of(answered), answered)
+
+    def _later(self, item: Submitted) -> None:
+        """Take the run's own next steps after the publisher has been answered; a crash here is made good by ``resume``."""
+        task = asyncio.get_running_loop().create_task(self._carry_on(item))
+        self.background.add(task)
+        task.add_done_callback(self.background.discard)
+
+    async def _carry_on(self, item: Submitted) -> None:
+        try:
+            await self.conductor.advance(item.run_id, item)
+        except UnavailableError as error:
+            self.log.warning("run_left_for_later", run_id=item.run_id, code=error.reason, cause=error.message)
+
+
+def submission(message: Message, *, durable_key: str | None) -> Submitted:
+    """A message from outside as an input. Raises MalformedError with the faults of the document."""
+    name = message.headers.get(SCHEMA_HEADER) or SUBJECT_SCHEMAS.get(message.subject) or _guess(message.data)
+    document = codec.decode_named(message.data, name)
+    if not isinstance(document, RunRequest | TaskContract):
+        raise MalformedError(f"a {name} cannot be submitted", code="not_submittable")
+    key = document.idempotency_key if isinstance(document, RunRequest) else None
+    run_id = run_id_of(key or message.headers.get(MESSAGE_ID_HEADER) or durable_key or new_id())
+    return Submitted(
+        run_id=run_id,
+        trace_id=_trace_id(message) or trace_id_of(run_id),
+        document=document,
+        submitted_sha256=hashlib.sha256(message.data).hexdigest(),
+        message_id=durable_key or f"submit:{run_id}",
+    )
+
+
+def answer_of(message: Message) -> Answered:
+    """A message of RESULTS as an input; the subject says whose it is. Raises MalformedError."""
+    role = next((role for role in TASK_ROLES if message.subject == result_subject(role)), None)
+    if role is None or role == "gatekeeper":
+        raise MalformedError(f"no role answers on {message.subject}", code="unknown_subject")
+    document = codec.decode_named(message.data, message.headers.get(SCHEMA_HEADER, ""))
+    if not isinstance(document, TaskContract | Plan | TaskResult | ReviewReport | TestReport | Error):
+        raise MalformedError(f"a {role} does not answer with {codec.schema_of(document)}", code="unexpected_document")
+    return Answered(role, document, _message_id(message))
+
+
+def run_of(answered: Answered) -> str:
+    """The run that an answer is about. Raises MalformedError when it names none."""
+    document = answered.document
+    run_id = document.log_refs.run_id if isinstance(document, TaskContract) else document.run_id
+    if not run_id:
+        raise MalformedError("the answer does not say which run it is about", code="unexpected_document")
+    return run_id
+
+
+def error_document(error: GatewrightError) -> Error:
+    """What a publisher is told."""
+    faults = error.faults if isinstance(error, MalformedError) else ()
+    return Error(code=error.reason, message=error.message, faults=tuple(ErrorFault(*fault) for fault in faults))
+
+
+def _reply(document: Error | SubmitReply) -> Reply:
+    return Reply(codec.encode(document), codec.schema_of(document))
+
+
+def _message_id(message: Message) -> str:
+    return message.headers.get(MESSAGE_ID_HEADER) or f"{message.subject}:{message.sequence}"
+
+
+def _trace_id(message: Message) -> str | None:
+    """The trace id of a W3C ``traceparent``: ``00-<32 hex>-<16 hex>-<2 hex>``."""
+    parts = message.headers.get(TRACE_HEADER, "").split("-")
+    hexadecimal = len(parts) == 4 and len(parts[1]) == 32 and set(parts[1]) <= set("0123456789abcdef")
+    return parts[1] if hexadecimal else None
+
+
+def _guess(data: bytes) -> str:
+    try:
+        sketch = msgspec.json.decode(data, type=_Sketch)
+    except msgspec.MsgspecError as error:
+        raise MalformedError(f"not a JSON object: {error}", code="not_json") from error
+    return "task_contract.v1" if sketch.task_id is not None and sketch.request is None else "run_request.v1"

@@ -1,0 +1,156 @@
+"""Answers the decider's questions: the only I/O on the way from an input to a transition.
+
+A gate that meets an error of the thing it judges fails with that error's code. Only when the bus itself is away does the
+question stay open: the input is given back and judged later.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gatewright.bus.port import Bus
+from gatewright.clock import Clock
+from gatewright.contracts import ReviewReport, TaskContract, TestReport, codec
+from gatewright.errors import BusError, ConflictError, GatewrightError
+from gatewright.git.mirror import Mirror, Mirrors
+from gatewright.ledger.run import Run
+from services.gatekeeper.decider import questions as q
+from services.gatekeeper.gates import candidate as candidates
+from services.gatekeeper.gates.intake import judge_intake
+from services.gatekeeper.gates.judgement import Judgement
+from services.gatekeeper.gates.landing import land
+from services.gatekeeper.gates.locks import PathLocks
+from services.gatekeeper.gates.plan import judge_plan
+from services.gatekeeper.gates.policy import judge_compiled, judge_contract
+from services.gatekeeper.gates.reports import judge_review, judge_tests
+from services.gatekeeper.policies import Policies
+
+
+@dataclass(frozen=True)
+class Gates:
+    """All gates, with what they need to judge."""
+
+    policies: Policies
+    mirrors: Mirrors
+    bus: Bus
+    locks: PathLocks
+    clock: Clock
+    versions: dict[str, str]
+
+    async def answer(self, question: q.Question) -> q.Verdict:
+        """The verdict on one question. Raises BusError or ConflictError when the bus cannot serve now."""
+        match question:
+            case q.IntakeQuestion():
+                return await self._intake(question)
+            case q.ContractQuestion(run=run, contract=contract):
+                return self._contract(run, contract)
+            case q.PlanQuestion(run=run, plan=plan):
+                found, started = self._begin(run, "plan", plan.task_id)
+                judge_plan(plan, _contract(run), found)
+                return q.Verdict(found.report(self.clock, started))
+            case q.LocksQuestion(run=run):
+                return await self._locks(run)
+            case q.DiffQuestion():
+                return await self._diff(question)
+            case q.IntegratedQuestion(run=run):
+                return await self._integrated(run)
+            case q.ReviewQuestion(run=run, report=review):
+                found, started = self._begin(run, "reviewer", review.task_id)
+                judge_review(review, run, found)
+                return await self._on_report(review, found, started)
+            case q.TestsQuestion(run=run, report=tests):
+                found, started = self._begin(run, "tests", tests.task_id)
+                judge_tests(tests, run, _contract(run), found)
+                return await self._on_report(tests, found, started)
+            case q.LandingQuestion(run=run):
+                return await self._landing(run)
+
+    def _begin(self, run: Run, gate: q.GateName, task_id: str | None = None) -> tuple[Judgement, float]:
+        return Judgement(run.run_id, gate, task_id, run.attempt), self.clock.monotonic()
+
+    async def _intake(self, question: q.IntakeQuestion) -> q.IntakeVerdict:
+        found, started = Judgement(question.run_id, "policy"), self.clock.monotonic()
+        found.saw("policies", self.policies.sha256)
+        document, commit, tree = await judge_intake(question.document, found, self.policies, self.mirrors, self.bus)
+        report = found.report(self.clock, started)
+        return q.IntakeVerdict(report, document, commit, tree, self.policies.sha256, self.versions)
+
+    def _contract(self, run: Run, contract: TaskContract) -> q.Verdict:
+        found, started = self._begin(run, "policy")
+        found.saw("policies", self.policies.sha256)
+        if run.request is not None:
+            judge_compiled(contract, run.request, run.accepted.baseline_commit, found)
+        judge_contract(contract, self.policies, found)
+        return q.Verdict(found.report(self.clock, started))
+
+    async def _locks(self, run: Run) -> q.LocksVerdict:
+        found, started = self._begin(run, "locks")
+        paths = _contract(run).allowed_paths
+        grant = await self.locks.take(run.accepted.repository_url, run.run_id, paths)
+        if not grant.token:
+            found.violate("locks_held", "locks", "held by " + ", ".join(grant.holders))
+        found.saw("token", str(grant.token))
+        return q.LocksVerdict(found.report(self.clock, started), paths, grant.token, grant.holders)
+
+    async def _diff(self, question: q.DiffQuestion) -> q.DiffVerdict:
+        run, task, result = question.run, question.task, question.result
+        found, started = self._begin(run, "diff", task.task_id)
+        tree = ""
+        try:
+            patch = await self.bus.get_artifact(result.git.patch) if result.git.patch else b""
+            found.saw("patch", result.git.patch)
+            contract = task.contract or _contract(run)
+            mirror = await self._mirror(run)
+            tree = await candidates.judge_patch(patch, contract, run, mirror, self.policies, found)
+        except GatewrightError as error:
+            _fail(found, error)
+        return q.DiffVerdict(found.report(self.clock, started), tree)
+
+    async def _integrated(self, run: Run) -> q.CandidateVerdict:
+        found, started = self._begin(run, "integrated")
+        candidate, patch, names = None, "", ""
+        try:
+            candidate = await candidates.compose(run, await self._mirror(run), self.bus, found)
+            if candidate is not None:
+                candidates.judge_candidate(candidate, run, _contract(run), self.policies, found)
+                patch = await self.bus.put_artifact(candidate.patch)
+                names = await self.bus.put_artifact(candidate.names)
+                found.saw("patch", patch)
+        except GatewrightError as error:
+            _fail(found, error)
+        report = found.report(self.clock, started)
+        if candidate is None:
+            return q.CandidateVerdict(report, "", patch, names, 0)
+        return q.CandidateVerdict(report, candidate.tree, patch, names, len(candidate.changes))
+
+    async def _on_report(self, document: ReviewReport | TestReport, found: Judgement, started: float) -> q.Verdict:
+        """Keep the report as an artifact: a round of fixing is shown it as evidence."""
+        found.saw("report", await self.bus.put_artifact(codec.encode(document)))
+        return q.Verdict(found.report(self.clock, started))
+
+    async def _landing(self, run: Run) -> q.LandingVerdict:
+        found, started = self._begin(run, "landing")
+        commit, tree, ref, previous = "", "", "", None
+        try:
+            commit, tree, ref, previous = await land(run, _contract(run), await self._mirror(run), found)
+        except GatewrightError as error:
+            _fail(found, error)
+        return q.LandingVerdict(found.report(self.clock, started), commit, tree, ref, previous)
+
+    async def _mirror(self, run: Run) -> Mirror:
+        mirror = await self.mirrors.open(run.accepted.repository_url)
+        await mirror.ensure(run.accepted.baseline_commit)
+        return mirror
+
+
+def _contract(run: Run) -> TaskContract:
+    """The run's contract; whoever asks about a run without one is answered by a failed gate."""
+    if run.contract is None:
+        raise GatewrightError(f"{run.run_id} has no contract yet", code="gate_not_evaluated")
+    return run.contract
+
+
+def _fail(found: Judgement, error: GatewrightError) -> None:
+    if isinstance(error, BusError | ConflictError):
+        raise error
+    found.violate(error.reason, f"{found.gate}_gate", error.message)

@@ -1,0 +1,69 @@
+"""Landing: the candidate becomes a commit on its ref by compare-and-swap, and its tree is compared with the tested one."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime
+
+from gatewright.contracts import TaskContract, codec
+from gatewright.contracts.common import Repository
+from gatewright.errors import GitError
+from gatewright.git.mirror import Mirror
+from gatewright.ledger.run import Run
+from services.gatekeeper.gates.judgement import Judgement
+
+BRANCH = "refs/heads/gatewright/"
+
+
+def landing_ref(run_id: str, repository: Repository) -> str:
+    """The full name of the ref that the run lands on; empty for none."""
+    match repository.landing:
+        case "branch":
+            return BRANCH + run_id
+        case "target":
+            return repository.target_ref or ""
+        case _:
+            return ""
+
+
+def commit_message(run: Run, contract: TaskContract) -> str:
+    """Subject from the contract, and trailers that lead from the commit to the evidence."""
+    subject = " ".join(contract.inputs.spec.split())[:72]
+    digest = hashlib.sha256(codec.encode(contract)).hexdigest()
+    return (
+        f"{subject}\n\n"
+        f"Gatewright-Run: {run.run_id}\n"
+        f"Gatewright-Contract: sha256:{digest}\n"
+        f"Gatewright-Event-Chain: {run.seq}:{run.head}\n"
+    )
+
+
+async def land(run: Run, contract: TaskContract, mirror: Mirror, found: Judgement) -> tuple[str, str, str, str | None]:
+    """Land the candidate; returns commit, tree, ref and what the ref pointed at before.
+
+    Doing it again gives the same commit and finds it landed: a crash in between is harmless.
+    """
+    candidate, repository = run.candidate, contract.repository
+    if candidate is None or repository is None:
+        found.violate("gate_not_evaluated", "landing", "there is no candidate to land")
+        return "", "", "", None
+    ref = landing_ref(run.run_id, repository)
+    baseline = run.accepted.baseline_commit
+    if not ref:
+        found.saw("tree", candidate.tree)
+        return "", candidate.tree, "", None
+    when = datetime.fromisoformat(run.created_at)
+    commit = await mirror.commit_tree(candidate.tree, parent=baseline, message=commit_message(run, contract), when=when)
+    tree = await mirror.tree_of(commit)
+    if tree != candidate.tree:
+        found.violate("landed_tree_differs", "same_tree", f"commit {commit} has tree {tree}, tested was {candidate.tree}")
+        return "", "", "", None
+    previous = baseline if repository.landing == "target" else None
+    try:
+        await mirror.push(commit, ref, expected=previous)
+    except GitError as error:
+        found.violate(error.reason, "landing", error.message)
+        return "", "", "", None
+    found.saw("commit", commit)
+    found.saw("tree", tree)
+    return commit, tree, ref, previous

@@ -1,0 +1,51 @@
+"""How documents point at bytes: ``artifact:sha256:<hex>`` (object store) and RFC 2397 ``data:`` URIs (inline)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+import urllib.parse
+
+from gatewright.errors import MalformedError
+
+_STORED = re.compile(r"artifact:sha256:([0-9a-f]{64})")
+
+
+def stored_uri(sha256: str) -> str:
+    """The URI of a stored artifact."""
+    return f"artifact:sha256:{sha256}"
+
+
+def uri_of(data: bytes) -> str:
+    """The URI under which ``data`` is, or would be, stored."""
+    return stored_uri(hashlib.sha256(data).hexdigest())
+
+
+def stored_digest(uri: str) -> str:
+    """The digest in a stored artifact's URI. Raises MalformedError (code ``bad_artifact_uri``) for anything else."""
+    match = _STORED.fullmatch(uri)
+    if match is None:
+        raise MalformedError(f"{uri[:80]!r} is not artifact:sha256:<hex>", code="bad_artifact_uri")
+    return match[1]
+
+
+def inline_uri(data: bytes, media_type: str = "application/octet-stream") -> str:
+    """``data`` as a ``data:`` URI."""
+    return f"data:{media_type};base64,{base64.b64encode(data).decode()}"
+
+
+def inline_bytes(uri: str) -> bytes | None:
+    """The bytes of a ``data:`` URI; None for another kind of URI. Raises MalformedError when it is a broken one."""
+    if not uri.startswith("data:"):
+        return None
+    head, comma, body = uri[5:].partition(",")
+    if not comma:
+        raise MalformedError("a data: URI needs a comma", code="bad_artifact_uri")
+    if not head.endswith(";base64"):
+        return urllib.parse.unquote_to_bytes(body)
+    try:
+        return base64.b64decode(body, validate=True)
+    except binascii.Error as error:
+        raise MalformedError(f"a data: URI is not base64: {error}", code="bad_artifact_uri") from error

@@ -1,0 +1,238 @@
+"""The decider under every order of inputs: what a run becomes may not depend on the bus's luck."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from gatewright.contracts import AbortRequest
+from gatewright.ledger import chain
+from gatewright.ledger.events import SUCCESSORS, TERMINAL
+from gatewright.ledger.evolve import fold
+from gatewright.ledger.run import Run
+from services.gatekeeper.decider.decide import decide
+from services.gatekeeper.decider.inputs import AbortAsked, Answered
+from services.gatekeeper.decider.questions import questions
+from tests.gatekeeper.simulated_run import NOW, RUN_ID, Script, SimulatedRun
+
+SCRIPTS = st.builds(
+    Script,
+    shards=st.integers(1, 4),
+    serial=st.booleans(),
+    retries=st.integers(0, 3),
+    from_contract=st.booleans(),
+    review_fails_until=st.integers(0, 2),
+    tests_fail_until=st.integers(0, 2),
+    refused_shard=st.sampled_from([0, 0, 0, 1]),
+    landing_refused=st.booleans(),
+    lock_refusals=st.integers(0, 2),
+)
+
+
+def run_in_order(script: Script) -> SimulatedRun:
+    world = SimulatedRun(script)
+    finish(world)
+    return world
+
+
+def finish(world: SimulatedRun) -> None:
+    """Deliver all that is under way, and the last input again while the run waits; bounded, so that a hang is a failure."""
+    for _ in range(300):
+        if world.run is not None and world.run.ended and not world.under_way:
+            return
+        world.deliver(world.under_way.pop(0) if world.under_way else world.delivered[-1])
+    raise AssertionError("the run does not come to an end")
+
+
+def outcome(run: Run | None) -> tuple[object, ...]:
+    """What a run has come to, without what depends on order: times, numbers and hashes."""
+    assert run is not None
+    landed = run.landed.tree if run.landed else None
+    statuses = {task_id: task.status for task_id, task in run.tasks.items()} if run.status == "SUCCESS" else {}
+    return run.state, run.attempt, run.failure, landed, statuses, run.sealed is not None
+
+
+def test_a_request_goes_through_every_state_once() -> None:
+    world = run_in_order(Script())
+    assert world.states == ["S0", "S1", "S2", "S3", "S4", "S6"]
+    assert world.run is not None
+    assert world.run.status == "SUCCESS"
+
+
+def test_failed_tests_lead_to_a_new_contract_with_the_evidence_attached() -> None:
+    world = run_in_order(Script(retries=2, tests_fail_until=1, shards=2))
+    run = world.run
+    assert run is not None
+    assert world.states == ["S0", "S1", "S2", "S3", "S4", "S5", "S2", "S3", "S4", "S6"]
+    fixed = run.tasks[f"{RUN_ID}.plan.w01.a2"].contract
+    assert fixed is not None
+    assert fixed.parent_task_id == f"{RUN_ID}.plan.w01"
+    assert [artifact.name for artifact in fixed.inputs.artifacts] == ["failed.test_report.a1"]
+    assert fixed.evidence_links == (fixed.inputs.artifacts[0].uri,)
+
+
+def test_a_third_attempt_descends_from_the_second() -> None:
+    run = run_in_order(Script(retries=2, review_fails_until=2)).run
+    assert run is not None
+    assert run.status == "SUCCESS"
+    third = run.tasks[f"{RUN_ID}.plan.w01.a3"].contract
+    assert third is not None
+    assert third.parent_task_id == f"{RUN_ID}.plan.w01.a2"
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [
+        (Script(tests_fail_until=1), "tests_failed"),
+        (Script(review_fails_until=3, retries=2), "review_failed"),
+        (Script(refused_shard=1, retries=2), "path_out_of_scope"),
+        (Script(broken_shard=1, retries=2), "executor_failed"),
+        (Script(landing_refused=True), "landing_conflict"),
+    ],
+)
+def test_a_refused_run_fails_with_the_gate_s_reason(script: Script, code: str) -> None:
+    run = run_in_order(script).run
+    assert run is not None
+    assert run.failure is not None
+    assert (run.status, run.failure.code, run.landed) == ("FAILED", code, None)
+
+
+def test_retries_are_bounded_by_the_contract() -> None:
+    run = run_in_order(Script(retries=2, tests_fail_until=9)).run
+    assert run is not None
+    assert (run.status, run.attempt) == ("FAILED", 3)
+
+
+def test_serial_batches_are_dispatched_one_after_another() -> None:
+    world = SimulatedRun(Script(shards=3, serial=True))
+    most = 0
+    while world.under_way:
+        workers = [i for i in world.under_way if isinstance(i, Answered) and i.role == "worker"]
+        most = max(most, len(workers))
+        world.deliver(world.under_way.pop(0))
+    assert most == 1
+    assert world.run is not None
+    assert world.run.status == "SUCCESS"
+
+
+def test_a_missing_verdict_fails_closed() -> None:
+    world = SimulatedRun(Script())
+    world.deliver(world.under_way.pop(0))
+    item = world.under_way.pop(0)
+    transition = decide(world.run, item, [], NOW)
+    assert transition is not None
+    run = fold([transition], world.run)
+    assert run is not None
+    assert run.failure is not None
+    assert run.failure.code == "gate_not_evaluated"
+
+
+def test_waiting_for_locks_is_recorded_once() -> None:
+    world = run_in_order(Script(lock_refusals=3))
+    waits = [event for t in world.transitions for event in t.events if event.event_type == "locks_waiting"]
+    assert len(waits) == 1
+    assert world.run is not None
+    assert world.run.status == "SUCCESS"
+
+
+def test_an_answer_of_a_stale_attempt_is_ignored() -> None:
+    world = SimulatedRun(Script(retries=1, tests_fail_until=1, shards=2))
+    stale: Answered | None = None
+    while world.under_way:
+        item = world.under_way.pop(0)
+        if isinstance(item, Answered) and item.role == "worker" and stale is None:
+            stale = item
+        world.deliver(item)
+        if stale is not None and world.run is not None and world.run.attempt == 2:
+            before = len(world.transitions)
+            world.deliver(stale)
+            assert len(world.transitions) == before
+    assert world.run is not None
+    assert world.run.status == "SUCCESS"
+
+
+class AnyOrder(RuleBasedStateMachine):
+    """Answers arrive in any order, twice, late, or to a gatekeeper that has just crashed; the end is always the same."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world: SimulatedRun | None = None
+        self.aborted = False
+
+    @precondition(lambda self: self.world is None)
+    @rule(script=SCRIPTS)
+    def begin(self, script: Script) -> None:
+        self.world = SimulatedRun(script)
+        self.expected = outcome(run_in_order(script).run)
+
+    @precondition(lambda self: self.world is not None and self.world.under_way)
+    @rule(data=st.data(), crash=st.booleans(), keep=st.booleans())
+    def deliver(self, data: st.DataObject, crash: bool, keep: bool) -> None:
+        assert self.world is not None
+        index = data.draw(st.integers(0, len(self.world.under_way) - 1))
+        item = self.world.under_way[index]
+        if not keep and not crash:
+            del self.world.under_way[index]
+        self.world.deliver(item, crash_after_append=crash)
+
+    @precondition(lambda self: self.world is not None and self.world.delivered)
+    @rule(data=st.data())
+    def deliver_again(self, data: st.DataObject) -> None:
+        assert self.world is not None
+        self.world.deliver(data.draw(st.sampled_from(self.world.delivered)))
+
+    @precondition(lambda self: self.world is not None and self.world.run is not None and not self.world.run.ended)
+    @rule(chance=st.integers(0, 9))
+    def abort(self, chance: int) -> None:
+        assert self.world is not None
+        if chance == 0:
+            request = AbortRequest(run_id=RUN_ID, reason="enough", requested_by="tests")
+            self.world.deliver(AbortAsked(request, "abort"))
+            self.aborted = True
+
+    @invariant()
+    def no_state_is_skipped(self) -> None:
+        for before, after in pairwise(self.world.states if self.world else []):
+            assert after in (*SUCCESSORS[before], "FAILED", "ABORTED")  # type: ignore[index]  # names of states, as strings
+
+    @invariant()
+    def the_chain_holds_and_the_end_absorbs(self) -> None:
+        if self.world is None:
+            return
+        ends = [state for state in self.world.states if state in TERMINAL]
+        assert len(ends) <= 1
+        assert [t.number for t in self.world.transitions] == list(range(1, len(self.world.transitions) + 1))
+
+    def teardown(self) -> None:
+        if self.world is None:
+            return
+        finish(self.world)
+        run = self.world.run
+        chain.check(event for transition in self.world.transitions for event in transition.events)
+        assert run == fold(self.world.transitions)
+        if self.aborted:
+            assert run is not None
+            assert run.status == "ABORTED"
+        else:
+            assert outcome(run) == self.expected
+
+
+AnyOrder.TestCase.settings = settings(
+    max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+)
+TestAnyOrder = AnyOrder.TestCase
+
+
+@given(script=SCRIPTS)
+@settings(max_examples=50, deadline=None)
+def test_nothing_is_asked_and_nothing_changes_after_the_end(script: Script) -> None:
+    world = run_in_order(script)
+    length = len(world.transitions)
+    for item in list(world.delivered):
+        assert questions(world.run, item) == ()
+        world.deliver(item)
+    assert len(world.transitions) == length
