@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 
 import msgspec
-import structlog
 
 from gatewright.bus.port import Bus
 from gatewright.bus.topology import CANCEL_SUBJECT, task_subject
@@ -23,7 +23,8 @@ from gatewright.evidence.signing import Signer
 from gatewright.evidence.writer import BundleWriter
 from gatewright.ledger.run import Run
 from gatewright.ledger.store import Ledger, Position
-from gatewright.telemetry import metrics
+from gatewright.telemetry.logs import Logger
+from gatewright.telemetry.metrics import Metrics, RunOutcome
 from services.gatekeeper.decider.decide import decide
 from services.gatekeeper.decider.inputs import Continue, Input, SealReported, Submitted
 from services.gatekeeper.decider.questions import next_step, questions
@@ -31,6 +32,7 @@ from services.gatekeeper.gates.judge import Gates
 
 #: Times an input is decided anew after another gatekeeper appended first.
 CONFLICT_TRIES = 20
+OUTCOMES: dict[str, RunOutcome] = {"SUCCESS": "success", "FAILED": "failed", "ABORTED": "aborted"}
 
 
 @dataclass(frozen=True)
@@ -43,8 +45,9 @@ class Conductor:
     bundles: BundleWriter
     signer: Signer
     clock: Clock
-    log: structlog.stdlib.BoundLogger
-    turns: weakref.WeakValueDictionary[str, asyncio.Lock]
+    log: Logger
+    metrics: Metrics
+    turns: weakref.WeakValueDictionary[str, asyncio.Lock] = field(default_factory=weakref.WeakValueDictionary)
 
     async def accept(self, item: Submitted) -> bool:
         """Make a submission a run. True when it is new: it is in the ledger and its first task is on the bus."""
@@ -110,11 +113,12 @@ class Conductor:
             try:
                 after = await self.ledger.append(position, transition)
             except ConflictError:
-                metrics.LEDGER_CONFLICTS.inc()
+                self.metrics.ledger_conflict()
                 self.ledger.forget(run_id)
                 continue
             for verdict in verdicts:
-                metrics.GATE_DECISIONS.labels(gate=verdict.report.gate, code=verdict.report.code).inc()
+                report = verdict.report
+                self.metrics.gate_decision(report.gate, report.verdict, report.code, (report.duration_ms or 0) / 1000)
             await self._carry_out(after, transition)
             return after
         raise BusError(f"{run_id}: {CONFLICT_TRIES} conflicts in a row")
@@ -130,7 +134,8 @@ class Conductor:
             return
         await asyncio.gather(self._publish(run, transition.commands), self.bundles.append(run, transition.events))
         if run.ended:
-            metrics.RUNS.labels(status=run.status, code=run.failure.code if run.failure else "ok").inc()
+            seconds = (self.clock.now() - datetime.fromisoformat(run.created_at)).total_seconds()
+            self.metrics.run_ended(OUTCOMES[run.status], seconds)
             await self._stop_work(run)
 
     async def _publish(self, run: Run, commands: tuple[CommandRef, ...]) -> None:
@@ -174,9 +179,3 @@ def task_document(run: Run, command: CommandRef) -> Document:
     return RequestTask(
         run_id=run.run_id, task_id=task.task_id, baseline_commit=run.accepted.baseline_commit, request=run.request
     )
-
-
-def make_conductor(bus: Bus, ledger: Ledger, gates: Gates, bundles: BundleWriter, signer: Signer, clock: Clock) -> Conductor:
-    """A conductor that no run has been given to yet."""
-    log: structlog.stdlib.BoundLogger = structlog.get_logger("gatekeeper")
-    return Conductor(bus, ledger, gates, bundles, signer, clock, log, weakref.WeakValueDictionary())

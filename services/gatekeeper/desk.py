@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
-import structlog
 
-from gatewright.bus.dead_letter import bury
+from gatewright.bus.dead_letter import publish_dead_letter
 from gatewright.bus.port import MESSAGE_ID_HEADER, SCHEMA_HEADER, TRACE_HEADER, Bus, Delivery, Message, Reply
 from gatewright.bus.topology import ABORT_SUBJECT, CONTRACT_SUBJECT, REQUEST_SUBJECT, TASK_ROLES, result_subject
 from gatewright.clock import new_id
@@ -29,8 +28,10 @@ from gatewright.contracts import (
     codec,
 )
 from gatewright.contracts.reports import ErrorFault
-from gatewright.errors import GatewrightError, MalformedError, UnavailableError
+from gatewright.errors import Fault, GatewrightError, MalformedError, UnavailableError
 from gatewright.ledger.run import run_id_of, trace_id_of
+from gatewright.telemetry.logs import Logger
+from gatewright.telemetry.metrics import Metrics
 from services.gatekeeper.conductor import Conductor
 from services.gatekeeper.decider.inputs import AbortAsked, Answered, Submitted
 
@@ -57,8 +58,9 @@ class Desk:
 
     bus: Bus
     conductor: Conductor
-    log: structlog.stdlib.BoundLogger
-    background: set[asyncio.Task[None]]
+    log: Logger
+    metrics: Metrics
+    background: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def submit(self, message: Message) -> Reply:
         """The endpoint ``gw.submit``: a run id, once the run is in the ledger, or an error that names each fault."""
@@ -82,10 +84,24 @@ class Desk:
             await delivery.nak(RETRY)
         except GatewrightError as error:
             self.log.warning("input_refused", subject=message.subject, code=error.reason, cause=error.message)
-            await bury(self.bus, "gatekeeper", message, error)
-            await delivery.term()
+            await self._bury(delivery, error)
         else:
             await (delivery.ack() if done else delivery.nak(COME_BACK))
+
+    async def _bury(self, delivery: Delivery, error: GatewrightError) -> None:
+        message = delivery.message
+        stream = "INTAKE" if message.subject.startswith("gw.intake.") else "RESULTS"
+        await publish_dead_letter(
+            self.bus,
+            "gatekeeper",
+            stream,
+            message,
+            attempts=delivery.attempts,
+            code=error.reason,
+            reason=error.message,
+        )
+        self.metrics.dead_letter(error.reason)
+        await delivery.term()
 
     async def _advance(self, message: Message) -> bool:
         if message.subject == ABORT_SUBJECT:
@@ -150,7 +166,11 @@ def run_of(answered: Answered) -> str:
 def error_document(error: GatewrightError) -> Error:
     """What a publisher is told."""
     faults = error.faults if isinstance(error, MalformedError) else ()
-    return Error(code=error.reason, message=error.message, faults=tuple(ErrorFault(*fault) for fault in faults))
+    return Error(code=error.reason, message=error.message, faults=tuple(_fault(fault) for fault in faults))
+
+
+def _fault(fault: Fault) -> ErrorFault:
+    return ErrorFault(pointer=fault.pointer, code=fault.code, message=fault.message)
 
 
 def _reply(document: Error | SubmitReply) -> Reply:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 from msgspec.structs import replace
 
-from gatewright.contracts import GateReport, Plan, ReviewReport, TaskContract, TaskResult, TestReport, Transition
+from gatewright.contracts import GateReport, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport, Transition
 from gatewright.contracts.common import Agent, Executor, TimeoutRetry
 from gatewright.contracts.records import CommandRef
 from gatewright.contracts.reports import GateName, GateOutcome, GateOutcomes, GitOutcome, NextSteps, ScopeCheck
@@ -61,7 +61,7 @@ class SimulatedRun:
         self.lock_refusals = self.script.lock_refusals
         self.under_way.append(Submitted(RUN_ID, "a" * 32, document, "0" * 64, "submit"))
 
-    def request(self) -> object:
+    def request(self) -> RunRequest:
         return make_request(
             executor=self._executor(),
             timeout_retry=TimeoutRetry(timeout_sec=60, max_retries=self.script.retries, retry_backoff_sec=0),

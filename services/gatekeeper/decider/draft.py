@@ -94,7 +94,7 @@ class Draft:
         contract = self.run.contract
         if contract is None:
             return False
-        allowed = min(contract.timeout_retry.max_retries + 1, orders.answers(contract.executor))
+        allowed = min(contract.timeout_retry.max_retries + 1, orders.answers(contract))
         return self.run.attempt < allowed
 
     def fix(self, report: GateReport, evidence: ReviewReport | TestReport) -> None:

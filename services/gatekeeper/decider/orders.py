@@ -6,19 +6,25 @@ import hashlib
 
 from msgspec.structs import replace
 
+from gatewright.artifacts import stored_digest, stored_uri
 from gatewright.contracts import ReviewReport, RunRequest, TaskContract, TestReport, codec
-from gatewright.contracts.common import Agent, Artifact, Executor, ToolPermissions
+from gatewright.contracts.common import Agent, Artifact, ToolPermissions
 from gatewright.contracts.task_contract import RequiredOutput
 from gatewright.ledger.run import Run
+from gatewright.task_inputs import CANDIDATE
+from gatewright.worker_role import answers as answers_of
 
 TECH_LEAD = Agent(role="TECH_LEAD", agent_id="techlead-1")
 REVIEWER = Agent(role="REVIEWER", agent_id="reviewer-1")
 TEST_RUNNER = Agent(role="TEST_RUNNER", agent_id="testrunner-1")
 
-#: Name of the input artifact that holds the canonical patch of the candidate.
-CANDIDATE = "candidate.patch"
 READ_ONLY = ToolPermissions(filesystem="read-only", shell="never", network="deny", mcp_tools=())
-WRITING = ToolPermissions(filesystem="workspace-write", shell="never", network="deny", mcp_tools=())
+TESTING = ToolPermissions(filesystem="workspace-write", shell="never", network="deny", mcp_tools=())
+
+
+def no_shell_unless(contract: TaskContract, permissions: ToolPermissions) -> ToolPermissions:
+    """A contract that denies the shell denies it to every task under it."""
+    return replace(permissions, shell="deny") if contract.tool_permissions.shell == "deny" else permissions
 
 
 def pm_task_id(run_id: str) -> str:
@@ -37,7 +43,7 @@ def planning(contract: TaskContract, run_id: str) -> TaskContract:
         parent_task_id=contract.task_id,
         task_type="PLAN",
         assigned_agent=TECH_LEAD,
-        tool_permissions=READ_ONLY,
+        tool_permissions=no_shell_unless(contract, READ_ONLY),
         required_outputs=(RequiredOutput(name="plan", type="json", acceptance="disjoint shards inside allowed_paths"),),
         role_contract=None,
     )
@@ -63,7 +69,7 @@ def testing(run: Run, contract: TaskContract, patch: str) -> TaskContract:
         task_id=f"{run.run_id}.test.a{run.attempt}",
         task_type="TEST",
         assigned_agent=TEST_RUNNER,
-        tool_permissions=WRITING,
+        tool_permissions=TESTING,
         required_outputs=(RequiredOutput(name="test_report", type="report", acceptance="test_report.v1"),),
         attempt=run.attempt,
     )
@@ -73,7 +79,7 @@ def fixing(contract: TaskContract, attempt: int, evidence: ReviewReport | TestRe
     """A new contract whose parent is the failed one, with the evidence of the failure attached (specification 7, S5)."""
     digest = hashlib.sha256(codec.encode(evidence)).hexdigest()
     name = f"failed.{codec.schema_of(evidence).partition('.')[0]}.a{attempt - 1}"
-    uri = f"artifact:sha256:{digest}"
+    uri = stored_uri(digest)
     return replace(
         contract,
         task_id=attempt_id(contract.task_id.rpartition(".a")[0] if contract.attempt > 1 else contract.task_id, attempt),
@@ -89,11 +95,9 @@ def attempt_id(task_id: str, attempt: int) -> str:
     return task_id if attempt == 1 else f"{task_id}.a{attempt}"
 
 
-def answers(executor: Executor | None) -> int:
-    """How many attempts an executor has an answer for."""
-    if executor is None:
-        return 0
-    return len(executor.commands) if executor.kind == "command" else len(executor.artifacts)
+def answers(contract: TaskContract) -> int:
+    """How many attempts the contract's executor has an answer for."""
+    return len(answers_of(contract.executor)) if contract.executor is not None else 0
 
 
 def user_request(document: RunRequest | TaskContract) -> str:
@@ -102,7 +106,7 @@ def user_request(document: RunRequest | TaskContract) -> str:
 
 
 def _judging(contract: TaskContract, patch: str) -> TaskContract:
-    digest = patch.rpartition(":")[2]
+    digest = stored_digest(patch)
     artifact = Artifact(name=CANDIDATE, uri=patch, sha256=digest)
     return replace(
         contract,

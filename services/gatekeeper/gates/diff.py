@@ -11,7 +11,7 @@ from gatewright import scope
 from gatewright.contracts import TaskContract
 from gatewright.contracts.common import Scope
 from gatewright.git.changes import Change
-from gatewright.git.paths import is_git_path
+from gatewright.git.paths import path_fault
 from services.gatekeeper.gates.judgement import Judgement
 from services.gatekeeper.policies import PathClass, Policies
 
@@ -30,8 +30,9 @@ def judge_changes(changes: Sequence[Change], contract: TaskContract, policies: P
     for change in changes:
         if not scope.covers(allowed, change.path):
             found.violate("path_out_of_scope", "allowed_paths", "outside the contract's paths", change.path)
-        if is_git_path(change.path):
-            found.violate("git_path", RULE, "some file system reads this as git's own", change.path)
+        fault = path_fault(change.path, change.new_mode)
+        if fault is not None:
+            found.violate("git_path", RULE, fault, change.path)
         _mode(change, found)
         kind = policies.path_class(change.path)
         if kind is not None:

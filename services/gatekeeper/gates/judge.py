@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from gatewright.bus.port import Bus
 from gatewright.clock import Clock
 from gatewright.contracts import ReviewReport, TaskContract, TestReport, codec
+from gatewright.contracts.reports import GateName
 from gatewright.errors import BusError, ConflictError, GatewrightError
 from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.ledger.run import Run
@@ -65,7 +66,7 @@ class Gates:
             case q.LandingQuestion(run=run):
                 return await self._landing(run)
 
-    def _begin(self, run: Run, gate: q.GateName, task_id: str | None = None) -> tuple[Judgement, float]:
+    def _begin(self, run: Run, gate: GateName, task_id: str | None = None) -> tuple[Judgement, float]:
         return Judgement(run.run_id, gate, task_id, run.attempt), self.clock.monotonic()
 
     async def _intake(self, question: q.IntakeQuestion) -> q.IntakeVerdict:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from gatewright import scope
 from gatewright.contracts import Plan, TaskContract
 from gatewright.errors import ScopeError
+from gatewright.worker_role import PERMISSIONS as WORKER_PERMISSIONS
 from services.gatekeeper.decider import orders
 from services.gatekeeper.gates.judgement import Judgement
 
@@ -52,11 +53,7 @@ def _unchanged(shard: TaskContract, contract: TaskContract, found: Judgement) ->
         found.violate("plan_invalid", "contract", f"{shard.task_id} changes more than its paths")
     if shard.assigned_agent.role != "WORKER":
         found.violate("plan_invalid", "dispatch", f"{shard.task_id} is not given to a worker")
-    asked, granted = shard.tool_permissions, orders.WRITING
-    if (asked.filesystem, asked.shell, asked.network, asked.mcp_tools) not in {
-        (granted.filesystem, granted.shell, granted.network, ()),
-        (granted.filesystem, "deny", granted.network, ()),
-    }:
+    if shard.tool_permissions != orders.no_shell_unless(contract, WORKER_PERMISSIONS):
         found.violate("permission_too_wide", "least_privilege", f"{shard.task_id} asks for more than a worker gets")
 
 

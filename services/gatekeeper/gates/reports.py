@@ -10,15 +10,16 @@ from services.gatekeeper.gates.judgement import Judgement
 
 
 def judge_review(report: ReviewReport, run: Run, found: Judgement) -> None:
-    """1. the right run and tree  2. an independent reviewer  3. it wrote nothing  4. it passed the candidate."""
+    """1. the right tree  2. an independent reviewer  3. it passed the candidate.
+
+    That it wrote nothing (``produced_diff`` false) is part of the schema: a report that says otherwise is never decoded.
+    """
     _tree(report.tree, run, "reviewer_wrong_tree", found)  # 1
     implementers = {task.result.producer.agent_id for task in run.workers() if task.result is not None}
     if report.reviewer.role != "REVIEWER" or report.reviewer.agent_id in implementers:  # 2
         found.violate("reviewer_not_independent", "reviewer_gate", f"{report.reviewer.agent_id} may not review this")
-    if report.produced_diff:  # 3
-        found.violate("reviewer_produced_diff", "reviewer_gate", "a reviewer only reads")
     blocking = [finding for finding in report.findings if finding.blocking]
-    for finding in blocking:  # 4
+    for finding in blocking:  # 3
         path = finding.path.encode() if finding.path else None
         found.violate("review_failed", finding.code, finding.message, path)
     if not blocking and (report.verdict != "PASS" or not report.scope_check.passed):

@@ -6,7 +6,7 @@ Nothing outside ``gatewright.bus`` imports the NATS client. Every method raises 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -81,6 +81,10 @@ class Subscription(Protocol):
 class Bus(Protocol):
     """A connected bus."""
 
+    @property
+    def connected(self) -> bool:
+        """Whether the server is there at this moment (for a readiness probe)."""
+
     async def publish(
         self,
         subject: str,
@@ -101,8 +105,11 @@ class Bus(Protocol):
     async def consume(self, consumer: Consumer) -> Subscription:
         """Start to pull from a durable consumer of the topology, one delivery at a time."""
 
-    def replay(self, subject: str, *, follow: bool = False) -> AsyncIterator[Message]:
-        """Stored messages of a subject (``*`` and ``>`` allowed) in order; with ``follow`` it goes on with new ones."""
+    def replay(self, subject: str, *, follow: bool = False) -> AsyncGenerator[Message, None]:
+        """Stored messages of a subject (``*`` and ``>`` allowed) in order; with ``follow`` it goes on with new ones.
+
+        Without ``follow`` it ends with the last message that existed at the start. Leave it early through ``aclose``.
+        """
 
     async def broadcast(self, subject: str, data: bytes) -> None:
         """Send to whoever listens now; nothing is stored."""

@@ -5,9 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from gatewright.bus.subjects import MAX_MESSAGE_BYTES, matches
+from gatewright.errors import MalformedError
+
 DEFAULT_POOL = "default"
 ARTIFACT_BUCKET = "gw-artifacts"
 LOCK_BUCKET = "gw-locks"
+#: The streams in which JetStream keeps the buckets.
+ARTIFACT_STREAM = f"OBJ_{ARTIFACT_BUCKET}"
+LOCK_STREAM = f"KV_{LOCK_BUCKET}"
 
 Role = Literal["pm", "techlead", "worker", "reviewer", "testrunner", "gatekeeper"]
 ROLES: tuple[Role, ...] = ("pm", "techlead", "worker", "reviewer", "testrunner", "gatekeeper")
@@ -24,13 +30,17 @@ CANCEL_SUBJECT = "gw.cancel"
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """``max_message_bytes`` bounds one message; ``dedupe_seconds`` is the window of ``Nats-Msg-Id``."""
+    """``max_message_bytes`` bounds one message; ``dedupe_seconds`` is the window of ``Nats-Msg-Id``.
+
+    From a work queue a message goes when it is settled; ``append_only``: no single message can be taken out.
+    """
 
     name: str
     subjects: tuple[str, ...]
     retention: Literal["workqueue", "limits"]
     description: str
-    max_message_bytes: int = 8 * 1024 * 1024
+    append_only: bool = False
+    max_message_bytes: int = MAX_MESSAGE_BYTES
     dedupe_seconds: float = 120.0
 
 
@@ -51,9 +61,17 @@ STREAMS: tuple[Stream, ...] = (
     Stream("INTAKE", ("gw.intake.>",), "workqueue", "requests, contracts and aborts from outside"),
     Stream("TASKS", ("gw.task.>",), "workqueue", "tasks, one subject per role and pool"),
     Stream("RESULTS", ("gw.result.>",), "workqueue", "what the roles answer"),
-    Stream("RUNS", ("gw.run.*",), "limits", "the ledger: one message per transition of a run"),
+    Stream("RUNS", ("gw.run.*",), "limits", "the ledger: one message per transition of a run", append_only=True),
     Stream("DEAD", ("gw.dead.>",), "limits", "messages that could not be handled, with the reason"),
 )
+
+
+def stream_of(subject: str) -> str:
+    """The stream that keeps ``subject`` (or what a pattern covers); raises MalformedError when none does."""
+    for stream in STREAMS:
+        if any(matches(kept, subject) for kept in stream.subjects):
+            return stream.name
+    raise MalformedError(f"no stream keeps {subject!r}", code="bad_subject")
 
 
 def task_subject(role: str, pool: str = DEFAULT_POOL) -> str:
@@ -78,8 +96,8 @@ def task_consumer(role: Role, pool: str = DEFAULT_POOL) -> Consumer:
 
 
 #: The gatekeeper waits for locks by giving a message back, so its queues deliver without end.
-INTAKE_CONSUMER = Consumer("INTAKE", "gatekeeper-intake", "gw.intake.>", "gatekeeper", ack_wait=30.0, max_deliver=-1)
-RESULT_CONSUMER = Consumer("RESULTS", "gatekeeper-results", "gw.result.>", "gatekeeper", ack_wait=30.0, max_deliver=-1)
+INTAKE_CONSUMER = Consumer("INTAKE", "gatekeeper-intake", "gw.intake.>", "gatekeeper", ack_wait=6.0, max_deliver=-1)
+RESULT_CONSUMER = Consumer("RESULTS", "gatekeeper-results", "gw.result.>", "gatekeeper", ack_wait=6.0, max_deliver=-1)
 
 
 def consumers(pools: tuple[str, ...] = (DEFAULT_POOL,)) -> tuple[Consumer, ...]:

@@ -6,13 +6,15 @@ refuses, the schema itself writes the error report, so that every fault is named
 
 from __future__ import annotations
 
-from typing import TypeVar
+import re
+from typing import Any, TypeVar
 
 import msgspec
 
 from gatewright import contracts
-from gatewright.contracts.common import Document
+from gatewright.contracts.common import MAX_INTEGER, Document
 from gatewright.contracts.schemas import fault_report
+from gatewright.contracts.strict_json import MAX_WORDS, is_shallow, parse, pointer
 from gatewright.errors import Fault, MalformedError, UnknownSchemaError
 
 D = TypeVar("D", bound=Document)
@@ -39,11 +41,15 @@ DOCUMENTS: dict[str, type[Document]] = {
     "transition.v1": contracts.Transition,
     "work_report.v1": contracts.WorkReport,
 }
+#: A refused document with more commas than this gets the decoder's first fault only: the full report would take seconds.
+MAX_REPORTED_COMMAS = 20_000
+
 _NAMES = {document: name for name, document in DOCUMENTS.items()}
 _DECODERS: dict[type[Document], msgspec.json.Decoder[Document]] = {
     document: msgspec.json.Decoder(document) for document in DOCUMENTS.values()
 }
 _CANONICAL = msgspec.json.Encoder(order="sorted")
+_REFUSALS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 def schema_of(document: Document) -> str:
@@ -52,8 +58,14 @@ def schema_of(document: Document) -> str:
 
 
 def encode(document: Document) -> bytes:
-    """Canonical JSON: UTF-8, keys sorted, no white space. Equal documents give equal bytes."""
-    return _CANONICAL.encode(document)
+    """Canonical JSON: UTF-8, keys sorted by code point, no white space. Equal documents give equal bytes.
+
+    Raises MalformedError when the document holds what JSON cannot say: a lone surrogate, or nesting without end.
+    """
+    try:
+        return _CANONICAL.encode(document)
+    except (UnicodeEncodeError, RecursionError) as error:
+        raise MalformedError(f"cannot be written as JSON: {error}") from error
 
 
 def decode(data: bytes, kind: type[D]) -> D:
@@ -63,10 +75,12 @@ def decode(data: bytes, kind: type[D]) -> D:
     """
     try:
         document = _DECODERS[kind].decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        name = _NAMES[kind]
-        faults = fault_report(name, data) or (Fault("", "invalid", str(error)),)
-        raise MalformedError(f"not a valid {name}: {faults[0].pointer or '/'}: {faults[0].message}", faults=faults) from error
+        if not (is_shallow(data) and _CANONICAL.encode(document) == data):
+            parse(data)  # not our own bytes: a struct does not see a key that stands twice
+    except MalformedError as error:
+        raise _malformed(kind, error.faults) from error
+    except _REFUSALS as error:
+        document = _by_schema(data, kind, error)
     assert isinstance(document, kind)  # noqa: S101 - narrows the type for the checker; the decoder guarantees it
     return document
 
@@ -76,5 +90,40 @@ def decode_named(data: bytes, name: str) -> Document:
     try:
         kind = DOCUMENTS[name]
     except KeyError:
-        raise UnknownSchemaError(f"unknown schema {name!r}") from None
+        raise UnknownSchemaError(f"unknown schema {name[:100]!r}") from None
     return decode(data, kind)
+
+
+def _by_schema(data: bytes, kind: type[Document], refusal: Exception) -> Document:
+    """The schema is the authority on what the decoder refused: an integer may be written 1.0."""
+    faults: tuple[Fault, ...] = ()
+    if data.count(b",") <= MAX_REPORTED_COMMAS:
+        faults = fault_report(_NAMES[kind], data)
+        if not faults:
+            try:
+                return msgspec.convert(_integers(parse(data)), kind)
+            except _REFUSALS as error:
+                refusal = error
+    raise _malformed(kind, faults or (_decoder_fault(refusal),)) from refusal
+
+
+def _integers(value: Any) -> Any:
+    """``value`` with every whole float as the integer that it is; a field that wants a float takes integers too."""
+    if isinstance(value, dict):
+        return {key: _integers(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_integers(each) for each in value]
+    whole = isinstance(value, float) and value.is_integer() and abs(value) <= MAX_INTEGER
+    return int(value) if whole else value
+
+
+def _decoder_fault(refusal: Exception) -> Fault:
+    """The decoder's own words, its path (``$.tasks[0].role``) turned into a pointer."""
+    words, _, path = str(refusal).partition(" - at `$")
+    steps = re.findall(r"\.(\w+)|\[(\d+)\]", path)
+    return Fault(pointer(name or index for name, index in steps), "invalid", words[:MAX_WORDS])
+
+
+def _malformed(kind: type[Document], faults: tuple[Fault, ...]) -> MalformedError:
+    first = faults[0]
+    return MalformedError(f"not a valid {_NAMES[kind]}: {first.pointer or '/'}: {first.message}", faults=faults)

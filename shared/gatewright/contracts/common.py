@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import sys
+from functools import cache
+from typing import Annotated, Any, Literal, dataclass_transform
 
 import msgspec
 from msgspec import Meta
 
+#: The largest integer that every JSON reader keeps exact (RFC 7493, section 2.2).
+MAX_INTEGER = 2**53 - 1
+#: The largest number that a double holds; a bigger literal would be infinite.
+MAX_NUMBER = sys.float_info.max
 #: Python's ``$`` also matches before a final newline, ECMA's does not; the look-ahead makes both dialects agree.
 END = r"(?!\n)$"
 
@@ -17,8 +23,11 @@ RunId = Annotated[str, Meta(min_length=8, max_length=64, pattern=rf"^[A-Za-z0-9]
 #: Ids of documents may come from other systems; they are never used as file names or subjects.
 DocumentId = Annotated[str, Meta(min_length=8)]
 Timestamp = NonEmpty
-Count = Annotated[int, Meta(ge=0)]
-Seconds = Annotated[float, Meta(ge=0)]
+Count = Annotated[int, Meta(ge=0, le=MAX_INTEGER)]
+Positive = Annotated[int, Meta(ge=1, le=MAX_INTEGER)]
+#: A round of the fix loop: one more than ``max_retries`` can ask for is far below the bound.
+Attempt = Annotated[int, Meta(ge=1, le=100)]
+Seconds = Annotated[float, Meta(ge=0, le=MAX_NUMBER)]
 
 RoleName = Literal[
     "PM",
@@ -44,24 +53,44 @@ Network = Literal["deny", "on-request", "allow"]
 LandingMode = Literal["branch", "target", "none"]
 
 
-class Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
-    """Base of everything that crosses the bus.
+@dataclass_transform(frozen_default=True, kw_only_default=True)  # type checkers do not see that structs inherit "frozen"
+class Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Base of everything that crosses the bus. Fields are given by keyword.
 
-    Optional fields are left out when they hold their default; ``null`` is accepted for them and means the same.
+    Optional fields are left out when they hold their default. Where a type admits ``None``, ``null`` means the same as absent.
     """
+
+
+@cache
+def _defaults(kind: type[Document]) -> dict[str, Any]:
+    return {field.name: field.default for field in msgspec.structs.fields(kind)}
+
+
+def keep_one_spelling(document: Document, *names: str) -> None:
+    """Let equal values give equal bytes: numbers become floats (30 is 30.0, -0.0 is 0.0), defaults the default itself.
+
+    Encoding leaves out a default by identity, so a string that is merely equal to it would be written. Called by structs
+    that have such fields, on themselves, before anybody else sees them.
+    """
+    for name in names:
+        value = getattr(document, name)
+        if isinstance(value, int | float):
+            msgspec.structs.force_setattr(document, name, value + 0.0)
+        elif value == _defaults(type(document))[name]:
+            msgspec.structs.force_setattr(document, name, _defaults(type(document))[name])
 
 
 class Agent(Document):
     role: RoleName
-    agent_id: NonEmpty
+    agent_id: str
     codex_thread_id: str | None = None
 
 
 class Artifact(Document):
     """A named blob. ``uri`` is ``artifact:sha256:<hex>`` (object store) or an RFC 2397 ``data:`` URI."""
 
-    name: NonEmpty
-    uri: NonEmpty
+    name: str
+    uri: str
     sha256: Sha256
 
 
@@ -71,6 +100,9 @@ class Repository(Document):
     url: NonEmpty
     target_ref: str | None = None
     landing: LandingMode = "branch"
+
+    def __post_init__(self) -> None:
+        keep_one_spelling(self, "landing")
 
 
 class Executor(Document):
@@ -107,15 +139,20 @@ class Scope(Document):
 
 
 class Budget(Document):
-    wall_sec: Annotated[float, Meta(gt=0)] | None = None
-    tokens: Annotated[int, Meta(ge=1)] | None = None
-    cost_usd: Annotated[float, Meta(ge=0)] | None = None
-    iterations: Annotated[int, Meta(ge=1)] | None = None
+    """What a run may use up; no field, no limit. The bounds keep sums and dates made of them finite."""
+
+    wall_sec: Annotated[float, Meta(gt=0, le=1e9)] | None = None
+    tokens: Positive | None = None
+    cost_usd: Annotated[float, Meta(ge=0, le=1e9)] | None = None
+    iterations: Positive | None = None
+
+    def __post_init__(self) -> None:
+        keep_one_spelling(self, "wall_sec", "cost_usd")
 
 
 class AcceptanceTest(Document):
-    name: NonEmpty
-    cmd: NonEmpty
+    name: str
+    cmd: str
     must_pass: bool
 
 
@@ -127,9 +164,12 @@ class ToolPermissions(Document):
 
 
 class TimeoutRetry(Document):
-    timeout_sec: Annotated[float, Meta(ge=1)]
+    timeout_sec: Annotated[float, Meta(ge=1, le=MAX_NUMBER)]
     max_retries: Annotated[int, Meta(ge=0, le=10)]
-    retry_backoff_sec: Annotated[float, Meta(ge=0)]
+    retry_backoff_sec: Seconds
+
+    def __post_init__(self) -> None:
+        keep_one_spelling(self, "timeout_sec", "retry_backoff_sec")
 
 
 RequirementId = Annotated[str, Meta(pattern=rf"^[A-Z][A-Z0-9]*-[A-Z][A-Z0-9]*-[0-9]{{3,}}{END}")]

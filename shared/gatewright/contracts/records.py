@@ -7,14 +7,16 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from gatewright.contracts.common import (
+    Attempt,
     Count,
     Document,
-    NonEmpty,
-    PolicyPack,
-    RoleName,
-    RunId,
     Filesystem,
     Network,
+    NonEmpty,
+    PolicyPack,
+    Positive,
+    RoleName,
+    RunId,
     Sha256,
     Shell,
     Timestamp,
@@ -29,10 +31,10 @@ class OrchestratorEvent(Document, omit_defaults=False):
     event_type: NonEmpty
     run_id: RunId
     task_id: str | None
-    attempt: Annotated[int, Meta(ge=1)] | None
+    attempt: Attempt | None
     payload: dict[str, Any]
     trace_id: str
-    seq: Annotated[int, Meta(ge=1)] = 1
+    seq: Positive = 1
     prev_hash: str = ""
     hash: str = ""
     role: str | None = None
@@ -59,7 +61,7 @@ class Transition(Document):
     """One message of the ledger: one step of a run, whole or not at all."""
 
     run_id: RunId
-    number: Annotated[int, Meta(ge=1)]
+    number: Positive
     cause: Cause
     events: Annotated[tuple[OrchestratorEvent, ...], Meta(min_length=1)]
     commands: tuple[CommandRef, ...]
@@ -116,7 +118,7 @@ class RunManifest(Document):
     versions: dict[str, str]
     tasks: tuple[TaskRecord, ...]
     artifacts: tuple[str, ...]
-    evidence_hashes: dict[str, str]
+    evidence_hashes: dict[str, Sha256]
     finished_at: str | None = None
     #: Reason code and words, for a run that did not succeed; an aborted one begins with ``aborted``.
     failure_reason: str | None = None

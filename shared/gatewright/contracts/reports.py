@@ -9,13 +9,16 @@ from msgspec import Meta
 from gatewright.contracts.common import (
     Agent,
     Artifact,
+    Attempt,
     Count,
     Document,
     NonEmpty,
     ObjectId,
+    Positive,
     RunId,
     Seconds,
     Timestamp,
+    keep_one_spelling,
 )
 from gatewright.contracts.task_contract import TaskContract
 
@@ -58,7 +61,7 @@ class TaskResult(Document):
     git: GitOutcome
     gates: GateOutcomes
     next_steps: NextSteps
-    attempt: Annotated[int, Meta(ge=1)] = 1
+    attempt: Attempt = 1
     #: ``code: message`` of what went wrong, for a status other than SUCCESS.
     failure: str | None = None
 
@@ -84,7 +87,7 @@ class Finding(Document):
     message: str
     blocking: bool
     path: str | None = None
-    line: Annotated[int, Meta(ge=1)] | None = None
+    line: Positive | None = None
 
 
 class ReviewReport(Document):
@@ -118,6 +121,9 @@ class TestCommand(Document):
     stderr: str
     timed_out: bool = False
     truncated: bool = False
+
+    def __post_init__(self) -> None:
+        keep_one_spelling(self, "timeout_sec", "duration_sec")
 
 
 class TestSummary(Document):
@@ -189,8 +195,11 @@ class GateReport(Document):
     evidence: tuple[Evidence, ...]
     evaluated_at: Timestamp
     task_id: str | None = None
-    attempt: Annotated[int, Meta(ge=1)] = 1
-    duration_ms: Annotated[float, Meta(ge=0)] | None = None
+    attempt: Attempt = 1
+    duration_ms: Seconds | None = None
+
+    def __post_init__(self) -> None:
+        keep_one_spelling(self, "duration_ms")
 
 
 class EvidenceReport(Document):

@@ -21,6 +21,7 @@ from gatewright.contracts.common import (
     Scope,
     Sharding,
     TimeoutRetry,
+    keep_one_spelling,
 )
 
 
@@ -46,6 +47,9 @@ class RunRequest(Document):
     audit_only: bool = False
     #: The same key twice gives the same run.
     idempotency_key: Annotated[str, Meta(min_length=8, max_length=128)] | None = None
+
+    def __post_init__(self) -> None:
+        keep_one_spelling(self, "baseline_ref", "policy_pack")
 
 
 class RequestTask(Document):

@@ -1,19 +1,40 @@
-"""The JSON Schemas: where they lie, and the error report that they give."""
+"""The JSON Schemas: where they lie, and the error report that they give.
+
+A report never quotes a value of the document: it may end in a log or with a stranger.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from functools import cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from gatewright.errors import Fault, UnknownSchemaError
+from gatewright.contracts.strict_json import MAX_WORDS, parse, pointer
+from gatewright.errors import Fault, MalformedError, UnknownSchemaError
 from gatewright.resources import schema_directory
 
 if TYPE_CHECKING:
+    from jsonschema import ValidationError
     from jsonschema.protocols import Validator
 
 #: More faults than this are not reported: a hostile document must not cost more than an honest one.
 MAX_FAULTS = 50
+
+#: Keyword -> the rule in words; ``{}`` stands for the keyword's value.
+WORDS = {
+    "type": "must be {}",
+    "const": "must be {}",
+    "enum": "must be one of {}",
+    "pattern": "must match {}",
+    "minLength": "must have a length of at least {}",
+    "maxLength": "must have a length of at most {}",
+    "minItems": "must have at least {} item(s)",
+    "minimum": "must be at least {}",
+    "maximum": "must be at most {}",
+    "exclusiveMinimum": "must be greater than {}",
+}
 
 
 def names() -> tuple[str, ...]:
@@ -25,7 +46,7 @@ def names() -> tuple[str, ...]:
 def load(name: str) -> dict[str, Any]:
     """The schema as a dictionary. Raises UnknownSchemaError."""
     if name not in names():
-        raise UnknownSchemaError(f"unknown schema {name!r}")
+        raise UnknownSchemaError(f"unknown schema {name[:MAX_WORDS]!r}")
     loaded: dict[str, Any] = json.loads((schema_directory() / f"{name}.json").read_bytes())
     return loaded
 
@@ -34,8 +55,8 @@ def load(name: str) -> dict[str, Any]:
 def validator(name: str) -> Validator:
     """A validator for one schema, with references to its neighbours resolved locally and formats not asserted."""
     # Imported late: it costs more than the rest of a role's start, and only refusals need it.
-    from jsonschema import Draft202012Validator  # noqa: PLC0415
-    from referencing import Registry, Resource  # noqa: PLC0415
+    from jsonschema import Draft202012Validator
+    from referencing import Registry, Resource
 
     registry: Registry[Any] = Registry().with_resources(
         (f"{other}.json", Resource.from_contents(load(other))) for other in names()
@@ -44,22 +65,40 @@ def validator(name: str) -> Validator:
 
 
 def fault_report(name: str, data: bytes) -> tuple[Fault, ...]:
-    """Everything that is wrong with ``data`` under schema ``name``; empty when nothing is."""
+    """What is wrong with ``data`` under schema ``name``, sorted by pointer; empty when nothing is. Raises UnknownSchemaError.
+
+    A missing or unknown field is pointed at itself, not at the object around it.
+    """
     try:
-        document = json.loads(data, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        return (Fault("", "not_json", f"not JSON: {error}"),)
-    faults = []
-    for error in validator(name).iter_errors(document):
-        faults.append(Fault(_pointer(error.absolute_path), str(error.validator), error.message[:500]))
-        if len(faults) == MAX_FAULTS:
+        value = parse(data)
+    except MalformedError as error:
+        return error.faults
+    found: dict[tuple[str, str], Fault] = {}
+    for violation in validator(name).iter_errors(value):
+        for fault in _faults(violation):
+            found.setdefault((fault.pointer, fault.code), fault)
+        if len(found) >= MAX_FAULTS:
             break
-    return tuple(sorted(faults))
+    mistyped = {fault.pointer for fault in found.values() if fault.code == "type"}  # what else is said of them is noise
+    telling = (fault for fault in found.values() if fault.code == "type" or fault.pointer not in mistyped)
+    return tuple(sorted(telling))[:MAX_FAULTS]
 
 
-def _refuse_constant(word: str) -> None:
-    raise ValueError(f"{word} is not JSON")
+def _faults(violation: ValidationError) -> Iterator[Fault]:
+    path, keyword = tuple(violation.absolute_path), str(violation.validator)
+    here: Any = violation.instance
+    rule: Any = violation.validator_value
+    schema: Any = violation.schema
+    if keyword == "required":
+        yield from (Fault(pointer((*path, name)), keyword, "is required") for name in rule if name not in here)
+    elif keyword == "additionalProperties":
+        unknown = (name for name in here if name not in schema["properties"])
+        yield from (Fault(pointer((*path, name)), keyword, "is not a known field") for name in islice(unknown, MAX_FAULTS))
+    else:
+        yield Fault(pointer(path), keyword, WORDS[keyword].format(_in_words(rule)))
 
 
-def _pointer(path: Any) -> str:
-    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
+def _in_words(rule: Any) -> str:
+    if isinstance(rule, list):
+        return " or ".join(_in_words(each) for each in rule)
+    return rule if isinstance(rule, str) else json.dumps(rule)

@@ -1,6 +1,7 @@
 """The task contract: the only valid carrier of an instruction (specification 6.1).
 
-Field names and meanings are those of CortexPilot's ``task_contract.v1``; the fields after ``role_contract`` are ours and optional.
+Field names and meanings are those of CortexPilot's ``task_contract.v1``, and whatever is valid there is valid here. The fields
+after ``role_contract`` are ours and optional.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from gatewright.contracts.common import (
+    END,
     AcceptanceTest,
     Agent,
     Artifact,
+    Attempt,
     Budget,
+    Count,
     Document,
     DocumentId,
     Environment,
@@ -30,8 +34,8 @@ from gatewright.contracts.common import (
     Shell,
     TimeoutRetry,
     ToolPermissions,
+    keep_one_spelling,
 )
-from gatewright.contracts.common import END
 
 TaskType = Literal["PLAN", "IMPLEMENT", "REVIEW", "TEST", "SEARCH"]
 
@@ -42,7 +46,7 @@ class Inputs(Document):
 
 
 class RequiredOutput(Document):
-    name: NonEmpty
+    name: str
     type: Literal["patch", "commit", "report", "json", "file"]
     acceptance: str
 
@@ -128,27 +132,26 @@ class Handoff(Document):
     eligible: bool
     required_downstream_roles: tuple[RoleName, ...]
     chain_roles: tuple[RoleName, ...]
-    max_handoffs: Annotated[int, Meta(ge=0, le=10)]
+    max_handoffs: Count | None
 
 
 class RoleContract(Document):
     """The resolved, read-friendly view of the role; drift from the top-level fields is refused (specification 6.1.4)."""
 
     identity: RoleIdentity
-    purpose: str
+    purpose: NonEmpty
     system_prompt_ref: str | None
     skills_bundle_ref: str | None
     mcp_bundle_ref: str | None
     runtime_binding: RuntimeBinding
     tool_permissions: RolePermissions
-    resolved_mcp_tool_set: tuple[str, ...]
+    resolved_mcp_tool_set: tuple[NonEmpty, ...]
     handoff: Handoff
     fail_closed_conditions: Annotated[tuple[NonEmpty, ...], Meta(min_length=1)]
 
 
 class TaskContract(Document):
     task_id: DocumentId
-    task_type: TaskType
     owner_agent: Agent
     assigned_agent: Agent
     inputs: Inputs
@@ -162,6 +165,7 @@ class TaskContract(Document):
     evidence_links: tuple[str, ...]
     log_refs: LogRefs
     mcp_tool_set: Annotated[tuple[NonEmpty, ...], Meta(min_length=1)]
+    task_type: TaskType = "IMPLEMENT"
     parent_task_id: str | None = None
     policy_pack: PolicyPack | None = None
     handoff_chain: HandoffChain | None = None
@@ -178,4 +182,7 @@ class TaskContract(Document):
     budget: Budget | None = None
     requirement_ids: tuple[RequirementId, ...] = ()
     #: Which answer of the executor to take: 1 for the first attempt, raised by every round of the fix loop.
-    attempt: Annotated[int, Meta(ge=1)] = 1
+    attempt: Attempt = 1
+
+    def __post_init__(self) -> None:
+        keep_one_spelling(self, "task_type")

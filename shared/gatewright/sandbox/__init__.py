@@ -1,1 +1,33 @@
 """Bubblewrap: commands from outside run here, without network, without secrets, within limits."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from gatewright.sandbox.account import Account, sandbox_account
+from gatewright.sandbox.argv import parse_command
+from gatewright.sandbox.limits import Limits
+from gatewright.sandbox.port import Completed, Place, Sandbox, SandboxReport
+
+__all__ = [
+    "Account",
+    "Completed",
+    "Limits",
+    "Place",
+    "Sandbox",
+    "SandboxReport",
+    "make_sandbox",
+    "parse_command",
+    "sandbox_account",
+]
+
+
+def make_sandbox(mode: Literal["bubblewrap", "none"]) -> Sandbox:
+    """The sandbox of ``mode``; nothing is started or looked for yet. ``none`` is for an operator who says so."""
+    if mode == "none":
+        from gatewright.sandbox.unconfined import Unconfined
+
+        return Unconfined()
+    from gatewright.sandbox.bubblewrap import BubblewrapSandbox
+
+    return BubblewrapSandbox()

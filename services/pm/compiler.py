@@ -1,0 +1,63 @@
+"""Writes the contract that a complete request asks for: no model, no judgement, nothing that the request did not say.
+
+What the request leaves open gets the least: the worker's least privilege, one attempt for each answer of the executor, and a
+change that is dropped when it fails.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from gatewright.contracts import RequestTask, RunRequest, TaskContract
+from gatewright.contracts.common import Agent, TimeoutRetry
+from gatewright.contracts.task_contract import Inputs, LogPaths, LogRefs, Rollback, RuntimeOptions
+from gatewright.worker_role import PERMISSIONS, REQUIRED_OUTPUTS, TOOL_SET, WORKER, answers, resolve_role
+from services.pm.completeness import check_complete
+
+#: Seconds for a request that sets no limit, and the most retries that a contract may ask for.
+DEFAULT_SECONDS = 600.0
+MOST_RETRIES = 10
+#: Specification 8, mechanism 5: the default denylist.
+FORBIDDEN_ACTIONS = ("rm -rf", "sudo", "ssh", "curl", "wget", "edit .env")
+
+
+def compile_contract(task: RequestTask, owner: Agent) -> TaskContract:
+    """The run's task contract (specification 6.1): id ``<run_id>.contract``, owned by ``owner``, assigned to the worker.
+
+    Raises what ``check_complete`` raises.
+    """
+    request = task.request
+    check_complete(request)
+    contract = TaskContract(
+        task_id=f"{task.run_id}.contract",
+        task_type="IMPLEMENT",
+        owner_agent=owner,
+        assigned_agent=WORKER,
+        inputs=Inputs(spec=request.request, artifacts=request.artifacts),
+        required_outputs=REQUIRED_OUTPUTS,
+        allowed_paths=request.allowed_paths,
+        forbidden_actions=FORBIDDEN_ACTIONS,
+        acceptance_tests=request.acceptance_tests,
+        tool_permissions=PERMISSIONS,
+        policy_pack=request.policy_pack,
+        timeout_retry=request.timeout_retry or _one_try_per_answer(request),
+        rollback=Rollback(strategy="worktree_drop", baseline_ref=task.baseline_commit),
+        evidence_links=(),
+        log_refs=LogRefs(run_id=task.run_id, paths=LogPaths()),
+        mcp_tool_set=TOOL_SET,
+        audit_only=request.audit_only,
+        runtime_options=RuntimeOptions(strict_acceptance=True) if request.strict_acceptance else None,
+        repository=request.repository,
+        executor=request.executor,
+        sharding=request.sharding,
+        environment=request.environment,
+        scope=request.scope,
+        budget=request.budget,
+        requirement_ids=request.requirement_ids,
+    )
+    return replace(contract, role_contract=resolve_role(contract))
+
+
+def _one_try_per_answer(request: RunRequest) -> TimeoutRetry:
+    tries = len(answers(request.executor)) if request.executor is not None else 1
+    return TimeoutRetry(timeout_sec=DEFAULT_SECONDS, max_retries=min(tries - 1, MOST_RETRIES), retry_backoff_sec=0)

@@ -1,0 +1,71 @@
+"""What a request must say before it can become a contract. Pure; whether it may say so is the gatekeeper's question."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from gatewright import scope
+from gatewright.contracts import RunRequest
+from gatewright.errors import Fault, MalformedError, ScopeError
+from gatewright.worker_role import answers
+
+INCOMPLETE = "request_incomplete"
+
+
+def check_complete(request: RunRequest) -> None:
+    """Return when ``request`` says all that a contract needs.
+
+    Raises MalformedError with a fault for everything that is missing or cannot be used, by JSON pointer into the request; its
+    code is ``request_incomplete`` when a field is missing, else that of the first fault.
+    """
+    faults = (*_missing(request), *_paths(request), *_artifacts(request), *_sharding(request))
+    missing = [fault.pointer for fault in faults if fault.code == "required"]
+    if missing:
+        raise MalformedError(f"the request lacks {', '.join(missing)}", faults=faults, code=INCOMPLETE)
+    if faults:
+        raise MalformedError(f"{faults[0].pointer}: {faults[0].message}", faults=faults, code=faults[0].code)
+
+
+def _missing(request: RunRequest) -> Iterator[Fault]:
+    if not request.allowed_paths:
+        yield _required("/allowed_paths", "the paths that may be changed")
+    if not request.acceptance_tests:
+        yield _required("/acceptance_tests", "the commands that prove the change")
+    if request.executor is None:
+        yield _required("/executor", "how the change is made: command, patch or reply")
+    elif not answers(request.executor):
+        field = "commands" if request.executor.kind == "command" else "artifacts"
+        yield _required(f"/executor/{field}", f"at least one answer for the {request.executor.kind} executor")
+
+
+def _paths(request: RunRequest) -> Iterator[Fault]:
+    for number, path in enumerate(request.allowed_paths):
+        try:
+            scope.check_allowed_path(path)
+        except ScopeError as error:
+            yield Fault(f"/allowed_paths/{number}", error.reason, error.message)
+
+
+def _artifacts(request: RunRequest) -> Iterator[Fault]:
+    names = Counter(artifact.name for artifact in request.artifacts)
+    for number, artifact in enumerate(request.artifacts):
+        if names[artifact.name] > 1:
+            yield Fault(f"/artifacts/{number}/name", "duplicate_name", "another artifact has this name too")
+    for number, name in enumerate(request.executor.artifacts if request.executor else ()):
+        if name not in names:
+            yield Fault(f"/executor/artifacts/{number}", "unknown_artifact", "is not the name of an artifact of the request")
+
+
+def _sharding(request: RunRequest) -> Iterator[Fault]:
+    executor = request.executor
+    if request.sharding is None or request.sharding.count == 1 or executor is None or executor.kind != "command":
+        return
+    for number, command in enumerate(executor.commands):
+        if not scope.takes_paths(command):
+            words = f"must take the word {scope.PATHS_WORD}, or every shard would do the whole work"
+            yield Fault(f"/executor/commands/{number}", "paths_word_missing", words)
+
+
+def _required(pointer: str, what: str) -> Fault:
+    return Fault(pointer, "required", f"is required: {what}")

@@ -1,0 +1,23 @@
+"""Every changed path lies inside the contract, and is a plain file. A second look: the gatekeeper has judged it before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gatewright import scope
+from gatewright.contracts.reports import Finding
+from services.reviewer.subject import Subject
+
+OUT_OF_SCOPE = "path_out_of_scope"
+_REFUSED_MODES = {"120000": ("symlink_refused", "is a symbolic link"), "160000": ("submodule_refused", "is a submodule")}
+
+
+def paths(subject: Subject) -> Iterator[Finding]:
+    """Blocking: a path outside ``allowed_paths``; a symbolic link or a submodule that comes or changes."""
+    outside = set(scope.outside(subject.contract.allowed_paths, [file.path for file in subject.files]))
+    for file in subject.files:
+        if file.path in outside:
+            yield file.finding(OUT_OF_SCOPE, "lies outside the contract's paths", blocking=True)
+        if file.change.new_mode in _REFUSED_MODES:
+            code, words = _REFUSED_MODES[file.change.new_mode]
+            yield file.finding(code, words, blocking=True)

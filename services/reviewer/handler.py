@@ -1,0 +1,86 @@
+"""A candidate in, a review out: rebuilt from baseline and patch, looked at, never changed."""
+
+from __future__ import annotations
+
+import asyncio
+
+from gatewright.bus.task_handler import TaskContext
+from gatewright.clock import timestamp
+from gatewright.contracts import ReviewReport, TaskContract
+from gatewright.contracts.common import Agent
+from gatewright.contracts.reports import Finding
+from gatewright.errors import PatchError
+from gatewright.git.changes import Change
+from gatewright.git.mirror import Mirror, Mirrors
+from gatewright.task_inputs import CANDIDATE, Candidate, find_artifact, rebuild_candidate
+from gatewright.worker_role import WORKER
+from services.reviewer.report import review_report
+from services.reviewer.review import review
+from services.reviewer.settings import Settings
+from services.reviewer.subject import ChangedFile, Subject
+
+_NO_CONTENT = frozenset({"000000", "160000"})
+
+
+def make_handler(settings: Settings) -> ReviewerHandler:
+    """The handler of a process with these settings."""
+    mirrors = Mirrors(settings.directory("reviewer") / "mirrors")
+    return ReviewerHandler(settings.agent_id, mirrors, settings.max_file_bytes)
+
+
+class ReviewerHandler:
+    """The reviewer of id ``agent_id``. It has objects only: no workspace, no sandbox, nothing that could make a diff."""
+
+    def __init__(self, agent_id: str, mirrors: Mirrors, max_file_bytes: int) -> None:
+        self._agent = Agent(role="REVIEWER", agent_id=agent_id)
+        self._mirrors = mirrors
+        self._max_file_bytes = max_file_bytes
+
+    async def handle(self, task: TaskContract, context: TaskContext) -> ReviewReport:
+        """PASS, FAIL with the blocking findings, or BLOCKED where there is nothing that this reviewer may judge.
+
+        Raises MalformedError, GitError, ArtifactError.
+        """
+        tree: str | None = None
+        blocked = self._dependence(task)
+        findings: tuple[Finding, ...] = ()
+        if blocked is None:
+            try:
+                candidate = await rebuild_candidate(task, self._mirrors, context.artifacts)
+            except PatchError as error:
+                blocked = Finding(code=error.reason, message=error.message, blocking=True)
+            else:
+                tree = candidate.tree
+                subject = Subject(task, await _changed_files(candidate), self._max_file_bytes)
+                findings = await asyncio.to_thread(review, subject)
+        evidence = (f"baseline {task.rollback.baseline_ref}", f"{CANDIDATE} {find_artifact(task, CANDIDATE).uri}")
+        reviewed_at = timestamp(context.clock.now())
+        report = review_report(task, self._agent, reviewed_at, tree=tree, findings=findings, blocked=blocked, evidence=evidence)
+        context.log.info("reviewed", verdict=report.verdict, findings=len(report.findings))
+        return report
+
+    def _dependence(self, task: TaskContract) -> Finding | None:
+        """Who implemented or ordered the change does not review it (specification 8, mechanism 2)."""
+        mine = self._agent.agent_id
+        if task.assigned_agent.role == "REVIEWER" and mine not in {task.owner_agent.agent_id, WORKER.agent_id}:
+            return None
+        return Finding(code="reviewer_not_independent", message=f"{mine} may not review this change", blocking=True)
+
+
+async def _changed_files(candidate: Candidate) -> tuple[ChangedFile, ...]:
+    changes = await candidate.mirror.changes(candidate.baseline_tree, candidate.tree)
+    contents = await _contents(changes, candidate.mirror)
+    return tuple(
+        ChangedFile(
+            change,
+            contents[change.old_id] if change.old_mode not in _NO_CONTENT else None,
+            contents[change.new_id] if change.new_mode not in _NO_CONTENT else None,
+        )
+        for change in changes
+    )
+
+
+async def _contents(changes: tuple[Change, ...], mirror: Mirror) -> dict[str, bytes]:
+    old = {change.old_id for change in changes if change.old_mode not in _NO_CONTENT}
+    new = {change.new_id for change in changes if change.new_mode not in _NO_CONTENT}
+    return await mirror.blobs(old | new)

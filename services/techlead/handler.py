@@ -1,0 +1,50 @@
+"""A contract in, a plan of disjoint shards out."""
+
+from __future__ import annotations
+
+from gatewright import scope
+from gatewright.bus.task_handler import TaskContext
+from gatewright.clock import timestamp
+from gatewright.contracts import Plan, TaskContract
+from gatewright.contracts.common import Agent
+from gatewright.errors import MalformedError
+from gatewright.git.mirror import Mirrors
+from gatewright.task_inputs import open_baseline
+from services.techlead.partition import Group, partition
+from services.techlead.plan import make_plan
+from services.techlead.settings import Settings
+
+
+def make_handler(settings: Settings) -> TechLeadHandler:
+    """The handler of a process with these settings."""
+    return TechLeadHandler(settings.agent_id, Mirrors(settings.directory("techlead") / "mirrors"))
+
+
+class TechLeadHandler:
+    """The tech lead of id ``agent_id``."""
+
+    def __init__(self, agent_id: str, mirrors: Mirrors) -> None:
+        self._agent = Agent(role="TECH_LEAD", agent_id=agent_id)
+        self._mirrors = mirrors
+
+    async def handle(self, task: TaskContract, context: TaskContext) -> Plan:
+        """The plan of a contract: one shard that passes it through, or as many as it asks for and its files allow.
+
+        Raises MalformedError (``plan_invalid``, ``repository_missing``), ScopeError, GitError.
+        """
+        groups = await self._groups(task)
+        context.log.info("planned", shards=len(groups), files=[group.size for group in groups])
+        return make_plan(task, groups, self._agent, timestamp(context.clock.now()))
+
+    async def _groups(self, task: TaskContract) -> tuple[Group, ...]:
+        allowed = [scope.check_allowed_path(path) for path in task.allowed_paths]
+        wanted = task.sharding.count if task.sharding is not None else 1
+        executor = task.executor
+        # One patch or one reply is one whole: only a command can be told which paths are its own.
+        if wanted == 1 or executor is None or executor.kind != "command":
+            return (Group(tuple(task.allowed_paths), 0),)
+        if not all(scope.takes_paths(command) for command in executor.commands):
+            raise MalformedError(f"a command without {scope.PATHS_WORD} cannot be split", code="plan_invalid")
+        mirror, baseline = await open_baseline(task, self._mirrors)
+        files = await mirror.files(await mirror.tree_of(baseline), tuple(allowed))
+        return partition([entry.path for entry in files], allowed, wanted)

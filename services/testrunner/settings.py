@@ -1,0 +1,13 @@
+"""Settings of the test runner, from ``GATEWRIGHT_*``."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from gatewright.service.settings import ServiceSettings
+
+
+class Settings(ServiceSettings):
+    """``agent_id`` signs the reports."""
+
+    agent_id: str = Field(default="testrunner-1", min_length=1)

@@ -1,0 +1,60 @@
+"""Runs the contract's command in the sandbox, and takes what it changed in the workspace as the change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from gatewright import scope
+from gatewright.sandbox import Completed, Limits, Sandbox, parse_command
+from gatewright.task_inputs import command_seconds, environment_prefix
+from gatewright.workspace.workspaces import Workspaces
+from services.worker.executors.port import Execution, Failure, Job
+
+#: Characters of the last line that a failure quotes.
+_QUOTED = 300
+
+
+class CommandExecutor:
+    """``environments`` are the prefixes that the operator lists for this worker."""
+
+    def __init__(self, workspaces: Workspaces, sandbox: Sandbox, environments: Sequence[Path]) -> None:
+        self._workspaces = workspaces
+        self._sandbox = sandbox
+        self._environments = tuple(environments)
+
+    async def execute(self, job: Job) -> Execution:
+        """The workspace after the command, compared with the baseline: by looking at files, never by running git there.
+
+        Raises CommandRefusedError, ScopeError, DeniedError (``environment_not_allowed``, ``special_file``, ``git_path``),
+        SandboxError.
+        """
+        argv = scope.expand_paths(parse_command(job.answer), job.contract.allowed_paths)
+        prefix = environment_prefix(job.contract.environment, self._environments)
+        limits = Limits(wall_seconds=command_seconds(job.contract))
+        async with self._workspaces.open(job.mirror, job.baseline) as workspace:
+            completed = await self._sandbox.run(argv, workspace=workspace, prefix=prefix, limits=limits)
+            logs = {"stdout": completed.stdout, "stderr": completed.stderr}
+            failure = _failure(completed, limits)
+            if failure is not None:
+                return Execution(logs=logs, failure=failure)
+            changes = await workspace.changes()
+        tree = await job.mirror.write_tree(job.baseline, changes)
+        patch = await job.mirror.diff(job.baseline, tree)
+        return Execution(tree, patch, logs, f"the command ended with 0 after {completed.duration_seconds:.1f} s")
+
+
+def _failure(completed: Completed, limits: Limits) -> Failure | None:
+    if completed.timed_out:
+        return Failure("task_timeout", f"the command was killed after {limits.wall_seconds:g} s")
+    if completed.stopped:
+        return Failure("executor_failed", f"the command was killed at its limit of {completed.stopped}")
+    if completed.exit_code != 0:
+        return Failure("executor_failed", f"exit {completed.exit_code}: {_last_line(completed)}")
+    return None
+
+
+def _last_line(completed: Completed) -> str:
+    lines = [line for line in (completed.stderr or completed.stdout).decode("utf-8", "replace").splitlines() if line.strip()]
+    text = lines[-1].strip()[:_QUOTED] if lines else "it said nothing"
+    return "".join(character if character.isprintable() else "?" for character in text)

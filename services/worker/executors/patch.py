@@ -1,0 +1,16 @@
+"""Hands over a patch that somebody else made, unchanged, once it is known to apply to the baseline."""
+
+from __future__ import annotations
+
+from gatewright.task_inputs import read_artifact
+from services.worker.executors.port import Execution, Job
+
+
+class PatchExecutor:
+    """The canonical form of the patch is the gatekeeper's own diff of the trees; nothing is rewritten here."""
+
+    async def execute(self, job: Job) -> Execution:
+        """Raises PatchError (``patch_does_not_apply``), MalformedError, ArtifactError."""
+        patch = await read_artifact(job.contract, job.answer, job.artifacts)
+        tree = await job.mirror.apply(job.baseline, patch)
+        return Execution(tree, patch, summary=f"the patch {job.answer!r} applies")

@@ -1,0 +1,59 @@
+"""What an executor is: a job in, a change on the baseline out. Executors know neither the bus nor each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from gatewright.bus.task_handler import ArtifactPort
+from gatewright.contracts import TaskContract
+from gatewright.git.mirror import Mirror
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """``answer`` is the executor's entry for this attempt: a command line, or the name of an input artifact.
+
+    ``baseline`` is a commit id that ``mirror`` holds.
+    """
+
+    contract: TaskContract
+    answer: str
+    mirror: Mirror
+    baseline: str
+    artifacts: ArtifactPort
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why there is no change: a stable code, and words. ``blocked``: this host cannot do the task, another might."""
+
+    code: str
+    message: str
+    blocked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """What came of a job. ``tree`` is the baseline with the change; ``patch`` leads to it, empty for no change.
+
+    ``logs`` are kept as artifacts under their names. With a ``failure``, tree and patch are empty.
+    """
+
+    tree: str = ""
+    patch: bytes = b""
+    logs: Mapping[str, bytes] = field(default_factory=dict)
+    summary: str = ""
+    failure: Failure | None = None
+
+
+class Executor(Protocol):
+    """One way to make a change."""
+
+    async def execute(self, job: Job) -> Execution:
+        """Make the change of ``job``.
+
+        A DeniedError or MalformedError ends the task as FAILED with its reason, SandboxError as BLOCKED; other kinds of
+        UnavailableError have it tried again.
+        """

@@ -1,0 +1,42 @@
+"""Writes the files of a model's text reply over the baseline. Each is whole; nothing of the reply is run."""
+
+from __future__ import annotations
+
+import asyncio
+
+from gatewright.errors import ExtractionError
+from gatewright.git.changes import FileChange
+from gatewright.git.paths import display
+from gatewright.task_inputs import read_artifact
+from services.worker.executors.port import Execution, Job
+from services.worker.reply.files import extract
+
+_NEW_FILE = "100644"
+_REGULAR = frozenset({"100644", "100755"})
+#: Added, modified: all that a reply may do to a path.
+_WRITTEN = frozenset({"A", "M"})
+
+
+class ReplyExecutor:
+    """Straight from the reply to objects: no workspace, no command."""
+
+    async def execute(self, job: Job) -> Execution:
+        """Raises ExtractionError (``reply_not_usable``), MalformedError, ArtifactError."""
+        reply = await read_artifact(job.contract, job.answer, job.artifacts)
+        # In a thread: a long reply must not keep the process from saying that it is at work.
+        extraction = await asyncio.to_thread(extract, reply)
+        paths = tuple(path for path, _ in extraction.files)
+        modes = {entry.path: entry.mode for entry in await job.mirror.files(job.baseline, paths)}
+        changes = [
+            FileChange(path.encode(), modes.get(path.encode(), _NEW_FILE), content) for path, content in extraction.files
+        ]
+        for change in changes:
+            if change.mode not in _REGULAR:
+                raise ExtractionError(f"{display(change.path)!r} is a symbolic link or a submodule at the baseline")
+        tree = await job.mirror.write_tree(job.baseline, changes)
+        # A file in the place of a directory, or below a file, would take away what stands there.
+        for done in await job.mirror.changes(job.baseline, tree):
+            if done.status not in _WRITTEN:
+                raise ExtractionError(f"{display(done.path)!r} would be taken away by a file of the reply")
+        summary = f"{len(changes)} file(s) from the reply; {extraction.snippets} block(s) without a name left out"
+        return Execution(tree, await job.mirror.diff(job.baseline, tree), {"reply": reply}, summary)

@@ -1,0 +1,175 @@
+"""The files of a model's reply (the output rules of CHORUS, rule O): each whole, each with exactly one name.
+
+Four forms are read: a fenced block whose first line is a comment with the file's name; a fenced block after words that name the
+file in backticks; a ``--- filename: path ---`` header; a shell heredoc. A block without a name is a snippet and is left out.
+Whatever could be read in two ways is refused: a guess would overwrite somebody's file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from gatewright import scope
+from gatewright.errors import ExtractionError, ScopeError
+from services.worker.reply.blocks import Element, Fence, Section, UnclosedError, is_closed_at, scan
+from services.worker.reply.heredoc import Heredoc, heredocs_in
+from services.worker.reply.names import DIFF_LANGUAGES, OUTPUT_LANGUAGES, SHELL_LANGUAGES, comment_name, name_before
+
+#: Bytes of a reply, and files in it.
+MAX_REPLY_BYTES = 4 * 1024 * 1024
+MAX_FILES = 1000
+
+#: Comments by which a model leaves out a part of a file. Written over the old file, the part would be lost.
+_ELISION = re.compile(
+    r"\s*(?:#+|//+|--|;+|%+|/\*+|<!--|\{/\*)?\s*(?:\(|\[)?\s*(?:\.{3}|…)\s*(?:\(|\[)?\s*(?:the\s+)?"
+    r"(?:existing|rest|remaining|remainder|unchanged|other|same|previous|keep)\b.*",
+    re.IGNORECASE,
+)
+_MAX_ELISION_LINE = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """``files`` are (path, content) pairs sorted by path; ``snippets`` counts the blocks without a name, which are left out."""
+
+    files: tuple[tuple[str, bytes], ...]
+    snippets: int
+
+
+def extract(reply: bytes) -> Extraction:
+    """The files in a reply, UTF-8 text of at most MAX_REPLY_BYTES. CR LF line ends are read as LF.
+
+    Raises ExtractionError (code ``reply_not_usable``), naming the line of the reply where there is one.
+    """
+    lines = _text_of(reply).split("\n")
+    inner = _unwrapped(lines)
+    try:
+        found = _collect(scan(lines))
+    except UnclosedError:
+        if inner is None:
+            raise
+        found = _collect(scan(inner))
+    if not found.files and inner is not None:
+        found = _collect(scan(inner))
+    if not found.files:
+        raise ExtractionError("the reply holds no file: no block has a name in one of the four forms")
+    files = tuple((path, content.encode()) for path, (_, content) in sorted(found.files.items()))
+    _refuse_files_in_files([path for path, _ in files])
+    return Extraction(files, found.snippets)
+
+
+@dataclass
+class _Found:
+    """Files so far: path -> (line of the reply, content)."""
+
+    files: dict[str, tuple[int, str]] = field(default_factory=dict)
+    snippets: int = 0
+
+    def add(self, line: int, path: str, content: Sequence[str]) -> None:
+        name = _checked(line, path)
+        for offset, text in enumerate(content):
+            if len(text) <= _MAX_ELISION_LINE and _ELISION.fullmatch(text):
+                raise ExtractionError(f"{name!r}: {text.strip()!r} (line {offset + 1} of it) leaves out a part of the file")
+        whole = "".join(f"{text}\n" for text in content)
+        earlier = self.files.setdefault(name, (line, whole))
+        if earlier[1] != whole:
+            raise ExtractionError(f"{name!r} is given twice, on lines {earlier[0]} and {line}, with different content")
+        if len(self.files) > MAX_FILES:
+            raise ExtractionError(f"the reply holds more than {MAX_FILES} files")
+
+
+def _collect(elements: Iterable[Element]) -> _Found:
+    found = _Found()
+    named = False
+    for element in elements:
+        match element:
+            case Section():
+                _refuse_named_blocks(element)
+                found.add(element.line, element.path, element.content)
+                named = False
+            case Heredoc():
+                found.add(element.line, element.path, element.content)
+                named = False
+            case Fence():
+                named = _take_fence(element, found, after_named=named)
+    return found
+
+
+def _take_fence(fence: Fence, found: _Found, *, after_named: bool) -> bool:
+    """Whether the block had a name."""
+    path, content = _name_of(fence)
+    if path is not None:
+        if fence.language in DIFF_LANGUAGES and path.rpartition(".")[2] not in DIFF_LANGUAGES:
+            raise ExtractionError(f"line {fence.line}: a diff of {path!r} is not the whole file")
+        found.add(fence.line, path, content)
+        return True
+    heredocs = heredocs_in(content, fence.line + 1) if fence.language in SHELL_LANGUAGES or not fence.language else ()
+    for heredoc in heredocs:
+        found.add(heredoc.line, heredoc.path, heredoc.content)
+    if heredocs:
+        return False
+    if after_named and fence.adjoining and fence.language not in SHELL_LANGUAGES | OUTPUT_LANGUAGES:
+        raise ExtractionError(f"line {fence.line}: a block without a name follows a file directly; is it a part of it?")
+    found.snippets += 1
+    return False
+
+
+def _name_of(fence: Fence) -> tuple[str | None, tuple[str, ...]]:
+    """The one name of a block, and its content without a line that is only there to name it."""
+    before = fence.header if fence.header is not None else name_before(fence.words, fence.language)
+    comment = comment_name(fence.content[0], fence.language) if fence.content else None
+    if comment is None or (before is not None and not comment.explicit):
+        return before, fence.content
+    if before is not None and before.removeprefix("./") != comment.path.removeprefix("./"):
+        raise ExtractionError(f"line {fence.line}: the block has two names, {before!r} and {comment.path!r}")
+    return comment.path, fence.content[1:]
+
+
+def _refuse_named_blocks(section: Section) -> None:
+    """A header's plain text may not hold blocks with names: one file, or several?"""
+    try:
+        inner = _collect(scan(section.content, fences_only=True))
+    except UnclosedError:
+        return
+    if inner.files:
+        raise ExtractionError(f"line {section.line}: {section.path!r} holds {min(inner.files)!r}; which file is it?")
+
+
+def _checked(line: int, path: str) -> str:
+    """``path`` as it is written into the tree; one leading ``./`` is taken off."""
+    try:
+        return scope.check_path(path.removeprefix("./"))
+    except ScopeError as error:
+        raise ExtractionError(f"line {line}: {error.message}") from error
+
+
+def _refuse_files_in_files(paths: Sequence[str]) -> None:
+    known = set(paths)
+    for path in paths:
+        parents = path.split("/")[:-1]
+        for depth in range(1, len(parents) + 1):
+            parent = "/".join(parents[:depth])
+            if parent in known:
+                raise ExtractionError(f"{parent!r} is given as a file and, by {path!r}, as a directory")
+
+
+def _unwrapped(lines: Sequence[str]) -> Sequence[str] | None:
+    """What is inside a markdown fence around the whole reply; None where there is none."""
+    filled = [at for at, line in enumerate(lines) if line.strip()]
+    if len(filled) < 2 or lines[filled[0]].strip().strip("`~").lower() not in {"markdown", "md"}:
+        return None
+    return lines[filled[0] + 1 : filled[-1]] if is_closed_at(lines, filled[0], filled[-1]) else None
+
+
+def _text_of(reply: bytes) -> str:
+    if len(reply) > MAX_REPLY_BYTES:
+        raise ExtractionError(f"the reply has {len(reply)} bytes; {MAX_REPLY_BYTES} are read")
+    try:
+        text = reply.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ExtractionError(f"the reply is not UTF-8: byte {error.start}") from error
+    if "\0" in text:
+        raise ExtractionError("the reply holds a NUL: it is not text")
+    return text.replace("\r\n", "\n")

@@ -1,0 +1,156 @@
+"""Which file a fenced block is, by the words before it and by its first line. Pure text rules; no path is judged here.
+
+A block gets a name only from wording that says *the whole file*; wording that names a file and an edit ("add this to `a.py`:")
+is refused, because a part of a file cannot be placed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gatewright.errors import ExtractionError
+
+#: Fences of these languages show commands or output; a path above them is a mention, not a name.
+SHELL_LANGUAGES = frozenset(
+    {"bash", "bat", "cmd", "console", "powershell", "ps1", "sh", "shell", "shell-session", "shellsession", "terminal", "zsh"}
+)
+OUTPUT_LANGUAGES = frozenset({"log", "output", "plaintext", "stderr", "stdout", "text", "txt"})
+DIFF_LANGUAGES = frozenset({"diff", "patch"})
+
+#: Language tag -> extensions that go with it, beside the tag itself.
+_EXTENSIONS = {
+    "bash": {"sh"},
+    "c++": {"cc", "cpp", "cxx", "h", "hpp"},
+    "cpp": {"cc", "cxx", "h", "hpp"},
+    "c": {"h"},
+    "csharp": {"cs"},
+    "golang": {"go"},
+    "javascript": {"cjs", "js", "jsx", "mjs"},
+    "kotlin": {"kt", "kts"},
+    "markdown": {"md"},
+    "perl": {"pl", "pm"},
+    "python": {"py", "pyi"},
+    "python3": {"py", "pyi"},
+    "ruby": {"rb"},
+    "rust": {"rs"},
+    "shell": {"bash", "sh"},
+    "terraform": {"tf"},
+    "typescript": {"cts", "mts", "ts", "tsx"},
+    "yaml": {"yml"},
+    "yml": {"yaml"},
+}
+
+_P = r"`(?P<path>[^`]+)`"
+_DETERMINER = r"(?:(?:a|an|the|this|that|our|your|new|existing|following|complete|updated|whole|full|entire)\s+)*"
+_FILE = r"(?:(?:file|script|module)\s+)?(?:(?:named|called|at|as)\s+)?"
+_CONTENT = r"(?:content|contents|code|text|source)"
+_WITH = (
+    rf"(?:\s*\((?:new|updated|modified|changed)(?:\s+file)?\))?"
+    rf"(?:,?\s+(?:with|to\s+read|to\s+contain|containing)(?:\s+(?:the|this|these))?"
+    rf"(?:\s+(?:following|complete|full|new|updated|entire))*(?:\s+{_CONTENT})?|,?\s+as\s+follows)?"
+)
+_HOLDS = (
+    r"(?:\s+(?:should|must|will|shall))?(?:\s+now)?"
+    r"\s*(?:\s(?:have|has|contain|contains|read|reads|become|becomes|be|is|with|looks\s+like|look\s+like))?"
+    rf"(?:\s+(?:the|this|these))?(?:\s+(?:following|complete|full|new|updated|final))*(?:\s+{_CONTENT})?"
+)
+#: Sentences that give a whole file its name. Matched against the last sentence before the fence, its colon removed.
+_NAMING = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        rf"(?:.*\s)?(?:create|write|save|add|update|replace|overwrite|rewrite|modify)\s+{_DETERMINER}{_FILE}{_P}{_WITH}",
+        rf"(?:and\s+|here\s+is\s+|here's\s+|this\s+is\s+)?{_DETERMINER}file\s+(?:(?:named|called)\s+)?{_P}{_HOLDS}",
+        rf"(?:here\s+is\s+|here's\s+)?{_DETERMINER}{_CONTENT}\s+(?:of|for)\s+{_DETERMINER}(?:file\s+)?{_P}",
+        rf"(?:here\s+is|here's|this\s+is)\s+{_DETERMINER}{_P}",
+        rf"{_P}(?:\s+file)?\s+(?:should\s+have|should\s+contain|has|contains)?\s*{_DETERMINER}{_CONTENT}",
+    )
+)
+_PATH_ONLY = re.compile(rf"{_P}{_WITH}", re.IGNORECASE)
+_SPAN = re.compile(r"`([^`]+)`")
+_EDITING = re.compile(
+    r"\b(?:add|append|insert|prepend|edit|change|modify|update|replace|remove|delete|create|write|save|overwrite)\b",
+    re.IGNORECASE,
+)
+#: ``src/a.py``, ``a.py``, ``.gitignore``, ``Makefile``; other words in backticks are code.
+_PATHLIKE = re.compile(r"[\w.@+/-]*(?:/[\w.@+-]+|[\w-]\.[A-Za-z][A-Za-z0-9]*)|\.[A-Za-z][\w.-]*|[A-Z][a-z]*file")
+_SAYS_FILE = re.compile(r"\bfile\b", re.IGNORECASE)
+_DECORATION = re.compile(r"(?:#{1,6}\s+|[-*+]\s+|[0-9]{1,9}[.)]\s+)+")
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
+
+_COMMENT = re.compile(r"\s*(?:#+|//+|--|;+|%+|/\*+|<!--)\s*(?P<body>\S(?:.*\S)?)")
+_COMMENT_END = ("*/", "-->")
+_MARKER = re.compile(r"(?:file|file[ -]?name|file[ -]?path)\s*:\s*(?P<path>[^\s`]+|`[^`]+`)", re.IGNORECASE)
+#: Nobody names a file in a longer line; it bounds the time of the patterns above.
+_MAX_LINE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """A first line that names the file; ``explicit`` for ``# file: path``, not for a mere ``# src/a.py``."""
+
+    path: str
+    explicit: bool
+
+
+def name_before(words: Sequence[str], language: str) -> str | None:
+    """The path that the paragraph before a fence gives to it, or None for a snippet.
+
+    Raises ExtractionError when the words name a file without saying that the block is the whole of it.
+    """
+    if not words:
+        return None
+    for text in (words[-1], " ".join(words[-4:])):
+        sentence = _last_sentence(text)
+        for pattern in _NAMING:
+            found = pattern.fullmatch(sentence)
+            if found is not None and (_PATHLIKE.fullmatch(found["path"]) or _SAYS_FILE.search(_SPAN.sub("", sentence))):
+                return found["path"]
+        only = _PATH_ONLY.fullmatch(sentence)
+        if only is not None and _PATHLIKE.fullmatch(only["path"]) and not _is_mention(only["path"], language):
+            return only["path"]
+    _refuse_edit(words[-1], language)
+    return None
+
+
+def comment_name(first_line: str, language: str) -> Comment | None:
+    """The path in a comment on a block's first line: ``# file: a.py`` anywhere, ``# src/a.py`` where the language fits."""
+    found = _COMMENT.fullmatch(first_line) if len(first_line) <= _MAX_LINE else None
+    if found is None:
+        return None
+    body = found["body"]
+    for end in _COMMENT_END:
+        body = body.removesuffix(end).rstrip()
+    marker = _MARKER.fullmatch(body)
+    if marker is not None:
+        return Comment(marker["path"].strip("`"), explicit=True)
+    if _PATHLIKE.fullmatch(body) and _goes_with(body, language):
+        return Comment(body, explicit=False)
+    return None
+
+
+def _last_sentence(text: str) -> str:
+    if len(text) > _MAX_LINE:
+        return ""
+    plain = text.replace("**", "").strip().rstrip(":").rstrip()
+    plain = _SENTENCE.split(plain)[-1]
+    found = _DECORATION.match(plain)
+    return plain[found.end() if found else 0 :].rstrip(":.").strip()
+
+
+def _refuse_edit(line: str, language: str) -> None:
+    if language in SHELL_LANGUAGES | OUTPUT_LANGUAGES or not line.rstrip("* ").endswith(":") or len(line) > _MAX_LINE:
+        return
+    paths = [span for span in _SPAN.findall(line) if _PATHLIKE.fullmatch(span)]
+    if paths and _EDITING.search(_SPAN.sub("", line)):
+        raise ExtractionError(f"{line!r} does not say that the block is one whole file; write: Update file `{paths[0]}`:")
+
+
+def _is_mention(path: str, language: str) -> bool:
+    return language in SHELL_LANGUAGES | OUTPUT_LANGUAGES and not _goes_with(path, language)
+
+
+def _goes_with(path: str, language: str) -> bool:
+    extension = path.rpartition("/")[2].rpartition(".")[2].lower()
+    return bool(language) and (extension == language or extension in _EXTENSIONS.get(language, ()))

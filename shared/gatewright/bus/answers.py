@@ -1,0 +1,56 @@
+"""What NATS says, in the words of this package: its errors as BusError with a reason, answers of the JetStream API decoded."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Final, TypeVar
+
+import msgspec
+import nats.errors
+
+from gatewright.errors import BusError
+
+#: Reasons (``error.reason``) that callers tell apart. No answer: it may or may not have been done.
+NO_ANSWER: Final = "bus_no_answer"
+NO_RESPONDERS: Final = "bus_no_responders"
+NOT_FOUND: Final = frozenset({"jetstream_10014", "jetstream_10037", "jetstream_10059"})
+
+
+class _ApiError(msgspec.Struct):
+    code: int = 0
+    err_code: int = 0
+    description: str = ""
+
+
+class ApiReply(msgspec.Struct):
+    """What every answer of the JetStream API may hold; unknown fields are passed over."""
+
+    error: _ApiError | None = None
+
+
+Answer = TypeVar("Answer", bound=ApiReply)
+
+
+@contextlib.contextmanager
+def translated(doing: str) -> Iterator[None]:
+    """Errors of the NATS client leave as BusError; ``doing`` opens the message."""
+    try:
+        yield
+    except nats.errors.NoRespondersError as error:
+        raise BusError(f"{doing}: nobody answers", code=NO_RESPONDERS) from error
+    except TimeoutError as error:
+        raise BusError(f"{doing}: no answer in time", code=NO_ANSWER) from error
+    except (nats.errors.Error, OSError) as error:
+        raise BusError(f"{doing}: {str(error) or type(error).__name__}") from error
+
+
+def decoded(data: bytes, kind: type[Answer], call: str) -> Answer:
+    """An answer of JetStream as ``kind``; raises BusError when it is an error, or no answer at all."""
+    try:
+        answer = msgspec.json.decode(data, type=kind)
+    except msgspec.MsgspecError as error:
+        raise BusError(f"JetStream gave no usable answer to {call}: {error}") from error
+    if answer.error is not None:
+        raise BusError(f"JetStream refused {call}: {answer.error.description}", code=f"jetstream_{answer.error.err_code}")
+    return answer

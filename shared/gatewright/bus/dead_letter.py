@@ -1,0 +1,54 @@
+"""Puts a message that was given up aside for operators: the original bytes, and the reason in headers. It judges nothing."""
+
+from __future__ import annotations
+
+import re
+
+from gatewright.bus.disposition import words
+from gatewright.bus.port import SCHEMA_HEADER, TRACE_HEADER, Bus, Message
+from gatewright.bus.task_protocol import MAX_ANSWER_BYTES, traceparent
+from gatewright.bus.topology import dead_subject
+
+CODE_HEADER = "Gw-Dead-Code"
+REASON_HEADER = "Gw-Dead-Reason"
+SUBJECT_HEADER = "Gw-Dead-Subject"
+SEQUENCE_HEADER = "Gw-Dead-Sequence"
+ATTEMPTS_HEADER = "Gw-Dead-Attempts"
+#: Set instead of a body, where the original leaves no room for these headers: the artifact that holds it.
+ARTIFACT_HEADER = "Gw-Dead-Artifact"
+
+UNKNOWN_SCHEMA = "unknown"
+_SCHEMA = re.compile(r"[a-z0-9_.]{1,64}\Z")
+_MAX_REASON = 500
+
+
+async def publish_dead_letter(
+    bus: Bus, role: str, stream: str, message: Message, *, attempts: int, code: str, reason: str
+) -> None:
+    """Store ``message`` on ``gw.dead.<role>``. The same message twice is stored once. Raises BusError."""
+    headers = {
+        CODE_HEADER: _header(code),
+        REASON_HEADER: _header(reason),
+        SUBJECT_HEADER: _header(message.subject),
+        SEQUENCE_HEADER: str(message.sequence),
+        ATTEMPTS_HEADER: str(attempts),
+    }
+    if trace := traceparent(message):
+        headers[TRACE_HEADER] = trace
+    data = message.data
+    if len(data) > MAX_ANSWER_BYTES:
+        headers[ARTIFACT_HEADER] = await bus.put_artifact(data)
+        data = b""
+    schema = message.headers.get(SCHEMA_HEADER, "")
+    await bus.publish(
+        dead_subject(role),
+        data,
+        schema=schema if _SCHEMA.match(schema) else UNKNOWN_SCHEMA,
+        message_id=f"dead:{stream}:{message.sequence}",
+        headers=headers,
+    )
+
+
+def _header(text: str) -> str:
+    """Foreign text as a header value: one line of printable ASCII, since a line break would be a header of its own."""
+    return "".join(char if " " <= char <= "~" else "?" for char in words(text)[:_MAX_REASON]).strip() or "-"

@@ -1,0 +1,116 @@
+"""The bus on NATS JetStream, through nats-py. What each part does stands in the modules it is put together from.
+
+It creates no stream, consumer or bucket: ``setup.py`` does, before. It takes back no message and purges nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from typing import Self
+
+from nats.aio.msg import Msg
+
+from gatewright.bus.answers import ApiReply
+from gatewright.bus.artifacts import digest_in
+from gatewright.bus.connection import PATIENCE_SECONDS, Connection, OnLost
+from gatewright.bus.deliveries import JetStreamSubscription
+from gatewright.bus.listening import hear
+from gatewright.bus.objects import ObjectStore
+from gatewright.bus.port import SCHEMA_HEADER, Handler, Listener, Message, PublishAck
+from gatewright.bus.replay import replay
+from gatewright.bus.services import Services
+from gatewright.bus.storage import Storage
+from gatewright.bus.subjects import check_headers, check_key, check_pattern, check_schema, check_subject, header_id
+from gatewright.bus.topology import LOCK_BUCKET, LOCK_STREAM, Consumer, stream_of
+
+
+class JetStreamBus:
+    """A connected bus; every foreign error leaves it as BusError, ConflictError, ArtifactError or MalformedError."""
+
+    def __init__(self, connection: Connection, *, patience: float = PATIENCE_SECONDS) -> None:
+        self.connection = connection
+        self._storage = Storage(connection, patience)
+        self._objects = ObjectStore(connection, self._storage)
+        self._services = Services(connection)
+        self._patience = patience
+
+    @classmethod
+    async def connect(cls, url: str, *, name: str, on_lost: OnLost | None = None, patience: float = PATIENCE_SECONDS) -> Self:
+        """Connect as ``name`` (a role, a command) to ``url``, which may carry ``user:password@`` or ``token@``.
+
+        ``patience``: seconds that this call, and later every single one, waits for a server that is away. ``on_lost`` is
+        called once when the connection is closed for good, as with a credential that is no longer taken: the process
+        should end. Raises BusError, ConfigurationError for a name that cannot stand in a subject.
+        """
+        return cls(await Connection.open(url, name=name, on_lost=on_lost, patience=patience), patience=patience)
+
+    @property
+    def connected(self) -> bool:
+        return self.connection.connected
+
+    async def publish(
+        self,
+        subject: str,
+        data: bytes,
+        *,
+        schema: str,
+        message_id: str,
+        expected_subject_sequence: int | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> PublishAck:
+        return await self._storage.store(
+            stream_of(check_subject(subject)),
+            subject,
+            data,
+            message_id=header_id(message_id),
+            headers={**check_headers(headers), SCHEMA_HEADER: check_schema(schema)},
+            expected=expected_subject_sequence,
+        )
+
+    async def consume(self, consumer: Consumer) -> JetStreamSubscription:
+        call = f"CONSUMER.INFO.{consumer.stream}.{consumer.durable}"
+        await self.connection.patiently(lambda: self.connection.api(call, {}, ApiReply), self._patience)
+        return JetStreamSubscription(self.connection, consumer)
+
+    def replay(self, subject: str, *, follow: bool = False) -> AsyncGenerator[Message, None]:
+        stream = stream_of(check_pattern(subject))
+        return replay(self.connection, self._storage, stream, subject, follow=follow)
+
+    async def broadcast(self, subject: str, data: bytes) -> None:
+        await self.connection.send(check_subject(subject), data)
+
+    async def listen(self, subject: str, listener: Listener) -> None:
+        async def receive(raw: Msg) -> None:
+            await hear(listener, Message(raw.subject, raw.data, raw.headers or {}))
+
+        await self.connection.subscribe(check_pattern(subject), receive)
+        await self.connection.flush()
+
+    async def request(self, subject: str, data: bytes, *, schema: str, timeout: float) -> Message:  # noqa: ASYNC109
+        return await self._services.request(subject, data, schema=schema, timeout=timeout)
+
+    async def serve(self, service: str, endpoints: Mapping[str, Handler]) -> None:
+        await self._services.register(service, endpoints)
+
+    async def put_artifact(self, data: bytes) -> str:
+        return await self._objects.put(data)
+
+    async def get_artifact(self, uri: str) -> bytes:
+        return await self._objects.get(digest_in(uri))
+
+    async def kv_get(self, key: str) -> tuple[bytes, int] | None:
+        found = await self._storage.last(LOCK_STREAM, _key_subject(key))
+        return None if found is None else (found.data, found.seq)
+
+    async def kv_put(self, key: str, value: bytes, *, revision: int) -> int:
+        subject = _key_subject(key)
+        ack = await self._storage.store(LOCK_STREAM, subject, value, message_id=self.connection.unique(), expected=revision)
+        return ack.sequence
+
+    async def close(self) -> None:
+        await self._services.close()
+        await self.connection.close()
+
+
+def _key_subject(key: str) -> str:
+    return f"$KV.{LOCK_BUCKET}.{check_key(key)}"

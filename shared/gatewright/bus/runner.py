@@ -1,0 +1,200 @@
+"""The one runner of all task roles: pull, decode, handle, validate, publish, acknowledge.
+
+A role gives it a handler; the class of an error alone decides what becomes of a task (``disposition.py``). Delivery is at least
+once: a task may be done twice, its answer has the same message id both times. It knows nothing of what tasks are about.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+from gatewright.bus.disposition import Disposition, handled_deliveries
+from gatewright.bus.port import Bus, Delivery, Message, Subscription
+from gatewright.bus.settlement import Settlement
+from gatewright.bus.task_handler import ArtifactPort, BusArtifacts, TaskContext, TaskHandler
+from gatewright.bus.task_protocol import Task, read_cancel_notice, read_task, ref_of, trace_id
+from gatewright.bus.task_watch import TaskWatch
+from gatewright.bus.topology import CANCEL_SUBJECT, Consumer, Role, task_consumer
+from gatewright.clock import Clock
+from gatewright.errors import BusError, MalformedError
+from gatewright.telemetry.logs import Logger
+from gatewright.telemetry.metrics import Metrics, TaskOutcome
+
+__all__ = ["ArtifactPort", "Runner", "RunnerOptions", "TaskContext", "TaskHandler"]
+
+#: Aborted runs whose tasks may still lie in the queue.
+_REMEMBERED_CANCELLATIONS = 1_000
+#: One wait for a task; it ends at once when the process is told to leave.
+_POLL_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerOptions:
+    """All in seconds but ``concurrency``, the number of tasks in hand at once.
+
+    ``drain``: for tasks in hand once the process is told to leave. ``grace``: beyond a task's own time limit, so that a handler
+    can report a time-out itself. ``patience``: for a cancelled handler to end, and for the bus to take an answer or give a
+    task, before the process ends. ``pause``: between two tries to get a task.
+    """
+
+    concurrency: int = 1
+    drain: float = 10.0
+    grace: float = 15.0
+    patience: float = 20.0
+    pause: float = 0.5
+
+
+class Runner:
+    """Serves one role's queue. ``consumer`` defaults to the queue of the role's default pool."""
+
+    def __init__(
+        self,
+        role: Role,
+        handler: TaskHandler[Any],
+        bus: Bus,
+        *,
+        clock: Clock,
+        log: Logger,
+        metrics: Metrics,
+        options: RunnerOptions | None = None,
+        consumer: Consumer | None = None,
+    ) -> None:
+        self._role: Role = role
+        self._handler = handler
+        self._bus = bus
+        self._clock = clock
+        self._log = log
+        self._metrics = metrics
+        self._options = options or RunnerOptions()
+        self._consumer = consumer or task_consumer(role)
+        self._artifacts = BusArtifacts(bus)
+        self._settlement = Settlement(role, bus, self._consumer, clock=clock, metrics=metrics, patience=self._options.patience)
+        self._refused_polls = 0
+        self._watches: dict[TaskWatch, str] = {}
+        self._cancelled: deque[str] = deque(maxlen=_REMEMBERED_CANCELLATIONS)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until ``stop`` is set, then let the tasks in hand finish or give them back.
+
+        Raises GatewrightError when a handler failed in a way that nobody expected, BusError when the bus is gone.
+        """
+        await self._bus.listen(CANCEL_SUBJECT, self._on_cancel)
+        subscription = await self._bus.consume(self._consumer)
+        try:
+            async with asyncio.TaskGroup() as group:
+                await self._pull(subscription, group, stop)
+        except BaseExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+        finally:
+            await subscription.close()
+
+    async def _pull(self, subscription: Subscription, group: asyncio.TaskGroup, stop: asyncio.Event) -> None:
+        stopping = group.create_task(stop.wait())
+        attending: set[asyncio.Task[None]] = set()
+        while not stop.is_set():
+            if len(attending) >= self._options.concurrency:
+                await asyncio.wait({stopping, *attending}, return_when=asyncio.FIRST_COMPLETED)
+                continue
+            delivery = await self._next(subscription, stopping)
+            if delivery is not None and stop.is_set():
+                await self._settlement.settle(delivery.nak(), self._log)
+            elif delivery is not None:
+                attendance = group.create_task(self._attend(delivery))
+                attending.add(attendance)
+                attendance.add_done_callback(attending.discard)
+        if attending:
+            self._log.info("draining", tasks=len(attending), seconds=self._options.drain)
+            await asyncio.wait(attending, timeout=self._options.drain)
+        for watch in self._watches:
+            watch.interrupt("released")
+
+    async def _next(self, subscription: Subscription, stopping: asyncio.Task[Any]) -> Delivery | None:
+        """The next delivery; None when none came in time, or when it is time to leave."""
+        polling = asyncio.create_task(subscription.next(_POLL_SECONDS))
+        try:
+            await asyncio.wait({polling, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            delivery = polling.result() if polling.done() else None
+        except BusError as error:
+            self._refused_polls += 1
+            self._log.warning("bus_unavailable", cause=error.message)
+            if self._refused_polls * self._options.pause > self._options.patience:
+                raise  # a stream or consumer that is gone does not come back by waiting; a new start makes it
+            await asyncio.wait({stopping}, timeout=self._options.pause)
+            return None
+        finally:
+            polling.cancel()  # what came too late for us is given back when the subscription closes
+        self._refused_polls = 0
+        return delivery
+
+    async def _on_cancel(self, message: Message) -> None:
+        try:
+            run_id = read_cancel_notice(message.data)
+        except MalformedError as error:
+            self._log.warning("cancellation_not_understood", cause=error.message)
+            return
+        self._cancelled.append(run_id)
+        for watch, watched in self._watches.items():
+            if watched == run_id:
+                watch.interrupt("cancelled")
+
+    async def _attend(self, delivery: Delivery) -> None:
+        started = self._clock.monotonic()
+        self._metrics.task_taken(redelivered=delivery.attempts > 1)
+        outcome: TaskOutcome = "crashed"
+        try:
+            outcome = await self._process(delivery)
+        finally:
+            self._metrics.task_ended(outcome, self._clock.monotonic() - started)
+
+    async def _process(self, delivery: Delivery) -> TaskOutcome:
+        message, settlement = delivery.message, self._settlement
+        log = self._log.bind(delivery=delivery.attempts, trace_id=trace_id(message))
+        try:
+            task = read_task(self._role, message)
+        except MalformedError as error:
+            ref = ref_of(message)
+            return await settlement.failed(delivery, ref, error, log.bind(**ref._asdict()) if ref else log)
+        log = log.bind(**task.ref._asdict(), attempt=task.attempt)
+        if task.ref.run_id in self._cancelled:
+            await settlement.settle(delivery.term(), log)
+            return "cancelled"
+        if delivery.attempts > handled_deliveries(self._consumer.max_deliver):
+            why = Disposition("refuse", "attempts_exhausted", f"no answer after {delivery.attempts - 1} attempts")
+            await settlement.refused(delivery, task.ref, why, log)
+            return "exhausted"
+        return await self._handle(delivery, task, log)
+
+    async def _handle(self, delivery: Delivery, task: Task, log: Logger) -> TaskOutcome:
+        settlement, options = self._settlement, self._options
+        beat, limit = self._consumer.ack_wait / 3, task.seconds + options.grace
+        watch = TaskWatch(delivery, limit=limit, beat=beat, patience=options.patience, clock=self._clock, log=log)
+        context = TaskContext(self._artifacts, self._clock, log, delivery.attempts, watch.progress)
+        log.info("task_started")
+        self._watches[watch] = task.ref.run_id
+        try:
+            handling = await watch.watch(self._handler.handle(task.document, context))
+        except asyncio.CancelledError:
+            # Another task in hand ended the process; this one is not to wait for ack_wait.
+            await settlement.settle(delivery.nak(), log)
+            raise
+        finally:
+            del self._watches[watch]
+        if watch.interruption == "cancelled":
+            log.info("task_cancelled")
+            await settlement.settle(delivery.term(), log)
+            return "cancelled"
+        error = asyncio.CancelledError() if handling.cancelled() else handling.exception()
+        if error is None:
+            return await settlement.answered(delivery, task, handling.result(), log)
+        if watch.interruption == "released":
+            log.info("task_released")
+            await settlement.settle(delivery.nak(), log)
+            return "released"
+        if watch.interruption == "timed_out":
+            why = Disposition("refuse", "task_timeout", f"no progress for {limit:g} seconds")
+            await settlement.refused(delivery, task.ref, why, log)
+            return "timed_out"
+        return await settlement.failed(delivery, task.ref, error, log)

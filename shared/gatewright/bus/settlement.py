@@ -1,0 +1,108 @@
+"""How a delivery ends: answered, refused, or given back. What is to be published is published first, so that none is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from gatewright.bus.dead_letter import publish_dead_letter
+from gatewright.bus.disposition import Disposition, backoff, disposition
+from gatewright.bus.port import TRACE_HEADER, Bus, Delivery
+from gatewright.bus.task_protocol import Answer, Task, TaskRef, make_answer, refusal, traceparent
+from gatewright.bus.topology import Consumer, Role, result_subject
+from gatewright.clock import Clock
+from gatewright.contracts.common import Document
+from gatewright.errors import BusError, GatewrightError, MalformedError
+from gatewright.telemetry.logs import Logger
+from gatewright.telemetry.metrics import Metrics, TaskOutcome
+
+
+class Settlement:
+    """Ends the deliveries of one role's queue. ``patience``: seconds that the bus is given to take an answer."""
+
+    def __init__(self, role: Role, bus: Bus, consumer: Consumer, *, clock: Clock, metrics: Metrics, patience: float) -> None:
+        self._role: Role = role
+        self._bus = bus
+        self._consumer = consumer
+        self._clock = clock
+        self._metrics = metrics
+        self._patience = patience
+
+    async def answered(self, delivery: Delivery, task: Task, document: Document, log: Logger) -> TaskOutcome:
+        """Publish the role's document, then acknowledge. A document that is not a valid answer ends the task instead."""
+        try:
+            answer = make_answer(self._role, task, document)
+            await self._publish(answer, delivery)
+        except MalformedError as error:
+            return await self.failed(delivery, task.ref, error, log)
+        await self.settle(delivery.ack(), log)
+        log.info("task_answered", schema=answer.schema, size=len(answer.data))
+        return "answered"
+
+    async def failed(self, delivery: Delivery, ref: TaskRef | None, error: BaseException, log: Logger) -> TaskOutcome:
+        """Refuse, give back for later, or raise GatewrightError when the process is to end, as ``disposition`` says."""
+        why = disposition(error, delivery.attempts, self._consumer.max_deliver)
+        if not isinstance(error, GatewrightError):
+            log.error("handler_failed_unexpectedly", exc_info=error)
+        if why.action == "refuse":
+            await self.refused(delivery, ref, why, log)
+            return "refused"
+        await self.settle(delivery.nak(why.delay), log)
+        if why.action == "crash":
+            raise GatewrightError(why.message) from error
+        log.warning("task_retried", code=why.code, cause=why.message, seconds=why.delay)
+        return "retried"
+
+    async def refused(self, delivery: Delivery, ref: TaskRef | None, why: Disposition, log: Logger) -> None:
+        """Tell the gatekeeper (when it is known whose task it was), keep the message for operators, take it off the queue."""
+        log.error("task_refused", code=why.code, cause=why.message)
+        if ref is not None:
+            await self._publish(refusal(self._role, ref, why.code, why.message), delivery)
+        await self._persist(
+            lambda: publish_dead_letter(
+                self._bus,
+                self._role,
+                self._consumer.stream,
+                delivery.message,
+                attempts=delivery.attempts,
+                code=why.code,
+                reason=why.message,
+            )
+        )
+        self._metrics.dead_letter(why.code)
+        await self.settle(delivery.term(), log)
+
+    async def settle(self, call: Awaitable[None], log: Logger) -> None:
+        """Await an ack, nak or term. When it gets lost the task comes back, and is answered under the same message id."""
+        try:
+            await call
+        except BusError as error:
+            log.warning("settlement_lost", cause=error.message)
+
+    async def _publish(self, answer: Answer, delivery: Delivery) -> None:
+        trace = traceparent(delivery.message)
+
+        async def publish() -> None:
+            await self._bus.publish(
+                result_subject(self._role),
+                answer.data,
+                schema=answer.schema,
+                message_id=answer.message_id,
+                headers={TRACE_HEADER: trace} if trace else None,
+            )
+
+        await self._persist(publish)
+
+    async def _persist(self, publish: Callable[[], Awaitable[None]]) -> None:
+        """Publish although the bus is away for a while: the work is done and should not be done again for that."""
+        deadline = self._clock.monotonic() + self._patience
+        attempts = 1
+        while True:
+            try:
+                return await publish()
+            except BusError:
+                pause = backoff(attempts)
+                if self._clock.monotonic() + pause > deadline:
+                    raise
+            attempts += 1
+            await asyncio.sleep(pause)

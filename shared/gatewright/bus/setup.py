@@ -1,0 +1,200 @@
+"""Makes the bus be what the topology says: streams, durable consumers, the object bucket and the key-value bucket.
+
+Explicit and idempotent: what is missing is created, what differs is updated, and a difference that the server will not
+update is named and stops the start. Settings that the topology does not speak of (replicas, limits on size) stay as an
+operator has set them. Any number of processes may do this at the same time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from gatewright.bus.answers import ApiReply
+from gatewright.bus.connection import Connection
+from gatewright.bus.jetstream import JetStreamBus
+from gatewright.bus.memory import MemoryBus
+from gatewright.bus.topology import (
+    ARTIFACT_BUCKET,
+    ARTIFACT_STREAM,
+    LOCK_BUCKET,
+    LOCK_STREAM,
+    STREAMS,
+    Consumer,
+    Stream,
+    consumers,
+)
+from gatewright.errors import BusError, ConfigurationError
+
+Config = dict[str, Any]
+
+_NANOSECONDS = 1_000_000_000
+_PATIENCE_SECONDS = 15.0
+#: Stream not found, consumer not found.
+_MISSING = frozenset({"jetstream_10059", "jetstream_10014"})
+
+
+class _ConfigReply(ApiReply):
+    config: Config = msgspec.field(default_factory=dict)
+
+
+async def ensure_topology(
+    bus: str | JetStreamBus | MemoryBus, *, queues: Iterable[Consumer] | None = None, streams: Iterable[Stream] = STREAMS
+) -> None:
+    """Create or update everything that a system of these queues needs (default: every role with the default pool).
+
+    ``bus`` is a connected bus or the URL of a server, which is then connected to for this only. Raises BusError when the
+    server cannot be had, ConfigurationError naming the difference when it keeps something that cannot be updated.
+    """
+    queues = consumers() if queues is None else tuple(queues)
+    if isinstance(bus, MemoryBus):
+        bus.server.ensure(streams, queues)
+    elif isinstance(bus, JetStreamBus):
+        await _ensure(bus.connection, tuple(streams), queues)
+    else:
+        connected = await JetStreamBus.connect(bus, name="setup")
+        try:
+            await _ensure(connected.connection, tuple(streams), queues)
+        finally:
+            await connected.close()
+
+
+async def _ensure(connection: Connection, streams: tuple[Stream, ...], queues: tuple[Consumer, ...]) -> None:
+    configs = (*map(stream_config, streams), artifact_bucket_config(), lock_bucket_config())
+    await asyncio.gather(*(_Kept(connection, f"STREAM.{{}}.{config['name']}", config).agree() for config in configs))
+    await asyncio.gather(*(_KeptConsumer(connection, queue).agree() for queue in queues))
+
+
+class _Kept:
+    """Something that the server keeps: a stream. ``call`` has a place for the verb."""
+
+    def __init__(self, connection: Connection, call: str, wanted: Config) -> None:
+        self._connection = connection
+        self._call = call
+        self._wanted = wanted
+
+    async def agree(self) -> None:
+        """1. Look. 2. Write what is missing or differs. 3. When refused, look again: another may have done it."""
+        refusal: BusError | None = None
+        for _ in range(2):
+            actual = await self._look()
+            if actual is not None and not self._differences(actual):
+                return
+            try:
+                await (self._create() if actual is None else self._update({**actual, **self._wanted}))
+            except BusError as error:
+                refusal = error
+            else:
+                return
+        actual = await self._look()
+        if actual is not None and refusal is not None:
+            words = "; ".join(self._differences(actual))
+            raise ConfigurationError(f"{self._call.format('').strip('.')} of the NATS server: {words} ({refusal.message})")
+        if refusal is not None:
+            raise refusal
+
+    async def _create(self) -> None:
+        await self._ask(self._call.format("CREATE"), self._wanted)
+
+    async def _update(self, config: Config) -> None:
+        await self._ask(self._call.format("UPDATE"), config)
+
+    async def _ask(self, call: str, body: Config) -> None:
+        await self._connection.patiently(lambda: self._connection.api(call, body, ApiReply), _PATIENCE_SECONDS)
+
+    async def _look(self) -> Config | None:
+        call = self._call.format("INFO")
+        try:
+            reply = await self._connection.patiently(lambda: self._connection.api(call, {}, _ConfigReply), _PATIENCE_SECONDS)
+        except BusError as error:
+            if error.reason in _MISSING:
+                return None
+            raise
+        return reply.config
+
+    def _differences(self, actual: Config) -> list[str]:
+        """Absent, zero and false are one to the server."""
+        return [
+            f"{key} is {actual.get(key)!r} and must be {value!r}"
+            for key, value in self._wanted.items()
+            if (actual.get(key) or None) != (value or None)
+        ]
+
+
+class _KeptConsumer(_Kept):
+    """A durable consumer: created and updated by one call, which says which of the two is meant."""
+
+    def __init__(self, connection: Connection, queue: Consumer) -> None:
+        super().__init__(connection, f"CONSUMER.{{}}.{queue.stream}.{queue.durable}", consumer_config(queue))
+        self._queue = queue
+
+    async def _create(self) -> None:
+        await self._write("create", self._wanted)
+
+    async def _update(self, config: Config) -> None:
+        await self._write("update", config)
+
+    async def _write(self, action: str, config: Config) -> None:
+        call = f"{self._call.format('CREATE')}.{self._queue.subject}"
+        await self._ask(call, {"stream_name": self._queue.stream, "config": config, "action": action})
+
+
+def stream_config(stream: Stream) -> Config:
+    """The server's form of a stream of the topology. ``discard: new``: a full stream refuses, it forgets nothing."""
+    return {
+        "name": stream.name,
+        "description": stream.description,
+        "subjects": list(stream.subjects),
+        "retention": stream.retention,
+        "storage": "file",
+        "discard": "new",
+        "max_msg_size": stream.max_message_bytes,
+        "duplicate_window": int(stream.dedupe_seconds * _NANOSECONDS),
+        "deny_delete": stream.append_only,
+    }
+
+
+def consumer_config(queue: Consumer) -> Config:
+    return {
+        "durable_name": queue.durable,
+        "name": queue.durable,
+        "filter_subject": queue.subject,
+        "deliver_policy": "all",
+        "ack_policy": "explicit",
+        "ack_wait": int(queue.ack_wait * _NANOSECONDS),
+        "max_deliver": queue.max_deliver,
+        "max_ack_pending": queue.max_ack_pending,
+    }
+
+
+def artifact_bucket_config() -> Config:
+    """The stream of an object-store bucket (NATS ADR-20)."""
+    return {
+        "name": ARTIFACT_STREAM,
+        "description": "artifacts by their sha256",
+        "subjects": [f"$O.{ARTIFACT_BUCKET}.C.>", f"$O.{ARTIFACT_BUCKET}.M.>"],
+        "retention": "limits",
+        "storage": "file",
+        "discard": "new",
+        "allow_rollup_hdrs": True,
+        "allow_direct": True,
+    }
+
+
+def lock_bucket_config() -> Config:
+    """The stream of a key-value bucket (NATS ADR-8) that remembers the last value only."""
+    return {
+        "name": LOCK_STREAM,
+        "description": "path locks, one key per repository",
+        "subjects": [f"$KV.{LOCK_BUCKET}.>"],
+        "retention": "limits",
+        "storage": "file",
+        "discard": "new",
+        "max_msgs_per_subject": 1,
+        "deny_delete": True,
+        "allow_rollup_hdrs": True,
+        "allow_direct": True,
+    }

@@ -1,0 +1,111 @@
+"""Storing one message in a JetStream stream so that it is there exactly once, also when the answer got lost.
+
+Streams, the key-value bucket and the object store are all written through here. The rule: a publish carries a message id
+and may carry the expected sequence of its subject. After silence it is sent again. The server drops a repeated id; where
+it checks the expected sequence first and refuses, the last message is read back: ours means done, another's means conflict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from gatewright.bus.answers import ApiReply, decoded
+from gatewright.bus.connection import ANSWER_SECONDS, Connection
+from gatewright.bus.port import MESSAGE_ID_HEADER, PublishAck
+from gatewright.errors import BusError, ConflictError
+
+EXPECTED_HEADER = "Nats-Expected-Last-Subject-Sequence"
+_STREAM_HEADER = "Nats-Expected-Stream"
+
+#: "Wrong last sequence" and its constant form: somebody else wrote under this subject.
+_CONFLICTS = frozenset({"jetstream_10071", "jetstream_10164"})
+_NO_MESSAGE = "jetstream_10037"
+
+
+class _PubAck(ApiReply):
+    stream: str = ""
+    seq: int = 0
+    duplicate: bool = False
+
+
+class StoredMessage(msgspec.Struct, frozen=True):
+    """A message as the stream's leader holds it; ``hdrs`` is the header block of the protocol."""
+
+    subject: str
+    seq: int
+    data: bytes = b""
+    hdrs: bytes = b""
+
+    def header(self, name: str) -> str:
+        """The value of a header, or ``""``."""
+        for line in self.hdrs.split(b"\r\n")[1:]:
+            key, _, value = line.partition(b":")
+            if key == name.encode():
+                return value.strip().decode("utf-8", "replace")
+        return ""
+
+
+class _MessageReply(ApiReply):
+    message: StoredMessage | None = None
+
+
+class Storage:
+    """Writes and reads single messages of streams. ``patience``: seconds until it gives up on a server that is away."""
+
+    def __init__(self, connection: Connection, patience: float) -> None:
+        self._connection = connection
+        self._patience = patience
+
+    async def store(
+        self,
+        stream: str,
+        subject: str,
+        data: bytes,
+        *,
+        message_id: str,
+        headers: Mapping[str, str] | None = None,
+        expected: int | None = None,
+    ) -> PublishAck:
+        """Store ``data`` under ``subject``, once. Raises ConflictError, and BusError when it may not have been stored."""
+        header = {MESSAGE_ID_HEADER: message_id, _STREAM_HEADER: stream, **(headers or {})}
+        if expected is not None:
+            header[EXPECTED_HEADER] = str(expected)
+        try:
+            ack = await self._connection.patiently(lambda: self._store_once(subject, data, header), self._patience)
+        except BusError as error:
+            if error.reason not in _CONFLICTS:
+                raise
+        else:
+            if expected is None or not ack.duplicate:
+                return ack
+        last = await self.last(stream, subject)
+        # The same id over other bytes is another writer that counts as we do, not our own message.
+        if last is not None and last.header(MESSAGE_ID_HEADER) == message_id and last.data == data:
+            return PublishAck(stream, last.seq, duplicate=True)
+        raise ConflictError(f"{subject} has moved on: its last message is {last.seq if last else 0}, not {expected}")
+
+    async def last(self, stream: str, pattern: str) -> StoredMessage | None:
+        """The last message under a subject or pattern, as the stream's leader knows it; None when there is none."""
+        return await self._get(stream, {"last_by_subj": pattern})
+
+    async def following(self, stream: str, subject: str, sequence: int) -> StoredMessage | None:
+        """The first message under ``subject`` whose sequence is at least ``sequence``."""
+        return await self._get(stream, {"seq": sequence, "next_by_subj": subject})
+
+    async def _store_once(self, subject: str, data: bytes, header: Mapping[str, str]) -> PublishAck:
+        answer = await self._connection.request(subject, data, header, timeout=ANSWER_SECONDS)
+        ack = decoded(answer.data, _PubAck, f"a message under {subject}")
+        return PublishAck(ack.stream, ack.seq, ack.duplicate)
+
+    async def _get(self, stream: str, question: Mapping[str, object]) -> StoredMessage | None:
+        try:
+            reply = await self._connection.patiently(
+                lambda: self._connection.api(f"STREAM.MSG.GET.{stream}", question, _MessageReply), self._patience
+            )
+        except BusError as error:
+            if error.reason == _NO_MESSAGE:
+                return None
+            raise
+        return reply.message

@@ -1,0 +1,107 @@
+"""What subjects, keys, header values and payloads may be like, and which subject a pattern covers.
+
+Both backends check here: a NATS server stores a message under ``gw.run.*`` without a word, and a line break in a subject
+or a header would be a command of its own. Names from outside (task ids, run ids) reach the bus through these functions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+
+from gatewright.errors import MalformedError
+
+#: Payload and headers of one message; the limit of the server too.
+MAX_MESSAGE_BYTES = 8 * 1024 * 1024
+#: What headers may take of it.
+HEADER_BYTES = 4096
+
+_TOKEN = re.compile(r"[A-Za-z0-9_$=/+-]{1,128}\Z")
+_KEY = re.compile(r"[A-Za-z0-9_=/-]+(\.[A-Za-z0-9_=/-]+)*\Z")
+_HEADER = re.compile(r"[!-~]{1,128}\Z")
+_HEADER_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,63}\Z")
+_HEADER_VALUE = re.compile(r"[!-~](?:[ -~]{0,1022}[!-~])?\Z")
+_LONGEST_SUBJECT = 512
+_LONGEST_KEY = 256
+
+
+def check_subject(subject: str) -> str:
+    """``subject`` itself when a message may be published under it; raises MalformedError (code ``bad_subject``)."""
+    return _check(subject, wildcards=False)
+
+
+def check_pattern(pattern: str) -> str:
+    """``pattern`` itself when it is a subject with or without ``*`` and a final ``>``; raises MalformedError."""
+    return _check(pattern, wildcards=True)
+
+
+def check_key(key: str) -> str:
+    """``key`` itself when the key-value bucket takes it; raises MalformedError (code ``bad_key``)."""
+    if len(key) > _LONGEST_KEY or not _KEY.match(key):
+        raise MalformedError(f"not a key of the bus: {key[:80]!r}", code="bad_key")
+    return key
+
+
+def check_schema(name: str) -> str:
+    """``name`` itself when it can stand in the schema header; raises MalformedError (code ``bad_header``)."""
+    if not _HEADER.match(name):
+        raise MalformedError(f"not a schema name: {name[:80]!r}", code="bad_header")
+    return name
+
+
+def check_size(data: bytes, limit: int = MAX_MESSAGE_BYTES) -> bytes:
+    """``data`` itself when it fits into a message of ``limit`` bytes with its headers.
+
+    Raises MalformedError (code ``message_too_large``) before the server would: it closes the connection of who sends more.
+    """
+    room = limit - HEADER_BYTES
+    if len(data) > room:
+        raise MalformedError(f"a message holds at most {room} bytes, not {len(data)}", code="message_too_large")
+    return data
+
+
+def header_id(message_id: str) -> str:
+    """The form of a message id that stands in the header: itself when it is plain, else its sha256.
+
+    Ids hold task ids of other systems. The client would trim blanks and replace line breaks, and two tasks whose ids
+    differ in nothing else would be taken for one.
+    """
+    if _HEADER.match(message_id):
+        return message_id
+    return "sha256:" + hashlib.sha256(message_id.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def check_headers(headers: Mapping[str, str] | None) -> dict[str, str]:
+    """``headers`` as a dictionary when a caller may set them: one line of printable ASCII each, none that the server obeys.
+
+    Raises MalformedError (code ``bad_header``).
+    """
+    for name, value in (headers or {}).items():
+        if not _HEADER_NAME.match(name) or name.lower().startswith("nats-") or not _HEADER_VALUE.match(value):
+            raise MalformedError(f"not a header for a message: {name[:80]!r}", code="bad_header")
+    return dict(headers or {})
+
+
+def matches(pattern: str, subject: str) -> bool:
+    """Whether ``pattern`` (NATS wildcards) covers ``subject``."""
+    wanted = pattern.split(".")
+    tokens = subject.split(".")
+    if wanted[-1] == ">":
+        wanted.pop()
+        return len(tokens) > len(wanted) and _equal(wanted, tokens[: len(wanted)])
+    return len(tokens) == len(wanted) and _equal(wanted, tokens)
+
+
+def _equal(wanted: list[str], tokens: list[str]) -> bool:
+    return all(want in ("*", token) for want, token in zip(wanted, tokens, strict=True))
+
+
+def _check(text: str, *, wildcards: bool) -> str:
+    tokens = text.split(".")
+    if wildcards and tokens[-1] == ">" and len(tokens) > 1:
+        tokens.pop()
+    plain = [word for word in tokens if not (wildcards and word == "*")]
+    if len(text) > _LONGEST_SUBJECT or not all(map(_TOKEN.match, plain)):
+        raise MalformedError(f"not a subject of the bus: {text[:80]!r}", code="bad_subject")
+    return text

@@ -1,0 +1,178 @@
+"""How tasks, answers and cancellations look on the bus: who accepts and answers what, and under which ids. Pure, no I/O."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import msgspec
+
+from gatewright.bus.port import SCHEMA_HEADER, TRACE_HEADER, Message
+from gatewright.bus.subjects import HEADER_BYTES, MAX_MESSAGE_BYTES
+from gatewright.bus.topology import Role
+from gatewright.contracts import (
+    Error,
+    Plan,
+    RequestTask,
+    ReviewReport,
+    TaskContract,
+    TaskResult,
+    TestReport,
+    codec,
+)
+from gatewright.contracts.common import Document
+from gatewright.errors import MalformedError
+
+#: What a role is sent (by schema) and what it answers (by type); besides, every role may answer with an Error.
+ACCEPTS: Mapping[Role, str] = {
+    "pm": "request_task.v1",
+    "techlead": "task_contract.v1",
+    "worker": "task_contract.v1",
+    "reviewer": "task_contract.v1",
+    "testrunner": "task_contract.v1",
+}
+ANSWERS: Mapping[Role, type[Document]] = {
+    "pm": TaskContract,
+    "techlead": Plan,
+    "worker": TaskResult,
+    "reviewer": ReviewReport,
+    "testrunner": TestReport,
+}
+
+#: Seconds for compiling a request that sets no limit of its own.
+REQUEST_SECONDS = 120.0
+#: A larger document would be refused by the bus, every time again.
+MAX_ANSWER_BYTES = MAX_MESSAGE_BYTES - HEADER_BYTES
+
+_TRACE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}\Z")
+
+
+class TaskRef(NamedTuple):
+    """Which task of which run. The ids may come from other systems: they are data, never names of anything."""
+
+    run_id: str
+    task_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task as it was delivered. ``seconds`` is its time limit."""
+
+    document: Document
+    ref: TaskRef
+    attempt: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer ready to be published. ``message_id`` is the same whenever the same task is answered with the same kind."""
+
+    data: bytes
+    schema: str
+    message_id: str
+
+
+def read_task(role: Role, message: Message) -> Task:
+    """The task in ``message``. Raises MalformedError (UnknownSchemaError) when it is none that ``role`` accepts."""
+    schema = message.headers.get(SCHEMA_HEADER, "")
+    if schema != ACCEPTS[role]:
+        raise MalformedError(f"{role} accepts {ACCEPTS[role]}, not {schema[:80]!r}", code="schema_not_accepted")
+    match codec.decode_named(message.data, schema):
+        case RequestTask() as order:
+            limit = order.request.timeout_retry
+            seconds = limit.timeout_sec if limit else REQUEST_SECONDS
+            return Task(order, TaskRef(order.run_id, order.task_id), 1, seconds)
+        case TaskContract() as contract:
+            seconds = contract.timeout_retry.timeout_sec
+            return Task(contract, TaskRef(contract.log_refs.run_id, contract.task_id), contract.attempt, seconds)
+        case other:
+            raise MalformedError(f"{type(other).__name__} is no task", code="schema_not_accepted")
+
+
+def make_answer(role: Role, task: Task, document: Document) -> Answer:
+    """``document`` as the answer of ``role`` to ``task``; an Error is completed with the task's ids.
+
+    The bytes are decoded again, so that nothing leaves which its schema would refuse. Raises MalformedError (codes
+    ``answer_not_valid``, ``answer_too_large``).
+    """
+    if isinstance(document, Error):
+        document = msgspec.structs.replace(document, run_id=task.ref.run_id, task_id=task.ref.task_id, role=role)
+    elif not isinstance(document, ANSWERS[role]):
+        raise MalformedError(f"{role} may not answer with {type(document).__name__}", code="answer_not_valid")
+    elif not _belongs(task, document):
+        raise MalformedError(f"the {type(document).__name__} is not about this task", code="answer_not_valid")
+    try:
+        data = codec.encode(document)
+        codec.decode(data, type(document))
+    except MalformedError as error:
+        raise MalformedError(f"answer of {role}: {error.message}", faults=error.faults, code="answer_not_valid") from error
+    if len(data) > MAX_ANSWER_BYTES:
+        raise MalformedError(f"answer of {role}: {len(data)} bytes are more than {MAX_ANSWER_BYTES}", code="answer_too_large")
+    schema = codec.schema_of(document)
+    return Answer(data, schema, _answer_id(task.ref, schema))
+
+
+def _answer_id(ref: TaskRef, schema: str) -> str:
+    """Task ids of contracts from outside are unique within their run only."""
+    return f"{ref.run_id}:{ref.task_id}:{schema}"
+
+
+def _belongs(task: Task, document: Document) -> bool:
+    if isinstance(document, TaskContract):
+        return document.log_refs.run_id == task.ref.run_id
+    return (getattr(document, "run_id", None), getattr(document, "task_id", None)) == task.ref
+
+
+class _LogRefs(msgspec.Struct, frozen=True):
+    run_id: str = ""
+
+
+class _Ids(msgspec.Struct, frozen=True):
+    run_id: str = ""
+    task_id: str = ""
+    log_refs: _LogRefs = _LogRefs()
+
+
+def ref_of(message: Message) -> TaskRef | None:
+    """What a message that is no valid task says it is, if it says it: its run shall not wait for ever."""
+    try:
+        ids = msgspec.json.decode(message.data, type=_Ids)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    run_id = ids.run_id or ids.log_refs.run_id
+    return TaskRef(run_id, ids.task_id) if run_id and ids.task_id else None
+
+
+def refusal(role: Role, ref: TaskRef, code: str, message: str) -> Answer:
+    """The Error that ends a task."""
+    error = Error(code=code, message=message, run_id=ref.run_id, task_id=ref.task_id, role=role)
+    schema = codec.schema_of(error)
+    return Answer(codec.encode(error), schema, _answer_id(ref, schema))
+
+
+def traceparent(message: Message) -> str:
+    """The W3C ``traceparent`` that came with a message; empty when none did, or no valid one."""
+    trace = message.headers.get(TRACE_HEADER, "")
+    return trace if _TRACE.match(trace) else ""
+
+
+def trace_id(message: Message) -> str:
+    """The 32 hexadecimal digits that name the trace, or ``""``."""
+    found = _TRACE.match(message.headers.get(TRACE_HEADER, ""))
+    return found.group(1) if found else ""
+
+
+def cancel_notice(run_id: str) -> bytes:
+    """The payload of a broadcast on ``gw.cancel``: the run id as a JSON string."""
+    return msgspec.json.encode(run_id)
+
+
+def read_cancel_notice(data: bytes) -> str:
+    """The run id of a cancellation. Raises MalformedError."""
+    try:
+        return msgspec.json.decode(data, type=str)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise MalformedError(f"not a cancellation: {error}") from error

@@ -1,0 +1,34 @@
+"""What to do about each stable reason code, in one sentence."""
+
+from __future__ import annotations
+
+_ADVICE: dict[str, str] = {
+    "request_incomplete": "name what is missing: --allow PATH, --test CMD and one of --exec, --patch, --reply",
+    "bad_ref": "give --ref a branch, a tag or a full commit id",
+    "ref_not_found": "check the name with `git ls-remote`; a commit must have been pushed",
+    "repository_unavailable": "check that the repository exists and that git can fetch it from here",
+    "path_too_broad": "allow the directories that the change needs, not the whole repository",
+    "path_invalid": "give paths relative to the top of the repository, without `..`, wildcards or a leading slash",
+    "path_protected": "this path is protected by policy; a contract must name it in scope.allow_protected_paths",
+    "path_out_of_scope": "the change touched a path that it was not allowed; widen --allow or correct the change",
+    "command_not_allowed": "use a plain command that policies/command_allowlist.json lists; there is no shell",
+    "executor_missing": "say how the change is made: --exec, --patch or --reply",
+    "network_denied": "the sandbox has no network; fetch what the command needs beforehand (see --env)",
+    "patch_does_not_apply": "make the patch again on the commit that the run starts from",
+    "empty_diff": "the executor changed nothing; check the command and its paths",
+    "reply_not_usable": "the reply must hold whole files in one of the forms that the documentation lists",
+    "executor_failed": "the bundle holds what the executor printed, under results/<task>/stderr.log",
+    "task_timeout": "raise --timeout, or split the work with --shards",
+    "review_failed": "the findings are in the bundle, under reports/review_report.json",
+    "tests_failed": "the output of the tests is in the bundle, under tests/stdout.log",
+    "tests_not_run": "an acceptance command could not be started; the bundle says why in reports/test_report.json",
+    "landing_conflict": "the target moved while the run went on; run it again on the new commit",
+    "target_checked_out": "the target branch is checked out where it would land; use --land branch, or switch away from it",
+    "sandbox_unavailable": "`gatewright doctor` names the cause",
+    "aborted": "run it again when you like; nothing was changed",
+}
+
+
+def advice_for(code: str) -> str | None:
+    """One sentence, or None where the reason says it all."""
+    return _ADVICE.get(code)

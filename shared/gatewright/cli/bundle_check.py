@@ -1,0 +1,59 @@
+"""``gatewright verify``: which bundle and which key are meant, and how the verdict is told. The library checks."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gatewright.cli.place import find_place
+from gatewright.cli.sources import RUNS_FOLDER, BundleSource, find_run
+from gatewright.errors import ConfigurationError, MalformedError
+from gatewright.evidence import keys
+from gatewright.evidence.findings import STEPS, Verification
+from gatewright.evidence.verify import verify
+
+#: More findings than this are counted, not listed, for people.
+MOST_FINDINGS = 20
+
+
+def check_bundle(given: str, key: Path | None) -> Verification:
+    """Verify the bundle that ``given`` names: a folder, or a run (or its beginning) of the home folder.
+
+    Trusts ``key`` if given, else this host's own key. Raises MalformedError when there is no such bundle or no such key.
+    """
+    place = find_place()
+    folder = Path(given)
+    if not folder.is_dir():
+        run_id = asyncio.run(find_run(BundleSource(place.home, lambda _: None), given))
+        folder = place.home / RUNS_FOLDER / run_id
+    public = key or keys.public_path(place.key)
+    try:
+        trusted = keys.load_public(public)
+    except ConfigurationError as error:
+        hint = "" if key else "; say whom you trust: --key FILE"
+        raise MalformedError(f"{error.message}{hint}", code=error.reason) from error
+    return verify(folder, [trusted])
+
+
+def verification_document(result: Verification) -> dict[str, Any]:
+    """The document of ``verify --json``."""
+    document: dict[str, Any] = msgspec.to_builtins(result, enc_hook=str)
+    return {"ok": result.ok, "outcome": result.outcome, **document}
+
+
+def verdict_lines(result: Verification) -> list[str]:
+    """The verdict for people."""
+    name = f"{result.run_id or 'bundle'} ({result.status or 'unknown'})"
+    if result.ok:
+        return [
+            f"✔ {name}: all {result.files} files are as they were signed",
+            f"  signed by {result.signer}",
+            f"  checked   {', '.join(STEPS)}",
+        ]
+    lines = [f"✘ {name}: {result.outcome.replace('_', ' ')}"]
+    lines += [f"  {f.path or result.location}: {f.code}: {f.message}" for f in result.findings[:MOST_FINDINGS]]
+    more = len(result.findings) - MOST_FINDINGS
+    return [*lines, f"  ... and {more} more"] if more > 0 else lines

@@ -1,0 +1,94 @@
+"""``watch``, ``runs`` and ``show``: commands that only look."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+import typer
+
+from gatewright.cli.commands.options import JsonOutput, RunArgument
+from gatewright.cli.output import emit, printable, reported, say
+
+if TYPE_CHECKING:
+    from gatewright.cli.sources import RunSource
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(watch)
+    app.command()(runs)
+    app.command()(show)
+
+
+@reported
+def watch(run: RunArgument = None, json_output: JsonOutput = False) -> None:
+    """Follow a run live until it has ended. Ctrl-C stops watching; the run goes on."""
+    raise typer.Exit(asyncio.run(_watch(run, json_output=json_output)))
+
+
+async def _watch(wanted: str | None, *, json_output: bool) -> int:
+    from gatewright.cli.following import follow_to_end
+    from gatewright.cli.place import find_place
+    from gatewright.cli.session import attached
+    from gatewright.cli.sources import LedgerSource, find_run
+
+    place = find_place()
+    async with attached(place.url, place.home) as client:
+        run_id = await find_run(LedgerSource(client), wanted)
+        return await follow_to_end(client, run_id, json_output=json_output)
+
+
+@reported
+def runs(json_output: JsonOutput = False) -> None:
+    """List the runs, oldest first."""
+    asyncio.run(_runs(json_output=json_output))
+
+
+async def _runs(*, json_output: bool) -> None:
+    from gatewright.cli.listing import entry_of, table
+
+    async with _source() as source:
+        entries = [entry_of(run) for run in await source.runs()]
+    if json_output:
+        emit({"runs": entries})
+        return
+    for line in table(entries):
+        say(line)
+
+
+@reported
+def show(run: RunArgument = None, json_output: JsonOutput = False) -> None:
+    """Show a run: its state, its tasks, every gate's verdict, what it came to and where its evidence lies."""
+    asyncio.run(_show(run, json_output=json_output))
+
+
+async def _show(wanted: str | None, *, json_output: bool) -> None:
+    from gatewright.cli.listing import details_of, story
+    from gatewright.cli.sources import find_run
+
+    async with _source() as source:
+        view = await source.view(await find_run(source, wanted))
+    if json_output:
+        emit(details_of(view))
+        return
+    for line in story(view):
+        say(line)
+
+
+@contextlib.asynccontextmanager
+async def _source() -> AsyncIterator[RunSource]:
+    """The ledger of the system that runs now; without one, the bundles of the home folder."""
+    from gatewright.cli.place import find_place
+    from gatewright.cli.session import attached
+    from gatewright.cli.sources import BundleSource, LedgerSource
+    from gatewright.stack.state import read
+
+    place = find_place()
+    if place.url is None and read(place.home) is None:
+        yield BundleSource(place.home, lambda text: say(printable(text), stream=sys.stderr))
+        return
+    async with attached(place.url, place.home) as client:
+        yield LedgerSource(client)

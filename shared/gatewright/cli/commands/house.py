@@ -1,0 +1,52 @@
+"""``init`` and ``doctor``: getting a host ready, and finding out why it is not."""
+
+from __future__ import annotations
+
+import typer
+
+from gatewright.cli.commands.options import JsonOutput
+from gatewright.cli.output import emit, printable, reported, say
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(init)
+    app.command()(doctor)
+
+
+@reported
+def init(json_output: JsonOutput = False) -> None:
+    """Make the home folder and the signing key of this host. Harmless when they exist; `run` and `up` do it too."""
+    from gatewright.cli.home import make_home
+    from gatewright.cli.place import find_place
+    from gatewright.evidence import keys
+
+    place = find_place()
+    home, new = place.home, make_home(place.home)
+    key = keys.load_or_create(place.key).public
+    public = keys.public_path(place.key)
+    if json_output:
+        emit({"home": str(home), "created": new, "key_id": key.key_id, "public_key": str(public)})
+        return
+    say(f"{'made' if new else 'found'} {printable(str(home))}")
+    say(f"  signing key {key.key_id}")
+    say(f"  public key  {printable(str(public))}  (give it to whoever verifies your bundles)")
+    say("  next: gatewright doctor")
+
+
+@reported
+def doctor(json_output: JsonOutput = False) -> None:
+    """Check everything that a run needs on this host. Exit code 3 when something is missing; each finding says what to do."""
+    from gatewright.cli.doctor import examine
+    from gatewright.cli.outcome import Exit
+
+    findings = examine()
+    good = all(finding.ok for finding in findings)
+    if json_output:
+        emit({"ok": good, "checks": findings})
+    else:
+        for finding in findings:
+            say(f"{'✔' if finding.ok else '✘'} {finding.name:<12} {printable(finding.detail)}")
+            if not finding.ok:
+                say(f"  {'':<12} {finding.hint}")
+        say("all good" if good else "not ready")
+    raise typer.Exit(Exit.GOOD if good else Exit.INFRASTRUCTURE)

@@ -1,0 +1,94 @@
+"""What a finished run comes to: the document for programs, and the closing words for people."""
+
+from __future__ import annotations
+
+import shlex
+
+import msgspec
+
+from gatewright.cli.advice import advice_for
+from gatewright.cli.output import printable
+from gatewright.cli.timeline import violation_lines
+from gatewright.cli.view import RunView
+
+
+class FailureResult(msgspec.Struct, frozen=True):
+    code: str
+    message: str
+
+
+class RunResult(msgspec.Struct, frozen=True):
+    """The last line of ``run --json``. ``status`` is SUCCESS, FAILED, ABORTED or RUNNING; ERROR where no run came to be."""
+
+    run_id: str | None
+    status: str
+    bundle: str | None
+    branch: str | None
+    commit: str | None
+    tree: str | None
+    duration_sec: float
+    failure: FailureResult | None
+
+
+def result_of(view: RunView) -> RunResult:
+    """The result of a run as it stands; ``branch`` without ``refs/heads/``, ``tree`` the landed or last composed one."""
+    run = view.run
+    landed = run.landed
+    tree = landed.tree if landed else run.candidate.tree if run.candidate else None
+    return RunResult(
+        run_id=run.run_id,
+        status=run.status,
+        bundle=view.bundle,
+        branch=(landed.ref.removeprefix("refs/heads/") or None) if landed else None,
+        commit=(landed.commit or None) if landed else None,
+        tree=tree,
+        duration_sec=round(view.seconds, 3),
+        failure=FailureResult(run.failure.code, run.failure.message) if run.failure else None,
+    )
+
+
+def refused(code: str, message: str) -> RunResult:
+    """The result of a run that never came to be."""
+    return RunResult(None, "ERROR", None, None, None, None, 0.0, FailureResult(code, message))
+
+
+def closing_words(view: RunView) -> list[str]:
+    """The summary at the end of a run: what came out, where the evidence lies, what to do next."""
+    result = result_of(view)
+    words = [f"{result.status} in {result.duration_sec:.1f} s   {view.run.run_id}"]
+    if result.failure is not None:
+        words += _why(view, result.failure)
+    if result.commit and result.branch:
+        words.append(f"  landed    {printable(result.branch)} at {result.commit}")
+    if result.bundle:
+        words.append(f"  bundle    {printable(result.bundle)}")
+    steps = _next_steps(view, result)
+    return words + (["  next:", *(f"    {step}" for step in steps)] if steps else [])
+
+
+def _why(view: RunView, failure: FailureResult) -> list[str]:
+    words = [f"  reason    {failure.code}: {printable(failure.message)}"]
+    gate = view.failing_gate
+    if gate is not None:
+        words.append(f"  refused   by the {gate.gate} gate")
+        words += [f"            {printable(line)}" for line in violation_lines(gate)]
+    words.append("  nothing was landed")
+    if advice := advice_for(failure.code):
+        words.append(f"  advice    {advice}")
+    return words
+
+
+def _next_steps(view: RunView, result: RunResult) -> list[str]:
+    run_id = view.run.run_id
+    steps = []
+    if result.commit and result.branch:
+        repository = shlex.quote(printable(view.run.accepted.repository_url))
+        branch = shlex.quote(printable(result.branch))
+        where = f"git -C {repository}" if view.run.accepted.repository_url.startswith("/") else "git"
+        steps.append(f"{where} diff {view.run.accepted.baseline_commit[:12]} {branch}")
+        if where != "git" and view.run.landed and view.run.landed.mode == "branch":
+            steps.append(f"{where} switch {branch}")
+    if result.bundle:
+        steps.append(f"gatewright verify {run_id}")
+    steps.append(f"gatewright show {run_id}")
+    return steps

@@ -1,0 +1,100 @@
+"""A connection to a system for one command: a bus that was named, the stack of the home folder, or one started for a run."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from gatewright.client.client import Client
+from gatewright.errors import MalformedError, UnavailableError
+from gatewright.stack.state import StackState, read
+from gatewright.stack.supervisor import StackOptions, Supervisor
+
+#: Seconds between two looks at a home folder that another run uses.
+_LOOK_AGAIN = 0.2
+#: Seconds that a server which should be there is waited for.
+CONNECT_PATIENCE = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """``supervisor`` is there when the stack belongs to this command alone."""
+
+    client: Client
+    supervisor: Supervisor | None = None
+
+    async def broken(self) -> None:
+        """Raises when a process of our own stack cannot be kept alive; else waits for ever."""
+        if self.supervisor is not None:
+            await self.supervisor.broken()
+        await asyncio.Event().wait()
+
+
+@contextlib.asynccontextmanager
+async def attached(url: str | None, home: Path) -> AsyncIterator[Client]:
+    """A client of the system that runs now.
+
+    Raises UnavailableError (code ``no_stack``) when none does, BusError when it cannot be reached.
+    """
+    if url is None:
+        state = read(home)
+        if state is None:
+            raise UnavailableError(
+                "no stack runs here: start one with `gatewright up`, or set GATEWRIGHT_NATS_URL", code="no_stack"
+            )
+        url = state.url
+    async with Client.connect(url, requested_by="command line", patience=CONNECT_PATIENCE) as client:
+        yield client
+
+
+@contextlib.asynccontextmanager
+async def for_one_run(url: str | None, options: StackOptions, note: Callable[[str], None]) -> AsyncIterator[Session]:
+    """A session to do a run in: on the named bus, on the shared stack, else on a stack that lives as long as the run.
+
+    A home folder serves one stack at a time: while another run has one of its own, this one waits for it.
+    """
+    state = read(options.home) if url is None else None
+    if url is not None or (state is not None and state.shared):
+        if state is not None:
+            _check_fits(state, options)
+        async with attached(url, options.home) as client:
+            yield Session(client)
+        return
+    supervisor = Supervisor(options)
+    await _start(supervisor, options.home, note)
+    try:
+        async with Client.connect(supervisor.url, requested_by="command line", patience=CONNECT_PATIENCE) as client:
+            yield Session(client, supervisor)
+    finally:
+        await supervisor.stop()
+
+
+async def _start(supervisor: Supervisor, home: Path, note: Callable[[str], None]) -> None:
+    told = False
+    while True:
+        try:
+            await supervisor.start()
+        except UnavailableError as error:
+            if error.reason != "home_in_use":
+                raise
+        else:
+            return
+        state = read(home)
+        if not told:
+            who = f" (process {state.pid})" if state else ""
+            note(f"waiting for another run in {home}{who}; `gatewright up` lets runs share one stack")
+            told = True
+        await asyncio.sleep(_LOOK_AGAIN)
+
+
+def _check_fits(state: StackState, options: StackOptions) -> None:
+    missing = [str(prefix) for prefix in options.environments if str(prefix) not in state.environments]
+    if missing:
+        raise MalformedError(
+            f"the running stack does not offer the environment {missing[0]}: stop it with `gatewright down` and start it "
+            f"with `gatewright up --env {missing[0]}`",
+            code="invalid_input",
+        )

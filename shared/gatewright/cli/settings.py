@@ -1,0 +1,54 @@
+"""The settings of the command line, and which part of the caller's environment its processes inherit."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from gatewright.errors import ConfigurationError
+from gatewright.resources import policy_directory
+
+#: Nothing else of the caller's environment reaches the roles: tokens and keys of other tools are none of their business.
+_INHERITED = frozenset(
+    {"PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH", "SSH_AUTH_SOCK"}
+    | {"SSL_CERT_FILE", "SSL_CERT_DIR", "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"}
+)
+_INHERITED_PREFIXES = ("GATEWRIGHT_", "LC_")
+
+
+class CliSettings(BaseSettings):
+    """Read from variables named ``GATEWRIGHT_<FIELD>``."""
+
+    model_config = SettingsConfigDict(env_prefix="GATEWRIGHT_", extra="ignore", frozen=True)
+
+    #: The bus of a system that runs elsewhere; without it the stack of the home folder serves, or one is started.
+    nats_url: str | None = None
+    #: The home folder; without it the nearest ``.gatewright``.
+    home: Path | None = None
+    #: The signing key, where it is not the one of the home folder.
+    key: Path | None = None
+
+
+class DoctorSettings(BaseSettings):
+    """What ``doctor`` must know of the settings that the roles will read."""
+
+    model_config = SettingsConfigDict(env_prefix="GATEWRIGHT_", extra="ignore", frozen=True)
+
+    sandbox: str = "bubblewrap"
+    policies: Path = Field(default_factory=policy_directory)
+
+
+def load() -> CliSettings:
+    """Raises ConfigurationError."""
+    try:
+        return CliSettings()
+    except ValidationError as error:
+        raise ConfigurationError(f"a GATEWRIGHT_ variable is wrong: {error}") from error
+
+
+def inherited_environment() -> dict[str, str]:
+    """The environment that the processes of the stack start from."""
+    return {name: value for name, value in os.environ.items() if name in _INHERITED or name.startswith(_INHERITED_PREFIXES)}

@@ -1,0 +1,42 @@
+"""``gatewright run``: from options to a session and a flow."""
+
+from __future__ import annotations
+
+import os
+
+from gatewright.cli.display import make_display
+from gatewright.cli.home import make_home
+from gatewright.cli.outcome import Exit, exit_of_error
+from gatewright.cli.output import complain
+from gatewright.cli.place import find_place
+from gatewright.cli.request import RunOptions, environment_prefix, prepare
+from gatewright.cli.result import refused
+from gatewright.cli.run_flow import RunFlow
+from gatewright.cli.session import for_one_run
+from gatewright.cli.settings import inherited_environment
+from gatewright.errors import GatewrightError
+from gatewright.stack.supervisor import StackOptions
+
+
+async def start_run(options: RunOptions, workers: int | None, *, json_output: bool) -> Exit:
+    """Check the options, then carry out the run. The exit code; errors are reported in the form that was asked for."""
+    display = make_display(json_output=json_output)
+    try:
+        place = find_place()
+        prepared = prepare(options, place.here)
+        if place.url is None:
+            make_home(place.home)
+    except GatewrightError as error:
+        display.give_up(refused(error.reason, error.message))
+        if not json_output:
+            complain(error)
+        return exit_of_error(error)
+    stack = StackOptions(
+        home=place.home,
+        base_environment=inherited_environment(),
+        workers=workers or min(options.shards, os.cpu_count() or 1),
+        environments=tuple(environment_prefix(prefix, place.here) for prefix in options.env),
+        adopt=True,
+    )
+    session = for_one_run(place.url, stack, display.note)
+    return await RunFlow(prepared, session, display, json_output=json_output).carry_out()

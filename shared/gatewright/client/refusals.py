@@ -1,0 +1,62 @@
+"""What an ``error.v1`` answer means: which of the three families of errors a stable reason code belongs to.
+
+The one table of codes that speak of the input and of codes that speak of the surroundings; every other code is a gate's no.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from gatewright.contracts import Error
+from gatewright.errors import DeniedError, Fault, GatewrightError, MalformedError, UnavailableError
+
+Family = Literal["malformed", "denied", "unavailable"]
+
+#: What was sent is not valid, or names something that does not exist: correct it and send it again.
+INPUT_CODES = frozenset(
+    {
+        "malformed",
+        "unknown_schema",
+        "not_json",
+        "request_incomplete",
+        "bad_ref",
+        "ref_not_found",
+        "repository_unavailable",
+        "run_unknown",
+        "run_ambiguous",
+        "run_id_invalid",
+        "invalid_input",
+    }
+)
+#: Something that is needed cannot be had: nothing is wrong with what was sent.
+SURROUNDINGS_CODES = frozenset(
+    {
+        "unavailable",
+        "bus_unavailable",
+        "artifact_unavailable",
+        "sandbox_unavailable",
+        "ledger_conflict",
+        "git_failed",
+        "internal_error",
+        "configuration_invalid",
+        "home_in_use",
+        "role_keeps_dying",
+    }
+)
+
+
+def family_of(code: str) -> Family:
+    """The family of a stable reason code."""
+    if code in INPUT_CODES:
+        return "malformed"
+    return "unavailable" if code in SURROUNDINGS_CODES else "denied"
+
+
+def error_of(answer: Error) -> GatewrightError:
+    """The exception that an error answer stands for; faults keep their JSON pointers."""
+    faults = tuple(Fault(fault.pointer, fault.code, fault.message) for fault in answer.faults)
+    if faults or family_of(answer.code) == "malformed":
+        return MalformedError(answer.message, faults=faults, code=answer.code)
+    if family_of(answer.code) == "unavailable":
+        return UnavailableError(answer.message, code=answer.code)
+    return DeniedError(answer.message, code=answer.code)

@@ -1,0 +1,105 @@
+"""The same client for code that is not asynchronous: every call waits for its answer."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from gatewright.client.client import DEFAULT_URL, Client
+from gatewright.contracts import OrchestratorEvent, RunRequest, TaskContract
+from gatewright.contracts.common import Artifact
+from gatewright.ledger.run import Run
+
+T = TypeVar("T")
+
+
+class SyncClient:
+    """``with SyncClient(url) as client``: the methods of Client, each of them waiting.
+
+    The asynchronous client lives on a thread of its own, so this one may be used from any thread, one call at a time.
+    """
+
+    def __init__(self, url: str = DEFAULT_URL, *, requested_by: str = "sdk", patience: float = 10.0) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="gatewright-client", daemon=True)
+        self._thread.start()
+        try:
+            self._client: Client = self._call(_connected(url, requested_by, patience))
+        except BaseException:
+            self._stop_loop()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Disconnect. Safe to call twice."""
+        if self._thread.is_alive():
+            self._call(self._client.close())
+            self._stop_loop()
+
+    def submit_request(self, request: RunRequest | Mapping[str, Any], *, patience: float = 0.0) -> str:
+        return self._call(self._client.submit_request(request, patience=patience))
+
+    def submit_contract(self, contract: TaskContract | Mapping[str, Any], *, patience: float = 0.0) -> str:
+        return self._call(self._client.submit_contract(contract, patience=patience))
+
+    def follow(self, run_id: str) -> Iterator[OrchestratorEvent]:
+        events = self._client.follow(run_id)
+        try:
+            while (event := self._call(_next(events))) is not None:
+                yield event
+        finally:
+            self._call(events.aclose())
+
+    def wait(self, run_id: str, *, timeout: float | None = None) -> Run:
+        return self._call(self._client.wait(run_id, timeout=timeout))
+
+    def get(self, run_id: str) -> Run:
+        return self._call(self._client.get(run_id))
+
+    def events(self, run_id: str) -> tuple[OrchestratorEvent, ...]:
+        return self._call(self._client.events(run_id))
+
+    def runs(self) -> tuple[Run, ...]:
+        return self._call(self._client.runs())
+
+    def abort(self, run_id: str, reason: str) -> None:
+        self._call(self._client.abort(run_id, reason))
+
+    def put_artifact(self, data: bytes) -> str:
+        return self._call(self._client.put_artifact(data))
+
+    def get_artifact(self, uri: str) -> bytes:
+        return self._call(self._client.get_artifact(uri))
+
+    def attach(self, name: str, data: bytes) -> Artifact:
+        return self._call(self._client.attach(name, data))
+
+    def _call(self, work: Coroutine[Any, Any, T]) -> T:
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            # Ctrl-C while waiting: the call must not go on behind the caller's back.
+            future.cancel()
+            raise
+
+    def _stop_loop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+async def _connected(url: str, requested_by: str, patience: float) -> Client:
+    return await Client.connect(url, requested_by=requested_by, patience=patience)
+
+
+async def _next(events: AsyncIterator[OrchestratorEvent]) -> OrchestratorEvent | None:
+    return await anext(events, None)

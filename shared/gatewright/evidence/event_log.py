@@ -1,0 +1,77 @@
+"""``events.jsonl`` while the run goes on: only ever appended to, flushed and fsynced, and repaired after a crash.
+
+It is a true beginning of the run's events at every moment; the seal completes it. What the events mean is not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gatewright.contracts import OrchestratorEvent, codec
+from gatewright.errors import MalformedError, VerificationError
+from gatewright.evidence.disk import Disk
+from gatewright.ledger import chain
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """What a log holds: the hashes of its events in order, and the bytes that they fill. Whatever comes after is torn."""
+
+    hashes: tuple[str, ...] = ()
+    size: int = 0
+
+    @property
+    def head(self) -> str:
+        return self.hashes[-1] if self.hashes else chain.GENESIS
+
+
+def line(record: OrchestratorEvent) -> bytes:
+    """One event as it stands in the file."""
+    return codec.encode(record) + b"\n"
+
+
+def read(path: Path) -> Tail:
+    """The good beginning of the log: whole lines whose chain holds. Raises OSError, but not when there is no file yet."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return Tail()
+    hashes: list[str] = []
+    size, head = 0, chain.GENESIS
+    while (end := data.find(b"\n", size)) >= 0:
+        try:
+            record = codec.decode(data[size:end], OrchestratorEvent)
+            _, head = chain.check([record], seq=len(hashes), head=head)
+        except (MalformedError, VerificationError):
+            break
+        hashes.append(head)
+        size = end + 1
+    return Tail(tuple(hashes), size)
+
+
+def append(path: Path, tail: Tail, records: Sequence[OrchestratorEvent], disk: Disk) -> Tail:
+    """Append those of ``records`` that the log lacks; returns what it holds then.
+
+    A log of other events is begun anew when ``records`` begin with the first; records that do not follow what is there are
+    left to the seal. Raises OSError.
+    """
+    if not _agree(tail, records):
+        if records[0].seq != 1:
+            return tail
+        tail = Tail()
+    fresh = records[_known(tail, records) :]
+    if not fresh or fresh[0].seq != len(tail.hashes) + 1 or fresh[0].prev_hash != tail.head:
+        return tail
+    data = b"".join(line(record) for record in fresh)
+    disk.append(path, data, tail.size)
+    return Tail((*tail.hashes, *(record.hash for record in fresh)), tail.size + len(data))
+
+
+def _known(tail: Tail, records: Sequence[OrchestratorEvent]) -> int:
+    return sum(1 for record in records if record.seq <= len(tail.hashes))
+
+
+def _agree(tail: Tail, records: Sequence[OrchestratorEvent]) -> bool:
+    return all(tail.hashes[record.seq - 1] == record.hash for record in records[: _known(tail, records)])

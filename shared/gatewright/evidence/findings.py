@@ -1,0 +1,72 @@
+"""What a verification found out: each fault with its step, its code and the file that it is about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+#: ``malformed``: not a bundle by its form. ``not_verified``: checked, and wrong. ``incomplete``: something is not there.
+Fault = Literal["malformed", "not_verified", "incomplete"]
+Outcome = Literal["ok", "malformed", "not_verified", "incomplete"]
+#: A bundle with several faults is called by the first of these that it has.
+PRECEDENCE: tuple[Fault, ...] = ("malformed", "not_verified", "incomplete")
+STEPS: tuple[str, ...] = ("shape", "signature", "files", "schemas", "events", "story")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One fault. ``step`` counts from 1 (``STEPS``), ``code`` is stable, ``path`` is inside the bundle (empty: the folder)."""
+
+    step: int
+    fault: Fault
+    code: str
+    path: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """The result of ``verify``. Only ``ok`` means that the bundle proves what it claims.
+
+    ``run_id`` and ``status`` are what the bundle says of itself; compare them with what you expected. ``signer`` is the id of
+    the trusted key that signed it, empty when none did. ``files`` and ``size`` count what was read, in bytes.
+    """
+
+    location: Path
+    findings: tuple[Finding, ...]
+    run_id: str
+    status: str
+    signer: str
+    manifest_sha256: str
+    files: int
+    size: int
+    #: What was done, one sentence a step.
+    checked: tuple[str, ...]
+    #: What nobody can tell from a bundle alone, or could not be checked in this one.
+    unchecked: tuple[str, ...]
+
+    @property
+    def outcome(self) -> Outcome:
+        faults = {finding.fault for finding in self.findings}
+        return next((fault for fault in PRECEDENCE if fault in faults), "ok")
+
+    @property
+    def ok(self) -> bool:
+        return not self.findings
+
+
+@dataclass(slots=True)
+class Findings:
+    """Findings in the making."""
+
+    found: list[Finding] = field(default_factory=list)
+
+    def malformed(self, step: int, code: str, path: str, message: str) -> None:
+        self.found.append(Finding(step, "malformed", code, path, message))
+
+    def wrong(self, step: int, code: str, path: str, message: str) -> None:
+        self.found.append(Finding(step, "not_verified", code, path, message))
+
+    def incomplete(self, step: int, code: str, path: str, message: str) -> None:
+        self.found.append(Finding(step, "incomplete", code, path, message))

@@ -1,0 +1,117 @@
+"""A run's events in the order that a bundle needs them: what each task answered, and every verdict.
+
+A ``Run`` keeps what the decider needs now and forgets the attempts before; here nothing is forgotten. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from gatewright.contracts import Error, GateReport, OrchestratorEvent, Plan, ReviewReport, TaskResult, TestReport, Transition
+from gatewright.errors import MalformedError
+from gatewright.ledger import events as e
+from gatewright.ledger.run import Run
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """An ended run and what its events hold, by task id. ``records`` ends before the seal; ``gates`` are in order.
+
+    ``decisive`` are the gates' verdicts since the last order of the fix loop: those that the end rests on.
+    """
+
+    run: Run
+    records: tuple[OrchestratorEvent, ...]
+    results: Mapping[str, TaskResult]
+    errors: Mapping[str, Error]
+    plans: Mapping[str, Plan]
+    reviews: Mapping[str, ReviewReport]
+    tests: Mapping[str, TestReport]
+    candidates: tuple[e.CandidateComposed, ...]
+    gates: tuple[GateReport, ...]
+    decisive: tuple[GateReport, ...]
+
+
+def evidence_records(transitions: Iterable[Transition]) -> tuple[OrchestratorEvent, ...]:
+    """The events that go into a bundle: all but the seal, which tells of the bundle itself."""
+    seal = e.BundleSealed.event_type
+    return tuple(record for transition in transitions for record in transition.events if record.event_type != seal)
+
+
+def evidence_transitions(transitions: Iterable[Transition]) -> int:
+    """How many ledger messages the bundle rests on: the number of the last one that holds more than the seal."""
+    return max((t.number for t in transitions if evidence_records([t])), default=0)
+
+
+def tell(run: Run, records: Sequence[OrchestratorEvent]) -> History:
+    """Sort the events of ``run``, which is what they fold to.
+
+    Raises MalformedError (``run_not_ended``) while the run is open, and for an event whose payload does not fit.
+    """
+    if not run.ended or not run.finished_at:
+        raise MalformedError(f"run {run.run_id} has not ended", code="run_not_ended")
+    story = _Story(run)
+    for record in records:
+        story.add(record)
+    return History(
+        run=run,
+        records=tuple(records),
+        results=story.results,
+        errors=story.errors,
+        plans=story.plans,
+        reviews=story.reviews,
+        tests=story.tests,
+        candidates=tuple(story.candidates),
+        gates=tuple(story.gates),
+        decisive=tuple(story.decisive),
+    )
+
+
+class _Story:
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.results: dict[str, TaskResult] = {}
+        self.errors: dict[str, Error] = {}
+        self.plans: dict[str, Plan] = {}
+        self.reviews: dict[str, ReviewReport] = {}
+        self.tests: dict[str, TestReport] = {}
+        self.candidates: list[e.CandidateComposed] = []
+        self.gates: list[GateReport] = []
+        self.decisive: list[GateReport] = []
+        self._last: dict[str, str] = {}
+
+    def add(self, record: OrchestratorEvent) -> None:
+        payload = e.payload_of(record)
+        match payload:
+            case e.TaskDispatched(role=role, task_id=task_id):
+                self._last[role] = task_id
+            case e.TaskFinished(result=result):
+                self.results[result.task_id] = result
+            case e.TaskFailed(error=error):
+                task_id = error.task_id or record.task_id or ""
+                if task_id in self.run.tasks:
+                    self.errors[task_id] = error
+            case e.PlanAccepted(plan=plan):
+                self.plans[self._asked("techlead")] = plan
+            case e.CandidateComposed():
+                self.candidates.append(payload)
+            case e.ReviewReceived(report=review):
+                self.reviews[self._asked("reviewer")] = review
+            case e.TestsReceived(report=tests):
+                self.tests[self._asked("testrunner")] = tests
+            case e.GateJudged(report=report):
+                self.gates.append(report)
+                self.decisive.append(report)
+            case e.FixOrdered():
+                # A new attempt is judged anew; what was asked for at the start (schema, policy, plan) still holds.
+                self.decisive = [gate for gate in self.decisive if gate.gate in {"schema", "policy", "plan"}]
+            case _:
+                pass
+
+    def _asked(self, role: str) -> str:
+        """The task that a serial role was last given: our own id, not the one that the answer claims."""
+        try:
+            return self._last[role]
+        except KeyError:
+            raise MalformedError(f"an answer of the {role}, which was never asked", code="bad_event") from None

@@ -1,0 +1,187 @@
+"""The ed25519 keys of a gatekeeper: made once, kept on disk as PEM, told apart by a key id.
+
+The private key is PKCS #8, readable by its owner alone; the public key lies beside it with the ending ``.pub``. The key id is
+that of securesystemslib (sha256 of the key's canonical JSON), so that its verifier finds the key without being told.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gatewright.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from securesystemslib.signer import SSlibKey
+
+#: No key file is larger; more is not read.
+MAX_KEY_BYTES = 16 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class PublicKey:
+    """A key to verify with: its id, and its 32 raw bytes."""
+
+    key_id: str
+    raw: bytes
+
+    def pem(self) -> bytes:
+        """The key as PEM SubjectPublicKeyInfo."""
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+        from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+        return Ed25519PublicKey.from_public_bytes(self.raw).public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+    def library_key(self) -> SSlibKey:
+        """The key as securesystemslib wants it."""
+        from securesystemslib.signer import SSlibKey
+
+        return SSlibKey(self.key_id, "ed25519", "ed25519", {"public": self.raw.hex()})
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateKey:
+    """A key to sign with, and its public half. Never shown: it has no readable form."""
+
+    secret: Ed25519PrivateKey
+    public: PublicKey
+
+    def __repr__(self) -> str:
+        return f"PrivateKey({self.public.key_id})"
+
+
+def home_key(home: Path) -> Path:
+    """Where the private key of a host's gatekeeper lies below its home, unless the settings say otherwise."""
+    return home / "keys" / "gatekeeper.pem"
+
+
+def create(path: Path) -> PrivateKey:
+    """Make a key pair: ``path`` (mode 0600) and ``path`` + ``.pub``, both durable.
+
+    Raises ConfigurationError (``key_exists``) and leaves everything as it was when ``path`` is there already.
+    """
+    # Imported late, as everywhere here: a tenth of a second that only a signer or a verifier has to spend.
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    secret = Ed25519PrivateKey.generate()
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _publish(path, secret.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()), 0o600)
+    except FileExistsError:
+        raise ConfigurationError(f"{path} exists already", code="key_exists") from None
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be written: {error.strerror}", code="key_unwritable") from error
+    return _with_public_file(_private(secret), path)
+
+
+def load(path: Path) -> PrivateKey:
+    """The private key in ``path``; its public half is written beside it where that is missing.
+
+    Raises ConfigurationError: ``key_unreadable``, ``key_permissions`` (others could read it), ``key_not_ed25519``,
+    ``key_mismatch`` (the file beside it holds another key).
+    """
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    data, status = _read(path)
+    if stat.S_IMODE(status.st_mode) & 0o077:
+        raise ConfigurationError(f"{path} can be read by others; chmod 600 it", code="key_permissions")
+    if status.st_uid not in {os.geteuid(), 0}:
+        raise ConfigurationError(f"{path} belongs to somebody else", code="key_permissions")
+    try:
+        secret = load_pem_private_key(data, None)
+    except (ValueError, TypeError) as error:
+        raise ConfigurationError(f"{path} is not an unencrypted PEM private key", code="key_not_ed25519") from error
+    if not isinstance(secret, Ed25519PrivateKey):
+        raise ConfigurationError(f"{path} is not an ed25519 key", code="key_not_ed25519")
+    return _with_public_file(_private(secret), path)
+
+
+def load_or_create(path: Path) -> PrivateKey:
+    """The key in ``path``, made when there is none; safe when several processes start at once. Raises ConfigurationError."""
+    if not path.exists():
+        try:
+            return create(path)
+        except ConfigurationError as error:
+            if error.reason != "key_exists":
+                raise
+    return load(path)
+
+
+def load_public(path: Path) -> PublicKey:
+    """The public key in ``path`` (PEM). Raises ConfigurationError: ``key_unreadable``, ``key_not_ed25519``."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+    data, _ = _read(path)
+    try:
+        key = load_pem_public_key(data)
+    except ValueError as error:
+        raise ConfigurationError(f"{path} is not a PEM public key", code="key_not_ed25519") from error
+    if not isinstance(key, Ed25519PublicKey):
+        raise ConfigurationError(f"{path} is not an ed25519 key", code="key_not_ed25519")
+    return _public(key.public_bytes_raw())
+
+
+def public_path(path: Path) -> Path:
+    """Where the public half of the private key in ``path`` lies."""
+    return path.with_name(path.name + ".pub")
+
+
+def _public(raw: bytes) -> PublicKey:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from securesystemslib.signer import SSlibKey
+
+    return PublicKey(SSlibKey.from_crypto(Ed25519PublicKey.from_public_bytes(raw)).keyid, raw)
+
+
+def _private(secret: Ed25519PrivateKey) -> PrivateKey:
+    return PrivateKey(secret, _public(secret.public_key().public_bytes_raw()))
+
+
+def _with_public_file(key: PrivateKey, path: Path) -> PrivateKey:
+    """Write the public half where it is missing. A folder that cannot be written (a mounted secret) is no fault.
+
+    Raises ConfigurationError (``key_mismatch``) when another key lies there: whoever verifies with it would trust a stranger.
+    """
+    public = public_path(path)
+    if not public.exists():
+        with contextlib.suppress(OSError):
+            _publish(public, key.public.pem(), 0o644)
+    if public.exists() and load_public(public) != key.public:
+        raise ConfigurationError(f"{public} is not the public half of {path}", code="key_mismatch")
+    return key
+
+
+def _publish(path: Path, data: bytes, mode: int) -> None:
+    """Create ``path`` whole and durable or not at all. Raises FileExistsError when another one was first."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.unlink(missing_ok=True)
+    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(fd)
+        os.link(draft, path)
+    finally:
+        draft.unlink()
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _read(path: Path) -> tuple[bytes, os.stat_result]:
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_KEY_BYTES), os.fstat(file.fileno())
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be read: {error.strerror}", code="key_unreadable") from error

@@ -1,0 +1,165 @@
+"""The one list of names in a run bundle (specification 5.2): where each file lies, which must exist, which schema it keeps.
+
+Nothing here reads or writes. Ids become file names only through ``safe``, so that no id can lead out of the bundle.
+"""
+
+from __future__ import annotations
+
+import re
+
+from gatewright import contracts
+from gatewright.artifacts import stored_digest
+from gatewright.contracts.common import Document
+from gatewright.errors import MalformedError
+
+MANIFEST = "manifest.json"
+ENVELOPE = "manifest.dsse.json"
+CONTRACT = "contract.json"
+REQUEST = "request.json"
+EVENTS = "events.jsonl"
+PATCH = "patch.diff"
+NAMES = "diff_name_only.txt"
+META = "meta.json"
+WORKTREE_REF = "worktree_ref.txt"
+
+TASK_RESULT = "reports/task_result.json"
+REVIEW_REPORT = "reports/review_report.json"
+TEST_REPORT = "reports/test_report.json"
+EVIDENCE_BUNDLE = "reports/evidence_bundle.json"
+EVIDENCE_REPORT = "reports/evidence_report.json"
+
+GIT_BASELINE = "git/baseline_commit.txt"
+GIT_PATCH = "git/patch.diff"
+GIT_NAMES = "git/diff_name_only.txt"
+GIT_CANDIDATE = "git/candidate_tree.txt"
+GIT_LANDED = "git/landed.json"
+
+TEST_COMMAND = "tests/command.txt"
+TEST_STDOUT = "tests/stdout.log"
+TEST_STDERR = "tests/stderr.log"
+TRACE_ID = "trace/trace_id.txt"
+
+#: What every bundle has (specification 5.2 and 5.3); only a run that never got a contract lacks ``contract.json``.
+REQUIRED: tuple[str, ...] = (
+    CONTRACT, MANIFEST, EVENTS, PATCH, NAMES, META, WORKTREE_REF,
+    TASK_RESULT, REVIEW_REPORT, TEST_REPORT, EVIDENCE_BUNDLE, EVIDENCE_REPORT,
+    GIT_BASELINE, GIT_PATCH, GIT_NAMES, TEST_COMMAND, TEST_STDOUT, TEST_STDERR, TRACE_ID,
+)  # fmt: skip
+#: What ``evidence_hashes`` of the manifest names.
+HASHED: tuple[str, ...] = (CONTRACT, EVENTS, PATCH, NAMES, TASK_RESULT, REVIEW_REPORT, TEST_REPORT)
+#: The two files that cannot be in the manifest's own list.
+UNLISTED: frozenset[str] = frozenset({MANIFEST, ENVELOPE})
+
+#: Artifacts of a task's result that have a place of their own; all others lie under ``artifacts/``.
+RESULT_ARTIFACTS: dict[str, str] = {
+    "work_report": "results/{}/work_report.json",
+    "stdout": "results/{}/stdout.log",
+    "stderr": "results/{}/stderr.log",
+    "reply": "results/{}/reply.txt",
+    "codex_events": "codex/{}/events.jsonl",
+    "codex_transcript": "codex/{}/transcript.md",
+    "codex_thread_id": "codex/{}/thread_id.txt",
+}
+
+_SAFE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,126}[A-Za-z0-9_-])?", re.ASCII)
+
+
+def is_safe(name: str) -> bool:
+    """Whether an id may be part of a file name: 1 to 128 of ``A-Z a-z 0-9 . _ -``, no dot at either end."""
+    return _SAFE.fullmatch(name) is not None
+
+
+def safe(name: str) -> str:
+    """``name``, if it may be part of a file name. Raises MalformedError (``unsafe_name``)."""
+    if not is_safe(name):
+        raise MalformedError(f"an id that cannot be a file name: {name[:200]!r}", code="unsafe_name")
+    return name
+
+
+def digest_of(uri: str) -> str | None:
+    """The sha256 that an artifact URI holds; None for anything that is not ``artifact:sha256:<64 hex>``."""
+    try:
+        return stored_digest(uri)
+    except MalformedError:
+        return None
+
+
+def task_contract(task_id: str) -> str:
+    return f"tasks/{safe(task_id)}.json"
+
+
+def task_result(task_id: str) -> str:
+    return f"results/{safe(task_id)}/result.json"
+
+
+def task_error(task_id: str) -> str:
+    return f"results/{safe(task_id)}/error.json"
+
+
+def task_plan(task_id: str) -> str:
+    return f"results/{safe(task_id)}/plan.json"
+
+
+def result_patch(task_id: str) -> str:
+    return f"results/{safe(task_id)}/patch.diff"
+
+
+def task_patch(task_id: str) -> str:
+    return f"patches/{safe(task_id)}.diff"
+
+
+def result_artifact(task_id: str, name: str) -> str | None:
+    """Where the artifact called ``name`` of a task's result lies; None: under ``artifacts/``."""
+    place = RESULT_ARTIFACTS.get(name)
+    return place.format(safe(task_id)) if place else None
+
+
+def review(task_id: str) -> str:
+    return f"reviews/{safe(task_id)}.json"
+
+
+def test(task_id: str) -> str:
+    return f"ci/{safe(task_id)}.json"
+
+
+def test_output(task_id: str, number: int, stream: str) -> str:
+    """What command ``number`` (from 1) of a test task wrote to ``stdout`` or ``stderr``."""
+    return f"ci/{safe(task_id)}/{number:02}-{stream}.log"
+
+
+def gate_report(number: int, gate: str, task_id: str | None) -> str:
+    """The ``number``-th verdict of the run (from 1). The task is named where its id can be; the report has it anyway."""
+    suffix = f"-{task_id}" if task_id and is_safe(task_id) else ""
+    return f"reports/gates/{number:03}-{safe(gate)}{suffix}.json"
+
+
+def artifact(digest: str) -> str:
+    return f"artifacts/{digest}"
+
+
+_KINDS: tuple[tuple[re.Pattern[str], type[Document]], ...] = tuple(
+    (re.compile(pattern), kind)
+    for pattern, kind in (
+        (r"contract\.json|tasks/[^/]+\.json", contracts.TaskContract),
+        (r"request\.json", contracts.RunRequest),
+        (r"manifest\.json", contracts.RunManifest),
+        (r"reports/task_result\.json|results/[^/]+/result\.json", contracts.TaskResult),
+        (r"reports/review_report\.json|reviews/[^/]+\.json", contracts.ReviewReport),
+        (r"reports/test_report\.json|ci/[^/]+\.json", contracts.TestReport),
+        (r"reports/evidence_bundle\.json", contracts.EvidenceBundle),
+        (r"reports/evidence_report\.json", contracts.EvidenceReport),
+        (r"reports/gates/[^/]+\.json", contracts.GateReport),
+        (r"results/[^/]+/error\.json", contracts.Error),
+        (r"results/[^/]+/plan\.json", contracts.Plan),
+    )
+)
+
+
+def kind_of(path: str) -> type[Document] | None:
+    """The document that a file of the bundle must hold; None where no schema speaks of it."""
+    return next((kind for pattern, kind in _KINDS if pattern.fullmatch(path)), None)
+
+
+def is_work_report(path: str) -> bool:
+    """Whether a file is a worker's own report: a claim, kept as it came, valid or not."""
+    return path.startswith("results/") and path.endswith(RESULT_ARTIFACTS["work_report"].partition("{}")[2])

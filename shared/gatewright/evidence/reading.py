@@ -1,0 +1,154 @@
+"""Reads a bundle's folder as hostile input: follows no link, opens only plain files, bounds its memory. Judges no content."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from gatewright.contracts import OrchestratorEvent, RunManifest
+from gatewright.contracts.records import FileRecord
+from gatewright.errors import MalformedError
+from gatewright.evidence.findings import Findings
+from gatewright.evidence.keys import PublicKey
+from gatewright.ledger.run import Run
+
+#: Larger documents are not parsed, and a folder of more entries is no bundle.
+MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
+MAX_ENTRIES = 100_000
+_BLOCK = 1024 * 1024
+
+
+@dataclass(slots=True)
+class Shape:
+    """What lies in a folder: plain files with their size in bytes, folders, and ``path -> code`` of what is neither."""
+
+    files: dict[str, int] = field(default_factory=dict)
+    folders: set[str] = field(default_factory=set)
+    odd: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """A file as it was read, once: ``data`` only where it was asked for and is not too large."""
+
+    size: int
+    sha256: str
+    data: bytes | None = None
+
+
+@dataclass(slots=True)
+class Reading:
+    """A verification under way: what is trusted, and what has been read so far."""
+
+    root: Path
+    trusted: tuple[PublicKey, ...]
+    findings: Findings = field(default_factory=Findings)
+    notes: list[str] = field(default_factory=list)
+    shape: Shape = field(default_factory=Shape)
+    facts: dict[str, Facts] = field(default_factory=dict)
+    manifest_bytes: bytes = b""
+    manifest: RunManifest | None = None
+    #: What the signature was made over, checked or not.
+    payload: bytes | None = None
+    #: The id of the trusted key that signed; empty when none did.
+    signer: str = ""
+    records: tuple[OrchestratorEvent, ...] = ()
+    run: Run | None = None
+
+    @property
+    def listed(self) -> dict[str, FileRecord]:
+        """The manifest's list, by path."""
+        return {file.path: file for file in self.manifest.integrity.files} if self.manifest and self.manifest.integrity else {}
+
+    def document(self, path: str, step: int) -> bytes | None:
+        """The bytes of a document; None, with a finding unless it is simply not there."""
+        if path not in self.shape.files:
+            return None
+        try:
+            facts = read(self.root, path, keep=True)
+        except OSError as error:
+            self.findings.incomplete(step, "unreadable", path, f"cannot be read: {error.strerror or error}")
+            return None
+        if facts.data is None:
+            self.findings.malformed(step, "too_large", path, f"more than {MAX_DOCUMENT_BYTES} bytes are no document")
+        if self.facts.setdefault(path, replace(facts, data=None)).sha256 != facts.sha256:
+            self.findings.wrong(step, "changing", path, "it changes while it is being read")
+        return facts.data
+
+
+def scan(root: Path) -> Shape:
+    """Everything below ``root``, by path with ``/``. Raises MalformedError (``not_a_bundle``, ``too_many_files``), OSError."""
+    shape = Shape()
+    if not root.is_dir():
+        raise MalformedError(f"{root} is not a folder", code="not_a_bundle")
+    pending = [""]
+    while pending:
+        prefix = pending.pop()
+        with os.scandir(root / prefix) as entries:
+            for entry in entries:
+                path = prefix + entry.name
+                _enter(shape, shown(path), entry.stat(follow_symlinks=False))
+                if len(shape.files) + len(shape.folders) + len(shape.odd) > MAX_ENTRIES:
+                    raise MalformedError(f"more than {MAX_ENTRIES} files", code="too_many_files")
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append(f"{path}/")
+    return shape
+
+
+def shown(path: str) -> str:
+    """A path for people and JSON: bytes that are not UTF-8 become ``\\xNN``. No listed file can have such a name."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def read(root: Path, path: str, *, keep: bool = False) -> Facts:
+    """Size and sha256 of a plain file, and its bytes when ``keep`` and no larger than a document may be. Raises OSError."""
+    digest, size, blocks = hashlib.sha256(), 0, []
+    fd = _open(root, path)
+    try:
+        buffer = bytearray(_BLOCK)
+        view = memoryview(buffer)
+        while count := os.readv(fd, [buffer]):
+            digest.update(view[:count])
+            size += count
+            if keep and size <= MAX_DOCUMENT_BYTES:
+                blocks.append(bytes(view[:count]))
+    finally:
+        os.close(fd)
+    return Facts(size, digest.hexdigest(), b"".join(blocks) if keep and size <= MAX_DOCUMENT_BYTES else None)
+
+
+def digest_of_all(root: Path, paths: Iterable[str]) -> str:
+    """The sha256 of files read one after another. Raises OSError."""
+    digest = hashlib.sha256()
+    for path in paths:
+        with os.fdopen(_open(root, path), "rb", buffering=0) as file:
+            while block := file.read(_BLOCK):
+                digest.update(block)
+    return digest.hexdigest()
+
+
+def _open(root: Path, path: str) -> int:
+    # Not blocking, for a pipe that was put there since the scan; checked again on what was really opened.
+    fd = os.open(root / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(f"{path} is not a plain file")
+    return fd
+
+
+def _enter(shape: Shape, path: str, status: os.stat_result) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        shape.folders.add(path)
+    elif stat.S_ISLNK(status.st_mode):
+        shape.odd[path] = "symlink"
+    elif not stat.S_ISREG(status.st_mode):
+        shape.odd[path] = "special_file"
+    elif status.st_nlink != 1:
+        # Another name of the same file could change it after it was checked.
+        shape.odd[path] = "hard_link"
+    else:
+        shape.files[path] = status.st_size

@@ -1,0 +1,175 @@
+"""``verify``: does this folder prove what it claims? Reads bytes and writes nothing; asks no bus, no network, no git.
+
+Every fault is collected, not only the first, and names its file. What the codes mean is in docs/bundle.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from gatewright.contracts import RunManifest, codec
+from gatewright.errors import MalformedError, VerificationError
+from gatewright.evidence import layout
+from gatewright.evidence.document_checks import check_events, check_schemas
+from gatewright.evidence.findings import STEPS, Verification
+from gatewright.evidence.keys import PublicKey
+from gatewright.evidence.reading import Reading, read, scan
+from gatewright.evidence.signing import open_envelope, payload_of
+from gatewright.evidence.statement import Statement
+from gatewright.evidence.story import check_story
+
+#: What no bundle can show by itself.
+OUT_OF_REACH: tuple[str, ...] = (
+    "that the ledger holds these events and no others (the bus was not asked)",
+    "that the repository holds the landed commit, and that patch.diff leads to its tree (git was not run)",
+    "that a role's own words about its work are true (results/, codex/: claims, kept as they came)",
+    "that the gatekeeper's clock was right",
+)
+#: A step returns why it could not be taken, or nothing.
+Step = Callable[[Reading, int], str]
+
+
+def verify(bundle: Path, trusted_keys: Sequence[PublicKey]) -> Verification:
+    """Check the run bundle in the folder ``bundle``, to which nobody may be writing meanwhile.
+
+    1. shape: a folder of plain files, no links, no special files, a manifest that parses
+    2. signature: by one of ``trusted_keys``, over the exact bytes of the manifest
+    3. files: all that are listed are there with their size and sha256, and no others are
+    4. schemas: every document is valid under its schema
+    5. events: the hash chain holds from the first to the last, and the events fold to the end that the manifest tells
+    6. story: every other file, the manifest and the signed statement are exactly what these events make of them
+
+    Without a trusted key the bundle is not verified (``no_trusted_key``), whatever else holds. Raises nothing about the
+    bundle: what is wrong, or cannot be read, is a finding.
+    """
+    reading = Reading(bundle, tuple(trusted_keys))
+    steps: tuple[Step, ...] = (_shape, _signature, _files, check_schemas, check_events, check_story)
+    checked, unchecked = [], []
+    for number, (name, step) in enumerate(zip(STEPS, steps, strict=True), 1):
+        why_not = step(reading, number)
+        if why_not:
+            unchecked.append(f"step {number} ({name}): {why_not}")
+        else:
+            checked.append(f"{number} {name}")
+    manifest = reading.manifest
+    return Verification(
+        location=bundle,
+        findings=tuple(reading.findings.found),
+        run_id=manifest.run_id if manifest else "",
+        status=reading.run.status if reading.run else "",
+        signer=reading.signer,
+        manifest_sha256=hashlib.sha256(reading.manifest_bytes).hexdigest() if manifest else "",
+        files=len(reading.shape.files),
+        size=sum(facts.size for facts in reading.facts.values()),
+        checked=tuple(checked),
+        unchecked=(*unchecked, *reading.notes, *OUT_OF_REACH),
+    )
+
+
+def _shape(reading: Reading, step: int) -> str:
+    """1. Only plain files, under one name each; a manifest in the one form that it can have."""
+    findings = reading.findings
+    try:
+        reading.shape = scan(reading.root)
+    except MalformedError as error:
+        findings.malformed(step, error.reason, "", error.message)
+    except OSError as error:
+        findings.malformed(step, "unreadable", "", f"the folder cannot be read: {error.strerror}")
+    for path, code in sorted(reading.shape.odd.items()):
+        findings.malformed(step, code, path, "a bundle holds plain files only, each under one name")
+    data = reading.document(layout.MANIFEST, step)
+    if data is None:
+        if layout.MANIFEST not in reading.shape.odd:
+            findings.incomplete(step, "not_sealed", layout.MANIFEST, "there is no manifest: the bundle was not sealed")
+        return ""
+    reading.manifest_bytes = data
+    try:
+        reading.manifest = _manifest(data)
+    except MalformedError as error:
+        findings.malformed(step, "bad_manifest", layout.MANIFEST, error.message)
+    return ""
+
+
+def _manifest(data: bytes) -> RunManifest:
+    manifest = codec.decode(data, RunManifest)
+    if codec.encode(manifest) != data:
+        raise MalformedError("the manifest is not in canonical form")
+    paths = [file.path for file in manifest.integrity.files] if manifest.integrity else []
+    if not paths or len(set(paths)) != len(paths):
+        raise MalformedError("the manifest must list every file, and once")
+    return manifest
+
+
+def _signature(reading: Reading, step: int) -> str:
+    """2. A trusted key signed a statement about just these bytes of the manifest."""
+    findings = reading.findings
+    if not reading.trusted:
+        findings.wrong(step, "no_trusted_key", layout.ENVELOPE, "no key is trusted, so nobody vouches for this bundle")
+    data = reading.document(layout.ENVELOPE, step)
+    if data is None:
+        if layout.ENVELOPE not in reading.shape.odd:
+            findings.wrong(step, "not_signed", layout.ENVELOPE, "there is no signature")
+        return "there is no signature"
+    try:
+        reading.payload = payload_of(data)
+        if reading.trusted:
+            _, key = open_envelope(data, reading.trusted)
+            reading.signer = key.key_id
+        statement = msgspec.json.decode(reading.payload, type=Statement)
+    except VerificationError as error:
+        findings.wrong(step, error.reason, layout.ENVELOPE, error.message)
+        return ""
+    except MalformedError as error:
+        findings.malformed(step, error.reason, layout.ENVELOPE, error.message)
+        return "the signature cannot be read"
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        findings.malformed(step, "bad_statement", layout.ENVELOPE, f"what was signed is no statement: {error}")
+        return "the statement cannot be read"
+    signed = {subject.digest.get("sha256") for subject in statement.subject if subject.name == layout.MANIFEST}
+    if reading.manifest_bytes and signed != {hashlib.sha256(reading.manifest_bytes).hexdigest()}:
+        findings.wrong(step, "manifest_altered", layout.MANIFEST, "these are not the bytes that were signed")
+    named = reading.manifest.integrity.signer if reading.manifest and reading.manifest.integrity else ""
+    if reading.signer and named and named != reading.signer:
+        findings.wrong(step, "signer_differs", layout.MANIFEST, "the manifest names another signer than the one that signed")
+    return ""
+
+
+def _files(reading: Reading, step: int) -> str:
+    """3. What is listed is there, with its size and digest; nothing else is."""
+    findings, shape, listed = reading.findings, reading.shape, reading.listed
+    if reading.manifest is None:
+        return "there is no list of files"
+    for path in layout.REQUIRED:
+        # Whether there must be a contract is told by the events (step 6).
+        if path not in listed and path not in {layout.MANIFEST, layout.CONTRACT}:
+            findings.incomplete(step, "required_missing", path, "every bundle has this file, and the manifest does not list it")
+    for path in sorted(shape.files.keys() - listed.keys() - layout.UNLISTED):
+        findings.wrong(step, "file_unlisted", path, "the manifest does not list it")
+    folders = {str(parent) for path in listed for parent in Path(path).parents}
+    for path in sorted(shape.folders - folders):
+        findings.wrong(step, "folder_unlisted", path, "no listed file lies in it")
+    for path, record in listed.items():
+        if path in shape.odd:
+            continue
+        size = shape.files.get(path)
+        if size is None:
+            findings.incomplete(step, "file_missing", path, "the manifest lists it, and it is not there")
+        elif size != record.size:
+            findings.wrong(step, "size_differs", path, f"it has {size} bytes, and must have {record.size}")
+        else:
+            _digest(reading, step, path, record.sha256)
+    return ""
+
+
+def _digest(reading: Reading, step: int, path: str, sha256: str) -> None:
+    try:
+        facts = reading.facts[path] = read(reading.root, path)
+    except OSError as error:
+        reading.findings.incomplete(step, "unreadable", path, f"cannot be read: {error.strerror or error}")
+        return
+    if facts.sha256 != sha256:
+        reading.findings.wrong(step, "digest_differs", path, "its bytes are not those that were sealed")

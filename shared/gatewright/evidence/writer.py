@@ -1,0 +1,169 @@
+"""Writes run bundles: the events while a run goes on, and everything, signed, when it has ended.
+
+A bundle is a projection of the ledger (``projection.py``): it can be written again at any time and comes out the same, so a
+crash at any step is made good by doing it again. The manifest comes last, by a rename: where it stands, the rest does too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import hashlib
+import os
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from gatewright.contracts import OrchestratorEvent, Transition, codec
+from gatewright.errors import UnavailableError
+from gatewright.evidence import event_log, layout
+from gatewright.evidence.disk import Disk
+from gatewright.evidence.history import evidence_records, evidence_transitions, tell
+from gatewright.evidence.manifest import file_record, make_manifest
+from gatewright.evidence.materials import ArtifactSource, materialize
+from gatewright.evidence.signing import Signer
+from gatewright.evidence.statement import make_statement
+from gatewright.ledger.events import BundleSealed
+from gatewright.ledger.run import Run
+
+_DRAFT = ".manifest.json.draft"
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """A bundle on disk: the digest of its manifest, the key id of its signer, the folder."""
+
+    manifest_sha256: str
+    signer: str
+    location: str
+
+
+class BundleWriter:
+    """Writes the bundles below ``root``, one folder per run. Any number of processes may do so on one host."""
+
+    def __init__(self, root: Path, disk: Disk | None = None) -> None:
+        self._root = root.absolute()
+        self._disk = disk or Disk()
+        self._tails: dict[str, event_log.Tail] = {}
+        self._turns: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
+
+    async def append(self, run: Run, records: Sequence[OrchestratorEvent]) -> bool:
+        """Bring events.jsonl up to date, durably: those of ``records`` that it lacks are appended.
+
+        False when they do not follow what is there (somebody else wrote the events between): nothing is written, and the seal
+        makes it good. Raises UnavailableError (``bundle_unwritable``).
+        """
+        wanted = [record for record in records if record.event_type != BundleSealed.event_type]
+        if not wanted:
+            return True
+        async with self._turn(run.run_id):
+            return await asyncio.to_thread(self._append, run.run_id, wanted)
+
+    async def seal(self, run: Run, transitions: Sequence[Transition], artifacts: ArtifactSource, signer: Signer) -> Sealed:
+        """Write the whole bundle of an ended run and sign it. The same again, at any time, gives the same bytes.
+
+        ``transitions`` are all of the run's; a seal among them is left out. Raises MalformedError while the run is open,
+        ArtifactError or BusError when an artifact cannot be had, UnavailableError (``bundle_unwritable``): seal again later.
+        """
+        history = tell(run, evidence_records(transitions))
+        files = await materialize(history, artifacts)
+        listed = [file_record(path, data) for path, data in files.items()]
+        steps = evidence_transitions(transitions)
+        manifest = codec.encode(make_manifest(history, listed, transitions=steps, signer=signer.key_id))
+        patch = hashlib.sha256(files[layout.PATCH]).hexdigest()
+        files[layout.ENVELOPE] = signer.envelope(make_statement(history, manifest, patch))
+        async with self._turn(run.run_id):
+            location = await asyncio.to_thread(self._seal, run.run_id, files, manifest)
+        return Sealed(hashlib.sha256(manifest).hexdigest(), signer.key_id, str(location))
+
+    def _turn(self, run_id: str) -> asyncio.Lock:
+        turn = self._turns.get(run_id)
+        if turn is None:
+            turn = self._turns[run_id] = asyncio.Lock()
+        return turn
+
+    def _append(self, run_id: str, records: Sequence[OrchestratorEvent]) -> bool:
+        with self._folder(run_id) as folder:
+            path = folder / layout.EVENTS
+            tail = self._tails.get(run_id)
+            first = tail is None
+            if tail is None or not path.is_file() or path.stat().st_size != tail.size:
+                tail = event_log.read(path)
+            tail = event_log.append(path, tail, records, self._disk)
+            if first:
+                self._disk.sync([folder, self._root])
+            self._tails[run_id] = tail
+        return tail.head == records[-1].hash
+
+    def _seal(self, run_id: str, files: Mapping[str, bytes], manifest: bytes) -> Path:
+        """Make the folder hold just ``files`` and the manifest.
+
+        1. the manifest goes if anything is not as it should be  2. what does not belong there goes, what differs is written
+        3. all is made durable  4. the manifest comes last.
+        """
+        disk = self._disk
+        self._tails.pop(run_id, None)
+        with self._folder(run_id) as folder:
+            final = folder / layout.MANIFEST
+            folders = {str(parent) for path in files for parent in Path(path).parents}
+            strays = list(_strays(folder, {layout.MANIFEST, *files}, folders))
+            kept = {path for path, data in files.items() if _same(folder / path, data)}
+            sealed = _same(final, manifest) and not strays and len(kept) == len(files)
+            if not sealed and (final.is_file() or final.is_symlink()):  # 1
+                disk.remove(final)
+            for stray in strays:  # 2
+                disk.remove(stray)
+            for name in sorted(folders):
+                disk.make_folder(folder / name)
+            for path, data in files.items():
+                if path in kept:
+                    disk.protect(folder / path)
+                else:
+                    disk.create(folder / path, data)
+            disk.sync([folder / path for path in (*files, *folders)])  # 3
+            if not sealed:  # 4
+                disk.create(folder / _DRAFT, manifest)
+                disk.sync([folder / _DRAFT])
+                disk.rename(folder / _DRAFT, final)
+            disk.sync([folder, self._root])
+        return folder
+
+    @contextmanager
+    def _folder(self, run_id: str) -> Iterator[Path]:
+        """The run's folder, ours alone among all processes until it is left. Raises UnavailableError."""
+        folder = self._root / layout.safe(run_id)
+        try:
+            self._disk.make_folder(folder)
+            fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX)
+                yield folder
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise UnavailableError(f"{folder}: {error.strerror or error}", code="bundle_unwritable") from error
+
+
+def _same(path: Path, data: bytes) -> bool:
+    """Whether ``path`` is a plain file, under no other name, with these bytes."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return False
+    regular = path.is_file() and not path.is_symlink() and status.st_nlink == 1
+    return regular and status.st_size == len(data) and path.read_bytes() == data
+
+
+def _strays(folder: Path, files: set[str], folders: set[str]) -> Iterator[Path]:
+    """What lies in ``folder`` and is no part of the bundle, innermost first; links are not followed."""
+    for parent, subfolders, names in os.walk(folder, topdown=False):
+        here = Path(parent)
+        for name in names:
+            if str((here / name).relative_to(folder)) not in files:
+                yield here / name
+        for name in subfolders:
+            path = here / name
+            if path.is_symlink() or str(path.relative_to(folder)) not in folders:
+                yield path

@@ -1,0 +1,97 @@
+"""What differs between two trees, what a tree holds, and what someone wants changed; with the parsers of git's ``-z`` output.
+
+Paths are bytes throughout: a tree may hold names that are not UTF-8, and they must survive. No git process is run here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gatewright.errors import GitError
+
+
+@dataclass(frozen=True)
+class Change:
+    """One line of ``git diff-tree -r -z --raw --no-renames``.
+
+    Modes are six octal digits, ``000000`` on the side where the path is absent; ids are full, all zeros where absent.
+    ``status`` is ``A`` added, ``D`` deleted, ``M`` modified or ``T`` of another type.
+    """
+
+    path: bytes
+    old_mode: str
+    new_mode: str
+    old_id: str
+    new_id: str
+    status: str
+
+
+@dataclass(frozen=True)
+class TreeEntry:
+    """One file of a tree. ``size`` is in bytes; 0 for a submodule (mode ``160000``), whose object is not here."""
+
+    path: bytes
+    mode: str
+    object_id: str
+    size: int
+
+
+@dataclass(frozen=True)
+class FileChange:
+    """One wanted change: the whole new ``content`` of ``path`` (the target, for a symbolic link).
+
+    ``mode`` is ``100644``, ``100755`` or ``120000``; None deletes the path and everything below it.
+    """
+
+    path: bytes
+    mode: str | None
+    content: bytes = b""
+
+
+def parse_changes(output: bytes) -> tuple[Change, ...]:
+    """The changes in the output of ``diff-tree --raw -z`` between two trees. GitError when it is not such output."""
+    fields = output.split(b"\0")
+    if fields.pop() or len(fields) % 2:
+        raise _unreadable("diff-tree")
+    return tuple(_change(fields[at], fields[at + 1]) for at in range(0, len(fields), 2))
+
+
+def parse_entries(output: bytes) -> tuple[TreeEntry, ...]:
+    """The files in the output of ``ls-tree -r -z -l``. GitError when it is not such output."""
+    records = output.split(b"\0")
+    if records.pop():
+        raise _unreadable("ls-tree")
+    return tuple(_entry(record) for record in records)
+
+
+def parse_blobs(output: bytes) -> Iterator[tuple[str, bytes]]:
+    """Id and content of each blob in the output of ``cat-file --batch``. GitError (``object_missing``) for anything else."""
+    at = 0
+    while at < len(output):
+        end = output.find(b"\n", at)
+        words = output[at:end].decode("ascii", "replace").split(" ")
+        if end < 0 or len(words) != 3 or words[1] != "blob":
+            raise GitError(f"not a blob that can be read: {' '.join(words)[:120]!a}", code="object_missing")
+        start, stop = end + 1, end + 1 + int(words[2])
+        yield words[0], output[start:stop]
+        at = stop + 1
+
+
+def _change(head: bytes, path: bytes) -> Change:
+    words = head.decode("ascii", "replace").split(" ")
+    if len(words) != 5 or not words[0].startswith(":") or not path:
+        raise _unreadable("diff-tree")
+    return Change(path, words[0][1:], words[1], words[2], words[3], words[4])
+
+
+def _entry(record: bytes) -> TreeEntry:
+    head, tab, path = record.partition(b"\t")
+    words = head.decode("ascii", "replace").split()
+    if len(words) != 4 or not tab or not path:
+        raise _unreadable("ls-tree")
+    return TreeEntry(path, words[0], words[2], 0 if words[3] == "-" else int(words[3]))
+
+
+def _unreadable(command: str) -> GitError:
+    return GitError(f"the output of git {command} cannot be read")

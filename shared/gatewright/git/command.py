@@ -1,0 +1,150 @@
+"""Runs git with Gatewright's own configuration and nothing else: no inherited variables, no hooks, no shell.
+
+Every git process of Gatewright starts here. A repository's own configuration is read by git only where a command works on that
+repository; the commands that must do so (fetch from it, push to it) are built in ``gatewright.git.remote``.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from gatewright.errors import GitError
+from gatewright.git.process import in_thread, run_to_end
+
+#: The id of the empty tree in SHA-1 repositories; in others it does not resolve, which git takes for an empty tree too.
+_EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+
+#: One place that says what runs nothing and lies about nothing. Each entry is given as ``-c`` to every command.
+HARDENED = {
+    "core.hooksPath": "/dev/null",
+    "core.fsmonitor": "false",
+    "core.attributesFile": "/dev/null",
+    "core.autocrlf": "false",
+    "core.ignoreCase": "false",
+    "core.protectHFS": "true",
+    "core.protectNTFS": "true",
+    "core.quotePath": "true",
+    # From git 2.43 on a bare repository may read attributes from a tree; a patch must not choose how it is shown.
+    "attr.tree": _EMPTY_TREE,
+    "credential.helper": "",
+    "core.sshCommand": "ssh -oBatchMode=yes",
+    "diff.external": "",
+    "fetch.writeCommitGraph": "false",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "protocol.allow": "never",
+    "safe.bareRepository": "explicit",
+    "submodule.recurse": "false",
+    "transfer.bundleURI": "false",
+    "transfer.fsckObjects": "true",
+    # Faults of old mail tools that public repositories are full of; none of them changes what a tree holds.
+    "fetch.fsck.badTimezone": "ignore",
+    "fetch.fsck.missingSpaceBeforeDate": "ignore",
+    "fetch.fsck.zeroPaddedFilemode": "ignore",
+}
+
+
+class GitCommand:
+    """git on one repository, ``git_dir``, which is Gatewright's own. ``protocols`` are those that may carry it elsewhere."""
+
+    def __init__(self, git_dir: Path, *, protocols: tuple[str, ...] = ()) -> None:
+        self.git_dir = git_dir
+        self._environment = {
+            "PATH": f"{Path(executable('git')).parent}:{os.defpath}",
+            "HOME": "/dev/null",
+            "LC_ALL": "C",
+            "TZ": "UTC",
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_CONFIG_GLOBAL": "/dev/null",
+            "GIT_ATTR_NOSYSTEM": "1",
+            "GIT_NO_REPLACE_OBJECTS": "1",
+            # A partial clone names a remote of its own, with a command of its own, for what it lacks (CVE-2024-32004).
+            "GIT_NO_LAZY_FETCH": "1",
+            "GIT_TERMINAL_PROMPT": "0",
+            "GIT_OPTIONAL_LOCKS": "0",
+            "GIT_LITERAL_PATHSPECS": "1",
+            "GIT_PROTOCOL_FROM_USER": "0",
+            "GIT_ALLOW_PROTOCOL": ":".join(protocols),
+            "GIT_DEFAULT_REF_FORMAT": "files",
+        }
+        self._options = [f"--git-dir={git_dir}", "--no-replace-objects", "--no-pager"]
+        for key, value in HARDENED.items():
+            self._options += ["-c", f"{key}={value}"]
+
+    async def run(
+        self,
+        *args: str,
+        stdin: bytes | None = None,
+        index: Path | None = None,
+        ok: tuple[int, ...] = (0,),
+        timeout: float = 120,  # noqa: ASYNC109  # the limit of the process, which must hold in a thread too
+    ) -> bytes:
+        """Run ``git <args>`` and return its standard output; see ``execute``."""
+        return await in_thread(self.execute, *args, stdin=stdin, index=index, ok=ok, timeout=timeout)
+
+    def execute(
+        self,
+        *args: str,
+        stdin: bytes | None = None,
+        index: Path | None = None,
+        ok: tuple[int, ...] = (0,),
+        timeout: float = 120,
+        environment: Mapping[str, str] | None = None,
+        limit: int | None = None,
+        pass_fds: tuple[int, ...] = (),
+    ) -> bytes:
+        """Run ``git <args>`` in this thread and return its standard output.
+
+        ``index`` is a private index file; ``ok`` lists the exit codes that are no failure; ``timeout`` is in seconds; ``limit``
+        bounds the output in bytes. GitError with git's words (``git_failed``), or one of the codes of ``run_to_end``.
+        """
+        variables = {**self._environment, **(environment or {})}
+        if index is not None:
+            variables["GIT_INDEX_FILE"] = str(index)
+        # GitPython adds its variables to the inherited ones; ``env -i`` makes them the only ones.
+        clean = [executable("env"), "-i", *(f"{name}={value}" for name, value in variables.items())]
+        argv = [*clean, executable("git"), *self._options, *args]
+        finished = run_to_end(argv, stdin=stdin, timeout=timeout, limit=limit, pass_fds=pass_fds)
+        if finished.status not in ok:
+            raise CommandFailedError(args[0] if args else "", finished.status, finished.stdout, finished.stderr)
+        return finished.stdout
+
+
+class CommandFailedError(GitError):
+    """git ended with a failure. The message holds its words."""
+
+    def __init__(self, command: str, status: int, stdout: bytes, stderr: bytes) -> None:
+        super().__init__(f"git {command} failed ({status}): {words(stderr)}")
+        self.status = status
+        self.stdout = stdout
+        self.said = words(stderr)
+
+
+@cache
+def executable(name: str) -> str:
+    """The absolute path of a program. GitError (``git_missing``) when it is not on PATH."""
+    found = shutil.which(name)
+    if found is None:
+        raise GitError(f"{name} is not on PATH", code="git_missing")
+    return str(Path(found).absolute())
+
+
+def remote_command(service: str, settings: Mapping[str, str]) -> str:
+    """The ``--upload-pack`` or ``--receive-pack`` value that runs ``git <service>`` with ``settings`` over a repository's own.
+
+    git gives this text to a shell, so every word is quoted; nothing in it comes from outside.
+    """
+    options = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
+    return shlex.join([executable("git"), "--no-replace-objects", *options, service])
+
+
+def words(output: bytes) -> str:
+    """What git said, on one line and cut to 1,000 characters: it may quote names and servers that are hostile."""
+    lines = (line.strip() for line in output.decode("utf-8", "replace").splitlines())
+    text = "; ".join(line for line in lines if line)[:1000]
+    return "".join(char if char.isprintable() else "?" for char in text)

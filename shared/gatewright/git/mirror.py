@@ -1,0 +1,235 @@
+"""Bare mirrors of repositories: the only place where Gatewright keeps git objects, and the way to everything it does with git.
+
+A mirror belongs to the host, is written by Gatewright alone and holds no branch of its own: refs below ``refs/gate/keep`` hold
+the commits that were fetched, so that no clean-up drops them. Nothing is ever checked out here.
+"""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from gatewright.errors import GitError, MalformedError
+from gatewright.git import refs
+from gatewright.git.changes import Change, FileChange, TreeEntry
+from gatewright.git.command import GitCommand
+from gatewright.git.locks import held
+from gatewright.git.objects import Objects
+from gatewright.git.process import in_thread
+from gatewright.git.remote import Remote
+
+#: For the strongest place of attributes. Whatever a tree's own .gitattributes says, content is content: no conversion of line
+#: ends or encodings, no filter, no keyword, no merge driver, and text or binary is told by looking.
+_ATTRIBUTES = (
+    "* -text -eol -filter -ident -working-tree-encoding !diff !merge !whitespace !conflict-marker-size !export-subst\n"
+)
+_PRIVATE = "gate"
+_REMEMBERED = 4096
+
+
+class Mirrors:
+    """All mirrors below ``root``, one per repository address. Threads and processes of one host may share a root.
+
+    ``protocols`` are those that an address may use; ``transfer_seconds`` bounds one fetch or push.
+    """
+
+    def __init__(
+        self, root: Path, *, protocols: tuple[str, ...] = ("file", "https", "ssh"), transfer_seconds: float = 900
+    ) -> None:
+        self._root = root.absolute()
+        self._protocols = protocols
+        self._seconds = transfer_seconds
+        self._open: dict[str, Mirror] = {}
+
+    async def open(self, url: str) -> Mirror:
+        """The mirror of ``url``, made on the first call for that address.
+
+        MalformedError (``bad_url``) for an address that is not allowed; GitError (``repository_unreadable``,
+        ``repository_empty``) when a mirror cannot be made.
+        """
+        source = refs.parse_url(url, self._protocols)
+        if url not in self._open:
+            path = self._root / f"{source.key}.git"
+            await in_thread(self._make, source, path)
+            self._open[url] = Mirror(url, path, source, seconds=self._seconds)
+        return self._open[url]
+
+    def _make(self, source: refs.Source, path: Path) -> None:
+        if path.is_dir():
+            return
+        self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with held(self._root / f"{source.key}.lock", seconds=self._seconds):
+            if path.is_dir():
+                return
+            fresh = self._root / f"new-{uuid.uuid4().hex}"
+            try:
+                _initialise(fresh, _object_format(source, fresh))
+                fresh.rename(path)
+            finally:
+                shutil.rmtree(fresh, ignore_errors=True)
+
+
+class Mirror:
+    """One bare mirror. ``url`` is the address as it was given; ``git`` runs hardened git on it."""
+
+    def __init__(self, url: str, path: Path, source: refs.Source, *, seconds: float) -> None:
+        self.url = url
+        self.path = path
+        self.git = GitCommand(path)
+        self._objects = Objects(self.git, path / _PRIVATE)
+        self._remote = Remote(GitCommand(path, protocols=(source.protocol,)), source, seconds=seconds)
+        self._seconds = seconds
+        self._kept: set[str] = set()
+        self._trees: dict[str, str] = {}
+
+    async def resolve(self, ref: str) -> str:
+        """The full commit id that ``ref`` names in the repository now; the commit is in the mirror then.
+
+        ``ref`` is a branch, a tag (peeled), ``HEAD``, a full ref name or a full object id. MalformedError (``bad_ref``) for
+        anything else and for a name that is a branch and a tag at different commits; GitError (``ref_not_found``).
+        """
+        return await in_thread(self._resolve, refs.check_ref(ref))
+
+    async def ensure(self, commit: str) -> None:
+        """Have ``commit`` (a full id) and all it needs in the mirror. GitError (``ref_not_found``)."""
+        if refs.check_object_id(commit) not in self._kept:
+            await in_thread(self._ensure, commit)
+
+    async def tree_of(self, commit: str) -> str:
+        """The tree id of a commit or tree in the mirror. GitError (``object_missing``)."""
+        known = self._trees.get(commit)
+        return known if known is not None else await in_thread(self._tree_of, commit)
+
+    async def apply(self, baseline: str, patch: bytes) -> str:
+        """The tree id of the commit ``baseline`` with ``patch``; an empty one changes nothing. PatchError when refused."""
+        return await in_thread(lambda: self._objects.apply(self._tree_of(baseline), patch))
+
+    async def apply_to_tree(self, tree: str, patch: bytes) -> str:
+        """The same from any tree, to put disjoint patches together."""
+        return await in_thread(self._objects.apply, tree, patch)
+
+    async def changes(self, old: str, new: str) -> tuple[Change, ...]:
+        """What differs between two commits or trees, by path, renames as what they are: a deletion and an addition."""
+        return await in_thread(self._objects.changes, old, new)
+
+    async def diff(self, old: str, new: str) -> bytes:
+        """The canonical patch between two commits or trees: the same bytes on every machine, complete, appliable."""
+        return await in_thread(self._objects.diff, old, new)
+
+    async def files(self, tree: str, paths: tuple[str, ...] = ()) -> tuple[TreeEntry, ...]:
+        """The files of a commit or tree; with ``paths`` those at or below them, taken literally."""
+        return await in_thread(self._objects.files, tree, paths)
+
+    async def blob(self, object_id: str) -> bytes:
+        """The content of one blob. GitError (``object_missing``)."""
+        return (await self.blobs((object_id,)))[object_id]
+
+    async def blobs(self, object_ids: Iterable[str]) -> dict[str, bytes]:
+        """The contents of several blobs by id, at most 1 GiB together. GitError (``object_missing``)."""
+        return await in_thread(self._objects.blobs, tuple(object_ids))
+
+    async def write_tree(self, baseline: str, changes: Sequence[FileChange]) -> str:
+        """The tree id of ``baseline`` (a commit or tree) with ``changes``. DeniedError (``git_path``), MalformedError."""
+        return await in_thread(lambda: self._objects.write_tree(self._tree_of(baseline), changes))
+
+    async def commit_tree(self, tree: str, *, parent: str, message: str, when: datetime) -> str:
+        """A commit by Gatewright; the same arguments give the same id. ``when`` is aware, seconds count."""
+        return await in_thread(self._objects.commit_tree, tree, parent, message, when)
+
+    async def current(self, ref: str) -> str | None:
+        """What the full name ``ref`` points to in the repository now, None when it does not exist there."""
+        found = await in_thread(self._remote.refs, refs.check_full_ref(ref))
+        return found.get(ref)
+
+    async def push(self, commit: str, ref: str, *, expected: str | None) -> None:
+        """Move the repository's ``ref`` from ``expected`` (None: it must not exist) to ``commit``; done already is a success.
+
+        GitError: ``landing_conflict``, ``target_checked_out``, ``target_has_hooks``, ``landing_refused``.
+        """
+        refs.check_object_id(commit)
+        if expected is not None:
+            refs.check_object_id(expected)
+        await in_thread(self._remote.push, commit, refs.check_landing_ref(ref), expected=expected)
+
+    def _resolve(self, ref: str) -> str:
+        if refs.is_object_id(ref):
+            return self._fetched(ref)
+        found = self._remote.refs(*refs.full_names(ref))
+        commits = {found.get(f"{name}^{{}}", found[name]) for name in found if not name.endswith("^{}")}
+        if not commits:
+            raise GitError(f"the repository has no {ref!a}", code="ref_not_found")
+        if len(commits) > 1:
+            raise MalformedError(
+                f"{ref!a} is a branch and a tag; write the full name, refs/heads/... or refs/tags/...", code="bad_ref"
+            )
+        return self._fetched(commits.pop())
+
+    def _ensure(self, commit: str) -> None:
+        if self._fetched(commit) != commit:
+            raise GitError(f"{commit} is not a commit", code="ref_not_found")
+
+    def _fetched(self, object_id: str) -> str:
+        """The commit that ``object_id`` stands for, fetched unless a ref keeps it already."""
+        commit = self._kept_commit(object_id)
+        if commit is None:
+            with held(self.path / _PRIVATE / "lock", seconds=self._seconds) as lock:
+                commit = self._kept_commit(object_id) or self._fetch(object_id, lock)
+        self._kept.add(commit)
+        if len(self._kept) > _REMEMBERED:
+            self._kept.clear()
+        return commit
+
+    def _kept_commit(self, object_id: str) -> str | None:
+        """An object can be here without all it needs (a fetch that was cut off); only a ref says that it is whole."""
+        if object_id in self._kept:
+            return object_id
+        name = f"{_keep_ref(object_id)}^{{commit}}"
+        found = self.git.execute("rev-parse", "--verify", "--quiet", "--end-of-options", name, ok=(0, 1, 128))
+        return found.decode("ascii", "replace").strip() or None
+
+    def _fetch(self, object_id: str, lock: int) -> str:
+        keep = _keep_ref(object_id)
+        # The lock is ours and no git of an earlier holder lives: what it left is not in use.
+        (self.path / f"{keep}.lock").unlink(missing_ok=True)
+        self._remote.fetch(object_id, keep, lock=lock)
+        commit = self._objects.peel(object_id, "commit")
+        if commit is None:
+            raise GitError(f"{object_id} is not a commit", code="ref_not_found")
+        if commit != object_id:
+            self.git.execute("update-ref", "--no-deref", _keep_ref(commit), commit)
+        return commit
+
+    def _tree_of(self, commit: str) -> str:
+        if (known := self._trees.get(commit)) is not None:
+            return known
+        tree = self._objects.peel(commit, "tree")
+        if tree is None:
+            raise GitError(f"{commit} is not in the mirror", code="object_missing")
+        if len(self._trees) > _REMEMBERED:
+            self._trees.clear()
+        self._trees[commit] = tree
+        return tree
+
+
+def _keep_ref(object_id: str) -> str:
+    return f"refs/gate/keep/{object_id}"
+
+
+def _object_format(source: refs.Source, git_dir: Path) -> str:
+    """``sha1`` or ``sha256``, as the ids of the repository's refs tell."""
+    found = Remote(GitCommand(git_dir, protocols=(source.protocol,)), source, seconds=0).refs()
+    if not found:
+        raise GitError("the repository has no commit yet", code="repository_empty")
+    return "sha256" if len(next(iter(found.values()))) == 64 else "sha1"
+
+
+def _initialise(path: Path, object_format: str) -> None:
+    git = GitCommand(path)
+    git.execute("init", "--quiet", "--bare", "--template=", f"--object-format={object_format}", "--initial-branch=gate")
+    (path / "info").mkdir(exist_ok=True)
+    (path / "info" / "attributes").write_text(_ATTRIBUTES, encoding="ascii")
+    (path / _PRIVATE).mkdir()
+    path.chmod(0o700)

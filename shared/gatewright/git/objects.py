@@ -1,0 +1,164 @@
+"""What is done with the objects of a mirror: apply a patch, build a tree, compare trees, read blobs, make a commit.
+
+No file is ever checked out and no remote is spoken to. Every method blocks its thread; ``gatewright.git.mirror`` is the way in.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+
+from gatewright.errors import GitError, MalformedError, PatchError
+from gatewright.git import fast_import
+from gatewright.git.changes import Change, FileChange, TreeEntry, parse_blobs, parse_changes, parse_entries
+from gatewright.git.command import CommandFailedError, GitCommand
+from gatewright.git.index_cache import IndexCache
+from gatewright.git.process import OutputTooLargeError
+from gatewright.git.refs import check_object_id
+
+#: Bytes that a patch may have, and a canonical diff; and the largest single piece of memory for applying one, which a few
+#: hundred bytes of compressed data could otherwise make as large as they like.
+PATCH_LIMIT = 64 << 20
+DIFF_LIMIT = 256 << 20
+APPLY_MEMORY = 256 << 20
+#: Bytes that one call for blobs may return.
+BLOBS_LIMIT = 1 << 30
+#: git's exit code when it gives up instead of answering.
+_DIED = 128
+#: git takes any octal number for a mode: a directory's makes it drop the file without a word, another's a submodule.
+_UNKNOWN_MODE = re.compile(rb"^(?:new file|deleted file|old|new) mode (?!(?:100644|100755|120000|160000)\r?$).*", re.MULTILINE)
+_NAME, _EMAIL = "Gatewright", "gatewright@localhost"
+
+#: All that could make two machines, or two versions, print the same change differently.
+_CANONICAL = (
+    "--patch",
+    "-r",
+    "--binary",
+    "--full-index",
+    "--no-renames",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-color",
+    "--no-relative",
+    "-O/dev/null",
+    "--src-prefix=a/",
+    "--dst-prefix=b/",
+    "--diff-algorithm=myers",
+    "--indent-heuristic",
+    "--unified=3",
+    "--inter-hunk-context=0",
+    "--submodule=short",
+    "--ignore-submodules=none",
+)
+
+
+class Objects:
+    """The objects of the repository of ``git``; ``directory`` is for private indexes."""
+
+    def __init__(self, git: GitCommand, directory: Path) -> None:
+        self._git = git
+        self._indexes = IndexCache(directory, self._read_tree)
+
+    def peel(self, object_id: str, kind: str) -> str | None:
+        """The id of the ``kind`` (``commit`` or ``tree``) that an object id stands for; None when it is not here or none."""
+        name = f"{check_object_id(object_id)}^{{{kind}}}"
+        found = self._git.execute("rev-parse", "--verify", "--quiet", "--end-of-options", name, ok=(0, 1, _DIED))
+        return found.decode("ascii", "replace").strip() or None
+
+    def apply(self, tree: str, patch: bytes) -> str:
+        """The id of ``tree`` with ``patch``; an empty patch changes nothing. PatchError when git refuses it."""
+        check_object_id(tree)
+        if not patch:
+            return tree
+        if len(patch) > PATCH_LIMIT:
+            raise PatchError(f"the patch has {len(patch)} bytes, more than {PATCH_LIMIT}", code="patch_too_large")
+        if found := _UNKNOWN_MODE.search(patch):
+            raise PatchError(f"the patch names a mode that no file has: {found[0][:80]!a}")
+        try:
+            return self._apply(tree, patch)
+        except CommandFailedError as error:
+            if error.status != _DIED:
+                raise PatchError(f"the patch does not apply: {error.said}") from error
+        # git gave up. Before the patch is blamed, the kept index is: a crash of the host may have damaged it.
+        self._indexes.forget(tree)
+        try:
+            return self._apply(tree, patch)
+        except CommandFailedError as error:
+            raise PatchError(f"the patch does not apply: {error.said}") from error
+
+    def _apply(self, tree: str, patch: bytes) -> str:
+        with self._indexes.private(tree) as index:
+            bounded = {"GIT_ALLOC_LIMIT": str(APPLY_MEMORY)}
+            self._git.execute("apply", "--cached", "--whitespace=nowarn", stdin=patch, index=index, environment=bounded)
+            result = check_object_id(self._git.execute("write-tree", index=index).decode("ascii", "replace").strip())
+            self._indexes.keep(result, index)
+            return result
+
+    def _read_tree(self, tree: str, index: Path) -> None:
+        try:
+            self._git.execute("read-tree", "--end-of-options", tree, index=index)
+        except CommandFailedError as error:
+            raise GitError(f"tree {tree} cannot be read: {error.said}", code="object_missing") from error
+
+    def changes(self, old: str, new: str) -> tuple[Change, ...]:
+        """What differs between two commits or trees, sorted by path."""
+        options = ("-r", "-z", "--raw", "--no-abbrev", "--no-renames", "--ignore-submodules=none", "--no-relative")
+        return parse_changes(self._git.execute("diff-tree", *options, check_object_id(old), check_object_id(new)))
+
+    def diff(self, old: str, new: str) -> bytes:
+        """The canonical patch from ``old`` to ``new``. PatchError (``diff_too_large``) beyond ``DIFF_LIMIT`` bytes."""
+        try:
+            return self._git.execute("diff-tree", *_CANONICAL, check_object_id(old), check_object_id(new), limit=DIFF_LIMIT)
+        except OutputTooLargeError as error:
+            raise PatchError(f"the change is longer than {DIFF_LIMIT} bytes as a patch", code="diff_too_large") from error
+
+    def files(self, tree: str, paths: Sequence[str]) -> tuple[TreeEntry, ...]:
+        """The files of a commit or tree, those at or below ``paths`` if any are given (literal, no wildcards), sorted."""
+        if not all(paths) or any("\0" in path for path in paths):
+            raise MalformedError("a path is empty or holds a NUL character", code="bad_path")
+        return parse_entries(self._git.execute("ls-tree", "-r", "-z", "-l", "--full-tree", check_object_id(tree), "--", *paths))
+
+    def blobs(self, object_ids: Iterable[str]) -> dict[str, bytes]:
+        """Content by id. GitError ``object_missing`` for what is no blob here, ``git_output_too_large`` beyond the limit."""
+        wanted = sorted({check_object_id(object_id) for object_id in object_ids})
+        if not wanted:
+            return {}
+        asked = "".join(f"{object_id}\n" for object_id in wanted).encode()
+        return dict(parse_blobs(self._git.execute("cat-file", "--batch", "--buffer", stdin=asked, limit=BLOBS_LIMIT)))
+
+    def write_tree(self, tree: str, changes: Sequence[FileChange]) -> str:
+        """The id of ``tree`` with ``changes``; the errors are those of ``fast_import.checked``."""
+        if not changes:
+            return check_object_id(tree)
+        scratch = f"refs/gate/scratch/{uuid.uuid4().hex}"
+        stream = fast_import.stream(check_object_id(tree), fast_import.checked(changes), scratch)
+        try:
+            answer = self._git.execute("fast-import", "--quiet", "--done", stdin=stream)
+        except CommandFailedError:
+            self._remove_crash_reports()
+            raise
+        if (result := fast_import.tree_in(answer)) is None:
+            raise GitError("git fast-import did not name the tree")
+        return result
+
+    def _remove_crash_reports(self) -> None:
+        # They quote the stream, and nobody reads them here.
+        for report in self._git.git_dir.glob("fast_import_crash_*"):
+            with suppress(FileNotFoundError):
+                report.unlink()
+
+    def commit_tree(self, tree: str, parent: str, message: str, when: datetime) -> str:
+        """The id of a commit that depends on the arguments alone. MalformedError (``bad_message``) for a NUL in the message."""
+        if "\0" in message:
+            raise MalformedError("a commit message cannot hold a NUL character", code="bad_message")
+        date = f"{int(when.timestamp())} +0000"
+        author = {"GIT_AUTHOR_NAME": _NAME, "GIT_AUTHOR_EMAIL": _EMAIL, "GIT_AUTHOR_DATE": date}
+        identity = author | {name.replace("AUTHOR", "COMMITTER"): value for name, value in author.items()}
+        options = ("--no-gpg-sign", "-p", check_object_id(parent), "-F", "-")
+        text = message.encode("utf-8", "replace")
+        made = self._git.execute("commit-tree", *options, check_object_id(tree), stdin=text, environment=identity)
+        return check_object_id(made.decode("ascii", "replace").strip())

@@ -1,0 +1,52 @@
+"""Path rules of git trees: which names git must never hold, and how a path of bytes is shown to people.
+
+Pure functions over bytes. Policy (scope, protected paths, traversal out of a contract) is not decided here.
+"""
+
+from __future__ import annotations
+
+import re
+
+#: Code points that HFS+ drops when it compares names (git's ``next_hfs_char``).
+_HFS_IGNORED = dict.fromkeys([*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
+#: ``.git`` as NTFS understands it: short name, trailing dots and spaces, alternate streams (git's ``is_ntfs_dotgit``).
+_DOT_GIT = re.compile(r"(?:\.git|git~1)[. ]*(?::.*)?", re.IGNORECASE | re.DOTALL)
+_DOT_GITMODULES = re.compile(r"(?:\.gitmodules|gitmod~[1-4]|gi7eba~[0-9]+)[. ]*(?::.*)?", re.IGNORECASE | re.DOTALL)
+SYMLINK = "120000"
+
+
+def is_git_path(component: bytes) -> bool:
+    """True when some file system takes this one path component for ``.git`` (CVE-2014-9390, CVE-2019-1352)."""
+    return _is_like(component, _DOT_GIT)
+
+
+def path_fault(path: bytes, mode: str | None = None) -> str | None:
+    """Why ``path`` cannot stand in a tree, in words, or None when it can.
+
+    The rule is git's own ``verify_path`` with the NTFS and HFS protections on; ``mode`` is the git mode where it is known (a
+    symbolic link named ``.gitmodules`` is refused, CVE-2018-11235).
+    """
+    if b"\0" in path:
+        return "holds a NUL byte"
+    for component in path.split(b"/"):
+        if component in {b"", b".", b".."}:
+            return "is absolute, or has an empty, '.' or '..' part"
+        if is_git_path(component):
+            return "is inside a git directory"
+    if mode == SYMLINK and _is_like(path.rpartition(b"/")[2], _DOT_GITMODULES):
+        return "is a symbolic link in the place of .gitmodules"
+    return None
+
+
+def display(path: bytes) -> str:
+    r"""``path`` for messages and JSON: readable, one line, and different for different bytes.
+
+    Printable UTF-8 stays; a backslash is doubled; everything else becomes ``\xNN``, ``\uNNNN`` or the like.
+    """
+    text = path.replace(b"\\", rb"\\").decode("utf-8", "backslashreplace")
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
+
+
+def _is_like(component: bytes, pattern: re.Pattern[str]) -> bool:
+    name = component.decode("utf-8", "replace").translate(_HFS_IGNORED)
+    return any(pattern.fullmatch(piece) for piece in name.split("\\"))

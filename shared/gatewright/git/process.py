@@ -1,0 +1,224 @@
+"""One process run to its end: bounded in time and output, and reachable when its caller goes away.
+
+GitPython starts the process; what it reads, how long it lives and how it is ended is decided here. Which command,
+configuration and environment it gets is the business of ``gatewright.git.command``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+from gatewright.errors import GitError
+
+if TYPE_CHECKING:
+    from git.cmd import Git
+
+_CHUNK = 1 << 18
+_STDERR_KEPT = 1 << 16
+#: Seconds that a process gets to remove its lock files after SIGTERM; a lock left in someone's repository would stop its owner.
+_GRACE = 3.0
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A process that ended by itself. ``status`` is its exit code; ``stderr`` is cut after 64 KiB."""
+
+    status: int
+    stdout: bytes
+    stderr: bytes
+
+
+class OutputTooLargeError(GitError):
+    """git answered with more bytes than the caller takes. Look at what the repository or the patch holds."""
+
+    code = "git_output_too_large"
+
+
+class _Reach:
+    """The hold that a waiting caller keeps on the process that its thread is running."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._group: int | None = None
+        self._gone = False
+
+    @contextlib.contextmanager
+    def over(self, group: int) -> Iterator[None]:
+        with self._lock:
+            self._group = group
+            if self._gone:
+                _signal(group, signal.SIGTERM)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._group = None
+
+    def let_go(self) -> None:
+        with self._lock:
+            self._gone = True
+            if self._group is not None:
+                _signal(self._group, signal.SIGTERM)
+
+    @property
+    def gone(self) -> bool:
+        return self._gone
+
+
+_REACH: ContextVar[_Reach | None] = ContextVar("gatewright_git_reach", default=None)
+
+
+async def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run blocking ``work`` in a thread; when the caller is cancelled, the process that it is running is ended.
+
+    GitError (``git_failed``) when the file system fails it: no space, no permission.
+    """
+    reach = _Reach()
+    token = _REACH.set(reach)
+    try:
+        return await asyncio.to_thread(work, *args, **kwargs)
+    except asyncio.CancelledError:
+        reach.let_go()
+        raise
+    except OSError as error:
+        raise GitError(f"git's files cannot be used: {error}") from error
+    finally:
+        _REACH.reset(token)
+
+
+def run_to_end(
+    argv: Sequence[str], *, stdin: bytes | None, timeout: float, limit: int | None, pass_fds: tuple[int, ...] = ()
+) -> Finished:
+    """Run ``argv`` in ``/`` and wait for it.
+
+    ``timeout`` in seconds; ``limit`` in bytes of standard output, None for no limit; ``pass_fds`` stay open in the process and
+    all that it starts. GitError: ``git_missing``, ``git_timeout``, ``git_cancelled``, ``git_killed`` (ended by a signal),
+    ``git_output_too_large``.
+    """
+    reach = _REACH.get() or _Reach()
+    if reach.gone:
+        raise GitError("the caller of git went away", code="git_cancelled")
+    process = _start(argv, stdin, pass_fds)
+    try:
+        with reach.over(process.pid):
+            output, errors = _exchange(process, stdin or b"", time.monotonic() + timeout, limit)
+            status = process.wait()
+    except TimeoutError as error:
+        raise GitError(f"git did not end within {timeout:g} s", code="git_timeout") from error
+    finally:
+        _end(process)
+    if reach.gone:
+        raise GitError("the caller of git went away", code="git_cancelled")
+    if status < 0:
+        raise GitError(f"git was ended by signal {-status}", code="git_killed")
+    return Finished(status, output, errors)
+
+
+@cache
+def _launcher() -> Git:
+    # GitPython takes a tenth of a second to import, and roles without repositories do not install it.
+    try:
+        from git.cmd import Git
+    except ImportError as error:
+        raise GitError(f"git or GitPython cannot be had: {error}", code="git_missing") from error
+    return Git("/")
+
+
+def _start(argv: Sequence[str], stdin: bytes | None, pass_fds: tuple[int, ...]) -> subprocess.Popen[bytes]:
+    try:
+        started = _launcher().execute(
+            argv,
+            istream=None if stdin is None else subprocess.PIPE,
+            as_process=True,
+            shell=False,
+            # A group of its own, so that what git starts is ended with it; without a terminal, so that nothing can prompt.
+            start_new_session=True,
+            pass_fds=pass_fds,
+        )
+    except (OSError, ValueError) as error:
+        raise GitError(f"git cannot be started: {error}") from error
+    # GitPython's wrapper would end the process without its children when it is collected.
+    process, started.proc = started.proc, None
+    if process is None:
+        raise GitError("git was not started")
+    return process
+
+
+def _exchange(process: subprocess.Popen[bytes], stdin: bytes, deadline: float, limit: int | None) -> tuple[bytes, bytes]:
+    """Feed and drain the pipes at once, like ``Popen.communicate``, with a bound on what is kept in memory."""
+    output, errors = bytearray(), bytearray()
+    pending = memoryview(stdin)
+    with selectors.DefaultSelector() as selector:
+        for stream, kept in ((process.stdout, output), (process.stderr, errors)):
+            if stream is not None:
+                selector.register(stream, selectors.EVENT_READ, kept)
+        if process.stdin is not None:
+            os.set_blocking(process.stdin.fileno(), False)
+            selector.register(process.stdin, selectors.EVENT_WRITE)
+        while selector.get_map():
+            for key, _ in _ready(selector, deadline):
+                if key.data is None:
+                    pending = pending[_write(key.fd, pending) :]
+                    done = not pending
+                else:
+                    chunk = os.read(key.fd, _CHUNK)
+                    key.data.extend(chunk)
+                    done = not chunk
+                if done:
+                    selector.unregister(key.fileobj)
+                    key.fileobj.close()  # type: ignore[union-attr]  # only the three pipes are registered
+            del errors[_STDERR_KEPT:]
+            if limit is not None and len(output) > limit:
+                raise OutputTooLargeError(f"git answered with more than {limit} bytes")
+    return bytes(output), bytes(errors)
+
+
+def _ready(selector: selectors.BaseSelector, deadline: float) -> list[tuple[selectors.SelectorKey, int]]:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return selector.select(left)
+
+
+def _write(descriptor: int, data: memoryview) -> int:
+    """How many bytes of ``data`` are done with: those written, or all when nobody reads any more."""
+    try:
+        return os.write(descriptor, data[:_CHUNK])
+    except BrokenPipeError:
+        return len(data)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Leave nothing of the process group behind, and reap it."""
+    if process.returncode is None:
+        _signal(process.pid, signal.SIGTERM)
+        last = time.monotonic() + _GRACE
+        # WNOWAIT: while the leader is not reaped, its number cannot come to mean another group.
+        while time.monotonic() < last and os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+            time.sleep(0.01)
+        _signal(process.pid, signal.SIGKILL)
+        process.wait()
+    for stream in (process.stdin, process.stdout, process.stderr):
+        if stream is not None:
+            with contextlib.suppress(BrokenPipeError):
+                stream.close()
+
+
+def _signal(group: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, number)

@@ -1,0 +1,164 @@
+"""Pure checks of what outsiders may name: object ids, refs and repository addresses.
+
+Everything that reaches a git command line from a document passes here first. Nothing is looked up: that a name is well formed
+does not mean that it exists.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from urllib.parse import SplitResult, unquote_to_bytes, urlsplit
+
+from gatewright.errors import MalformedError
+
+_OBJECT_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+#: What ``git check-ref-format`` forbids anywhere in a name. Revision expressions (``main~1``, ``main^{tree}``) die here.
+_REF_FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//")
+#: Writing these in a target would change how its owner's git works, not what it holds.
+_NEVER_PUSHED = ("refs/replace/", "refs/stash", "refs/bisect/", "refs/worktree/", "refs/rewritten/", "refs/original/")
+_HELPER = re.compile(r"[A-Za-z0-9+.-]*::")
+_SCP_LIKE = re.compile(r"(?:(?P<user>[^@:/]+)@)?(?P<host>[^@:/]+):(?P<path>[^/:].*|/.*)")
+_HOST = re.compile(r"[A-Za-z0-9:](?:[A-Za-z0-9.:_-]*[A-Za-z0-9.])?")
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a repository is: the address as git takes it, and the one protocol that may be used to get there."""
+
+    address: str
+    protocol: str
+
+    @property
+    def local(self) -> bool:
+        return self.protocol == "file"
+
+    @property
+    def key(self) -> str:
+        """A file name for the mirror: 40 hexadecimal digits."""
+        return hashlib.sha256(self.address.encode("utf-8", "surrogateescape")).hexdigest()[:40]
+
+
+def is_object_id(text: str) -> bool:
+    """True for a full lower-case object id (40 digits for SHA-1, 64 for SHA-256)."""
+    return _OBJECT_ID.fullmatch(text) is not None
+
+
+def check_object_id(text: str) -> str:
+    """``text`` when it is a full object id. MalformedError (``bad_object_id``) otherwise."""
+    if not is_object_id(text):
+        raise MalformedError(f"not a full object id: {text[:80]!a}", code="bad_object_id")
+    return text
+
+
+def check_ref(text: str) -> str:
+    """``text`` when it is an object id, ``HEAD``, a branch or tag name, or a full ref name; upper-case ids are lowered.
+
+    MalformedError (``bad_ref``) for options, revision expressions and everything that ``git check-ref-format`` refuses.
+    """
+    if is_object_id(text.lower()):
+        return text.lower()
+    if fault := _ref_fault(text):
+        raise MalformedError(f"not a ref name ({fault}): {text[:80]!a}", code="bad_ref")
+    return text
+
+
+def check_full_ref(text: str) -> str:
+    """``text`` when it is a full ref name below ``refs/``. MalformedError (``bad_ref``) otherwise."""
+    if not text.startswith("refs/") or _ref_fault(text):
+        raise MalformedError(f"not a full ref name: {text[:80]!a}", code="bad_ref")
+    return text
+
+
+def check_landing_ref(text: str) -> str:
+    """A full ref name that a change may be landed on. MalformedError (``bad_ref``) otherwise."""
+    if check_full_ref(text).startswith(_NEVER_PUSHED):
+        raise MalformedError(f"nothing may be landed on {text[:80]!a}", code="bad_ref")
+    return text
+
+
+def full_names(ref: str) -> tuple[str, ...]:
+    """The full names that a checked ``ref`` may mean: itself for ``HEAD`` and ``refs/...``, else its branch and its tag."""
+    if ref == "HEAD" or ref.startswith("refs/"):
+        return (ref,)
+    return (f"refs/heads/{ref}", f"refs/tags/{ref}")
+
+
+def parse_url(url: str, protocols: tuple[str, ...]) -> Source:
+    """The source that ``url`` names: an absolute path, ``file:///...``, ``https://``, ``ssh://`` or ``user@host:path``.
+
+    MalformedError (``bad_url``) for relative paths, options, remote helpers (``ext::``), passwords in the address and every
+    protocol that is not in ``protocols``.
+    """
+    if not url or url.startswith("-") or _CONTROL.search(url) or _HELPER.match(url):
+        raise _bad_url(url, "an option, a control character or a remote helper")
+    if url.startswith("/"):
+        source = Source(url.rstrip("/") or "/", "file")
+    elif "://" in url:
+        source = _from_split(url)
+    else:
+        source = _from_scp(url)
+    if source.protocol not in protocols:
+        raise _bad_url(url, f"protocol {source.protocol} is not allowed here, only {', '.join(protocols) or 'none'}")
+    return source
+
+
+def _ref_fault(text: str) -> str | None:
+    """Git's check-ref-format, one fault in words, and no option and no more than 1,024 bytes."""
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        return "not text"
+    if not 0 < size <= 1024 or text == "@" or text.startswith("-"):
+        return "empty, too long, '@' or an option"
+    if _REF_FORBIDDEN.search(text):
+        return "a forbidden character or a revision expression"
+    for part in text.split("/"):
+        if not part or part.startswith(".") or part.endswith((".", ".lock")):
+            return "a part that is empty, begins or ends with a dot, or ends with .lock"
+    return None
+
+
+def _from_split(url: str) -> Source:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise _bad_url(url, str(error)) from error
+    if parts.query or parts.fragment:
+        raise _bad_url(url, "a query or a fragment")
+    if parts.scheme == "file":
+        return _from_file(url, parts)
+    if parts.password is not None or (parts.username is not None and parts.scheme != "ssh"):
+        # The address is written into the ledger and into every bundle; a secret must not be.
+        raise _bad_url("(not shown)", "credentials do not belong in an address")
+    if not _HOST.fullmatch(parts.hostname or "") or (parts.username and not _USER.fullmatch(parts.username)) or port == 0:
+        raise _bad_url(url, "host, user or port")
+    if parts.path.strip("/") == "" or parts.path.startswith("/-"):
+        raise _bad_url(url, "path")
+    return Source(url.rstrip("/"), parts.scheme)
+
+
+def _from_file(url: str, parts: SplitResult) -> Source:
+    path = unquote_to_bytes(parts.path).decode("utf-8", "surrogateescape")
+    if parts.netloc or not path.startswith("/") or _CONTROL.search(path):
+        raise _bad_url(url, "file addresses are file:///absolute/path")
+    return Source(path.rstrip("/") or "/", "file")
+
+
+def _from_scp(url: str) -> Source:
+    match = _SCP_LIKE.fullmatch(url)
+    if match is None:
+        raise _bad_url(url, "not an absolute path and not an address")
+    if not _HOST.fullmatch(match["host"]) or (match["user"] and not _USER.fullmatch(match["user"])):
+        raise _bad_url(url, "host or user")
+    if match["path"].startswith("-"):
+        raise _bad_url(url, "path")
+    return Source(url.rstrip("/"), "ssh")
+
+
+def _bad_url(url: str, fault: str) -> MalformedError:
+    return MalformedError(f"not a repository address ({fault}): {url[:200]!a}", code="bad_url")

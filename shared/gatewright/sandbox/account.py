@@ -1,0 +1,31 @@
+"""Which account commands run as.
+
+A service that was started as root does not run commands as root: the kernel counts no processes for uid 0, lets it read what
+only root may read in /proc, and a flaw in a namespace would hand out the machine. They run as an account of their own, which
+owns their files. An unprivileged service runs them as itself.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Final
+
+#: In the range that Debian's policy reserves and nobody hands out, and below 65536, so that it exists in every container.
+_SANDBOX_ID: Final = 65_432
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A user and group id on the host. ``switched`` when they are not the caller's own."""
+
+    uid: int
+    gid: int
+    switched: bool
+
+
+def sandbox_account() -> Account:
+    """The account that commands run as on this host."""
+    if os.geteuid() == 0:
+        return Account(_SANDBOX_ID, _SANDBOX_ID, switched=True)
+    return Account(os.geteuid(), os.getegid(), switched=False)

@@ -1,0 +1,62 @@
+"""Reads a command line from a contract as an argv, without a shell.
+
+A command may come from anywhere, and it may be shown to a person for approval before it runs, so it must mean exactly what it
+looks like. No shell ever sees it: ``shlex`` splits it, and everything that a shell would give a meaning to is refused rather
+than passed on as a letter. Whether the program may run at all is the allowlist's decision, not this module's.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import unicodedata
+from collections.abc import Sequence
+from typing import Final
+
+from gatewright.errors import CommandRefusedError
+
+#: Longest command line, in characters; a real one is far shorter, and the kernel refuses words above 128 KiB.
+MAX_CHARACTERS: Final = 16_384
+
+#: Refused wherever they stand, inside quotes too: whoever reads the command must not have to judge the quoting.
+#: Globs, braces, parentheses, ``#``, ``~`` and ``!`` are letters here: nothing expands them, so they are let through.
+_META: Final = frozenset(";&|<>`$")
+
+#: Control, format (bidirectional overrides, zero width), line and paragraph separators, surrogates: what nobody sees.
+_UNSEEN: Final = frozenset({"Cc", "Cf", "Zl", "Zp", "Cs"})
+
+_ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
+
+
+def parse_command(text: str) -> tuple[str, ...]:
+    """The words of ``text`` as ``shlex.split`` gives them in POSIX mode; at least one.
+
+    Refused with CommandRefusedError: an empty or overlong line, shell metacharacters ``; & | < > ` $`` and line breaks even
+    inside quotes, characters that are not seen, unbalanced quotes, an assignment (``NAME=value``) or an option in place of the
+    program (specification: commands are argv only, metacharacters are rejected).
+    """
+    if len(text) > MAX_CHARACTERS:
+        raise CommandRefusedError(f"the command has {len(text)} characters, at most {MAX_CHARACTERS} are taken")
+    for character in text:
+        if character in _META:
+            raise CommandRefusedError(f"the command has the shell metacharacter {character!r}; there is no shell")
+        if unicodedata.category(character) in _UNSEEN:
+            raise CommandRefusedError(f"the command has the unprintable character {character!r}")
+    try:
+        words = shlex.split(text, posix=True)
+    except ValueError as error:
+        raise CommandRefusedError(f"the command cannot be split into words: {error}") from error
+    check_argv(words)
+    return tuple(words)
+
+
+def check_argv(argv: Sequence[str]) -> None:
+    """Raise CommandRefusedError for what cannot be a command: no program, NUL bytes, an option or assignment as program."""
+    if not argv or not argv[0]:
+        raise CommandRefusedError("the command is empty")
+    if any("\0" in word for word in argv):
+        raise CommandRefusedError("the command has a NUL byte")
+    if argv[0].startswith("-"):
+        raise CommandRefusedError(f"the command begins with an option, not with a program: {argv[0]!r}")
+    if _ASSIGNMENT.match(argv[0]):
+        raise CommandRefusedError(f"the command begins with an assignment, not with a program: {argv[0]!r}")

@@ -1,0 +1,146 @@
+"""Runs commands in bubblewrap: no network, a read-only system, one writable folder, nothing of the host's user.
+
+The walls are namespaces (user, mount, PID, network, IPC, UTS, cgroup) without a single capability inside, no further user
+namespaces, and the filter of ``syscalls.py``. What the walls let through is listed in docs/sandbox.md.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Final, Literal
+
+from gatewright.errors import SandboxError
+from gatewright.sandbox.account import Account, sandbox_account
+from gatewright.sandbox.argv import check_argv
+from gatewright.sandbox.binary import find_bwrap
+from gatewright.sandbox.causes import explain
+from gatewright.sandbox.descent import descend
+from gatewright.sandbox.gate import Gate, behind_gate
+from gatewright.sandbox.limits import Limits, restricting
+from gatewright.sandbox.namespace import Namespace
+from gatewright.sandbox.port import SOURCE_DATE_EPOCH, Completed, Place, SandboxReport
+from gatewright.sandbox.prefix import Prefix, home_folders, inspect_prefix
+from gatewright.sandbox.supervision import NotStartedError, Started, start, supervise
+from gatewright.sandbox.syscalls import seccomp_filter
+from gatewright.sandbox.system import ETC, USER_ID, environment, system_mounts
+from gatewright.sandbox.watch import disk_nearly_full
+
+_HOME: Final = "/tmp/home"  # noqa: S108 - inside, where /tmp is private
+_ROOT: Final = Path("/")
+_WALLS: Final = (
+    *("--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session", "--clearenv"),
+    *("--cap-drop", "ALL", "--uid", str(USER_ID), "--gid", str(USER_ID), "--hostname", "sandbox"),
+)
+
+
+class BubblewrapSandbox:
+    """``account`` is who commands run as on the host; by default what ``sandbox_account`` says."""
+
+    name: Literal["bubblewrap"] = "bubblewrap"
+
+    def __init__(self, account: Account | None = None) -> None:
+        self._account = account or sandbox_account()
+
+    @cached_property
+    def _system(self) -> tuple[str, ...]:
+        return system_mounts()
+
+    @cached_property
+    def _homes(self) -> frozenset[Path]:
+        return home_folders()
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        workspace: Place,
+        prefix: Path | None,
+        limits: Limits,
+        source_date_epoch: int = SOURCE_DATE_EPOCH,
+    ) -> Completed:
+        """See ``Sandbox.run``. The calling thread must live as long as the command, which is killed when the thread ends."""
+        check_argv(argv)
+        shown = None if prefix is None else inspect_prefix(prefix, homes=self._homes, account=self._account)
+        disk = workspace.sources[0]
+        if disk_nearly_full(disk):
+            raise SandboxError("the disk of the workspace is nearly full; make room")
+        variables = environment(
+            prefix, virtual=shown is not None and shown.virtual, home=_HOME, source_date_epoch=source_date_epoch
+        )
+        with ExitStack() as held:
+            gate = held.enter_context(Gate())
+            read_info, write_info = os.pipe()
+            files = held.enter_context(_in_memory({**ETC, "seccomp": seccomp_filter() or b""}))
+            command = self._command(argv, workspace, shown, limits, variables, files, write_info)
+            try:
+                process = start(command, gate, cwd=_ROOT, env={}, descriptors=(write_info, *files.values()))
+            except BaseException:
+                os.close(read_info)
+                raise
+            finally:
+                os.close(write_info)
+            tree = Namespace(process, read_info)
+            held.callback(tree.close)
+            try:
+                return await supervise(Started(process, gate, tree), limits, disk=disk)
+            except NotStartedError as error:
+                raise SandboxError(explain(str(error))) from error
+
+    async def probe(self) -> SandboxReport:
+        """See ``Sandbox.probe``."""
+        from gatewright.sandbox.probe import probe_bubblewrap  # it needs this module
+
+        return await probe_bubblewrap(self, self._account)
+
+    def _command(
+        self,
+        argv: Sequence[str],
+        workspace: Place,
+        prefix: Prefix | None,
+        limits: Limits,
+        variables: Mapping[str, str],
+        files: Mapping[str, int],
+        info: int,
+    ) -> tuple[str, ...]:
+        bwrap = find_bwrap()
+        binds = () if prefix is None else prefix.binds
+        arguments = [str(bwrap.path), *_WALLS, "--info-fd", str(info), *self._system]
+        for name, file in files.items():
+            if name.startswith("/"):
+                arguments += ["--perms", "0644", "--file", str(file), name]
+        if seccomp_filter() is not None:
+            arguments += ["--seccomp", str(files["seccomp"])]
+        # Process 1 must die with its parent; whoever could reach into it through here could make it forget that.
+        arguments += ["--proc", "/proc", "--tmpfs", "/proc/1", "--remount-ro", "/proc/1"]
+        arguments += ["--dev", "/dev", "--size", str(limits.tmp_bytes), "--perms", "1777", "--tmpfs", "/dev/shm"]  # noqa: S108
+        arguments += ["--remount-ro", "/dev"]
+        arguments += ["--size", str(limits.tmp_bytes), "--perms", "1777", "--tmpfs", "/tmp", "--dir", _HOME]  # noqa: S108
+        for source, inside in binds:
+            arguments += ["--ro-bind", str(source), str(inside)]
+        arguments += [*workspace.mounts, "--remount-ro", "/", "--chdir", workspace.path_inside]
+        for name, value in variables.items():
+            arguments += ["--setenv", name, value]
+        inner = (*arguments, "--", *behind_gate((*restricting(limits, count_processes=True), *argv)))
+        if not self._account.switched:
+            return inner
+        writable, *lower = workspace.sources
+        shown = (*lower, *(source for source, _ in binds))
+        return (*descend(bwrap, self._account, self._system, shown=shown, writable=(writable,)), *inner)
+
+
+@contextmanager
+def _in_memory(contents: Mapping[str, bytes]) -> Iterator[dict[str, int]]:
+    """Open files without a name, one per entry, to be read from their beginning."""
+    with ExitStack() as held:
+        files: dict[str, int] = {}
+        for name, content in contents.items():
+            file = os.memfd_create(Path(name).name)
+            held.callback(os.close, file)
+            os.write(file, content)
+            os.lseek(file, 0, os.SEEK_SET)
+            files[name] = file
+        yield files

@@ -1,0 +1,74 @@
+"""Holds a command back until its parent has everything in hand, and tells the parent who it is.
+
+Between the start of a sandbox and its first instruction there are milliseconds in which the parent may die or be cancelled, and
+bubblewrap's own ``--die-with-parent`` has a hole there (its issues 633 and 700). So the first program inside is a fixed line of
+shell that says "here I am" and waits for one line before it becomes the command. If the parent is gone it reads the end of the
+file and ends, and the command never starts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import struct
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Final, Self
+
+_CREDENTIALS: Final = struct.Struct("3i")  # struct ucred: pid, uid, gid
+#: The words of the command are arguments of this script, never part of it.
+_SCRIPT: Final = 'echo >&0 && read -r go && exec "$@" </dev/null'
+
+
+def behind_gate(argv: Sequence[str]) -> tuple[str, ...]:
+    """The argv that becomes ``argv``, looked for on PATH, once the gate opens; its standard input must be ``Gate.inner``."""
+    return ("/bin/sh", "-c", _SCRIPT, "sandbox", *argv)
+
+
+class Gate:
+    """One end stays with the parent; ``inner`` is the standard input of the child, and is closed here once it has started."""
+
+    def __init__(self) -> None:
+        self._outer, self.inner = socket.socketpair()
+        self._outer.setblocking(False)
+        # The kernel then says, in our own process numbers, who wrote.
+        self._outer.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._outer.close()
+        self.inner.close()
+
+    async def waiting(self) -> int | None:
+        """The process number of the command at the gate; None when it ended before it came here."""
+        await readable(self._outer.fileno())
+        try:
+            data, extra, _, _ = self._outer.recvmsg(1, socket.CMSG_SPACE(_CREDENTIALS.size))
+        except OSError:
+            return None
+        if not data:
+            return None
+        for level, kind, value in extra:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS:
+                return int(_CREDENTIALS.unpack(value)[0])
+        return None
+
+    def open(self) -> None:
+        """Let the command run. Nothing happens when it has ended."""
+        with contextlib.suppress(OSError):
+            self._outer.send(b"\n")
+        self._outer.close()
+
+
+async def readable(fd: int) -> None:
+    """Wait until ``fd`` can be read: for a pidfd, until the process has ended."""
+    loop = asyncio.get_running_loop()
+    ready = loop.create_future()
+    loop.add_reader(fd, lambda: ready.done() or ready.set_result(None))
+    try:
+        await ready
+    finally:
+        loop.remove_reader(fd)

@@ -1,0 +1,56 @@
+"""How much a command may use, and the part of it that the kernel counts.
+
+Time, output and total memory are watched by the process that runs the sandbox; memory per process, file size, process count and
+open files are resource limits of the command itself. ``prlimit`` (util-linux) sets them inside, last thing before the command:
+so the process count is the count of that sandbox, and nothing of the sandbox's own set-up is bounded.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from dataclasses import dataclass
+from typing import Final
+
+_OPEN_FILES: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Seconds of wall clock; bytes; a count of processes and threads.
+
+    ``memory_bytes`` bounds each process's private writable memory and the proportional memory of all of them together;
+    ``file_bytes`` one file; ``output_bytes`` standard output and error together; ``tmp_bytes`` all of the private /tmp.
+    """
+
+    wall_seconds: float = 300
+    memory_bytes: int = 4 << 30
+    processes: int = 512
+    file_bytes: int = 1 << 30
+    output_bytes: int = 8 << 20
+    tmp_bytes: int = 1 << 30
+
+
+def restricting(limits: Limits, *, count_processes: bool) -> tuple[str, ...]:
+    """The argv prefix that runs the rest within ``limits``.
+
+    ``count_processes`` is False outside a user namespace of its own: there the kernel would count everything that the account
+    runs. RLIMIT_DATA, not RLIMIT_AS: node and other JIT runtimes reserve far more address space than they use. A program, not a
+    call on the waiting process: root in a container has no CAP_SYS_RESOURCE, and may not set the limits of another account.
+    """
+    wanted = {
+        "data": (resource.RLIMIT_DATA, limits.memory_bytes),
+        "fsize": (resource.RLIMIT_FSIZE, limits.file_bytes),
+        "nofile": (resource.RLIMIT_NOFILE, _OPEN_FILES),
+        "core": (resource.RLIMIT_CORE, 0),
+        "cpu": (resource.RLIMIT_CPU, int(limits.wall_seconds * (os.cpu_count() or 1)) + 10),
+    }
+    if count_processes:
+        wanted["nproc"] = (resource.RLIMIT_NPROC, limits.processes)
+    return ("prlimit", *(f"--{name}={_at_most(which, value)}" for name, (which, value) in wanted.items()), "--")
+
+
+def _at_most(which: int, value: int) -> int:
+    """What we have ourselves may be less, and cannot be raised."""
+    hard = resource.getrlimit(which)[1]
+    return value if hard == resource.RLIM_INFINITY else min(value, hard)

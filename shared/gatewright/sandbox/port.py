@@ -1,0 +1,96 @@
+"""What a sandbox is, for those who use one, and what it asks of the place it runs in.
+
+Types only: the implementations are ``bubblewrap.py`` and ``unconfined.py``, and ``gatewright.workspace`` makes the places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Protocol
+
+from gatewright.sandbox.limits import Limits
+
+#: Why a command was killed; the empty string when it ended by itself.
+Stopped = Literal["", "time", "output", "memory", "processes", "disk"]
+
+#: 1980-01-01: the earliest time a zip archive can hold.
+SOURCE_DATE_EPOCH = 315_532_800
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """A command that has ended, with all of its descendants.
+
+    ``exit_code`` is 128 + N after signal N, 127 when there is no such program, 126 when it cannot be executed. ``stdout`` and
+    ``stderr`` hold the first ``output_bytes`` bytes of both; ``truncated`` says that there was more.
+    """
+
+    exit_code: int
+    stdout: bytes
+    stderr: bytes
+    duration_seconds: float
+    timed_out: bool
+    truncated: bool
+    stopped: Stopped = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxReport:
+    """Whether commands can run here. ``cause`` is for an operator, empty when they can; ``facts`` are for people."""
+
+    available: bool
+    cause: str = ""
+    facts: dict[str, str] = field(default_factory=dict)
+
+
+class Place(Protocol):
+    """Where a command runs. A ``Workspace`` is one."""
+
+    @property
+    def mounts(self) -> tuple[str, ...]:
+        """Bubblewrap arguments that put the place, writable, at ``path_inside``."""
+
+    @property
+    def sources(self) -> tuple[Path, ...]:
+        """Host directories that ``mounts`` names, the writable one first."""
+
+    @property
+    def path(self) -> Path | None:
+        """The directory on the host that holds the files, None for an overlay: only a sandbox can show that."""
+
+    @property
+    def scratch(self) -> Path:
+        """A private empty directory beside it, removed with it."""
+
+    @property
+    def path_inside(self) -> str:
+        """Where the command finds the place; its working directory."""
+
+
+class Sandbox(Protocol):
+    """Runs commands that nobody trusts."""
+
+    @property
+    def name(self) -> Literal["bubblewrap", "none"]:
+        """What the bundle records."""
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        workspace: Place,
+        prefix: Path | None,
+        limits: Limits,
+        source_date_epoch: int = SOURCE_DATE_EPOCH,
+    ) -> Completed:
+        """Run ``argv`` in ``workspace`` until it and every descendant has ended.
+
+        ``prefix`` is an environment (virtual or not) whose ``bin`` comes first on PATH. Cancelling kills every descendant and
+        waits for them. Raises SandboxError when the sandbox itself fails, ConfigurationError for a prefix that must not be
+        shown, CommandRefusedError for something that is not an argv.
+        """
+
+    async def probe(self) -> SandboxReport:
+        """Run a real command in it, and say what was found."""

@@ -1,0 +1,103 @@
+"""Finds out, by running a command, whether the sandbox works here and whether its walls hold.
+
+A wall that does not hold makes the sandbox unavailable: a role that would run commands behind it refuses to. The report names
+the cause in words an operator can act upon.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from gatewright.errors import GatewrightError
+from gatewright.sandbox.account import Account
+from gatewright.sandbox.binary import find_bwrap
+from gatewright.sandbox.limits import Limits
+from gatewright.sandbox.port import Completed, SandboxReport
+from gatewright.sandbox.syscalls import seccomp_filter
+
+if TYPE_CHECKING:
+    from gatewright.sandbox.bubblewrap import BubblewrapSandbox
+
+_LIMITS: Final = Limits(
+    wall_seconds=20, memory_bytes=256 << 20, processes=12, file_bytes=1 << 20, output_bytes=1 << 16, tmp_bytes=1 << 20
+)
+
+#: One question per line; a good sandbox gives the answers below. The forks come last: they end the shell.
+_SCRIPT: Final = """
+tail -n +3 /proc/net/dev | grep -c -v '^ *lo:'
+if unshare --user true 2>/dev/null; then echo made; else echo refused; fi
+if (: >/usr/written) 2>/dev/null; then echo written; else echo refused; fi
+if (: >written) 2>/dev/null; then echo written; else echo refused; fi
+if (head -c 2097152 /dev/zero >large) 2>/dev/null; then echo written; else echo refused; fi
+i=0; while [ $i -lt 24 ]; do sleep 5 & i=$((i+1)); done; echo forked
+"""
+
+
+_EXPECTED: Final = (
+    ("other networks", "0"),
+    ("nested user namespaces", "refused"),
+    ("writing to the system", "refused"),
+    ("writing to the workspace", "written"),
+    ("files above the limit", "refused"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """A place for one probe."""
+
+    path: Path
+    path_inside: str = "/workspace"
+
+    @property
+    def mounts(self) -> tuple[str, ...]:
+        return ("--bind", str(self.path), self.path_inside)
+
+    @property
+    def sources(self) -> tuple[Path, ...]:
+        return (self.path,)
+
+    @property
+    def scratch(self) -> Path:
+        return self.path
+
+
+async def probe_bubblewrap(sandbox: BubblewrapSandbox, account: Account) -> SandboxReport:
+    """Run the questions in ``sandbox``; ``account`` is who it runs commands as."""
+    facts = {"sandbox": "bubblewrap"}
+    try:
+        bwrap = find_bwrap()
+        facts["bwrap"] = str(bwrap.path)
+        facts["version"] = ".".join(map(str, bwrap.version))
+        facts["overlay"] = "known" if bwrap.overlay else "not known to this version: workspaces are copies"
+        facts["account"] = f"uid {account.uid}" + (", because the service runs as root" if account.switched else "")
+        facts["seccomp"] = "on" if seccomp_filter() is not None else "no filter for this processor"
+        with tempfile.TemporaryDirectory(prefix="gatewright-probe-") as name:
+            place = Path(name)
+            if account.switched:
+                os.chown(place, account.uid, account.gid)
+            completed = await sandbox.run(("/bin/sh", "-c", _SCRIPT), workspace=_Folder(place), prefix=None, limits=_LIMITS)
+    except (GatewrightError, OSError) as error:
+        return SandboxReport(available=False, cause=str(error), facts=facts)
+    return _judge(completed, facts)
+
+
+def _judge(completed: Completed, facts: dict[str, str]) -> SandboxReport:
+    answers = completed.stdout.decode("utf-8", "replace").split()
+    if len(answers) < len(_EXPECTED):
+        words = completed.stderr.decode("utf-8", "replace").strip()
+        return SandboxReport(available=False, cause=f"the probe's command did not answer: {words}", facts=facts)
+    holes = []
+    for (name, good), answer in zip(_EXPECTED, answers, strict=False):
+        facts[name] = answer
+        if answer != good:
+            holes.append(f"{name}: {answer}, not {good}")
+    facts["processes above the limit"] = "made" if "forked" in answers else "refused"
+    if "forked" in answers:
+        holes.append("processes above the limit can be made")
+    cause = f"the sandbox does not hold ({'; '.join(holes)})" if holes else ""
+    return SandboxReport(available=not holes, cause=cause, facts=facts)

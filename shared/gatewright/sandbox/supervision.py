@@ -1,0 +1,164 @@
+"""Follows one started command to its end, and sees that nothing of it is left.
+
+Time, output and the watched limits end a command early; so does cancelling the caller. In every case the whole process tree is
+killed and waited for before anything else happens, so whoever reads the workspace afterwards reads what cannot change any more.
+How a tree is killed is the business of the ``Tree`` that is passed in: a PID namespace, or a process group.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
+
+from gatewright.errors import SandboxError
+from gatewright.sandbox.gate import Gate, readable
+from gatewright.sandbox.limits import Limits
+from gatewright.sandbox.output import Output
+from gatewright.sandbox.port import Completed, Stopped
+from gatewright.sandbox.uncancelled import uncancelled
+from gatewright.sandbox.watch import exceeded
+
+#: Between start and gate only the sandbox's own set-up runs: milliseconds, unless the host is in trouble.
+_START_SECONDS: Final = 30.0
+_END_SECONDS: Final = 10.0
+_FIRST_LOOK_SECONDS: Final = 0.05
+_LOOK_SECONDS: Final = 0.2
+
+
+class Tree(Protocol):
+    """All processes of one command."""
+
+    async def grasp(self) -> None:
+        """Called while the command waits at its gate."""
+
+    async def end(self) -> None:
+        """Kill all of them; return when none is left."""
+
+
+class Started(NamedTuple):
+    """A process whose command waits behind ``gate``. Its pipes and its number are consumed by ``supervise``."""
+
+    process: subprocess.Popen[bytes]
+    gate: Gate
+    tree: Tree
+
+
+def start(
+    argv: Sequence[str], gate: Gate, *, cwd: Path, env: Mapping[str, str], descriptors: Sequence[int] = ()
+) -> subprocess.Popen[bytes]:
+    """Start ``argv``, which waits behind ``gate``, in a session of its own. Raises SandboxError.
+
+    ``descriptors`` stay open in it, under their numbers.
+    """
+    try:
+        return subprocess.Popen(
+            argv,
+            stdin=gate.inner.fileno(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=cwd,
+            env=env,
+            pass_fds=descriptors,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise SandboxError(f"{argv[0]} cannot be started: {error}") from error
+    finally:
+        gate.inner.close()
+
+
+class NotStartedError(Exception):
+    """The sandbox ended before the command could start; the text is what it said."""
+
+
+async def supervise(started: Started, limits: Limits, *, disk: Path) -> Completed:
+    """Open the gate, follow the command to its end. ``disk`` is a directory on the file system that it writes to.
+
+    Raises NotStartedError when the sandbox's set-up failed, SandboxError when something does not end although it was killed.
+    """
+    process = started.process
+    begun = time.monotonic()
+    output = Output(*_pipes(process), limits.output_bytes)
+    exit_fd = os.pidfd_open(process.pid)
+    try:
+        try:
+            stopped = await _follow(started, exit_fd, output, limits, disk)
+        finally:
+            await uncancelled(_end(started, exit_fd, output))
+    finally:
+        output.close()
+        os.close(exit_fd)
+    if stopped is None:
+        raise NotStartedError(output.stderr.decode("utf-8", "replace").strip() or f"it ended with code {process.returncode}")
+    code = process.returncode
+    return Completed(
+        exit_code=code if code >= 0 else 128 - code,
+        stdout=output.stdout,
+        stderr=output.stderr,
+        duration_seconds=time.monotonic() - begun,
+        timed_out=stopped == "time",
+        truncated=output.truncated,
+        stopped="output" if output.truncated and not stopped else stopped,
+    )
+
+
+def _pipes(process: subprocess.Popen[bytes]) -> tuple[int, int]:
+    """The reading ends, taken away from Popen."""
+    if process.stdout is None or process.stderr is None:
+        raise SandboxError("the command was started without pipes")
+    ends = os.dup(process.stdout.fileno()), os.dup(process.stderr.fileno())
+    process.stdout.close()
+    process.stderr.close()
+    return ends
+
+
+async def _follow(started: Started, exit_fd: int, output: Output, limits: Limits, disk: Path) -> Stopped | None:
+    """Why the command has to be ended, the empty string when it ended by itself, None when it never started."""
+    exited = asyncio.ensure_future(readable(exit_fd))
+    try:
+        waiting = asyncio.ensure_future(started.gate.waiting())
+        try:
+            await asyncio.wait({waiting, exited}, timeout=_START_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            pid = waiting.result() if waiting.done() else None
+        finally:
+            waiting.cancel()
+        if pid is None:
+            return None
+        await started.tree.grasp()
+        started.gate.open()
+        deadline = time.monotonic() + limits.wall_seconds
+        pause = _FIRST_LOOK_SECONDS
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return "time"
+            await asyncio.wait({exited, output.overflow}, timeout=min(left, pause), return_when=asyncio.FIRST_COMPLETED)
+            if exited.done():
+                return ""
+            if output.overflow.done():
+                return "output"
+            if stopped := exceeded(pid, limits, disk):
+                return stopped
+            pause = _LOOK_SECONDS
+    finally:
+        exited.cancel()
+
+
+async def _end(started: Started, exit_fd: int, output: Output) -> None:
+    try:
+        async with asyncio.timeout(_END_SECONDS):
+            await started.tree.end()
+            await readable(exit_fd)
+            await output.ended
+    except TimeoutError as error:
+        raise SandboxError("the command was killed but does not end; the host needs a look") from error
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            started.process.kill()
+        started.process.wait()

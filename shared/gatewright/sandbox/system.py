@@ -1,0 +1,65 @@
+"""The read-only system that every command sees, and the environment variables that it gets: nothing of the host's user.
+
+The programs are the host's (/usr and what belongs to it). /etc is made up: who has an account on the host, which names it
+resolves and what is configured there is nobody's business inside.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+#: The only user inside.
+USER_ID: Final = 1000
+
+#: Made-up files; resolv.conf is empty because there is no network.
+ETC: Final[Mapping[str, bytes]] = {
+    "/etc/passwd": (
+        b"sandbox:x:1000:1000:sandbox:/tmp/home:/bin/sh\nroot:x:0:0:root:/nonexistent:/usr/sbin/nologin\n"
+        b"nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
+    ),
+    "/etc/group": b"sandbox:x:1000:\nroot:x:0:\nnogroup:x:65534:\n",
+    "/etc/hosts": b"127.0.0.1 localhost sandbox\n::1 localhost\n",
+    "/etc/nsswitch.conf": b"passwd: files\ngroup: files\nhosts: files\nservices: files\nprotocols: files\n",
+    "/etc/resolv.conf": b"",
+    "/etc/hostname": b"sandbox\n",
+}
+
+#: Of the host's /etc: the linker's cache, and the links that distributions put between a program's name and its file.
+_HOST_ETC: Final = ("/etc/ld.so.cache", "/etc/alternatives")
+_TOP: Final = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
+
+
+def system_mounts() -> tuple[str, ...]:
+    """Bubblewrap arguments for the programs and libraries of the host, read-only."""
+    arguments = ["--ro-bind", "/usr", "/usr"]
+    for name in _TOP:
+        place = Path("/", name)
+        if place.is_symlink():
+            arguments += ["--symlink", str(place.readlink()), str(place)]
+        elif place.is_dir():
+            arguments += ["--ro-bind", str(place), str(place)]
+    arguments += ["--perms", "0755", "--dir", "/etc"]
+    for file in _HOST_ETC:
+        arguments += ["--ro-bind-try", file, file]
+    return tuple(arguments)
+
+
+def environment(prefix: Path | None, *, virtual: bool, home: str, source_date_epoch: int) -> dict[str, str]:
+    """All variables that a command gets; ``prefix`` is an environment whose programs come first."""
+    variables = {
+        "PATH": _PATH if prefix is None else f"{prefix / 'bin'}:{_PATH}",
+        "HOME": home,
+        "LANG": "C.UTF-8",
+        "TZ": "UTC",
+        "CI": "true",
+        "SOURCE_DATE_EPOCH": str(source_date_epoch),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONHASHSEED": "0",
+    }
+    if prefix is not None and virtual:
+        variables["VIRTUAL_ENV"] = os.fspath(prefix)
+    return variables

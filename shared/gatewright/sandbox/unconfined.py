@@ -1,0 +1,104 @@
+"""Runs commands without walls, for an operator whose own policy says ``sandbox: none``.
+
+What is left: a scrubbed environment, limits on each process, a wall clock, an output limit, and an end that reaches every
+descendant which does not hide on purpose. A command can read and write whatever the service's account can.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, Literal
+
+from gatewright.errors import ConfigurationError, SandboxError
+from gatewright.sandbox.argv import check_argv
+from gatewright.sandbox.gate import Gate, behind_gate
+from gatewright.sandbox.limits import Limits, restricting
+from gatewright.sandbox.port import SOURCE_DATE_EPOCH, Completed, Place, SandboxReport
+from gatewright.sandbox.supervision import NotStartedError, Started, start, supervise
+from gatewright.sandbox.system import environment
+
+#: Marks every descendant; daemons that left the process group are found by it.
+_MARK: Final = "GATEWRIGHT_COMMAND"
+_PAUSE_SECONDS: Final = 0.01
+
+
+class Unconfined:
+    """The sandbox that is none. The bundle records its name."""
+
+    name: Literal["none"] = "none"
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        workspace: Place,
+        prefix: Path | None,
+        limits: Limits,
+        source_date_epoch: int = SOURCE_DATE_EPOCH,
+    ) -> Completed:
+        """See ``Sandbox.run``. The workspace must be a plain directory."""
+        check_argv(argv)
+        if workspace.path is None:
+            raise ConfigurationError(
+                "without a sandbox an overlay workspace cannot be shown; open workspaces with overlay=False"
+            )
+        mark = secrets.token_hex(16)
+        variables = environment(
+            prefix,
+            virtual=prefix is not None and (prefix / "pyvenv.cfg").is_file(),
+            home=str(workspace.scratch),
+            source_date_epoch=source_date_epoch,
+        )
+        with Gate() as gate:
+            command = behind_gate((*restricting(limits, count_processes=False), *argv))
+            process = start(command, gate, cwd=workspace.path, env={**variables, _MARK: mark})
+            try:
+                return await supervise(Started(process, gate, _Marked(process.pid, mark)), limits, disk=workspace.path)
+            except NotStartedError as error:
+                raise SandboxError(f"the command cannot be started: {error}") from error
+
+    async def probe(self) -> SandboxReport:
+        """See ``Sandbox.probe``. There is nothing to find out."""
+        return SandboxReport(
+            available=True, facts={"sandbox": "none", "network": "the host's", "files": "all that the service may see"}
+        )
+
+
+class _Marked:
+    """A process group, and whoever left it but still carries the mark."""
+
+    def __init__(self, group: int, mark: str) -> None:
+        self._group = group
+        self._mark = f"{_MARK}={mark}".encode()
+
+    async def grasp(self) -> None:
+        """The group and the mark are all there is to hold."""
+
+    async def end(self) -> None:
+        """Kill until nobody is found."""
+        while self._kill():
+            await asyncio.sleep(_PAUSE_SECONDS)  # noqa: ASYNC110 - nothing tells us when strangers to us end
+
+    def _kill(self) -> int:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._group, signal.SIGKILL)
+        found = 0
+        for entry in os.scandir("/proc"):
+            if entry.name.isdigit() and self._carries_mark(entry.name):
+                found += 1
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(entry.name), signal.SIGKILL)
+        return found
+
+    def _carries_mark(self, number: str) -> bool:
+        """False for zombies too: they have no environment any more."""
+        try:
+            return self._mark in Path(f"/proc/{number}/environ").read_bytes().split(b"\0")
+        except OSError:
+            return False

@@ -1,0 +1,69 @@
+"""Watches what the kernel does not count for a whole process tree: memory of all together, process count, space on the disk.
+
+It only measures and names what was exceeded; who kills is not its business. Memory that no process has mapped (files in /tmp,
+shared memory segments) does not show here: /tmp has a limit of its own, the rest is for the limits of the service's container.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from gatewright.sandbox.limits import Limits
+from gatewright.sandbox.port import Stopped
+
+#: A command is stopped before the disk of its workspace is full: at 1 GiB or 5 % of it, whichever is less.
+_SPARE_BYTES: Final = 1 << 30
+_SPARE_SHARE: Final = 20
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+
+
+def descendants(pid: int) -> list[int]:
+    """``pid`` and all processes below it; those that end meanwhile are left out."""
+    found = [pid]
+    for parent in found:
+        try:
+            for thread in Path(f"/proc/{parent}/task").iterdir():
+                children = (thread / "children").read_bytes()
+                found.extend(int(child) for child in children.split())
+        except OSError:
+            continue
+    return found
+
+
+def disk_nearly_full(directory: Path) -> bool:
+    """Whether the file system that holds ``directory`` has no room for another command."""
+    state = os.statvfs(directory)
+    spare = min(_SPARE_BYTES, state.f_blocks * state.f_frsize // _SPARE_SHARE)
+    return state.f_bavail * state.f_frsize < spare
+
+
+def exceeded(root: int, limits: Limits, disk: Path) -> Stopped:
+    """Which of ``limits`` the process tree below ``root`` exceeds now."""
+    if disk_nearly_full(disk):
+        return "disk"
+    tree = descendants(root)
+    if len(tree) > limits.processes:
+        return "processes"
+    # Resident memory counts what forked processes share once for each, so it is only the first, cheap look.
+    if sum(map(_resident, tree)) > limits.memory_bytes and sum(map(_proportional, tree)) > limits.memory_bytes:
+        return "memory"
+    return ""
+
+
+def _resident(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_bytes().split()[1]) * _PAGE
+    except (OSError, IndexError):
+        return 0
+
+
+def _proportional(pid: int) -> int:
+    try:
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_bytes().splitlines():
+            if line.startswith(b"Pss:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        return _resident(pid)
+    return 0

@@ -1,0 +1,121 @@
+"""The rules of paths: which ones a contract may name, and which changes they cover.
+
+Pure, over repository paths (UTF-8 text in contracts, bytes in trees). A path covers itself and, as a directory, what lies below
+it, whole component by component: ``src`` covers ``src/a.py``, and neither ``src2`` nor ``SRC`` (specification 3). Which paths
+are protected is policy and not decided here.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+
+from gatewright.errors import ScopeError
+from gatewright.git.paths import display, path_fault
+
+#: The word in an executor's command that stands for the contract's paths.
+PATHS_WORD = "{paths}"
+
+TOO_BROAD = "path_too_broad"
+INVALID = "path_invalid"
+
+#: Bytes of a path, and of one part of it (Linux: PATH_MAX, NAME_MAX).
+MAX_PATH_BYTES = 4096
+MAX_PART_BYTES = 255
+
+_EVERYTHING = frozenset({"", ".", "./", "/", "~", "~/"})
+_WILDCARDS = frozenset("*?[")
+#: Control, format, surrogate, line and paragraph separator: what a reader cannot see can make one path look like another.
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+
+
+def check_path(text: str) -> str:
+    """``text``, when it can name one file of a repository.
+
+    Raises ScopeError (``path_invalid``): empty, absolute, ``.`` or ``..`` or empty parts, a trailing slash, a backslash,
+    characters that cannot be seen, too long, or a part that some file system takes for ``.git``.
+    """
+    if not text:
+        raise _invalid(text, "is empty")
+    if "\\" in text:
+        raise _invalid(text, "has a backslash; parts are separated by /")
+    if any(unicodedata.category(char) in _UNSEEN for char in text):
+        raise _invalid(text, "has a character that cannot be seen")
+    path = text.encode("utf-8")
+    if len(path) > MAX_PATH_BYTES or any(len(part) > MAX_PART_BYTES for part in path.split(b"/")):
+        raise _invalid(text, "is too long")
+    fault = path_fault(path)
+    if fault is not None:
+        raise _invalid(text, fault)
+    return text
+
+
+def check_allowed_path(text: str) -> str:
+    """``text`` as a contract may allow it: an exact path or a directory prefix, a trailing slash taken off.
+
+    Raises ScopeError: ``path_too_broad`` for what means the whole repository (empty, ``.``, ``/``, ``**``), ``path_invalid``
+    for what ``check_path`` refuses, for wildcards, and for a path that begins with ``-`` or ``:``, which a command would
+    not take for a path.
+    """
+    if text in _EVERYTHING or set(text) <= {"*", "/"}:
+        raise ScopeError(f"{text!r} is the whole repository; name directories or files", code=TOO_BROAD)
+    if not _WILDCARDS.isdisjoint(text):
+        raise _invalid(text, "has a wildcard; exact paths and directories only")
+    if text[0] in "-:":
+        raise _invalid(text, f"begins with {text[0]!r}")
+    return check_path(text.removesuffix("/"))
+
+
+def covers(allowed: Iterable[str], path: bytes) -> bool:
+    """Whether one of ``allowed`` is ``path`` or a directory above it. A path that no tree may hold is never covered."""
+    if path_fault(path) is not None:
+        return False
+    known = {_bytes(text) for text in allowed}
+    return any(prefix in known for prefix in _prefixes(path))
+
+
+def outside(allowed: Iterable[str], paths: Iterable[bytes]) -> tuple[bytes, ...]:
+    """Those of ``paths`` that ``allowed`` does not cover, in order; for many paths at once."""
+    known = {_bytes(text) for text in allowed}
+    return tuple(path for path in paths if path_fault(path) is not None or known.isdisjoint(_prefixes(path)))
+
+
+def overlap(some: Iterable[str], others: Iterable[str]) -> bool:
+    """Whether a file could lie under a path of ``some`` and a path of ``others``."""
+    return not disjoint([list(some), list(others)])
+
+
+def disjoint(groups: Sequence[Iterable[str]]) -> bool:
+    """Whether no file could lie under paths of two different groups."""
+    owner: dict[bytes, int] = {}
+    for number, group in enumerate(groups):
+        for text in group:
+            if owner.setdefault(_bytes(text), number) != number:
+                return False
+    return all(owner.get(prefix, number) == number for path, number in owner.items() for prefix in _prefixes(path))
+
+
+def expand_paths(argv: Sequence[str], allowed: Iterable[str]) -> tuple[str, ...]:
+    """``argv`` with the contract's paths in place of every word that is exactly PATHS_WORD. Raises ScopeError."""
+    paths = [check_allowed_path(text) for text in allowed]
+    return tuple(word for given in argv for word in (paths if given == PATHS_WORD else [given]))
+
+
+def takes_paths(command: str) -> bool:
+    """Whether PATHS_WORD is a word of the command line ``command``."""
+    return PATHS_WORD in command.split()
+
+
+def _bytes(text: str) -> bytes:
+    """An allowed path as the trees have it; what cannot be one (a lone surrogate) equals no path of a tree."""
+    return text.removesuffix("/").encode("utf-8", "surrogatepass")
+
+
+def _prefixes(path: bytes) -> Iterable[bytes]:
+    """``path`` and every directory above it."""
+    parts = path.split(b"/")
+    return (b"/".join(parts[:depth]) for depth in range(len(parts), 0, -1))
+
+
+def _invalid(text: str, why: str) -> ScopeError:
+    return ScopeError(f"{display(text.encode('utf-8', 'surrogatepass'))[:200]!r} {why}", code=INVALID)

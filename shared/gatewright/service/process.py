@@ -1,0 +1,154 @@
+"""The whole life of a service process: settings, logs, bus, topology, health, signals, exit code.
+
+``run_process`` is for a service with a loop of its own (the gatekeeper); ``service/tasks.py`` builds on it for roles that take
+tasks. A process ends when it is told to (0), when something is wrong inside (1), with its settings (2) or with the bus (3).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import TypeVar
+
+from gatewright import __version__
+from gatewright.bus.jetstream import JetStreamBus
+from gatewright.bus.port import Bus, Handler
+from gatewright.bus.setup import ensure_topology
+from gatewright.bus.topology import Role, consumers
+from gatewright.clock import Clock, SystemClock
+from gatewright.errors import BusError, ConfigurationError, GatewrightError, UnavailableError
+from gatewright.service.settings import ServiceSettings
+from gatewright.telemetry.health import METRICS_TEXT, OFF, HealthServer, Page, verdict_page
+from gatewright.telemetry.logs import Logger, make_logger, route_foreign_output
+from gatewright.telemetry.metrics import Metrics
+
+EXIT_CLEAN = 0
+EXIT_FAILED = 1
+EXIT_CONFIGURATION = 2
+EXIT_INFRASTRUCTURE = 3
+
+S = TypeVar("S", bound=ServiceSettings)
+
+
+@dataclass(slots=True)
+class Readiness:
+    """What is still missing before the process can do its work: name -> cause. Empty: ready."""
+
+    missing: dict[str, str] = field(default_factory=dict)
+
+    def lacks(self, name: str, cause: str) -> None:
+        self.missing[name] = cause
+
+    def has(self, name: str) -> None:
+        self.missing.pop(name, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A process that is connected. ``stop`` is set by SIGTERM, SIGINT or the loss of the bus; leave soon after."""
+
+    role: Role
+    bus: Bus
+    clock: Clock
+    log: Logger
+    metrics: Metrics
+    readiness: Readiness
+    stop: asyncio.Event
+
+    async def register(self, endpoints: Mapping[str, Handler] | None = None) -> None:
+        """Show up as the NATS micro service ``gw-<role>``, with these endpoints; from then on the process is ready."""
+        await self.bus.serve(f"gw-{self.role}", endpoints or {})
+        self.readiness.has("registration")
+
+
+@contextlib.asynccontextmanager
+async def service(role: Role, settings: ServiceSettings, log: Logger, *, clock: Clock | None = None) -> AsyncIterator[Service]:
+    """A connected process with its HTTP face and signal handlers; ``register`` must be called to make it ready.
+
+    Raises BusError when the server cannot be had, or was lost for good while the body ran, ConfigurationError when the address
+    for metrics or the topology cannot be had.
+    """
+    readiness = Readiness({"bus": "not connected yet", "registration": "not registered yet"})
+    metrics, stop = Metrics(role), asyncio.Event()
+    lost: list[BusError] = []
+
+    def on_lost(cause: BusError) -> None:
+        lost.append(cause)
+        stop.set()
+
+    async with contextlib.AsyncExitStack() as stack:
+        _stop_on_signals(stop, log)
+        bus = await JetStreamBus.connect(settings.nats_url, name=role, on_lost=on_lost)
+        stack.push_async_callback(bus.close)
+        bus.connection.watch(lambda: metrics.bus_reconnected() if bus.connected else None)
+        await ensure_topology(bus, queues=consumers((settings.pool,)))
+        readiness.has("bus")
+        port = await _serve_health(stack, settings, bus, readiness, metrics)
+        log.info("service_started", version=__version__, metrics_port=port, pool=settings.pool)
+        yield Service(role, bus, clock or SystemClock(), log, metrics, readiness, stop)
+    if lost:
+        raise lost[0]
+
+
+def run_process(role: Role, body: Callable[[Service, S], Awaitable[None]], settings_type: type[S]) -> int:
+    """Run ``body`` as the process of ``role`` until it returns or raises; the result is the exit code."""
+    log = make_logger().bind(role=role)
+    try:
+        settings = settings_type.load()
+        log = make_logger(level=settings.log_level, style=settings.log_style).bind(role=role)
+        route_foreign_output(log)
+        asyncio.run(_live(role, body, settings, log))
+    except GatewrightError as error:
+        log.error("service_failed", code=error.reason, cause=error.message)  # noqa: TRY400 - the words name the cause
+        return exit_code(error)
+    except KeyboardInterrupt:
+        return EXIT_CLEAN
+    log.info("service_stopped")
+    return EXIT_CLEAN
+
+
+async def _live(role: Role, body: Callable[[Service, S], Awaitable[None]], settings: S, log: Logger) -> None:
+    async with service(role, settings, log) as connected:
+        await body(connected, settings)
+
+
+def exit_code(error: GatewrightError) -> int:
+    """What a process that ended with ``error`` tells its supervisor."""
+    if isinstance(error, ConfigurationError):
+        return EXIT_CONFIGURATION
+    return EXIT_INFRASTRUCTURE if isinstance(error, UnavailableError) else EXIT_FAILED
+
+
+def _stop_on_signals(stop: asyncio.Event, log: Logger) -> None:
+    def leave(name: str) -> None:
+        log.info("signal_received", signal=name)
+        stop.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, leave, number.name)
+
+
+async def _serve_health(
+    stack: contextlib.AsyncExitStack, settings: ServiceSettings, bus: JetStreamBus, readiness: Readiness, metrics: Metrics
+) -> int:
+    """Start the HTTP face unless it is off; returns its port."""
+
+    def alive() -> Mapping[str, str]:
+        return {} if bus.connected else {"bus": "not connected"}
+
+    pages = {
+        "/healthz": lambda: verdict_page(alive()),
+        "/readyz": lambda: verdict_page({**readiness.missing, **alive()}),
+        "/metrics": lambda: Page(HTTPStatus.OK, metrics.exposition(), METRICS_TEXT),
+    }
+    if settings.metrics_port == OFF:
+        return OFF
+    server = HealthServer(pages, host=settings.metrics_host, port=settings.metrics_port)
+    await server.start()
+    stack.push_async_callback(server.close)
+    return server.port

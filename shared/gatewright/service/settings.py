@@ -1,0 +1,87 @@
+"""What every service can be told from outside: environment variables with the prefix ``GATEWRIGHT_``, and nothing else.
+
+The only place where the environment is read. No ``.env`` file is looked at: the current directory may be an agent's.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, SettingsError
+
+from gatewright.bus.topology import DEFAULT_POOL
+from gatewright.errors import ConfigurationError
+from gatewright.telemetry.logs import LogLevel, LogStyle
+
+PREFIX = "GATEWRIGHT_"
+
+
+class ServiceSettings(BaseSettings):
+    """Settings that all roles share; a role adds its own in a subclass. Frozen once read."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    #: May hold a credential (``nats://user:password@host``): never logged.
+    nats_url: str = Field(default="nats://127.0.0.1:4222", min_length=1, repr=False)
+    #: The state of this host: mirrors, workspaces, checkouts.
+    home: Path = Path(".gatewright")
+    #: Which queue of its role the process serves.
+    pool: str = Field(default=DEFAULT_POOL, pattern=r"^[A-Za-z0-9_-]{1,32}$")
+    #: Tasks in hand at once.
+    concurrency: int = Field(default=1, ge=1, le=64)
+    #: Seconds for the tasks in hand once the process is told to leave; container engines kill after ten.
+    drain_seconds: float = Field(default=8.0, ge=0, le=3600)
+    #: Seconds beyond a task's own time limit before it is ended from outside.
+    grace_seconds: float = Field(default=15.0, ge=0, le=3600)
+    #: What contains commands. ``none`` is for hosts that are themselves a sandbox; it is written into the bundle.
+    sandbox: Literal["bubblewrap", "none"] = "bubblewrap"
+    #: Prefixes (virtual environments) that contracts may name; separated by ``:`` in the variable.
+    environments: Annotated[tuple[Path, ...], NoDecode] = ()
+    metrics_host: str = Field(default="127.0.0.1", min_length=1)
+    #: 0: any free port, which is logged. -1: none.
+    metrics_port: int = Field(default=0, ge=-1, le=65535)
+    log_level: LogLevel = "info"
+    #: ``json`` for machines, ``text`` for a person at a terminal.
+    log_style: LogStyle = "json"
+
+    @field_validator("home", mode="after")
+    @classmethod
+    def _from_anywhere(cls, home: Path) -> Path:
+        return home.absolute()
+
+    @field_validator("environments", mode="before")
+    @classmethod
+    def _as_list(cls, value: object) -> object:
+        return tuple(part for part in value.split(os.pathsep) if part) if isinstance(value, str) else value
+
+    @field_validator("environments", mode="after")
+    @classmethod
+    def _all_absolute(cls, prefixes: tuple[Path, ...]) -> tuple[Path, ...]:
+        for prefix in prefixes:
+            if not prefix.is_absolute():
+                raise ValueError(f"{prefix} is not an absolute path")
+        return prefixes
+
+    @classmethod
+    def load(cls) -> Self:
+        """Read the environment. Raises ConfigurationError that names each variable that is wrong, but not its value."""
+        try:
+            return cls()
+        except ValidationError as error:
+            faults = [
+                f"{_variable(fault['loc'])}: {fault['msg']}" for fault in error.errors(include_input=False, include_url=False)
+            ]
+            raise ConfigurationError("; ".join(faults)) from None
+        except SettingsError as error:
+            raise ConfigurationError(str(error)) from None
+
+    def directory(self, role: str) -> Path:
+        """Where a role keeps its state on this host: ``home/<role>``. It may not exist yet."""
+        return self.home / role
+
+
+def _variable(location: tuple[int | str, ...]) -> str:
+    return PREFIX + str(location[0]).upper() if location else "settings"

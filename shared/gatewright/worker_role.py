@@ -1,0 +1,58 @@
+"""The worker as contracts name it: registered agent, least privilege, resolved view (specification 6.1.4), answers."""
+
+from __future__ import annotations
+
+from gatewright.contracts import TaskContract
+from gatewright.contracts.common import Agent, Executor, ToolPermissions
+from gatewright.contracts.task_contract import (
+    Handoff,
+    HandoffChain,
+    RequiredOutput,
+    RoleContract,
+    RoleIdentity,
+    RolePermissions,
+    RuntimeBinding,
+    RuntimeOptions,
+)
+
+#: Whichever process takes the task: contracts name the role's registered agent, results the process that did the work.
+WORKER = Agent(role="WORKER", agent_id="worker-1")
+PERMISSIONS = ToolPermissions(filesystem="workspace-write", shell="never", network="deny", mcp_tools=())
+REQUIRED_OUTPUTS = (RequiredOutput(name="patch", type="patch", acceptance="applies to the baseline, inside allowed_paths"),)
+#: The only tool set there is: the job's own workspace.
+TOOL_SET = ("gatewright.workspace",)
+
+_FAIL_CLOSED = (
+    "a changed path outside allowed_paths",
+    "an executor that fails or has no answer for the attempt",
+    "a sandbox or an environment that cannot be had",
+    "an input artifact whose digest is not the one named here",
+)
+
+
+def resolve_role(contract: TaskContract) -> RoleContract:
+    """The role of a worker's contract, resolved from the contract's own fields so that the two cannot drift."""
+    asked, options, chain = contract.tool_permissions, contract.runtime_options or RuntimeOptions(), contract.handoff_chain
+    return RoleContract(
+        identity=RoleIdentity(role=contract.assigned_agent.role, agent_id=contract.assigned_agent.agent_id),
+        purpose="make the change that the contract orders, and hand over a patch",
+        system_prompt_ref=None,
+        skills_bundle_ref=None,
+        mcp_bundle_ref=None,
+        runtime_binding=RuntimeBinding(runner=options.runner, provider=options.provider, model=None),
+        tool_permissions=RolePermissions(filesystem=asked.filesystem, shell=asked.shell, network=asked.network),
+        resolved_mcp_tool_set=contract.mcp_tool_set,
+        handoff=_handoff(chain or HandoffChain()),
+        fail_closed_conditions=_FAIL_CLOSED,
+    )
+
+
+def answers(executor: Executor) -> tuple[str, ...]:
+    """What the executor has to offer, one entry an attempt: commands, or names of input artifacts."""
+    return executor.commands if executor.kind == "command" else executor.artifacts
+
+
+def _handoff(chain: HandoffChain) -> Handoff:
+    return Handoff(
+        eligible=chain.enabled, required_downstream_roles=(), chain_roles=chain.roles, max_handoffs=chain.max_handoffs or 0
+    )

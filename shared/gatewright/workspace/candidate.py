@@ -1,0 +1,68 @@
+"""The layer that turns a baseline into a candidate tree: the files that differ, and whiteouts for those that are gone.
+
+It costs what the difference costs. Nothing is written into the baseline.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from gatewright.git.changes import Change
+from gatewright.sandbox.account import Account
+from gatewright.workspace.layers import entered, is_whiteout
+from gatewright.workspace.tree_writer import TreeWriter
+
+
+def write_layer(
+    layer: Path, baseline: Path, changes: Sequence[Change], contents: Mapping[str, bytes], account: Account
+) -> None:
+    """Fill the empty directory ``layer`` so that over ``baseline`` it shows the tree that ``changes`` lead to.
+
+    ``contents`` has the new blobs by id. Raises DeniedError (``unsafe_path``).
+    """
+    written = [change for change in changes if change.status != "D"]
+    files = {change.path for change in written}
+    # A file that took the place of a folder hides all that was in it.
+    gone = [change.path for change in changes if change.status == "D" and not files.intersection(_above(change.path))]
+    with TreeWriter(layer, account) as writer:
+        for change in written:
+            writer.write(change.path, change.new_mode, contents.get(change.new_id, b""))
+        for path in gone:
+            writer.whiteout(path)
+        for folder in sorted({above for path in gone for above in _above(path)}, key=lambda path: -path.count(b"/")):
+            if _is_emptied(layer, baseline, folder):
+                writer.forget()
+                _remove_whiteouts(layer, folder)
+                writer.whiteout(folder)
+
+
+def _above(path: bytes) -> Iterable[bytes]:
+    at = path.find(b"/")
+    while at >= 0:
+        yield path[:at]
+        at = path.find(b"/", at + 1)
+
+
+def _parts(path: bytes) -> tuple[str, ...]:
+    return tuple(os.fsdecode(path).split("/"))
+
+
+def _is_emptied(layer: Path, baseline: Path, folder: bytes) -> bool:
+    """Whether the layer leaves nothing of a folder: git has no empty folders, so it must not be seen either."""
+    with entered(layer, _parts(folder)) as above, os.scandir(above) as entries:
+        statuses = {entry.name: entry.stat(follow_symlinks=False) for entry in entries}
+    if not all(map(is_whiteout, statuses.values())):
+        return False
+    with entered(baseline, _parts(folder)) as below:
+        return set(os.listdir(below)) <= statuses.keys()
+
+
+def _remove_whiteouts(layer: Path, folder: bytes) -> None:
+    *above, name = _parts(folder)
+    with entered(layer, (*above, name)) as inside:
+        for entry in os.listdir(inside):
+            os.unlink(entry, dir_fd=inside)
+    with entered(layer, tuple(above)) as outside:
+        os.rmdir(name, dir_fd=outside)

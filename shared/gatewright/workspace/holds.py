@@ -1,0 +1,44 @@
+"""Shared and exclusive holds on directories, between all processes of a host; they end with the process that has them.
+
+A hold is a file lock on the directory itself. Whoever removes or renames a directory does so under an exclusive hold, so that a
+shared hold keeps it in place. Nothing waits in a thread: whoever is refused tries again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+from pathlib import Path
+from typing import Final
+
+from gatewright.workspace.tree_writer import FOLDER_FLAGS
+
+_PAUSE_SECONDS: Final = 0.01
+
+
+def hold(directory: Path, *, exclusive: bool) -> int | None:
+    """A descriptor that holds ``directory`` until it is closed; None when it is not there, or held so that it cannot be."""
+    try:
+        descriptor = os.open(directory, FOLDER_FLAGS)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+        # It may have been renamed, and another made, between the two calls.
+        if os.path.samestat(os.fstat(descriptor), directory.stat()):
+            return descriptor
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    os.close(descriptor)
+    return None
+
+
+async def wait_for_hold(directory: Path) -> int:
+    """An exclusive hold on ``directory``, made when it is not there, as soon as nobody else has one."""
+    while True:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = hold(directory, exclusive=True)
+        if descriptor is not None:
+            return descriptor
+        await asyncio.sleep(_PAUSE_SECONDS)

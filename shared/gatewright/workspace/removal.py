@@ -1,0 +1,54 @@
+"""Removes what a command left behind, whatever it looks like.
+
+Folders without rights, trees thousands of levels deep, links to anywhere, devices and pipes: nothing is followed, nothing is opened
+but folders, and the number of open descriptors does not grow with the depth. The command is dead by then.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+
+from gatewright.workspace.rights import give_back
+from gatewright.workspace.tree_writer import FOLDER_FLAGS
+
+
+def remove_tree(path: Path) -> None:
+    """Remove the folder ``path`` and all below it. Nothing happens when it is not there; OSError when it cannot be done."""
+    try:
+        top = os.open(path, FOLDER_FLAGS)
+    except FileNotFoundError:
+        return
+    try:
+        os.fchmod(top, 0o700)
+        while pending := _empty(top, top):
+            for name in pending:
+                give_back(top, name, os.stat(name, dir_fd=top, follow_symlinks=False))
+                folder = os.open(name, FOLDER_FLAGS, dir_fd=top)
+                try:
+                    _empty(folder, top)
+                finally:
+                    os.close(folder)
+                os.rmdir(name, dir_fd=top)
+    finally:
+        os.close(top)
+    path.rmdir()
+
+
+def _empty(folder: int, top: int) -> list[str]:
+    """Unlink all files of ``folder`` and move its folders up into ``top``; returns the names of those that are in ``top``."""
+    with os.scandir(folder) as entries:
+        found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    folders = []
+    for name, is_folder in found:
+        if not is_folder:
+            os.unlink(name, dir_fd=folder)
+        elif folder == top:
+            folders.append(name)
+        else:
+            give_back(
+                folder, name, os.stat(name, dir_fd=folder, follow_symlinks=False)
+            )  # a folder that cannot be written cannot be moved either
+            os.rename(name, uuid.uuid4().hex, src_dir_fd=folder, dst_dir_fd=top)
+    return folders

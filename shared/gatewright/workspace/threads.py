@@ -1,0 +1,24 @@
+"""Blocking work in a thread that is always waited for: whoever is cancelled must not clean up under a thread that still writes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from gatewright.errors import UnavailableError
+from gatewright.sandbox.uncancelled import uncancelled
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+async def finish(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run ``work`` in a thread to its end; a cancellation that comes meanwhile is passed on afterwards.
+
+    Raises what ``work`` raises; UnavailableError (``workspace_unavailable``) for an OSError: no space, no permission.
+    """
+    try:
+        return await uncancelled(asyncio.to_thread(work, *args, **kwargs))
+    except OSError as error:
+        raise UnavailableError(f"the files of the workspace cannot be used: {error}", code="workspace_unavailable") from error

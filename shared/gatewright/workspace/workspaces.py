@@ -1,0 +1,173 @@
+"""Opens the places that commands work in: cheap, private, and gone afterwards.
+
+With overlays a place costs what the task changes: the baseline's checkout is shared and read-only, the candidate's difference is a
+layer on it, and what the command writes lies in an upper layer of its own. Without overlays it is a copy.
+
+Below the root there is one folder per boot of the machine: what an earlier boot left is not trusted to be whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import uuid
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Final, NamedTuple, Self
+
+from gatewright.errors import UnavailableError
+from gatewright.git.changes import Change
+from gatewright.git.mirror import Mirror
+from gatewright.sandbox.account import Account, sandbox_account
+from gatewright.sandbox.port import Sandbox
+from gatewright.workspace.baselines import Baselines
+from gatewright.workspace.candidate import write_layer
+from gatewright.workspace.copying import copy_stack
+from gatewright.workspace.difference import Bounds
+from gatewright.workspace.holds import hold
+from gatewright.workspace.overlay import overlay_fault
+from gatewright.workspace.removal import remove_tree
+from gatewright.workspace.threads import finish
+from gatewright.workspace.tree_writer import SUBMODULE
+from gatewright.workspace.workspace import Workspace
+
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+_MOST_BASELINES: Final = 16
+
+
+class _Prepared(NamedTuple):
+    """``tasks`` is the folder of open workspaces."""
+
+    tasks: Path
+    baselines: Baselines
+    overlay: bool
+
+
+class Workspaces:
+    """All workspaces of one role below ``root``; several processes may share it. ``account`` owns the files.
+
+    ``overlay``: whether to use overlays; None tries it out, once. ``most_baselines``: how many checkouts are kept beyond their use.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        overlay: bool | None = None,
+        account: Account | None = None,
+        most_baselines: int = _MOST_BASELINES,
+        bounds: Bounds | None = None,
+    ) -> None:
+        self._root = root.absolute()
+        self._overlay = overlay
+        self._account = account or sandbox_account()
+        self._most_baselines = most_baselines
+        self._bounds = bounds or Bounds()
+        self._fault = ""
+        self._prepared: _Prepared | None = None
+        self._preparing = asyncio.Lock()
+
+    @classmethod
+    def for_sandbox(cls, root: Path, sandbox: Sandbox) -> Self:
+        """Workspaces as ``sandbox`` can use them: without one there is nobody to mount an overlay."""
+        if sandbox.name == "none":
+            return cls(root, overlay=False, account=Account(os.geteuid(), os.getegid(), switched=False))
+        return cls(root)
+
+    @property
+    def overlay_fault(self) -> str:
+        """Why overlays are not used although nobody forbade them; empty when they are, or nothing was opened yet."""
+        return self._fault
+
+    @asynccontextmanager
+    async def open(self, mirror: Mirror, baseline: str, tree: str | None = None) -> AsyncIterator[Workspace]:
+        """A workspace that shows ``tree`` (by default that of the commit ``baseline``), and is gone when the context is left.
+
+        Raises GitError, UnavailableError (``workspace_unavailable``), DeniedError (``unsafe_path``).
+        """
+        prepared = await self._prepare()
+        async with AsyncExitStack() as held:
+            checkout = await held.enter_async_context(prepared.baselines.use(mirror, baseline))
+            changes = () if tree is None else await mirror.changes(baseline, tree)
+            wanted = {change.new_id for change in changes if change.status != "D" and change.new_mode != SUBMODULE}
+            contents = await mirror.blobs(wanted) if wanted else {}
+            task = await held.enter_async_context(_task_folder(prepared.tasks))
+            yield await finish(self._furnish, task, checkout, changes, contents, overlay=prepared.overlay)
+
+    def _furnish(
+        self, task: Path, checkout: Path, changes: Sequence[Change], contents: dict[str, bytes], *, overlay: bool
+    ) -> Workspace:
+        lower: tuple[Path, ...] = (checkout,)
+        if changes:
+            layer = task / "layer"
+            self._make((layer,))
+            write_layer(layer, checkout, changes, contents, self._account)
+            lower = (layer, checkout)
+        workspace = Workspace(task, lower, overlay, self._bounds)
+        self._make((workspace.upper.parent, workspace.upper, workspace.upper.parent / "work", workspace.scratch))
+        if not overlay:
+            copy_stack(lower, workspace.upper, self._account)
+        return workspace
+
+    def _make(self, folders: Iterable[Path]) -> None:
+        for folder in folders:
+            folder.mkdir()
+            folder.chmod(0o755)  # whatever the umask: it is the root of the workspace for the command
+            if self._account.switched:
+                os.chown(folder, self._account.uid, self._account.gid)
+
+    async def _prepare(self) -> _Prepared:
+        async with self._preparing:
+            if self._prepared is None:
+                self._prepared = await self._start()
+            return self._prepared
+
+    async def _start(self) -> _Prepared:
+        boot = self._root / _BOOT_ID.read_text("ascii").strip()
+        tasks = boot / "tasks"
+        await finish(_clear, self._root, boot, tasks)
+        overlay = self._overlay
+        if overlay is None:
+            async with _task_folder(tasks) as task:
+                checkout = task / "checkout"
+                await finish(self._make, (checkout,))
+                trial = await finish(self._furnish, task, checkout, (), {}, overlay=True)
+                self._fault = await overlay_fault(trial, self._account)
+            overlay = not self._fault
+        return _Prepared(tasks, Baselines(boot / "baselines", self._account, most=self._most_baselines), overlay)
+
+
+@asynccontextmanager
+async def _task_folder(tasks: Path) -> AsyncIterator[Path]:
+    """A new folder that no clean-up of another process takes away; removed at the end, whatever it holds then."""
+    task, held = await finish(_new_task, tasks)
+    try:
+        yield task
+    finally:
+        try:
+            await finish(remove_tree, task)
+        finally:
+            os.close(held)
+
+
+def _new_task(tasks: Path) -> tuple[Path, int]:
+    for _ in range(100):
+        task = tasks / uuid.uuid4().hex
+        task.mkdir(mode=0o755)
+        # Between the two calls it looks like one that a dead process left, and may be cleared away.
+        if (held := hold(task, exclusive=False)) is not None:
+            return task, held
+    raise UnavailableError("no folder for a workspace can be kept", code="workspace_unavailable")
+
+
+def _clear(root: Path, boot: Path, tasks: Path) -> None:
+    """Remove what earlier boots, and processes of this boot that died, have left."""
+    root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    tasks.mkdir(mode=0o755, parents=True, exist_ok=True)
+    for left in (*(place for place in root.iterdir() if place != boot), *tasks.iterdir()):
+        if (held := hold(left, exclusive=True)) is not None:
+            try:
+                remove_tree(left)
+            finally:
+                os.close(held)

@@ -1,0 +1,79 @@
+"""The two backends that the conformance suite runs on."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Protocol
+
+from nats.aio.client import Client
+
+from gatewright.bus.artifacts import digest_in
+from gatewright.bus.jetstream import JetStreamBus
+from gatewright.bus.memory import MemoryBus, MemoryServer
+from gatewright.bus.port import Bus
+from gatewright.bus.setup import ensure_topology
+from gatewright.bus.topology import ARTIFACT_BUCKET, STREAMS, Consumer, Stream
+from gatewright.stack.nats_server import NatsServer
+
+Connect = Callable[[str], Awaitable[Bus]]
+Raw = Callable[[], Awaitable[Client]]
+
+
+class Backend(Protocol):
+    """A place where buses meet, with the topology set up."""
+
+    async def connect(self, name: str) -> Bus: ...
+
+    async def ensure(self, queues: Iterable[Consumer] | None = None, streams: Iterable[Stream] = STREAMS) -> None:
+        """Set up queues and streams besides those of the topology."""
+
+    async def tamper(self, uri: str, data: bytes) -> None:
+        """Replace the stored bytes of an artifact, as somebody with a stolen credential could."""
+
+    async def close(self) -> None: ...
+
+
+class MemoryBackend:
+    def __init__(self) -> None:
+        self.server = MemoryServer()
+        self._buses: list[MemoryBus] = []
+
+    async def connect(self, name: str) -> MemoryBus:
+        bus = MemoryBus(self.server)
+        self._buses.append(bus)
+        return bus
+
+    async def ensure(self, queues: Iterable[Consumer] | None = None, streams: Iterable[Stream] = STREAMS) -> None:
+        await ensure_topology(await self.connect("setup"), queues=queues, streams=streams)
+
+    async def tamper(self, uri: str, data: bytes) -> None:
+        self.server.artifacts[digest_in(uri)] = data
+
+    async def close(self) -> None:
+        for bus in self._buses:
+            await bus.close()
+
+
+class JetStreamBackend:
+    def __init__(self, server: NatsServer) -> None:
+        self.server = server
+        self._buses: list[JetStreamBus] = []
+
+    async def connect(self, name: str) -> JetStreamBus:
+        bus = await JetStreamBus.connect(self.server.url, name=name)
+        self._buses.append(bus)
+        return bus
+
+    async def ensure(self, queues: Iterable[Consumer] | None = None, streams: Iterable[Stream] = STREAMS) -> None:
+        await ensure_topology(self.server.url, queues=queues, streams=streams)
+
+    async def tamper(self, uri: str, data: bytes) -> None:
+        client = Client()
+        await client.connect(self.server.url)
+        store = await client.jetstream().object_store(ARTIFACT_BUCKET)
+        await store.put(digest_in(uri), data)
+        await client.close()
+
+    async def close(self) -> None:
+        for bus in self._buses:
+            await bus.close()

@@ -1,0 +1,363 @@
+"""Runs whose events are written by hand, linked and folded as the ledger does it, with the artifacts that they name."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+from msgspec.structs import replace
+
+from gatewright.contracts import Error, GateReport, Plan, ReviewReport, TaskContract, TaskResult, TestReport, Transition, codec
+from gatewright.contracts.common import Agent, Artifact, Executor
+from gatewright.contracts.records import Cause, OrchestratorEvent
+from gatewright.contracts.reports import (
+    Evidence,
+    GateName,
+    GateOutcome,
+    GateOutcomes,
+    GitOutcome,
+    NextSteps,
+    ScopeCheck,
+    TestCommand,
+    TestSummary,
+    Violation,
+    WorkReport,
+)
+from gatewright.errors import ArtifactError
+from gatewright.ledger import events as e
+from gatewright.ledger.chain import GENESIS, link
+from gatewright.ledger.evolve import fold
+from gatewright.ledger.run import Run, TaskRole
+from tests.making import BASELINE, BASELINE_TREE, make_contract, make_request
+
+TREE = "3" * 40
+COMMIT = "4" * 40
+START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+STAMP = "2026-01-02T03:04:05.000Z"
+WORKER = Agent(role="WORKER", agent_id="worker-1")
+NAMES = (b"src/a.py", b"src/na\xc3\xafve \"quoted\".py", b"src/tab\there.py")
+
+
+@dataclass
+class Store:
+    """Artifacts in a dictionary: the part of a bus that a bundle needs."""
+
+    blobs: dict[str, bytes] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+
+    def put(self, data: bytes) -> str:
+        uri = f"artifact:sha256:{hashlib.sha256(data).hexdigest()}"
+        self.blobs[uri] = data
+        return uri
+
+    async def get_artifact(self, uri: str) -> bytes:
+        self.asked.append(uri)
+        try:
+            return self.blobs[uri]
+        except KeyError:
+            raise ArtifactError(f"{uri} is not there") from None
+
+
+@dataclass
+class RecordedRun:
+    """A ledger of one run in the making."""
+
+    run_id: str = "run-00112233445566778899"
+    store: Store = field(default_factory=Store)
+    transitions: list[Transition] = field(default_factory=list)
+
+    @property
+    def run(self) -> Run:
+        run = fold(self.transitions)
+        assert run is not None
+        return run
+
+    @property
+    def records(self) -> list[OrchestratorEvent]:
+        return [record for transition in self.transitions for record in transition.events]
+
+    def step(self, *events: e.Event) -> None:
+        """One transition."""
+        run = fold(self.transitions)
+        records = link(
+            events,
+            run_id=self.run_id,
+            trace_id="ab" * 16,
+            seq=run.seq if run else 0,
+            head=run.head if run else GENESIS,
+            now=START + timedelta(seconds=len(self.transitions)),
+        )
+        number = len(self.transitions) + 1
+        cause = Cause(kind="answered", message_id=f"message-{number}")
+        self.transitions.append(
+            Transition(run_id=self.run_id, number=number, cause=cause, events=records, commands=()),
+        )
+
+    def artifact(self, name: str, data: bytes) -> Artifact:
+        uri = self.store.put(data)
+        return Artifact(name=name, uri=uri, sha256=uri.rpartition(":")[2])
+
+    def gate(self, gate: GateName, *, task_id: str | None = None, code: str = "ok", evidence: str = "") -> e.Event:
+        violation = Violation(code=code, rule=f"{gate}_gate", detail="outside the contract's paths", path="etc/passwd")
+        report = GateReport(
+            run_id=self.run_id,
+            gate=gate,
+            verdict="PASS" if code == "ok" else "FAIL",
+            code=code,
+            summary="passed" if code == "ok" else "refused",
+            violations=() if code == "ok" else (violation,),
+            evidence=(Evidence(name="patch", digest=evidence),) if evidence else (),
+            evaluated_at=STAMP,
+            task_id=task_id,
+            duration_ms=1.5,
+        )
+        return e.Event(e.GateJudged(report=report), "INFO" if code == "ok" else "ERROR", task_id)
+
+    def dispatch(self, task_id: str, role: TaskRole, contract: TaskContract | None = None) -> e.Event:
+        return e.Event(e.TaskDispatched(task_id=task_id, role=role, pool="default", contract=contract), task_id=task_id)
+
+    def contract(self, task_id: str, **changes: object) -> TaskContract:
+        reply = self.artifact("reply.a1", b"the model's answer\n")
+        contract = make_contract(self.run_id, executor=Executor(kind="reply", artifacts=("reply.a1",)))
+        inputs = replace(contract.inputs, artifacts=(reply,))
+        return replace(contract, **{"task_id": task_id, "inputs": inputs, **changes})
+
+    def result(self, task_id: str, *, patch: bytes, extra: tuple[Artifact, ...] = ()) -> TaskResult:
+        outcome = GateOutcome(passed=True, violations=())
+        report = WorkReport(
+            task_id=task_id, status="success", patch_ref=self.store.put(patch), diff_summary="1 file", evidence_refs=()
+        )
+        return TaskResult(
+            run_id=self.run_id,
+            task_id=task_id,
+            producer=WORKER,
+            status="SUCCESS",
+            started_at=STAMP,
+            finished_at=STAMP,
+            summary="done",
+            artifacts=(
+                self.artifact("work_report", codec.encode(report)),
+                self.artifact("stdout", f"output of {task_id}\n".encode()),
+                self.artifact("stderr", b""),
+                *extra,
+            ),
+            git=GitOutcome(baseline_ref=BASELINE, head_ref=TREE, changed_files=("src/a.py",), patch=self.store.put(patch)),
+            gates=GateOutcomes(diff_gate=outcome, policy_gate=outcome, review_gate=outcome, tests_gate=outcome),
+            next_steps=NextSteps(suggested_action="none", notes=""),
+        )
+
+    def review(self, task_id: str, verdict: Literal["PASS", "FAIL"] = "PASS") -> e.Event:
+        report = ReviewReport(
+            run_id=self.run_id,
+            reviewer=Agent(role="REVIEWER", agent_id="reviewer-1"),
+            reviewed_at=STAMP,
+            verdict=verdict,
+            summary="looked at",
+            scope_check=ScopeCheck(passed=True, violations=()),
+            evidence=(),
+            task_id=task_id,
+            tree=TREE,
+        )
+        return e.Event(e.ReviewReceived(report=report), task_id=task_id)
+
+    def tests(self, task_id: str) -> e.Event:
+        command = TestCommand(
+            name="unit",
+            cmd_argv=("python", "-m", "pytest", "a b"),
+            must_pass=True,
+            timeout_sec=60.0,
+            exit_code=0,
+            duration_sec=1.25,
+            stdout=self.store.put(b"2 passed\n"),
+            stderr=self.store.put(b"a warning\n"),
+        )
+        lint = replace(command, name="lint", cmd_argv=("ruff", "check"), stdout=self.store.put(b"all clean\n"), stderr="")
+        report = TestReport(
+            run_id=self.run_id,
+            task_id=task_id,
+            runner=Agent(role="TEST_RUNNER", agent_id="testrunner-1"),
+            started_at=STAMP,
+            finished_at=STAMP,
+            status="PASS",
+            commands=(command, lint),
+            artifacts=(self.artifact("coverage.xml", b"<coverage/>\n"),),
+            summary=TestSummary(passed=2, failed=0, skipped=0),
+            tree=TREE,
+            sandbox="bubblewrap",
+        )
+        return e.Event(e.TestsReceived(report=report), task_id=task_id)
+
+    def accept(self) -> None:
+        accepted = e.RunAccepted(
+            user_request="modernise the sources",
+            requested_by="tests",
+            repository_url="/srv/project",
+            submitted_sha256="5" * 64,
+            policy_sha256="6" * 64,
+            versions={"gatewright": "0.1.0"},
+            baseline_commit=BASELINE,
+            baseline_tree=BASELINE_TREE,
+            request=make_request(),
+        )
+        self.step(e.Event(accepted), self.gate("policy"), self.dispatch(f"{self.run_id}.pm", "pm"))
+
+    def plan(self, shards: int = 2) -> None:
+        planning = f"{self.run_id}.plan"
+        contract = self.contract(f"{self.run_id}.contract")
+        self.step(
+            self.gate("policy"),
+            e.Event(e.ContractCompiled(contract=contract)),
+            e.Event(e.StateEntered(state="S1")),
+            self.dispatch(planning, "techlead", replace(contract, task_id=planning, task_type="PLAN")),
+        )
+        ids = tuple(f"{planning}.w{number:02}" for number in range(1, shards + 1))
+        plan = Plan(
+            run_id=self.run_id,
+            task_id=planning,
+            producer=Agent(role="TECH_LEAD", agent_id="techlead-1"),
+            created_at=STAMP,
+            contracts=tuple(self.contract(task_id, parent_task_id=planning) for task_id in ids),
+            batches=(ids,),
+        )
+        self.step(self.gate("plan", task_id=planning), e.Event(e.PlanAccepted(plan=plan)))
+        locks = e.LocksTaken(repository_url="/srv/project", paths=("src",), token=7)
+        workers = [self.dispatch(task_id, "worker") for task_id in ids]
+        self.step(self.gate("locks"), e.Event(locks), e.Event(e.StateEntered(state="S2")), *workers)
+
+    def work(self) -> None:
+        for task in self.run.workers():
+            patch = f"--- the patch of {task.task_id}\n".encode()
+            result = self.result(task.task_id, patch=patch, extra=(self.artifact("notes", b"more\n"),))
+            finished = e.Event(e.TaskFinished(result=result, tree=TREE), task_id=task.task_id)
+            self.step(self.gate("diff", task_id=task.task_id, evidence=result.git.patch), finished)
+
+    def compose(self) -> None:
+        attempt = self.run.attempt
+        patch = self.artifact("candidate.patch", f"diff --git a/src/a.py b/src/a.py\n{attempt}\n".encode())
+        names = self.store.put(b"".join(name + b"\0" for name in NAMES))
+        composed = e.CandidateComposed(tree=TREE, patch=patch.uri, names=names, changed_files=len(NAMES))
+        review = f"{self.run_id}.review.a{attempt}"
+        inputs = replace(self.contract(review).inputs, artifacts=(patch,))
+        contract = self.contract(review, task_type="REVIEW", inputs=inputs, attempt=attempt)
+        self.step(
+            self.gate("integrated", evidence=patch.uri),
+            e.Event(composed),
+            e.Event(e.StateEntered(state="S3")),
+            self.dispatch(review, "reviewer", contract),
+        )
+
+    def pass_review(self) -> None:
+        attempt = self.run.attempt
+        test = f"{self.run_id}.test.a{attempt}"
+        review = f"{self.run_id}.review.a{attempt}"
+        self.step(
+            self.review(review),
+            self.gate("reviewer", task_id=review),
+            e.Event(e.StateEntered(state="S4")),
+            self.dispatch(test, "testrunner", self.contract(test, task_type="TEST", attempt=attempt)),
+        )
+
+    def fail_review(self) -> None:
+        """A blocking review and a new round."""
+        review = f"{self.run_id}.review.a{self.run.attempt}"
+        attempt = self.run.attempt + 1
+        contracts = tuple(
+            replace(task.contract, task_id=f"{task.task_id}.a{attempt}", attempt=attempt)
+            for task in self.run.workers()
+            if task.contract
+        )
+        self.step(
+            self.review(review, "FAIL"),
+            self.gate("reviewer", task_id=review, code="review_failed"),
+            e.Event(e.StateEntered(state="S5"), "WARN"),
+            e.Event(e.FixOrdered(attempt=attempt, reason="review_failed", contracts=contracts)),
+            e.Event(e.StateEntered(state="S2")),
+            *(self.dispatch(contract.task_id, "worker") for contract in contracts),
+        )
+
+    def land(self) -> None:
+        test = f"{self.run_id}.test.a{self.run.attempt}"
+        self.step(self.tests(test), self.gate("tests", task_id=test))
+        landed = e.Landed(mode="branch", commit=COMMIT, tree=TREE, ref=f"refs/heads/gatewright/{self.run_id}")
+        self.step(
+            self.gate("landing"),
+            e.Event(landed),
+            e.Event(e.StateEntered(state="S6")),
+            e.Event(e.RunFinished(status="SUCCESS", code="ok", message="landed")),
+        )
+
+    def end(self, status: Literal["FAILED", "ABORTED"], code: str, message: str, *before: e.Event) -> None:
+        self.step(
+            *before,
+            e.Event(e.StateEntered(state=status), "ERROR"),
+            e.Event(e.RunFinished(status=status, code=code, message=message), "ERROR"),
+        )
+
+
+def make_success() -> RecordedRun:
+    """Two shards, two test commands, landed on a branch."""
+    run = RecordedRun()
+    run.accept()
+    run.plan()
+    run.work()
+    run.compose()
+    run.pass_review()
+    run.land()
+    return run
+
+
+def make_fixed() -> RecordedRun:
+    """The same after a first review that failed."""
+    run = RecordedRun()
+    run.accept()
+    run.plan(shards=1)
+    run.work()
+    run.compose()
+    run.fail_review()
+    run.work()
+    run.compose()
+    run.pass_review()
+    run.land()
+    return run
+
+
+def make_failed() -> RecordedRun:
+    """Refused by the diff gate: the worker's patch leaves its scope."""
+    run = RecordedRun()
+    run.accept()
+    run.plan(shards=1)
+    (task,) = run.run.workers()
+    patch = run.store.put(b"--- a patch of etc/passwd\n")
+    refused = run.gate("diff", task_id=task.task_id, code="path_out_of_scope", evidence=patch)
+    run.end("FAILED", "path_out_of_scope", "diff gate: etc/passwd", refused)
+    return run
+
+
+def make_unplanned() -> RecordedRun:
+    """The pm could not compile a contract."""
+    run = RecordedRun()
+    run.accept()
+    task_id = f"{run.run_id}.pm"
+    error = Error(code="request_incomplete", message="no paths", run_id=run.run_id, task_id=task_id, role="pm")
+    run.end("FAILED", "request_incomplete", "no paths", e.Event(e.TaskFailed(error=error), "ERROR", task_id))
+    return run
+
+
+def make_aborted() -> RecordedRun:
+    """Stopped while its workers worked."""
+    run = RecordedRun()
+    run.accept()
+    run.plan()
+    run.end("ABORTED", "aborted", "changed my mind", e.Event(e.AbortRequested(reason="changed my mind", requested_by="tests")))
+    return run
+
+
+MAKERS = {
+    "success": make_success,
+    "fixed": make_fixed,
+    "failed": make_failed,
+    "unplanned": make_unplanned,
+    "aborted": make_aborted,
+}

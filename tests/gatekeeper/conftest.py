@@ -1,0 +1,39 @@
+"""The real gates on real repositories, over the in-memory bus."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from gatewright.bus.memory import MemoryBus, MemoryServer
+from gatewright.bus.setup import ensure_topology
+from gatewright.clock import SystemClock
+from gatewright.git.mirror import Mirrors
+from gatewright.resources import policy_directory
+from services.gatekeeper.gates.judge import Gates
+from services.gatekeeper.gates.locks import PathLocks
+from services.gatekeeper.policies import Policies, load
+
+
+@pytest.fixture
+def policies() -> Policies:
+    return load(policy_directory())
+
+
+@pytest.fixture
+async def bus() -> AsyncIterator[MemoryBus]:
+    connected = MemoryBus(MemoryServer())
+    await ensure_topology(connected)
+    yield connected
+    await connected.close()
+
+
+@pytest.fixture
+def gates(policies: Policies, bus: MemoryBus, tmp_path: Path) -> Gates:
+    async def nobody_has_ended(_run_id: str) -> bool:
+        return False
+
+    mirrors = Mirrors(tmp_path / "gatekeeper-mirrors")
+    return Gates(policies, mirrors, bus, PathLocks(bus, nobody_has_ended), SystemClock(), {})

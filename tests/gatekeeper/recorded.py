@@ -1,0 +1,25 @@
+"""A run that is open, for gates that are asked about one."""
+
+from __future__ import annotations
+
+from gatewright.contracts import TaskContract
+from gatewright.ledger.events import RunAccepted
+from gatewright.ledger.run import Run
+
+
+def make_open_run(run_id: str, contract: TaskContract, baseline: str, tree: str) -> Run:
+    """A run in S2 on ``baseline`` (a commit) with its ``tree``."""
+    repository = contract.repository
+    assert repository is not None
+    accepted = RunAccepted(
+        user_request=contract.inputs.spec,
+        requested_by="tests",
+        repository_url=repository.url,
+        submitted_sha256="0" * 64,
+        policy_sha256="0" * 64,
+        versions={},
+        baseline_commit=baseline,
+        baseline_tree=tree,
+        contract=contract,
+    )
+    return Run(run_id=run_id, trace_id="0" * 32, accepted=accepted, state="S2", contract=contract)

@@ -1,0 +1,74 @@
+"""The command gate: what may run, and the ways around it that are closed."""
+
+from __future__ import annotations
+
+import pytest
+
+from gatewright.errors import CommandRefusedError
+from services.gatekeeper.gates.commands import check_command
+from services.gatekeeper.policies import Policies, Use
+
+
+@pytest.mark.parametrize(
+    ("text", "use"),
+    [
+        ("pytest -q tests/unit", "acceptance"),
+        ("python -m pytest -x", "acceptance"),
+        ("python -m unittest discover", "acceptance"),
+        ("npm test", "acceptance"),
+        ("python tools/codemod.py {paths}", "executor"),
+        ("ruff check --fix --isolated {paths}", "executor"),
+    ],
+)
+def test_an_ordinary_command_is_allowed(text: str, use: Use, policies: Policies) -> None:
+    assert check_command(text, use, policies).prefix[0] == text.split(maxsplit=1)[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("pytest; rm x", "command_not_allowed"),
+        ("pytest && true", "command_not_allowed"),
+        ("pytest | tee log", "command_not_allowed"),
+        ("pytest $(id)", "command_not_allowed"),
+        ("pytest `id`", "command_not_allowed"),
+        ("pytest > out", "command_not_allowed"),
+        ("pytest\nid", "command_not_allowed"),
+        ("/opt/pytest", "command_not_allowed"),
+        ("./pytest", "command_not_allowed"),
+        ("python -c 'import os'", "command_not_allowed"),
+        ("python -cimport", "command_not_allowed"),
+        ("python -", "command_not_allowed"),
+        ("python", "command_not_allowed"),
+        ("python -m http.server", "command_not_allowed"),
+        ("python /etc/x.py", "command_not_allowed"),
+        ("python ../x.py", "command_not_allowed"),
+        ("pytest -p evil", "command_not_allowed"),
+        ("pytest -pevil", "command_not_allowed"),
+        ("pytest --rootdir=/", "command_not_allowed"),
+        ("pytest -c /tmp/x.ini", "command_not_allowed"),
+        ("make test -C /", "command_not_allowed"),
+        ("PYTHONSTARTUP=x python a.py", "command_not_allowed"),
+        ("bash -c true", "command_not_allowed"),
+        ("env pytest", "command_not_allowed"),
+        ("sudo pytest", "action_forbidden"),
+        ("curl example.org", "action_forbidden"),
+        ("rm -rf build", "action_forbidden"),
+        ("", "command_not_allowed"),
+    ],
+)
+def test_a_way_around_the_allowlist_is_refused(text: str, code: str, policies: Policies) -> None:
+    with pytest.raises(CommandRefusedError) as refused:
+        check_command(text, "acceptance", policies)
+    assert refused.value.reason == code
+
+
+def test_an_executor_command_is_no_acceptance_command(policies: Policies) -> None:
+    with pytest.raises(CommandRefusedError):
+        check_command("sed -i s/a/b/ src/a", "acceptance", policies)
+
+
+def test_a_test_that_proves_nothing_is_refused_where_acceptance_is_strict(policies: Policies) -> None:
+    assert check_command("true", "acceptance", policies).trivial
+    with pytest.raises(CommandRefusedError, match="proves nothing"):
+        check_command("true", "acceptance", policies, strict=True)

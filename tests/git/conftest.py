@@ -1,0 +1,60 @@
+"""Fixtures of the git layer: repositories, traps and a directory of mirrors."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from gatewright.git.mirror import Mirrors
+from tests.git.repositories import MakeRepository, MakeTrap, Repository, Trap
+
+FILES = {"README.md": b"read me\n", "src/app.py": b"one\ntwo\nthree\n"}
+
+
+@pytest.fixture(scope="session")
+def first_repository(tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    """Made once; a test gets a copy."""
+    return _make(tmp_path_factory.mktemp("template") / "source", FILES, "sha1")
+
+
+@pytest.fixture
+def make_repository(tmp_path: Path, first_repository: Repository) -> MakeRepository:
+    """A repository with a branch ``main`` and one commit of ``files``."""
+
+    def make(name: str = "source", *, files: Mapping[str, bytes] | None = None, sha256: bool = False) -> Repository:
+        path = tmp_path / name
+        if files is None and not sha256:
+            shutil.copytree(first_repository.path, path, symlinks=True)
+            return Repository(path, first_repository.home)
+        return _make(path, FILES if files is None else files, "sha256" if sha256 else "sha1")
+
+    return make
+
+
+def _make(path: Path, files: Mapping[str, bytes], object_format: str) -> Repository:
+    home = path.with_name(f"home-of-{path.name}")
+    home.mkdir()
+    path.mkdir()
+    repository = Repository(path, home)
+    repository.git("init", "--quiet", "--template=", "--initial-branch=main", f"--object-format={object_format}")
+    repository.commit(files, "first")
+    return repository
+
+
+@pytest.fixture
+def make_trap(tmp_path: Path) -> MakeTrap:
+    def make(name: str = "trap") -> Trap:
+        trap = Trap(tmp_path / f"{name}.sh")
+        trap.program.write_text(f"#!/bin/sh\ntouch '{trap.mark}'\nexit 0\n")
+        trap.program.chmod(0o755)
+        return trap
+
+    return make
+
+
+@pytest.fixture
+def mirrors(tmp_path: Path) -> Mirrors:
+    return Mirrors(tmp_path / "mirrors")

@@ -1,0 +1,231 @@
+"""Patches from agents: honest ones give a tree, hostile ones a refusal, and none of them touches a file."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from pathlib import Path
+
+import pytest
+
+from gatewright.errors import MalformedError, PatchError
+from gatewright.git import objects
+from gatewright.git.changes import FileChange
+from gatewright.git.mirror import Mirror, Mirrors
+from tests.git.repositories import MakeRepository
+
+
+def new_file(path: str, content: str = "evil", mode: str = "100644") -> bytes:
+    quoted = path.encode("unicode_escape").decode()
+    return (
+        f'diff --git "a/{quoted}" "b/{quoted}"\nnew file mode {mode}\nindex 0000000..1111111\n'
+        f'--- /dev/null\n+++ "b/{quoted}"\n@@ -0,0 +1 @@\n+{content}\n\\ No newline at end of file\n'
+    ).encode()
+
+
+def binary_literal(size: int, data: bytes) -> bytes:
+    """A git binary patch that adds ``bomb``; ``size`` is what it claims to unpack to."""
+    packed = zlib.compress(data, 9)
+    lines = [packed[at : at + 52] for at in range(0, len(packed), 52)]
+    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+    body = "".join(letters[len(line) - 1] + base64.b85encode(line, pad=True).decode() + "\n" for line in lines)
+    head = f"diff --git a/bomb b/bomb\nnew file mode 100644\nindex {'0' * 40}..{'1' * 40}\nGIT binary patch\nliteral {size}\n"
+    return f"{head}{body}\nliteral 0\nHcmV?d00001\n\n".encode()
+
+
+LINK_OUT = new_file("out", "/etc", "120000")
+HOSTILE = {
+    "traversal": new_file("../outside"),
+    "traversal inside": new_file("src/../../outside"),
+    "git configuration": new_file(".git/config"),
+    "git configuration in capitals": new_file(".GIT/config"),
+    "git configuration on NTFS": new_file("git~1/config"),
+    "git configuration on HFS": "".encode() + new_file(".g\u200cit/config").replace(b"\\u200c", b"\\342\\200\\214"),
+    "nested git hook": new_file("vendor/.git/hooks/post-checkout"),
+    "symlink, then through it, in one patch": LINK_OUT + new_file("out/passwd"),
+    "gitmodules as a symlink": new_file(".gitmodules", "src/app.py", "120000"),
+    "file below a file": new_file("README.md/below"),
+    "file in the place of a directory": new_file("src"),
+    "file that exists": new_file("README.md"),
+    "removal of what is not there": b"diff --git a/x b/x\ndeleted file mode 100644\n--- a/x\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n",
+    "rename from outside": (
+        b"diff --git a/../../etc/passwd b/stolen\nsimilarity index 100%\nrename from ../../etc/passwd\nrename to stolen\n"
+    ),
+    "copy from outside": b"diff --git a/../x b/stolen\nsimilarity index 100%\ncopy from ../x\ncopy to stolen\n",
+    "rename to outside": (
+        b"diff --git a/README.md b/../outside\nsimilarity index 100%\nrename from README.md\nrename to ../outside\n"
+    ),
+    "two names for one file": b"diff --git a/README.md b/README.md\n--- a/README.md\n+++ b/src/app.py\n@@ -1 +1 @@\n-x\n+y\n",
+    "other text than the baseline": b"--- a/README.md\n+++ b/README.md\n@@ -1 +1 @@\n-something else\n+x\n",
+    "cut off": b"diff --git a/README.md b/README.md\n--- a/README.md\n+++ b/README.md\n@@ -1,5 +1,5 @@\n-read me\n",
+    "no patch": b"I have made the change you asked for.\n",
+    "nothing but a line end": b"\n",
+    "binary without its content": (
+        b"diff --git a/x b/x\nnew file mode 100644\nindex 0000000..1234567\nBinary files /dev/null and b/x differ\n"
+    ),
+    "binary that is larger than it says": binary_literal(10, b"x" * 1000),
+    "binary that claims to be enormous": binary_literal(1 << 40, b"x"),
+    "directory as a file": new_file("x", mode="040000"),
+    "directory as a file, written oddly": new_file("x", mode="+00040000"),
+    "directory in the place of a file": b"diff --git a/README.md b/README.md\nold mode 100644\nnew mode 40000\n",
+    "submodule under another mode": new_file("x", mode="040755"),
+    "device": new_file("x", mode="020644"),
+    "set-user-id": new_file("x", mode="104755"),
+    "options": b"--- a/--help\n+++ b/--help\n@@ -1 +1 @@\n-x\n+y\n",
+}
+
+
+@pytest.fixture
+async def mirror(make_repository: MakeRepository, mirrors: Mirrors) -> Mirror:
+    return await mirrors.open(make_repository().url)
+
+
+def everything(root: Path) -> set[Path]:
+    """All files but git's own objects and the kept indexes."""
+    return {path for path in root.rglob("*") if path.is_file() and not {"objects", "gate"} & set(path.relative_to(root).parts)}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+async def test_hostile_patch_is_refused_and_writes_no_file(mirror: Mirror, tmp_path: Path, name: str) -> None:
+    commit = await mirror.resolve("main")
+    before = everything(tmp_path)
+    with pytest.raises(PatchError):
+        await mirror.apply(commit, HOSTILE[name])
+    assert everything(tmp_path) == before
+
+
+async def test_patch_through_a_symlink_of_the_baseline_is_refused(make_repository: MakeRepository, mirrors: Mirrors) -> None:
+    repository = make_repository()
+    (repository.path / "out").symlink_to("/tmp")  # noqa: S108  # the attack needs a directory that exists
+    mirror = await mirrors.open(repository.url)
+    commit = repository.commit({})
+    await mirror.ensure(commit)
+    with pytest.raises(PatchError, match="beyond a symbolic link"):
+        await mirror.apply(commit, new_file("out/gatewright-was-here"))
+
+
+async def test_compressed_bomb_is_refused(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objects, "APPLY_MEMORY", 8 << 20)
+    size = 64 << 20
+    patch = binary_literal(size, bytes(size))
+    assert len(patch) < 1 << 17
+    with pytest.raises(PatchError):
+        await mirror.apply(await mirror.resolve("main"), patch)
+
+
+async def test_patch_beyond_the_limit_is_refused_unread(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objects, "PATCH_LIMIT", 100)
+    with pytest.raises(PatchError) as caught:
+        await mirror.apply(await mirror.resolve("main"), new_file("x", "y" * 100))
+    assert caught.value.reason == "patch_too_large"
+
+
+async def test_candidate_beyond_the_limit_has_no_patch(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objects, "DIFF_LIMIT", 1000)
+    commit = await mirror.resolve("main")
+    tree = await mirror.apply(commit, new_file("x", "y" * 2000))
+    with pytest.raises(PatchError) as caught:
+        await mirror.diff(commit, tree)
+    assert caught.value.reason == "diff_too_large"
+
+
+async def test_empty_patch_changes_nothing(mirror: Mirror) -> None:
+    commit = await mirror.resolve("main")
+    assert await mirror.apply(commit, b"") == await mirror.tree_of(commit)
+    assert await mirror.changes(commit, await mirror.apply(commit, b"")) == ()
+    assert await mirror.diff(commit, await mirror.apply(commit, b"")) == b""
+
+
+async def test_absolute_path_stays_inside_the_tree(mirror: Mirror) -> None:
+    commit = await mirror.resolve("main")
+    tree = await mirror.apply(commit, b"--- /dev/null\n+++ /etc/passwd\n@@ -0,0 +1 @@\n+evil\n")
+    assert [change.path for change in await mirror.changes(commit, tree)] == [b"etc/passwd"]
+
+
+async def test_submodule_link_is_shown_as_what_it_is(mirror: Mirror) -> None:
+    commit = await mirror.resolve("main")
+    patch = f"diff --git a/sub b/sub\nnew file mode 160000\n--- /dev/null\n+++ b/sub\n@@ -0,0 +1 @@\n+Subproject commit {'1' * 40}\n"
+    tree = await mirror.apply(commit, patch.encode())
+    (change,) = await mirror.changes(commit, tree)
+    assert (change.path, change.status, change.new_mode, change.new_id) == (b"sub", "A", "160000", "1" * 40)
+    assert (await mirror.files(tree, ("sub",)))[0].size == 0
+    assert await mirror.apply(commit, await mirror.diff(commit, tree)) == tree
+
+
+async def test_change_of_mode_alone_is_shown(mirror: Mirror) -> None:
+    commit = await mirror.resolve("main")
+    tree = await mirror.apply(commit, b"diff --git a/README.md b/README.md\nold mode 100644\nnew mode 100755\n")
+    (change,) = await mirror.changes(commit, tree)
+    assert (change.status, change.old_mode, change.new_mode) == ("M", "100644", "100755")
+    assert change.old_id == change.new_id
+
+
+async def test_file_turned_into_a_symlink_is_a_change_of_type(mirror: Mirror) -> None:
+    commit = await mirror.resolve("main")
+    tree = await mirror.write_tree(commit, [FileChange(b"README.md", "120000", b"/etc/passwd")])
+    assert await mirror.apply(commit, await mirror.diff(commit, tree)) == tree
+    (change,) = await mirror.changes(commit, tree)
+    assert (change.status, change.new_mode) == ("T", "120000")
+
+
+async def test_rename_is_a_deletion_and_an_addition(mirror: Mirror) -> None:
+    commit = await mirror.resolve("main")
+    patch = b"diff --git a/src/app.py b/lib/app.py\nsimilarity index 100%\nrename from src/app.py\nrename to lib/app.py\n"
+    changes = await mirror.changes(commit, await mirror.apply(commit, patch))
+    assert [(change.status, change.path) for change in changes] == [("A", b"lib/app.py"), ("D", b"src/app.py")]
+
+
+async def test_line_ends_survive_whatever_attributes_say(make_repository: MakeRepository, mirrors: Mirrors) -> None:
+    repository = make_repository()
+    repository.configure(core__autocrlf="true")
+    mirror = await mirrors.open(repository.url)
+    commit = await mirror.resolve("main")
+    files = {b".gitattributes": b"* text=auto eol=lf\n", b"dos.txt": b"a\r\nb\r\n", b"mixed.txt": b"a\nb\r\nc"}
+    tree = await mirror.write_tree(commit, [FileChange(path, "100644", content) for path, content in files.items()])
+    assert await mirror.apply(commit, await mirror.diff(commit, tree)) == tree
+    edited = await mirror.write_tree(tree, [FileChange(b"dos.txt", "100644", b"a\r\nB\r\n")])
+    assert await mirror.apply_to_tree(tree, await mirror.diff(tree, edited)) == edited
+
+
+async def test_disjoint_patches_compose_in_any_order(mirror: Mirror) -> None:
+    commit = await mirror.resolve("main")
+    patches = [new_file(f"part{number}/x") for number in range(3)]
+    trees = set()
+    for order in (patches, patches[::-1]):
+        tree = await mirror.tree_of(commit)
+        for patch in order:
+            tree = await mirror.apply_to_tree(tree, patch)
+        trees.add(tree)
+    assert trees == {await mirror.apply(commit, b"".join(patches))}
+
+
+async def test_damaged_index_is_not_blamed_on_the_patch(mirror: Mirror) -> None:
+    commit = await mirror.resolve("main")
+    tree = await mirror.apply(commit, new_file("x"))
+    for kept in (mirror.path / "gate").iterdir():
+        if len(kept.name) == 40:
+            kept.write_bytes(b"")
+    assert await mirror.apply(commit, new_file("x")) == tree
+
+
+async def test_kept_indexes_do_not_pile_up(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gatewright.git.index_cache._KEPT", 3)
+    commit = await mirror.resolve("main")
+    for number in range(6):
+        await mirror.apply(commit, new_file(f"file{number}"))
+    left = list((mirror.path / "gate").iterdir())
+    assert len(left) <= 4
+    assert await mirror.apply(commit, new_file("file0")) == await mirror.apply(commit, new_file("file0"))
+
+
+async def test_short_name_for_a_baseline_is_refused(mirror: Mirror) -> None:
+    await mirror.resolve("main")
+    for name in ("main", "HEAD", "--help", ""):
+        with pytest.raises(MalformedError):
+            await mirror.apply(name, b"")
+        with pytest.raises(MalformedError):
+            await mirror.apply_to_tree(name, b"")
+        with pytest.raises(MalformedError):
+            await mirror.changes(name, name)
+        with pytest.raises(MalformedError):
+            await mirror.diff(name, name)

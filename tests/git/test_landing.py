@@ -1,0 +1,188 @@
+"""Moving a ref of the target: exactly once, only from where it was judged to be, and never under someone's hands."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from gatewright.errors import GitError, MalformedError
+from gatewright.git.changes import FileChange
+from gatewright.git.mirror import Mirror, Mirrors
+from tests.git.repositories import MakeRepository, Repository
+
+WHEN = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+async def candidate(mirror: Mirror, parent: str, content: bytes = b"new\n") -> str:
+    tree = await mirror.write_tree(parent, [FileChange(b"landed.txt", "100644", content)])
+    return await mirror.commit_tree(tree, parent=parent, message="land\n", when=WHEN)
+
+
+async def reason(pushing: object) -> str:
+    with pytest.raises(GitError) as caught:
+        await pushing  # type: ignore[misc]  # any awaitable
+    return caught.value.reason
+
+
+@pytest.fixture
+def target(make_repository: MakeRepository) -> Repository:
+    """A repository with a branch ``release`` that nobody has checked out."""
+    repository = make_repository()
+    repository.git("branch", "release")
+    return repository
+
+
+async def test_new_branch_is_made_and_an_old_one_moved(target: Repository, mirrors: Mirrors) -> None:
+    mirror = await mirrors.open(target.url)
+    base = await mirror.resolve("main")
+    commit = await candidate(mirror, base)
+    assert await mirror.current("refs/heads/gatewright/run-1") is None
+    await mirror.push(commit, "refs/heads/gatewright/run-1", expected=None)
+    await mirror.push(commit, "refs/heads/release", expected=base)
+    for name in ("refs/heads/gatewright/run-1", "refs/heads/release"):
+        assert await mirror.current(name) == commit == target.head(name)
+    assert target.git("show", f"{commit}:landed.txt") == b"new\n"
+    target.git("fsck", "--strict")
+
+
+async def test_pushing_again_is_a_success_and_changes_nothing(target: Repository, mirrors: Mirrors) -> None:
+    mirror = await mirrors.open(target.url)
+    base = await mirror.resolve("main")
+    commit = await candidate(mirror, base)
+    for _ in range(2):
+        await mirror.push(commit, "refs/heads/release", expected=base)
+        await mirror.push(commit, "refs/heads/new", expected=None)
+    assert target.head("release") == target.head("new") == commit
+
+
+async def test_ref_that_moved_meanwhile_is_a_conflict(target: Repository, mirrors: Mirrors) -> None:
+    mirror = await mirrors.open(target.url)
+    base = await mirror.resolve("main")
+    commit = await candidate(mirror, base)
+    moved = target.commit({"other": b"x\n"})
+    target.git("branch", "--force", "release", moved)
+    assert await reason(mirror.push(commit, "refs/heads/release", expected=base)) == "landing_conflict"
+    assert target.head("release") == moved
+
+
+async def test_ref_that_appeared_or_vanished_is_a_conflict(target: Repository, mirrors: Mirrors) -> None:
+    mirror = await mirrors.open(target.url)
+    base = await mirror.resolve("main")
+    commit = await candidate(mirror, base)
+    assert await reason(mirror.push(commit, "refs/heads/release", expected=None)) == "landing_conflict"
+    assert await reason(mirror.push(commit, "refs/heads/never", expected=base)) == "landing_conflict"
+    assert target.head("release") == base
+    assert not target.exists("refs/heads/never")
+
+
+async def test_of_two_that_land_at_once_one_wins(target: Repository, mirrors: Mirrors, tmp_path: Path) -> None:
+    other = await Mirrors(tmp_path / "others").open(target.url)
+    mirror = await mirrors.open(target.url)
+    base = await mirror.resolve("main")
+    await other.ensure(base)
+    commits = [await candidate(mirror, base, b"one\n"), await candidate(other, base, b"two\n")]
+    pushes = [
+        each.push(commit, "refs/heads/release", expected=base) for each, commit in zip((mirror, other), commits, strict=True)
+    ]
+    results = await asyncio.gather(*pushes, return_exceptions=True)
+    (lost,) = [result for result in results if result is not None]
+    assert isinstance(lost, GitError)
+    assert lost.reason == "landing_conflict"
+    assert target.head("release") == commits[results.index(None)]
+
+
+@pytest.mark.parametrize("setting", ["refuse", "ignore", "warn", "updateInstead"])
+async def test_checked_out_branch_is_refused_whatever_the_target_says(
+    target: Repository, mirrors: Mirrors, setting: str
+) -> None:
+    target.configure(receive__denyCurrentBranch=setting)
+    mirror = await mirrors.open(target.url)
+    base = await mirror.resolve("main")
+    commit = await candidate(mirror, base)
+    assert await reason(mirror.push(commit, "refs/heads/main", expected=base)) == "target_checked_out"
+    assert target.head("main") == base
+    assert not (target.path / "landed.txt").exists()
+    assert target.git("status", "--porcelain") == b""
+
+
+async def test_branch_of_a_linked_worktree_is_refused(target: Repository, mirrors: Mirrors, tmp_path: Path) -> None:
+    bare = tmp_path / "bare.git"
+    target.git("clone", "--quiet", "--bare", target.url, str(bare))
+    target.git("worktree", "add", "--quiet", str(tmp_path / "linked"), "release")
+    target.git("--git-dir", str(bare), "worktree", "add", "--quiet", str(tmp_path / "linked-of-bare"), "release")
+    for url in (target.url, str(bare)):
+        mirror = await mirrors.open(url)
+        base = await mirror.resolve("release")
+        commit = await candidate(mirror, base)
+        assert await reason(mirror.push(commit, "refs/heads/release", expected=base)) == "target_checked_out"
+
+
+async def test_bare_repository_has_no_branch_in_use(target: Repository, mirrors: Mirrors, tmp_path: Path) -> None:
+    target.git("clone", "--quiet", "--bare", target.url, str(tmp_path / "bare.git"))
+    mirror = await mirrors.open(str(tmp_path / "bare.git"))
+    base = await mirror.resolve("main")
+    await mirror.push(await candidate(mirror, base), "refs/heads/main", expected=base)
+    assert await mirror.current("refs/heads/main") != base
+
+
+async def test_refusal_of_the_target_is_told_with_its_words(target: Repository, mirrors: Mirrors) -> None:
+    target.configure(receive__denyNonFastForwards="true")
+    mirror = await mirrors.open(target.url)
+    base = await mirror.resolve("main")
+    one = await candidate(mirror, base, b"one\n")
+    await mirror.push(one, "refs/heads/release", expected=base)
+    other = await candidate(mirror, base, b"two\n")
+    with pytest.raises(GitError, match="non-fast-forward") as caught:
+        await mirror.push(other, "refs/heads/release", expected=one)
+    assert caught.value.reason == "landing_refused"
+    assert target.head("release") == one
+
+
+async def test_nothing_but_the_one_ref_is_pushed(target: Repository, mirrors: Mirrors) -> None:
+    before = target.git("for-each-ref")
+    mirror = await mirrors.open(target.url)
+    base = await mirror.resolve("main")
+    commit = await candidate(mirror, base)
+    await mirror.git.run("tag", "stray", commit)
+    await mirror.push(commit, "refs/heads/new", expected=None)
+    assert target.git("for-each-ref") == before.replace(b"\trefs/heads/release", b"\trefs/heads/release").replace(
+        f"{base} commit\trefs/heads/release".encode(),
+        f"{commit} commit\trefs/heads/new\n{base} commit\trefs/heads/release".encode(),
+    )
+
+
+async def test_branch_that_cannot_be_written_is_refused(target: Repository, mirrors: Mirrors) -> None:
+    mirror = await mirrors.open(target.url)
+    commit = await candidate(mirror, await mirror.resolve("main"))
+    assert await reason(mirror.push(commit, "refs/heads/release/below", expected=None)) == "landing_refused"
+
+
+async def test_unknown_commit_and_broken_names_are_never_pushed(target: Repository, mirrors: Mirrors) -> None:
+    mirror = await mirrors.open(target.url)
+    base = await mirror.resolve("main")
+    assert await reason(mirror.push("1" * 40, "refs/heads/new", expected=None)) == "landing_refused"
+    for commit, ref, expected in (
+        ("main", "refs/heads/new", None),
+        ("", "refs/heads/new", None),
+        (base, "release", None),
+        (base, "--all", None),
+        (base, "refs/heads/a:refs/heads/b", None),
+        (base, f"refs/replace/{base}", None),
+        (base, "refs/heads/new", ""),
+        (base, "refs/heads/new", "main"),
+    ):
+        with pytest.raises(MalformedError):
+            await mirror.push(commit, ref, expected=expected)
+    with pytest.raises(MalformedError):
+        await mirror.current("main")
+
+
+async def test_target_that_is_gone_is_a_failure_to_try_again(target: Repository, mirrors: Mirrors, tmp_path: Path) -> None:
+    mirror = await mirrors.open(target.url)
+    commit = await candidate(mirror, await mirror.resolve("main"))
+    target.path.rename(tmp_path / "moved")
+    assert await reason(mirror.push(commit, "refs/heads/new", expected=None)) == "git_failed"
+    assert await reason(mirror.current("refs/heads/new")) == "repository_unreadable"

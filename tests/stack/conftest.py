@@ -1,0 +1,53 @@
+"""Stacks whose roles are small programs that need no bus, beside a real NATS server."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from gatewright.stack.restarts import RestartPolicy
+from gatewright.stack.supervisor import StackOptions, Supervisor
+
+SLEEPER = "import time; time.sleep(600)"
+#: Ends only by SIGKILL, and has a child in a session of its own that would outlive it.
+STUBBORN = """
+import signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)"], start_new_session=True)
+time.sleep(600)
+"""
+DYING = "import sys; print('the role says why it dies', file=sys.stderr); sys.exit(3)"
+
+MakeStack = Callable[..., Supervisor]
+
+
+def program(text: str) -> Callable[[str], tuple[str, ...]]:
+    """A launcher that runs ``text`` for every role."""
+    return lambda _role: (sys.executable, "-S", "-c", text)
+
+
+@pytest.fixture
+async def make_stack(tmp_path: Path) -> AsyncIterator[MakeStack]:
+    """Makes supervisors of sleeping roles; those that still run are stopped at the end."""
+    made: list[Supervisor] = []
+
+    def make(text: str = SLEEPER, *, policy: RestartPolicy | None = None, workers: int = 1, grace: float = 0.3) -> Supervisor:
+        options = StackOptions(
+            home=tmp_path,
+            base_environment={"PATH": os.environ["PATH"]},
+            workers=workers,
+            roles=("gatekeeper", "worker"),
+            policy=policy or RestartPolicy(),
+            grace=grace,
+            command=program(text),
+        )
+        made.append(Supervisor(options))
+        return made[-1]
+
+    yield make
+    for supervisor in made:
+        await supervisor.stop()

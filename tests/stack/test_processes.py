@@ -1,0 +1,101 @@
+"""Children that die with their parent, and the family that a process has."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import pytest
+
+from gatewright.stack.processes import descendants, identity, kill_all, snapshot
+
+PARENT = """
+import subprocess, sys, time
+from gatewright.stack.processes import dies_with_parent
+child = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)"], preexec_fn=dies_with_parent())
+print(child.pid, flush=True)
+time.sleep(600)
+"""
+FAMILY = """
+import subprocess, sys, time
+subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)"])
+time.sleep(600)
+"""
+LATE_BORN = """
+import os
+from gatewright.stack.processes import dies_with_parent
+before_exec = dies_with_parent()
+if os.fork() == 0:
+    # In the place of the parent that the request was made for stands this one.
+    if os.fork() == 0:
+        before_exec()
+        os._exit(0)
+    os._exit(os.waitstatus_to_exitcode(os.wait()[1]))
+raise SystemExit(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+ADOPTER = """
+import asyncio, os, subprocess, sys, time
+from gatewright.stack.processes import adopt_orphans, descendants, end_descendants
+adopt_orphans()
+inner = "import time; time.sleep(600)"
+middle = f'import subprocess, sys; subprocess.Popen([sys.executable, "-S", "-c", {inner!r}], start_new_session=True)'
+subprocess.run([sys.executable, "-S", "-c", middle])
+assert len(descendants(os.getpid())) == 1
+asyncio.run(end_descendants(os.getpid()))
+assert not descendants(os.getpid())
+"""
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
+    give_up = time.monotonic() + seconds
+    while not condition() and time.monotonic() < give_up:
+        time.sleep(0.01)
+    return condition()
+
+
+def test_child_dies_when_its_parent_is_killed() -> None:
+    parent = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE)
+    assert parent.stdout is not None
+    child = int(parent.stdout.readline())
+    assert identity(child) is not None
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    assert wait_until(lambda: identity(child) is None)
+
+
+def test_child_that_is_born_after_its_parents_death_does_not_live() -> None:
+    done = subprocess.run([sys.executable, "-c", LATE_BORN], capture_output=True, timeout=20, check=False)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_identity_tells_a_process_from_a_zombie_and_from_nobody() -> None:
+    process = subprocess.Popen([sys.executable, "-S", "-c", "pass"])
+    assert wait_until(lambda: identity(process.pid) is None), "a zombie is nobody"
+    process.wait()
+    assert identity(process.pid) is None
+    assert identity(os.getpid()) == identity(os.getpid())
+
+
+def test_whole_family_is_found_and_ended() -> None:
+    process = subprocess.Popen([sys.executable, "-S", "-c", FAMILY])
+    assert wait_until(lambda: len(descendants(process.pid)) == 1)
+    family = snapshot(process.pid)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    kill_all(family)
+    assert wait_until(lambda: all(identity(pid) is None for pid in family))
+
+
+def test_orphan_in_a_session_of_its_own_is_adopted_and_ended() -> None:
+    done = subprocess.run([sys.executable, "-c", ADOPTER], capture_output=True, timeout=20, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+
+
+@pytest.mark.parametrize("pid", [0, -1, 2**22 + 5])
+def test_number_that_is_nobody_has_no_identity(pid: int) -> None:
+    assert identity(pid) is None

@@ -1,0 +1,171 @@
+"""The embedded stack: what dies comes back, what is stopped stays away, and nothing is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gatewright.bus.jetstream import JetStreamBus
+from gatewright.errors import ConfigurationError, UnavailableError
+from gatewright.stack import state
+from gatewright.stack.processes import identity
+from gatewright.stack.restarts import RestartPolicy
+from gatewright.stack.supervisor import StackOptions, Supervisor, role_command
+from tests.stack.conftest import DYING, STUBBORN, MakeStack
+
+WHOLE_STACK = """
+import asyncio, os, sys
+from pathlib import Path
+from gatewright.stack.supervisor import StackOptions, Supervisor
+async def main():
+    options = StackOptions(home=Path(sys.argv[1]), base_environment=dict(os.environ), roles=("gatekeeper", "worker"),
+                           command=lambda role: (sys.executable, "-S", "-c", "import time; time.sleep(600)"))
+    supervisor = Supervisor(options)
+    await supervisor.start()
+    print(*(member.pid for member in supervisor.members), flush=True)
+    await asyncio.sleep(600)
+asyncio.run(main())
+"""
+
+
+def pid_of(supervisor: Supervisor, name: str) -> int:
+    return next(member.pid for member in supervisor.members if member.name == name)
+
+
+async def until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110 - what is waited for happens in other processes
+            await asyncio.sleep(0.01)
+
+
+async def test_role_that_is_killed_comes_back_at_once_and_is_counted(make_stack: MakeStack, tmp_path: Path) -> None:
+    supervisor = make_stack(workers=2)
+    await supervisor.start()
+    before = pid_of(supervisor, "worker-2")
+    os.kill(before, signal.SIGKILL)
+    await until(lambda: pid_of(supervisor, "worker-2") not in (before, 0))
+    announced = state.read(tmp_path)
+    assert announced is not None
+    assert [(member.name, member.restarts) for member in announced.members] == [
+        ("nats-server", 0),
+        ("gatekeeper", 0),
+        ("worker-1", 0),
+        ("worker-2", 1),
+    ]
+    assert announced.members == supervisor.members
+
+
+async def test_role_that_keeps_dying_breaks_the_stack_with_the_end_of_its_log(make_stack: MakeStack) -> None:
+    supervisor = make_stack(DYING, policy=RestartPolicy(patience=3, pause=0.01))
+    await supervisor.start()
+    with pytest.raises(UnavailableError) as broken:
+        await asyncio.wait_for(supervisor.broken(), 10)
+    assert broken.value.reason == "role_keeps_dying"
+    assert "exit code 3" in broken.value.message
+    assert "the role says why it dies" in broken.value.message
+
+
+async def test_server_that_is_killed_comes_back_under_the_same_address_with_what_it_kept(make_stack: MakeStack) -> None:
+    supervisor = make_stack()
+    await supervisor.start()
+    url, before = supervisor.url, pid_of(supervisor, "nats-server")
+    bus = await JetStreamBus.connect(url, name="test")
+    await bus.publish("gw.run.run-00000001", b"kept", schema="transition.v1", message_id="1")
+    os.kill(before, signal.SIGKILL)
+    await until(lambda: pid_of(supervisor, "nats-server") != before)
+    assert supervisor.url == url
+    assert [message.data async for message in bus.replay("gw.run.*")] == [b"kept"]
+    await bus.close()
+
+
+async def test_stop_leaves_no_process_and_no_announcement(make_stack: MakeStack, tmp_path: Path) -> None:
+    supervisor = make_stack(workers=2)
+    await supervisor.start()
+    pids = [member.pid for member in supervisor.members]
+    assert len(pids) == 4
+    await supervisor.stop()
+    assert [pid for pid in pids if identity(pid)] == []
+    assert state.read(tmp_path) is None
+    assert not (tmp_path / state.STATE_FILE).exists()
+
+
+async def test_role_that_will_not_leave_is_killed_with_its_children(make_stack: MakeStack) -> None:
+    supervisor = make_stack(STUBBORN)
+    await supervisor.start()
+    workers = Path("/proc") / str(pid_of(supervisor, "worker-1")) / "task"
+    children = workers / str(pid_of(supervisor, "worker-1")) / "children"
+    await until(lambda: bool(children.read_text().split()))
+    child = int(children.read_text().split()[0])
+    await supervisor.stop()
+    await until(lambda: identity(child) is None)
+
+
+async def test_second_stack_in_the_same_home_is_refused_and_harms_nothing(make_stack: MakeStack, tmp_path: Path) -> None:
+    first, second = make_stack(), make_stack()
+    await first.start()
+    with pytest.raises(UnavailableError) as refused:
+        await second.start()
+    assert refused.value.reason == "home_in_use"
+    await second.stop()
+    announced = state.read(tmp_path)
+    assert announced is not None
+    assert announced.url == first.url
+
+
+async def test_home_can_be_used_again_after_a_stop_or_a_failed_start(make_stack: MakeStack, tmp_path: Path) -> None:
+    environment = {"PATH": os.environ["PATH"]}
+    options = StackOptions(
+        home=tmp_path, base_environment=environment, roles=("worker",), command=lambda _: ("/no/such/program",)
+    )
+    with pytest.raises(ConfigurationError):
+        await Supervisor(options).start()
+    assert state.read(tmp_path) is None
+    for _ in range(2):
+        supervisor = make_stack()
+        await supervisor.start()
+        await supervisor.stop()
+
+
+async def test_silent_roles_are_named_when_the_stack_does_not_get_ready(make_stack: MakeStack) -> None:
+    supervisor = make_stack()
+    await supervisor.start()
+    with pytest.raises(UnavailableError, match="gatekeeper, worker") as silent:
+        await supervisor.ready(0.2)
+    assert silent.value.reason == "not_ready"
+
+
+async def test_logs_of_the_roles_are_kept_apart(make_stack: MakeStack, tmp_path: Path) -> None:
+    supervisor = make_stack(DYING, workers=2)
+    await supervisor.start()
+    logs = [tmp_path / "logs" / f"{name}.log" for name in ("gatekeeper", "worker-1", "worker-2")]
+    await until(lambda: all(log.exists() and b"why it dies" in log.read_bytes() for log in logs))
+
+
+def test_killed_supervisor_takes_every_process_with_it(tmp_path: Path) -> None:
+    process = subprocess.Popen([sys.executable, "-c", WHOLE_STACK, tmp_path], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    pids = [int(word) for word in process.stdout.readline().split()]
+    assert len(pids) == 3
+    assert all(identity(pid) for pid in pids)
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    asyncio.run(until(lambda: not any(identity(pid) for pid in pids)))
+    assert state.read(tmp_path) is None, "what a dead supervisor announced is not believed"
+
+
+def test_folder_named_services_where_the_user_stands_is_not_run(tmp_path: Path) -> None:
+    (tmp_path / "services").mkdir()
+    (tmp_path / "services" / "__init__.py").write_text("raise SystemExit('hijacked')")
+    done = subprocess.run(
+        [*role_command("no_such_role")], cwd=tmp_path, capture_output=True, text=True, timeout=20, check=False
+    )
+    assert "hijacked" not in done.stderr
+    assert "No module named services.no_such_role" in done.stderr
