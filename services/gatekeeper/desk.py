@@ -26,7 +26,9 @@ from gatewright.contracts import (
     TaskResult,
     TestReport,
     codec,
+    strict_json,
 )
+from gatewright.contracts.common import RunId
 from gatewright.contracts.reports import ErrorFault
 from gatewright.errors import Fault, GatewrightError, MalformedError, UnavailableError
 from gatewright.ledger.run import run_id_of, trace_id_of
@@ -43,13 +45,6 @@ SUBJECT_SCHEMAS = {
     CONTRACT_SUBJECT: "task_contract.v1",
     ABORT_SUBJECT: "abort_request.v1",
 }
-
-
-class _Sketch(msgspec.Struct):
-    """Just enough of an unlabelled document to tell a request from a contract."""
-
-    request: msgspec.Raw | None = None
-    task_id: msgspec.Raw | None = None
 
 
 @dataclass(frozen=True)
@@ -158,9 +153,10 @@ def run_of(answered: Answered) -> str:
     """The run that an answer is about. Raises MalformedError when it names none."""
     document = answered.document
     run_id = document.log_refs.run_id if isinstance(document, TaskContract) else document.run_id
-    if not run_id:
-        raise MalformedError("the answer does not say which run it is about", code="unexpected_document")
-    return run_id
+    try:
+        return msgspec.convert(run_id, RunId)
+    except msgspec.ValidationError as error:
+        raise MalformedError(f"the answer names no run: {error}", code="unexpected_document") from error
 
 
 def error_document(error: GatewrightError) -> Error:
@@ -189,8 +185,7 @@ def _trace_id(message: Message) -> str | None:
 
 
 def _guess(data: bytes) -> str:
-    try:
-        sketch = msgspec.json.decode(data, type=_Sketch)
-    except msgspec.MsgspecError as error:
-        raise MalformedError(f"not a JSON object: {error}", code="not_json") from error
-    return "task_contract.v1" if sketch.task_id is not None and sketch.request is None else "run_request.v1"
+    """The schema of an unlabelled submission: only a contract has a ``task_id``, only a request a ``request``."""
+    value = strict_json.parse(data)
+    is_contract = isinstance(value, dict) and "task_id" in value and "request" not in value
+    return "task_contract.v1" if is_contract else "run_request.v1"

@@ -22,7 +22,7 @@ from gatewright.errors import ScopeError
 #: No directory is split when there would be more paths than this in the plan.
 MAX_UNITS = 4096
 MAX_SPLITS = 64
-#: A group may hold this much of its fair share.
+#: A group may hold this much of its fair share, and one file more.
 _TOLERANCE = 1.25
 
 #: What other files depend on, by the name of the file or of a directory above it, in lower case.
@@ -107,7 +107,7 @@ def _next_split(tree: Sequence[bytes], units: Sequence[_Unit], count: int) -> tu
     heaviest = max(groups, key=_load, default=[])
     if len(groups) < _goal(units, count):
         candidates: Sequence[_Unit] = units
-    elif groups and _load(heaviest) > _TOLERANCE * sum(map(_load, groups)) / len(groups):
+    elif groups and _load(heaviest) > 1 + _TOLERANCE * sum(map(_load, groups)) / len(groups):
         candidates = heaviest
     else:
         return None

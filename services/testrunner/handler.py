@@ -16,7 +16,7 @@ from gatewright.git.mirror import Mirrors
 from gatewright.git.paths import display
 from gatewright.sandbox import Limits, Sandbox, make_sandbox
 from gatewright.task_inputs import Candidate, command_seconds, environment_prefix, put_artifact, rebuild_candidate
-from gatewright.workspace.workspaces import Workspace, Workspaces
+from gatewright.workspace import Workspace, Workspaces
 from services.testrunner.commands import AcceptanceCommand, first_failure, read_commands, summarise
 from services.testrunner.settings import Settings
 
@@ -75,10 +75,11 @@ class TestRunnerHandler:
         return self._report(task, session, context)
 
     async def _run(self, task: TaskContract, session: _Session, context: TaskContext) -> None:
-        commands = read_commands(task.acceptance_tests)
-        prefix = environment_prefix(task.environment, self._environments)
+        # First of all, so that an ERROR too says which candidate it is about.
         candidate = await rebuild_candidate(task, self._mirrors, context.artifacts)
         session.tree = candidate.tree
+        commands = read_commands(task.acceptance_tests)
+        prefix = environment_prefix(task.environment, self._environments)
         limits = Limits(wall_seconds=command_seconds(task))
         async with self._workspaces.open(candidate.mirror, candidate.baseline, candidate.tree) as workspace:
             for command in commands:
@@ -90,7 +91,7 @@ class TestRunnerHandler:
         self, command: AcceptanceCommand, workspace: Workspace, prefix: Path | None, limits: Limits, context: TaskContext
     ) -> TestCommand:
         completed = await self._sandbox.run(command.argv, workspace=workspace, prefix=prefix, limits=limits)
-        stdout, stderr = await asyncio.gather(context.artifacts.put(completed.stdout), context.artifacts.put(completed.stderr))
+        stdout, stderr = await asyncio.gather(_kept(completed.stdout, context), _kept(completed.stderr, context))
         return TestCommand(
             name=command.test.name,
             cmd_argv=command.argv,
@@ -122,6 +123,11 @@ class TestRunnerHandler:
         )
         context.log.info("tested", status=report.status, failure=report.failure)
         return report
+
+
+async def _kept(output: bytes, context: TaskContext) -> str:
+    """The URI of stored output; empty when there was none."""
+    return await context.artifacts.put(output) if output else ""
 
 
 async def _edited_files(candidate: Candidate, workspace: Workspace, context: TaskContext) -> list[Artifact]:

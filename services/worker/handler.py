@@ -15,7 +15,7 @@ from gatewright.git.mirror import Mirrors
 from gatewright.sandbox import Sandbox, make_sandbox
 from gatewright.task_inputs import open_baseline, put_artifact
 from gatewright.worker_role import answers
-from gatewright.workspace.workspaces import Workspaces
+from gatewright.workspace import Workspaces
 from services.worker.executors.command import CommandExecutor
 from services.worker.executors.patch import PatchExecutor
 from services.worker.executors.port import Execution, Executor, Failure, Job
@@ -87,8 +87,8 @@ class WorkerHandler:
 
 
 async def _stored(execution: Execution, context: TaskContext) -> tuple[str, tuple[Artifact, ...]]:
-    """The URI of the patch (empty for none), and the logs as artifacts."""
-    logs = [put_artifact(name, data, context.artifacts) for name, data in execution.logs.items()]
+    """The URI of the patch (empty for none), and the logs that are not empty as artifacts."""
+    logs = [put_artifact(name, data, context.artifacts) for name, data in execution.logs.items() if data]
     if not execution.patch:
         return "", tuple(await asyncio.gather(*logs))
     patch, *kept = await asyncio.gather(put_artifact("patch", execution.patch, context.artifacts), *logs)

@@ -12,11 +12,18 @@ from gatewright.bus.jetstream import JetStreamBus
 from gatewright.bus.memory import MemoryBus, MemoryServer
 from gatewright.bus.port import Bus
 from gatewright.bus.setup import ensure_topology
-from gatewright.bus.topology import ARTIFACT_BUCKET, STREAMS, Consumer, Stream
+from gatewright.bus.topology import ARTIFACT_BUCKET, STREAMS, Consumer, Stream, task_consumer
 from gatewright.stack.nats_server import NatsServer
 
 Connect = Callable[[str], Awaitable[Bus]]
 Raw = Callable[[], Awaitable[Client]]
+
+TASKS = task_consumer("worker")
+
+
+async def give(bus: Bus, data: bytes = b"task", subject: str = TASKS.subject) -> None:
+    """Put a task into a queue; the data is its id."""
+    await bus.publish(subject, data, schema="task_contract.v1", message_id=f"{subject}:{data!r}")
 
 
 class Backend(Protocol):

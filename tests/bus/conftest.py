@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from nats.aio.client import Client
 
+from gatewright.bus.jetstream import JetStreamBus
+from gatewright.bus.setup import ensure_topology
 from gatewright.stack.nats_server import NatsServer
 from tests.bus.backends import Backend, Connect, JetStreamBackend, MemoryBackend, Raw
 
@@ -16,6 +18,15 @@ from tests.bus.backends import Backend, Connect, JetStreamBackend, MemoryBackend
 async def nats_server(tmp_path: Path) -> AsyncIterator[NatsServer]:
     async with await NatsServer.start(tmp_path / "nats") as server:
         yield server
+
+
+@pytest.fixture
+async def bus(nats_server: NatsServer) -> AsyncIterator[JetStreamBus]:
+    """A worker's bus on the real server, with the topology set up."""
+    await ensure_topology(nats_server.url)
+    connected = await JetStreamBus.connect(nats_server.url, name="worker")
+    yield connected
+    await connected.close()
 
 
 @pytest.fixture(params=["memory", "jetstream"])

@@ -7,13 +7,13 @@ import time
 
 import pytest
 
-from gatewright.bus.port import Bus, Delivery, Subscription
+from gatewright.bus.port import Delivery, Subscription
 from gatewright.bus.topology import Consumer, task_consumer
 from gatewright.errors import BusError
-from tests.bus.backends import Backend, Connect
+from tests.bus.backends import Backend, Connect, give
 
 SUBJECT = "gw.task.worker.quick"
-ACK_WAIT = 0.5
+ACK_WAIT = 0.4
 QUICK = Consumer("TASKS", "worker-quick", SUBJECT, "worker", ack_wait=ACK_WAIT, max_deliver=-1)
 THRICE = Consumer("TASKS", "worker-thrice", "gw.task.worker.thrice", "worker", ack_wait=0.1, max_deliver=3)
 
@@ -21,10 +21,6 @@ THRICE = Consumer("TASKS", "worker-thrice", "gw.task.worker.thrice", "worker", a
 @pytest.fixture(autouse=True)
 async def set_up_queues(backend: Backend) -> None:
     await backend.ensure([QUICK, THRICE])
-
-
-async def give(bus: Bus, data: bytes = b"task", subject: str = SUBJECT) -> None:
-    await bus.publish(subject, data, schema="task_contract.v1", message_id=f"{subject}:{data!r}")
 
 
 async def take(subscription: Subscription, seconds: float = 3.0) -> Delivery:
@@ -35,7 +31,7 @@ async def take(subscription: Subscription, seconds: float = 3.0) -> Delivery:
 
 async def test_a_task_that_was_there_before_is_delivered(connect: Connect) -> None:
     bus = await connect("worker")
-    await give(bus, b"one")
+    await give(bus, b"one", SUBJECT)
     delivery = await take(await bus.consume(QUICK))
     assert (delivery.message.subject, delivery.message.data, delivery.message.sequence) == (SUBJECT, b"one", 1)
     assert delivery.message.headers["Gw-Schema"] == "task_contract.v1"
@@ -47,7 +43,7 @@ async def test_a_waiting_consumer_gets_a_task_at_once(connect: Connect) -> None:
     waiting = asyncio.create_task(take(await worker.consume(QUICK)))
     await asyncio.sleep(0.1)
     start = time.perf_counter()
-    await give(gatekeeper)
+    await give(gatekeeper, b"task", SUBJECT)
     await waiting
     assert time.perf_counter() - start < 0.2
 
@@ -63,14 +59,14 @@ async def test_a_task_that_comes_between_two_polls_is_not_lost(connect: Connect)
     bus = await connect("worker")
     subscription = await bus.consume(QUICK)
     assert await subscription.next(0.05) is None
-    await give(bus)
+    await give(bus, b"task", SUBJECT)
     await asyncio.sleep(0.1)
     assert (await take(subscription)).attempts == 1
 
 
 async def test_an_acknowledged_task_does_not_come_again(connect: Connect) -> None:
     bus = await connect("worker")
-    await give(bus)
+    await give(bus, b"task", SUBJECT)
     subscription = await bus.consume(QUICK)
     await (await take(subscription)).ack()
     assert await subscription.next(2.5 * ACK_WAIT) is None
@@ -78,7 +74,7 @@ async def test_an_acknowledged_task_does_not_come_again(connect: Connect) -> Non
 
 async def test_an_unsettled_task_comes_again_after_ack_wait(connect: Connect) -> None:
     bus = await connect("worker")
-    await give(bus)
+    await give(bus, b"task", SUBJECT)
     subscription = await bus.consume(QUICK)
     first = await take(subscription)
     start = time.perf_counter()
@@ -90,7 +86,7 @@ async def test_an_unsettled_task_comes_again_after_ack_wait(connect: Connect) ->
 
 async def test_a_sign_of_life_prolongs_ack_wait(connect: Connect) -> None:
     bus = await connect("worker")
-    await give(bus)
+    await give(bus, b"task", SUBJECT)
     subscription, other = await bus.consume(QUICK), await bus.consume(QUICK)
     delivery = await take(subscription)
     for _ in range(4):
@@ -102,7 +98,7 @@ async def test_a_sign_of_life_prolongs_ack_wait(connect: Connect) -> None:
 
 async def test_without_more_signs_of_life_the_task_goes_to_another(connect: Connect) -> None:
     bus, survivor = await connect("worker"), await connect("worker")
-    await give(bus)
+    await give(bus, b"task", SUBJECT)
     delivery = await take(await bus.consume(QUICK))
     await delivery.in_progress()
     assert (await take(await survivor.consume(QUICK))).attempts == 2
@@ -110,7 +106,7 @@ async def test_without_more_signs_of_life_the_task_goes_to_another(connect: Conn
 
 async def test_a_task_given_back_comes_again_at_once(connect: Connect) -> None:
     bus = await connect("worker")
-    await give(bus)
+    await give(bus, b"task", SUBJECT)
     subscription = await bus.consume(QUICK)
     delivery = await take(subscription)
     start = time.perf_counter()
@@ -121,7 +117,7 @@ async def test_a_task_given_back_comes_again_at_once(connect: Connect) -> None:
 
 async def test_a_task_given_back_with_a_delay_comes_again_after_it(connect: Connect) -> None:
     bus = await connect("worker")
-    await give(bus)
+    await give(bus, b"task", SUBJECT)
     subscription = await bus.consume(QUICK)
     delivery = await take(subscription)
     start = time.perf_counter()
@@ -132,7 +128,7 @@ async def test_a_task_given_back_with_a_delay_comes_again_after_it(connect: Conn
 
 async def test_a_terminated_task_does_not_come_again(connect: Connect) -> None:
     bus = await connect("worker")
-    await give(bus)
+    await give(bus, b"task", SUBJECT)
     subscription = await bus.consume(QUICK)
     await (await take(subscription)).term()
     assert await subscription.next(2.5 * ACK_WAIT) is None
@@ -148,7 +144,7 @@ async def test_a_task_is_delivered_at_most_max_deliver_times(connect: Connect) -
 
 async def test_the_first_settlement_counts(connect: Connect) -> None:
     bus = await connect("worker")
-    await give(bus)
+    await give(bus, b"task", SUBJECT)
     subscription = await bus.consume(QUICK)
     delivery = await take(subscription)
     await delivery.ack()
@@ -160,7 +156,7 @@ async def test_the_first_settlement_counts(connect: Connect) -> None:
 
 async def test_a_late_acknowledgement_still_counts(connect: Connect) -> None:
     bus = await connect("worker")
-    await give(bus)
+    await give(bus, b"task", SUBJECT)
     subscription = await bus.consume(QUICK)
     slow = await take(subscription)
     await take(subscription)
@@ -172,7 +168,7 @@ async def test_two_processes_share_a_queue_and_each_task_goes_to_one(connect: Co
     gatekeeper = await connect("gatekeeper")
     subscriptions = [await (await connect(f"worker-{number}")).consume(QUICK) for number in range(2)]
     for number in range(20):
-        await give(gatekeeper, b"%d" % number)
+        await give(gatekeeper, b"%d" % number, SUBJECT)
     seen: list[list[bytes]] = [[], []]
 
     async def work(who: int) -> None:
@@ -191,10 +187,10 @@ async def test_a_busy_worker_holds_back_no_other_task(connect: Connect) -> None:
     gatekeeper = await connect("gatekeeper")
     busy = await (await connect("worker-1")).consume(QUICK)
     idle = await (await connect("worker-2")).consume(QUICK)
-    await give(gatekeeper, b"long")
+    await give(gatekeeper, b"long", SUBJECT)
     held = await take(busy)
     for data in (b"short-1", b"short-2", b"short-3"):
-        await give(gatekeeper, data)
+        await give(gatekeeper, data, SUBJECT)
         delivery = await take(idle, 0.8 * ACK_WAIT)
         assert (delivery.message.data, delivery.attempts) == (data, 1)
         await delivery.ack()
@@ -206,7 +202,7 @@ async def test_a_consumer_that_leaves_gives_back_what_it_has_not_taken(connect: 
     leaving = await (await connect("worker-1")).consume(QUICK)
     staying = await (await connect("worker-2")).consume(QUICK)
     assert await leaving.next(0.05) is None
-    await give(gatekeeper)
+    await give(gatekeeper, b"task", SUBJECT)
     await asyncio.sleep(0.1)
     await leaving.close()
     await leaving.close()
@@ -218,7 +214,7 @@ async def test_several_subscriptions_of_one_process_are_independent(connect: Con
     one, other = await bus.consume(QUICK), await bus.consume(task_consumer("pm"))
     waiting = asyncio.gather(take(one), take(other))
     await give(bus, b"request", "gw.task.pm.default")
-    await give(bus, b"shard")
+    await give(bus, b"shard", SUBJECT)
     deliveries = await waiting
     assert [delivery.message.data for delivery in deliveries] == [b"shard", b"request"]
 
@@ -226,7 +222,7 @@ async def test_several_subscriptions_of_one_process_are_independent(connect: Con
 async def test_a_pool_gets_only_its_own_tasks(connect: Connect) -> None:
     bus = await connect("gatekeeper")
     subscription = await bus.consume(task_consumer("worker"))
-    await give(bus)
+    await give(bus, b"task", SUBJECT)
     assert await subscription.next(0.2) is None
 
 
@@ -238,8 +234,8 @@ async def test_a_queue_that_was_not_set_up_is_an_error(connect: Connect) -> None
 
 async def test_a_settled_task_makes_room_for_the_same_id_only_as_a_duplicate(connect: Connect) -> None:
     bus = await connect("gatekeeper")
-    await give(bus)
+    await give(bus, b"task", SUBJECT)
     subscription = await bus.consume(QUICK)
     await (await take(subscription)).ack()
-    await give(bus)
+    await give(bus, b"task", SUBJECT)
     assert await subscription.next(0.2) is None

@@ -37,7 +37,7 @@ COMMIT = "4" * 40
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 STAMP = "2026-01-02T03:04:05.000Z"
 WORKER = Agent(role="WORKER", agent_id="worker-1")
-NAMES = (b"src/a.py", b"src/na\xc3\xafve \"quoted\".py", b"src/tab\there.py")
+NAMES = (b"src/a.py", b'src/na\xc3\xafve "quoted".py', b"src/tab\there.py")
 
 
 @dataclass

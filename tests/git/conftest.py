@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gatewright.git.mirror import Mirrors
-from tests.git.repositories import MakeRepository, MakeTrap, Repository, Trap
+from tests.git.repositories import Known, MakeRepository, MakeTrap, Repository, Trap
 
 FILES = {"README.md": b"read me\n", "src/app.py": b"one\ntwo\nthree\n"}
 
@@ -42,6 +43,17 @@ def _make(path: Path, files: Mapping[str, bytes], object_format: str) -> Reposit
     repository.git("init", "--quiet", "--template=", "--initial-branch=main", f"--object-format={object_format}")
     repository.commit(files, "first")
     return repository
+
+
+@pytest.fixture(scope="session")
+def known(first_repository: Repository, tmp_path_factory: pytest.TempPathFactory) -> Known:
+    """A mirror of the first repository, for tests that only read it and add objects to it."""
+
+    async def make() -> Known:
+        mirror = await Mirrors(tmp_path_factory.mktemp("known")).open(first_repository.url)
+        return Known(mirror, await mirror.resolve("main"))
+
+    return asyncio.run(make())
 
 
 @pytest.fixture

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from gatewright.git.mirror import Mirror
+
 IDENTITY = {
     "GIT_AUTHOR_NAME": "A. Person",
     "GIT_AUTHOR_EMAIL": "person@example.org",
@@ -77,6 +79,20 @@ class Trap:
     @property
     def sprung(self) -> bool:
         return self.mark.exists()
+
+
+@dataclass(frozen=True)
+class Known:
+    """A mirror and a commit that it holds."""
+
+    mirror: Mirror
+    commit: str
+
+    async def contents(self, tree: str) -> dict[bytes, tuple[str, bytes]]:
+        """Mode and content by path."""
+        entries = await self.mirror.files(tree)
+        blobs = await self.mirror.blobs(entry.object_id for entry in entries)
+        return {entry.path: (entry.mode, blobs[entry.object_id]) for entry in entries}
 
 
 class MakeRepository(Protocol):

@@ -11,8 +11,8 @@ import pytest
 from gatewright.errors import MalformedError, PatchError
 from gatewright.git import objects
 from gatewright.git.changes import FileChange
-from gatewright.git.mirror import Mirror, Mirrors
-from tests.git.repositories import MakeRepository
+from gatewright.git.mirror import Mirrors
+from tests.git.repositories import Known, MakeRepository
 
 
 def new_file(path: str, content: str = "evil", mode: str = "100644") -> bytes:
@@ -40,14 +40,16 @@ HOSTILE = {
     "git configuration": new_file(".git/config"),
     "git configuration in capitals": new_file(".GIT/config"),
     "git configuration on NTFS": new_file("git~1/config"),
-    "git configuration on HFS": "".encode() + new_file(".g\u200cit/config").replace(b"\\u200c", b"\\342\\200\\214"),
+    "git configuration on HFS": new_file(".g\u200cit/config").replace(b"\\u200c", b"\\342\\200\\214"),
     "nested git hook": new_file("vendor/.git/hooks/post-checkout"),
     "symlink, then through it, in one patch": LINK_OUT + new_file("out/passwd"),
     "gitmodules as a symlink": new_file(".gitmodules", "src/app.py", "120000"),
     "file below a file": new_file("README.md/below"),
     "file in the place of a directory": new_file("src"),
     "file that exists": new_file("README.md"),
-    "removal of what is not there": b"diff --git a/x b/x\ndeleted file mode 100644\n--- a/x\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n",
+    "removal of what is not there": (
+        b"diff --git a/x b/x\ndeleted file mode 100644\n--- a/x\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n"
+    ),
     "rename from outside": (
         b"diff --git a/../../etc/passwd b/stolen\nsimilarity index 100%\nrename from ../../etc/passwd\nrename to stolen\n"
     ),
@@ -75,23 +77,18 @@ HOSTILE = {
 }
 
 
-@pytest.fixture
-async def mirror(make_repository: MakeRepository, mirrors: Mirrors) -> Mirror:
-    return await mirrors.open(make_repository().url)
-
-
 def everything(root: Path) -> set[Path]:
-    """All files but git's own objects and the kept indexes."""
-    return {path for path in root.rglob("*") if path.is_file() and not {"objects", "gate"} & set(path.relative_to(root).parts)}
+    """All files but git's own objects and the kept indexes; and where ``..`` leads to from the directory that git runs in."""
+    found = {path for path in root.rglob("*") if path.is_file() and not {"objects", "gate"} & set(path.relative_to(root).parts)}
+    return found | set(Path("/").glob("outside"))
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-async def test_hostile_patch_is_refused_and_writes_no_file(mirror: Mirror, tmp_path: Path, name: str) -> None:
-    commit = await mirror.resolve("main")
-    before = everything(tmp_path)
+async def test_hostile_patch_is_refused_and_writes_no_file(known: Known, name: str) -> None:
+    before = everything(known.mirror.path)
     with pytest.raises(PatchError):
-        await mirror.apply(commit, HOSTILE[name])
-    assert everything(tmp_path) == before
+        await known.mirror.apply(known.commit, HOSTILE[name])
+    assert everything(known.mirror.path) == before
 
 
 async def test_patch_through_a_symlink_of_the_baseline_is_refused(make_repository: MakeRepository, mirrors: Mirrors) -> None:
@@ -104,72 +101,71 @@ async def test_patch_through_a_symlink_of_the_baseline_is_refused(make_repositor
         await mirror.apply(commit, new_file("out/gatewright-was-here"))
 
 
-async def test_compressed_bomb_is_refused(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_compressed_bomb_is_refused(known: Known, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(objects, "APPLY_MEMORY", 8 << 20)
     size = 64 << 20
     patch = binary_literal(size, bytes(size))
     assert len(patch) < 1 << 17
     with pytest.raises(PatchError):
-        await mirror.apply(await mirror.resolve("main"), patch)
+        await known.mirror.apply(known.commit, patch)
 
 
-async def test_patch_beyond_the_limit_is_refused_unread(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_patch_beyond_the_limit_is_refused_unread(known: Known, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(objects, "PATCH_LIMIT", 100)
     with pytest.raises(PatchError) as caught:
-        await mirror.apply(await mirror.resolve("main"), new_file("x", "y" * 100))
+        await known.mirror.apply(known.commit, new_file("x", "y" * 100))
     assert caught.value.reason == "patch_too_large"
 
 
-async def test_candidate_beyond_the_limit_has_no_patch(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_candidate_beyond_the_limit_has_no_patch(known: Known, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(objects, "DIFF_LIMIT", 1000)
-    commit = await mirror.resolve("main")
+    mirror, commit = known.mirror, known.commit
     tree = await mirror.apply(commit, new_file("x", "y" * 2000))
     with pytest.raises(PatchError) as caught:
         await mirror.diff(commit, tree)
     assert caught.value.reason == "diff_too_large"
 
 
-async def test_empty_patch_changes_nothing(mirror: Mirror) -> None:
-    commit = await mirror.resolve("main")
+async def test_empty_patch_changes_nothing(known: Known) -> None:
+    mirror, commit = known.mirror, known.commit
     assert await mirror.apply(commit, b"") == await mirror.tree_of(commit)
     assert await mirror.changes(commit, await mirror.apply(commit, b"")) == ()
     assert await mirror.diff(commit, await mirror.apply(commit, b"")) == b""
 
 
-async def test_absolute_path_stays_inside_the_tree(mirror: Mirror) -> None:
-    commit = await mirror.resolve("main")
+async def test_absolute_path_stays_inside_the_tree(known: Known) -> None:
+    mirror, commit = known.mirror, known.commit
     tree = await mirror.apply(commit, b"--- /dev/null\n+++ /etc/passwd\n@@ -0,0 +1 @@\n+evil\n")
     assert [change.path for change in await mirror.changes(commit, tree)] == [b"etc/passwd"]
 
 
-async def test_submodule_link_is_shown_as_what_it_is(mirror: Mirror) -> None:
-    commit = await mirror.resolve("main")
-    patch = f"diff --git a/sub b/sub\nnew file mode 160000\n--- /dev/null\n+++ b/sub\n@@ -0,0 +1 @@\n+Subproject commit {'1' * 40}\n"
-    tree = await mirror.apply(commit, patch.encode())
+async def test_submodule_link_is_shown_as_what_it_is(known: Known) -> None:
+    mirror, commit = known.mirror, known.commit
+    tree = await mirror.apply(commit, new_file("sub", f"Subproject commit {'1' * 40}", "160000"))
     (change,) = await mirror.changes(commit, tree)
     assert (change.path, change.status, change.new_mode, change.new_id) == (b"sub", "A", "160000", "1" * 40)
     assert (await mirror.files(tree, ("sub",)))[0].size == 0
     assert await mirror.apply(commit, await mirror.diff(commit, tree)) == tree
 
 
-async def test_change_of_mode_alone_is_shown(mirror: Mirror) -> None:
-    commit = await mirror.resolve("main")
+async def test_change_of_mode_alone_is_shown(known: Known) -> None:
+    mirror, commit = known.mirror, known.commit
     tree = await mirror.apply(commit, b"diff --git a/README.md b/README.md\nold mode 100644\nnew mode 100755\n")
     (change,) = await mirror.changes(commit, tree)
     assert (change.status, change.old_mode, change.new_mode) == ("M", "100644", "100755")
     assert change.old_id == change.new_id
 
 
-async def test_file_turned_into_a_symlink_is_a_change_of_type(mirror: Mirror) -> None:
-    commit = await mirror.resolve("main")
+async def test_file_turned_into_a_symlink_is_a_change_of_type(known: Known) -> None:
+    mirror, commit = known.mirror, known.commit
     tree = await mirror.write_tree(commit, [FileChange(b"README.md", "120000", b"/etc/passwd")])
     assert await mirror.apply(commit, await mirror.diff(commit, tree)) == tree
     (change,) = await mirror.changes(commit, tree)
     assert (change.status, change.new_mode) == ("T", "120000")
 
 
-async def test_rename_is_a_deletion_and_an_addition(mirror: Mirror) -> None:
-    commit = await mirror.resolve("main")
+async def test_rename_is_a_deletion_and_an_addition(known: Known) -> None:
+    mirror, commit = known.mirror, known.commit
     patch = b"diff --git a/src/app.py b/lib/app.py\nsimilarity index 100%\nrename from src/app.py\nrename to lib/app.py\n"
     changes = await mirror.changes(commit, await mirror.apply(commit, patch))
     assert [(change.status, change.path) for change in changes] == [("A", b"lib/app.py"), ("D", b"src/app.py")]
@@ -187,8 +183,8 @@ async def test_line_ends_survive_whatever_attributes_say(make_repository: MakeRe
     assert await mirror.apply_to_tree(tree, await mirror.diff(tree, edited)) == edited
 
 
-async def test_disjoint_patches_compose_in_any_order(mirror: Mirror) -> None:
-    commit = await mirror.resolve("main")
+async def test_disjoint_patches_compose_in_any_order(known: Known) -> None:
+    mirror, commit = known.mirror, known.commit
     patches = [new_file(f"part{number}/x") for number in range(3)]
     trees = set()
     for order in (patches, patches[::-1]):
@@ -199,8 +195,8 @@ async def test_disjoint_patches_compose_in_any_order(mirror: Mirror) -> None:
     assert trees == {await mirror.apply(commit, b"".join(patches))}
 
 
-async def test_damaged_index_is_not_blamed_on_the_patch(mirror: Mirror) -> None:
-    commit = await mirror.resolve("main")
+async def test_damaged_index_is_not_blamed_on_the_patch(known: Known) -> None:
+    mirror, commit = known.mirror, known.commit
     tree = await mirror.apply(commit, new_file("x"))
     for kept in (mirror.path / "gate").iterdir():
         if len(kept.name) == 40:
@@ -208,9 +204,9 @@ async def test_damaged_index_is_not_blamed_on_the_patch(mirror: Mirror) -> None:
     assert await mirror.apply(commit, new_file("x")) == tree
 
 
-async def test_kept_indexes_do_not_pile_up(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_kept_indexes_do_not_pile_up(known: Known, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gatewright.git.index_cache._KEPT", 3)
-    commit = await mirror.resolve("main")
+    mirror, commit = known.mirror, known.commit
     for number in range(6):
         await mirror.apply(commit, new_file(f"file{number}"))
     left = list((mirror.path / "gate").iterdir())
@@ -218,8 +214,8 @@ async def test_kept_indexes_do_not_pile_up(mirror: Mirror, monkeypatch: pytest.M
     assert await mirror.apply(commit, new_file("file0")) == await mirror.apply(commit, new_file("file0"))
 
 
-async def test_short_name_for_a_baseline_is_refused(mirror: Mirror) -> None:
-    await mirror.resolve("main")
+async def test_short_name_for_a_baseline_is_refused(known: Known) -> None:
+    mirror = known.mirror
     for name in ("main", "HEAD", "--help", ""):
         with pytest.raises(MalformedError):
             await mirror.apply(name, b"")

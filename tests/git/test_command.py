@@ -10,6 +10,7 @@ import pytest
 
 from gatewright.errors import GitError
 from gatewright.git.command import GitCommand, words
+from gatewright.git.process import in_thread
 from tests.git.repositories import MakeRepository, Repository
 
 HOSTILE_ENVIRONMENT = {
@@ -38,10 +39,19 @@ def git(make_repository: MakeRepository) -> GitCommand:
     return GitCommand(make_repository().path / ".git")
 
 
-async def wait_for(path: Path) -> str:
-    while not path.exists() or not path.read_text().endswith("\n"):
-        await asyncio.sleep(0.01)
+def noted(path: Path) -> str:
+    """The process id that a command writes into ``path`` when it has begun."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline and not (path.exists() and path.read_text().endswith("\n")):
+        time.sleep(0.01)
     return path.read_text().strip()
+
+
+def gone(pid: str) -> bool:
+    deadline = time.monotonic() + 5
+    while alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return not alive(pid)
 
 
 def alive(pid: str) -> bool:
@@ -112,7 +122,7 @@ async def test_hanging_git_is_ended_with_all_that_it_started(git: GitCommand, tm
     with pytest.raises(GitError) as caught:
         await git.run("-c", f"alias.hang=!sleep 60 & echo $! > {note}; wait", "hang", timeout=0.5)
     assert caught.value.reason == "git_timeout"
-    assert not alive(await wait_for(note))
+    assert gone(noted(note))
 
 
 async def test_git_that_ignores_the_end_signal_is_killed(
@@ -123,20 +133,17 @@ async def test_git_that_ignores_the_end_signal_is_killed(
     with pytest.raises(GitError) as caught:
         await git.run("-c", f"alias.deaf=!trap '' TERM; echo $$ > {note}; while :; do sleep 1; done", "deaf", timeout=0.5)
     assert caught.value.reason == "git_timeout"
-    assert not alive(await wait_for(note))
+    assert gone(noted(note))
 
 
 async def test_cancelled_caller_ends_git_and_all_that_it_started(git: GitCommand, tmp_path: Path) -> None:
     note = tmp_path / "pid"
     task = asyncio.create_task(git.run("-c", f"alias.hang=!sleep 60 & echo $! > {note}; wait", "hang"))
-    pid = await wait_for(note)
+    pid = await asyncio.to_thread(noted, note)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    deadline = time.monotonic() + 5
-    while alive(pid) and time.monotonic() < deadline:
-        await asyncio.sleep(0.01)
-    assert not alive(pid)
+    assert await asyncio.to_thread(gone, pid)
 
 
 async def test_cancelled_caller_starts_no_further_git(make_repository: MakeRepository, tmp_path: Path) -> None:
@@ -149,10 +156,8 @@ async def test_cancelled_caller_starts_no_further_git(make_repository: MakeRepos
         except GitError:
             git.execute("-c", f"alias.more=!touch {second}", "more")
 
-    from gatewright.git.process import in_thread
-
     task = asyncio.create_task(in_thread(two_steps))
-    await wait_for(note)
+    await asyncio.to_thread(noted, note)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -167,8 +172,6 @@ async def test_git_killed_from_outside_is_a_failure_to_try_again(git: GitCommand
 
 
 async def test_full_disk_or_missing_permission_is_no_foreign_error(git: GitCommand) -> None:
-    from gatewright.git.process import in_thread
-
     def work() -> None:
         raise OSError(28, "No space left on device")
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
-from typing import NamedTuple
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatewright.errors import DeniedError, GitError, MalformedError
 from gatewright.git.changes import FileChange, parse_blobs, parse_changes, parse_entries
-from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.git.paths import path_fault
-from tests.git.repositories import MakeRepository
+from tests.git.repositories import Known
 
 ODD_NAMES = [
     b"new\nline",
@@ -31,40 +29,32 @@ ODD_NAMES = [
     b"deep/" * 20 + b"file",
     b"#comment",
     b"=>",
-    b"/dev".lstrip(b"/") + b"/null",
+    b"dev/null",
     b"x" * 255,
 ]
 
 
-class Start(NamedTuple):
-    mirror: Mirror
-    commit: str
-
-    async def contents(self, tree: str) -> dict[bytes, tuple[str, bytes]]:
-        entries = await self.mirror.files(tree)
-        blobs = await self.mirror.blobs(entry.object_id for entry in entries)
-        return {entry.path: (entry.mode, blobs[entry.object_id]) for entry in entries}
-
-
-@pytest.fixture
-async def start(make_repository: MakeRepository, mirrors: Mirrors) -> Start:
-    mirror = await mirrors.open(make_repository(files={"keep": b"k\n", "dir/a": b"a\n", "dir/b": b"b\n", "file": b"f\n"}).url)
-    return Start(mirror, await mirror.resolve("main"))
+@pytest.fixture(scope="module")
+def start(known: Known) -> Known:
+    """The known mirror with a tree of its own; a tree serves wherever a commit does."""
+    changes = [FileChange(name, "100644", b"%s\n" % name) for name in (b"keep", b"dir/a", b"dir/b", b"file")]
+    removed = [FileChange(name, None) for name in (b"README.md", b"src")]
+    return Known(known.mirror, asyncio.run(known.mirror.write_tree(known.commit, [*changes, *removed])))
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)
-async def test_odd_name_survives_byte_for_byte(start: Start, name: bytes) -> None:
-    mirror, commit = start
+async def test_odd_name_survives_byte_for_byte(start: Known, name: bytes) -> None:
+    mirror, commit = start.mirror, start.commit
     tree = await mirror.write_tree(commit, [FileChange(name, "100644", b"x\n"), FileChange(b"dir/a", "100755", b"a\n")])
     assert {change.path for change in await mirror.changes(commit, tree)} == {name, b"dir/a"}
     assert (await start.contents(tree))[name] == ("100644", b"x\n")
     assert await mirror.apply(commit, await mirror.diff(commit, tree)) == tree
     back = await mirror.diff(tree, commit)
-    assert await mirror.apply_to_tree(tree, back) == await mirror.tree_of(commit)
+    assert await mirror.apply_to_tree(tree, back) == commit
 
 
-async def test_all_odd_names_together_survive(start: Start) -> None:
-    mirror, commit = start
+async def test_all_odd_names_together_survive(start: Known) -> None:
+    mirror, commit = start.mirror, start.commit
     tree = await mirror.write_tree(commit, [FileChange(name, "100644", name) for name in ODD_NAMES])
     found = await start.contents(tree)
     assert {name: found[name][1] for name in ODD_NAMES} == {name: name for name in ODD_NAMES}
@@ -75,21 +65,21 @@ async def test_all_odd_names_together_survive(start: Start) -> None:
     "path", [b".git/config", b"vendor/.git/HEAD", b"a/.GIT", b"git~1/x", b"../x", b"/x", b"a//b", b"", b"a/."]
 )
 @pytest.mark.parametrize("mode", ["100644", None])
-async def test_path_that_git_must_not_hold_is_denied_by_name(start: Start, path: bytes, mode: str | None) -> None:
+async def test_path_that_git_must_not_hold_is_denied_by_name(start: Known, path: bytes, mode: str | None) -> None:
     with pytest.raises(DeniedError) as caught:
         await start.mirror.write_tree(start.commit, [FileChange(b"fine", "100644", b""), FileChange(path, mode)])
     assert caught.value.reason == "git_path"
     assert path.decode() in caught.value.message
 
 
-async def test_gitmodules_as_a_symlink_is_denied(start: Start) -> None:
+async def test_gitmodules_as_a_symlink_is_denied(start: Known) -> None:
     with pytest.raises(DeniedError) as caught:
         await start.mirror.write_tree(start.commit, [FileChange(b".gitmodules", "120000", b"keep")])
     assert caught.value.reason == "git_path"
 
 
 @pytest.mark.parametrize("mode", ["160000", "040000", "100664", "", "100644 inline x\nM"])
-async def test_mode_that_is_no_file_is_refused(start: Start, mode: str) -> None:
+async def test_mode_that_is_no_file_is_refused(start: Known, mode: str) -> None:
     with pytest.raises(MalformedError) as caught:
         await start.mirror.write_tree(start.commit, [FileChange(b"x", mode, b"")])
     assert caught.value.reason == "bad_mode"
@@ -103,13 +93,13 @@ async def test_mode_that_is_no_file_is_refused(start: Start, mode: str) -> None:
         [FileChange(b"x", "100644", b"1"), FileChange(b"x/y/z", "100644", b"2")],
     ],
 )
-async def test_changes_that_contradict_each_other_are_refused(start: Start, changes: list[FileChange]) -> None:
+async def test_changes_that_contradict_each_other_are_refused(start: Known, changes: list[FileChange]) -> None:
     with pytest.raises(MalformedError) as caught:
         await start.mirror.write_tree(start.commit, changes)
     assert caught.value.reason == "bad_changes"
 
 
-async def test_content_cannot_speak_to_git(start: Start) -> None:
+async def test_content_cannot_speak_to_git(start: Known) -> None:
     content = b"\nM 100644 inline injected\ndata 4\nevil\nD keep\nreset refs/heads/main\ndone\n"
     tree = await start.mirror.write_tree(start.commit, [FileChange(b"x", "100644", content)])
     found = await start.contents(tree)
@@ -131,37 +121,35 @@ async def test_content_cannot_speak_to_git(start: Start) -> None:
     ],
 )
 async def test_directories_and_files_make_room_for_each_other(
-    start: Start, changes: list[FileChange], names: set[bytes]
+    start: Known, changes: list[FileChange], names: set[bytes]
 ) -> None:
-    mirror, commit = start
+    mirror, commit = start.mirror, start.commit
     for order in (changes, changes[::-1]):
         tree = await mirror.write_tree(commit, order)
         assert set(await start.contents(tree)) == names
     assert await mirror.apply(commit, await mirror.diff(commit, tree)) == tree
 
 
-async def test_tree_is_a_start_as_good_as_a_commit(start: Start) -> None:
-    mirror, commit = start
+async def test_tree_is_a_start_as_good_as_a_commit(start: Known) -> None:
+    mirror, commit = start.mirror, start.commit
     one = await mirror.write_tree(commit, [FileChange(b"one", "100644", b"1")])
     two = await mirror.write_tree(one, [FileChange(b"two", "120000", b"one")])
     assert two == await mirror.write_tree(commit, [FileChange(b"two", "120000", b"one"), FileChange(b"one", "100644", b"1")])
     assert await mirror.write_tree(commit, []) == await mirror.tree_of(commit)
 
 
-async def test_building_a_tree_leaves_no_ref_and_no_report(start: Start) -> None:
-    mirror, commit = start
-    await mirror.write_tree(commit, [FileChange(b"x", "100644", b"1")])
+async def test_building_a_tree_leaves_no_ref_and_no_report(known: Known) -> None:
+    mirror, change = known.mirror, [FileChange(b"x", "100644", b"1")]
+    await mirror.write_tree(known.commit, change)
     refs = (await mirror.git.run("for-each-ref", "--format=%(refname)")).decode().split()
-    assert refs == [f"refs/gate/keep/{commit}"]
+    assert refs == [f"refs/gate/keep/{known.commit}"]
     with pytest.raises(GitError):
-        await asyncio.to_thread(mirror._objects.write_tree, "ab" * 20, [FileChange(b"x", "100644", b"1")])
+        await asyncio.to_thread(mirror._objects.write_tree, "ab" * 20, change)
     assert not list(mirror.path.glob("fast_import_crash*"))
 
 
-async def test_same_commit_comes_from_the_same_arguments(start: Start) -> None:
-    from datetime import UTC, datetime, timedelta, timezone
-
-    mirror, commit = start
+async def test_same_commit_comes_from_the_same_arguments(known: Known) -> None:
+    mirror, commit = known.mirror, known.commit
     tree = await mirror.write_tree(commit, [FileChange(b"x", "100644", b"1")])
     when = datetime(2026, 3, 1, 12, 0, 0, 999, tzinfo=UTC)
     one = await mirror.commit_tree(tree, parent=commit, message="Subject\n\nÜber -- --option\n", when=when)
@@ -181,13 +169,13 @@ PARTS = st.binary(min_size=1, max_size=6).filter(lambda part: b"/" not in part a
 FILES = st.dictionaries(PARTS, st.tuples(st.sampled_from(["100644", "100755", "120000"]), st.binary(max_size=40)), max_size=8)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None)
 @given(one=FILES, other=FILES)
 def test_any_two_trees_are_joined_by_their_patch(
-    one: dict[bytes, tuple[str, bytes]], other: dict[bytes, tuple[str, bytes]], generated_mirror: Start
+    one: dict[bytes, tuple[str, bytes]], other: dict[bytes, tuple[str, bytes]], known: Known
 ) -> None:
     async def check() -> None:
-        mirror, commit = generated_mirror
+        mirror, commit = known.mirror, known.commit
         files = [FileChange(path, mode, content) for path, (mode, content) in one.items()]
         old = await mirror.write_tree(commit, files)
         swapped = [FileChange(b"dir/" + path, mode, content) for path, (mode, content) in other.items()]
@@ -196,15 +184,6 @@ def test_any_two_trees_are_joined_by_their_patch(
         assert await mirror.apply_to_tree(new, await mirror.diff(new, old)) == old
 
     asyncio.run(check())
-
-
-@pytest.fixture
-def generated_mirror(make_repository: MakeRepository, tmp_path: Path) -> Start:
-    async def make() -> Start:
-        mirror = await Mirrors(tmp_path / "generated").open(make_repository("generated-source").url)
-        return Start(mirror, await mirror.resolve("main"))
-
-    return asyncio.run(make())
 
 
 @pytest.mark.parametrize("output", [b":100644 100644 a b M\0path", b"x\0", b"warning\0path\0", b":1 2 3 4 M\0\0"])

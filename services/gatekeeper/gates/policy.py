@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from gatewright import scope
 from gatewright.contracts import RunRequest, TaskContract
 from gatewright.contracts.common import AcceptanceTest, Artifact, Executor, Repository, ToolPermissions
-from gatewright.contracts.task_contract import RoleContract
+from gatewright.contracts.task_contract import HandoffChain, RoleContract, RuntimeOptions
 from gatewright.errors import CommandRefusedError, ScopeError
+from gatewright.task_inputs import LONGEST_COMMAND
 from services.gatekeeper.gates.commands import check_command
 from services.gatekeeper.gates.judgement import Judgement
 from services.gatekeeper.policies import Policies
@@ -39,8 +40,8 @@ def judge_contract(contract: TaskContract, policies: Policies, found: Judgement)
     _role_contract(contract, contract.role_contract, found)
     if contract.executor is None:
         found.violate("executor_missing", "executor", "the contract does not say how the change is made")
-    if not contract.timeout_retry.max_retries <= 10:
-        found.violate("permission_too_wide", "timeout_retry", "at most 10 retries")
+    if contract.timeout_retry.timeout_sec > LONGEST_COMMAND:
+        found.violate("permission_too_wide", "timeout_retry", f"no command may take longer than {LONGEST_COMMAND:.0f} s")
 
 
 def judge_compiled(contract: TaskContract, request: RunRequest, baseline: str, found: Judgement) -> None:
@@ -146,5 +147,9 @@ def _role_contract(contract: TaskContract, role: RoleContract | None, found: Jud
         contract.assigned_agent.role,
         contract.assigned_agent.agent_id,
     )
-    if not same_agent or resolved != asked or role.resolved_mcp_tool_set != contract.mcp_tool_set:
+    options, chain = contract.runtime_options or RuntimeOptions(), contract.handoff_chain or HandoffChain()
+    same_binding = (role.runtime_binding.runner, role.runtime_binding.provider) == (options.runner, options.provider)
+    same_chain = role.handoff.eligible == chain.enabled and role.handoff.chain_roles == chain.roles
+    same_tools = role.resolved_mcp_tool_set == contract.mcp_tool_set and resolved == asked
+    if not (same_agent and same_tools and same_binding and same_chain):
         found.violate("role_contract_drift", "role_contract", "the resolved role does not agree with the contract")

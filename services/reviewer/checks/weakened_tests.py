@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gatewright.contracts.reports import Finding
-from services.reviewer.subject import ChangedFile, Subject
+from services.reviewer.subject import Subject
 
 _DIRECTORIES = frozenset({b"test", b"tests", b"__tests__", b"spec", b"specs"})
 _NAMES = re.compile(rb"test_.*\.py|.*_test\.\w+|.*_spec\.\w+|.*\.(?:test|spec)\.\w+|conftest\.py|.*Tests?\.(?:java|kt|cs)")

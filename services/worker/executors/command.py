@@ -8,7 +8,7 @@ from pathlib import Path
 from gatewright import scope
 from gatewright.sandbox import Completed, Limits, Sandbox, parse_command
 from gatewright.task_inputs import command_seconds, environment_prefix
-from gatewright.workspace.workspaces import Workspaces
+from gatewright.workspace import Workspaces
 from services.worker.executors.port import Execution, Failure, Job
 
 #: Characters of the last line that a failure quotes.

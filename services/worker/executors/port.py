@@ -38,7 +38,7 @@ class Failure:
 class Execution:
     """What came of a job. ``tree`` is the baseline with the change; ``patch`` leads to it, empty for no change.
 
-    ``logs`` are kept as artifacts under their names. With a ``failure``, tree and patch are empty.
+    ``logs`` are kept as artifacts under their names, empty ones left out. With a ``failure``, tree and patch are empty.
     """
 
     tree: str = ""

@@ -84,10 +84,10 @@ class Connection:
                 with translated(f"cannot connect to {public_address(url)}"):
                     await self._connect(url)
         except TimeoutError as error:
-            await self.client.close()
+            await self._disconnect()
             raise BusError(f"cannot reach a NATS server at {public_address(url)}{self._because()}") from error
         except BusError:
-            await self.client.close()
+            await self._disconnect()
             raise
         self._opened = True
         self._up.set()
@@ -223,8 +223,15 @@ class Connection:
                 await self.client.drain()
         if self._goodbye is not None:
             await self._goodbye
-        await self.client.close()
+        await self._disconnect()
         self._wake()
+
+    async def _disconnect(self) -> None:
+        if not self.client.is_connected:
+            # nats-py 2.16 would write what is pending to the transport that is gone, and stop closing half-way.
+            self.client._pending_data_size = 0  # noqa: SLF001
+        with contextlib.suppress(nats.errors.Error, OSError):
+            await self.client.close()
 
     def _because(self) -> str:
         return f" ({self._complaint})" if self._complaint else ""
@@ -257,7 +264,7 @@ class Connection:
         if not self._opened:
             raise BusError(cause)
         self._report(cause)
-        self._goodbye = asyncio.get_running_loop().create_task(self.client.close())
+        self._goodbye = asyncio.get_running_loop().create_task(self._disconnect())
 
     def _report(self, cause: str) -> None:
         if self._lost is not None:

@@ -73,7 +73,7 @@ def prepare(options: RunOptions, here: Path) -> Prepared:
     attachments = _attachments(options, faults)
     prefix = _prefix(options, here, faults)
     if faults:
-        raise MalformedError("not a complete request", faults=tuple(faults), code="invalid_input")
+        raise MalformedError("this cannot be run", faults=tuple(faults), code="invalid_input")
     executor = _executor(options, tuple(name for name, _ in attachments))
     retries = options.max_retries if options.max_retries is not None else _answers(executor) - 1
     request = RunRequest(

@@ -10,6 +10,7 @@ from gatewright.cli.advice import advice_for
 from gatewright.cli.output import printable
 from gatewright.cli.timeline import violation_lines
 from gatewright.cli.view import RunView
+from gatewright.errors import GatewrightError, MalformedError
 
 
 class FailureResult(msgspec.Struct, frozen=True):
@@ -47,9 +48,11 @@ def result_of(view: RunView) -> RunResult:
     )
 
 
-def refused(code: str, message: str) -> RunResult:
-    """The result of a run that never came to be."""
-    return RunResult(None, "ERROR", None, None, None, None, 0.0, FailureResult(code, message))
+def refused(error: GatewrightError) -> RunResult:
+    """The result of a run that never came to be; the message tells every fault."""
+    faults = error.faults if isinstance(error, MalformedError) else ()
+    message = "; ".join((error.message, *(f"{fault.pointer}: {fault.message}" for fault in faults)))
+    return RunResult(None, "ERROR", None, None, None, None, 0.0, FailureResult(error.reason, message))
 
 
 def closing_words(view: RunView) -> list[str]:

@@ -21,7 +21,7 @@ from gatewright.cli.result import refused
 from gatewright.cli.session import Session
 from gatewright.cli.view import RunView, advance
 from gatewright.client.client import Client
-from gatewright.errors import GatewrightError
+from gatewright.errors import DeniedError, GatewrightError
 
 #: Seconds that a started stack is given until its gatekeeper answers.
 STARTING_PATIENCE = 30.0
@@ -120,11 +120,11 @@ class RunFlow:
         if self.view is not None:
             self.display.close(self.view)
         else:
-            self.display.give_up(refused("aborted", "interrupted before the run was accepted"))
+            self.display.give_up(refused(DeniedError("interrupted before the run was accepted", code="aborted")))
         return Exit.FAILED
 
     def _fail(self, error: GatewrightError) -> Exit:
-        self.display.give_up(refused(error.reason, error.message))
+        self.display.give_up(refused(error))
         if not self.json_output:
             complain(error)
         return exit_of_error(error)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from gatewright.cli.display import make_display
 from gatewright.cli.home import make_home
 from gatewright.cli.outcome import Exit, exit_of_error
-from gatewright.cli.output import complain
+from gatewright.cli.output import complain, say
 from gatewright.cli.place import find_place
-from gatewright.cli.request import RunOptions, environment_prefix, prepare
+from gatewright.cli.request import EXAMPLE, RunOptions, environment_prefix, prepare
 from gatewright.cli.result import refused
 from gatewright.cli.run_flow import RunFlow
 from gatewright.cli.session import for_one_run
@@ -27,9 +28,10 @@ async def start_run(options: RunOptions, workers: int | None, *, json_output: bo
         if place.url is None:
             make_home(place.home)
     except GatewrightError as error:
-        display.give_up(refused(error.reason, error.message))
+        display.give_up(refused(error))
         if not json_output:
             complain(error)
+            say(f"  example: {EXAMPLE}", stream=sys.stderr)
         return exit_of_error(error)
     stack = StackOptions(
         home=place.home,

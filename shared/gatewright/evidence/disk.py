@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-#: The kernel puts the journal commits of concurrent fsyncs together: 8 threads take half the time of one, more gain nothing.
-PARALLEL = 8
 READ_ONLY = 0o444
 #: From here on one syncfs costs less than so many fsyncs, each of which has the device flush its cache.
 FEW = 4
@@ -22,20 +19,21 @@ _syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
 class Disk:
     """The file system. Every method raises OSError. What they do outlasts a power cut once ``sync`` has named it."""
 
-    def __init__(self) -> None:
-        self._pool = ThreadPoolExecutor(PARALLEL, thread_name_prefix="bundle")
-
     def create(self, path: Path, data: bytes) -> None:
         """Put a new read-only file in the place of whatever file was there."""
-        path.unlink(missing_ok=True)
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, READ_ONLY)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            fd = os.open(path, flags, READ_ONLY)
+        except FileExistsError:
+            path.unlink()
+            fd = os.open(path, flags, READ_ONLY)
         try:
             _write(fd, data)
         finally:
             os.close(fd)
 
     def append(self, path: Path, data: bytes, at: int) -> None:
-        """Write ``data`` at offset ``at`` (bytes), which becomes the end of the file first; flushed and fsynced at once."""
+        """Write ``data`` at offset ``at`` (bytes), which becomes the end of the file first; durable when it returns."""
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
         try:
             if os.fstat(fd).st_size != at:
@@ -51,14 +49,16 @@ class Disk:
         path.chmod(READ_ONLY)
 
     def sync(self, paths: Sequence[Path]) -> None:
-        """Make the contents of files, and the entries of folders, durable: all of one file system."""
+        """Make durable the contents of files and the entries of folders, all of one file system."""
+        flush: Callable[[int], None] = os.fsync
         if len(paths) > FEW and _syncfs is not None:
-            _sync_file_system(paths[0])
-            return
-        slices = [paths[start::PARALLEL] for start in range(min(PARALLEL, len(paths)))]
-        errors = [error for future in [self._pool.submit(_fsync, part) for part in slices] if (error := future.exception())]
-        if errors:
-            raise errors[0]
+            paths, flush = paths[:1], _flush_file_system
+        for path in paths:
+            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                flush(fd)
+            finally:
+                os.close(fd)
 
     def make_folder(self, path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
@@ -74,22 +74,9 @@ class Disk:
             path.unlink()
 
 
-def _sync_file_system(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        if _syncfs is not None and _syncfs(fd):
-            raise OSError(ctypes.get_errno(), "syncfs failed", str(path))
-    finally:
-        os.close(fd)
-
-
-def _fsync(paths: Sequence[Path]) -> None:
-    for path in paths:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+def _flush_file_system(fd: int) -> None:
+    if _syncfs is not None and _syncfs(fd):
+        raise OSError(ctypes.get_errno(), "syncfs failed")
 
 
 def _write(fd: int, data: bytes) -> None:

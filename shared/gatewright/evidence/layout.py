@@ -6,6 +6,7 @@ Nothing here reads or writes. Ids become file names only through ``safe``, so th
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from gatewright import contracts
 from gatewright.artifacts import stored_digest
@@ -131,6 +132,17 @@ def gate_report(number: int, gate: str, task_id: str | None) -> str:
     """The ``number``-th verdict of the run (from 1). The task is named where its id can be; the report has it anyway."""
     suffix = f"-{task_id}" if task_id and is_safe(task_id) else ""
     return f"reports/gates/{number:03}-{safe(gate)}{suffix}.json"
+
+
+def folders_of(paths: Iterable[str]) -> set[str]:
+    """Every folder, below the bundle's own, that files with these paths lie in."""
+    folders: set[str] = set()
+    for path in paths:
+        folder = path.rpartition("/")[0]
+        while folder and folder not in folders:
+            folders.add(folder)
+            folder = folder.rpartition("/")[0]
+    return folders
 
 
 def artifact(digest: str) -> str:

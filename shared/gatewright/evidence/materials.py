@@ -31,18 +31,16 @@ async def materialize(history: History, source: ArtifactSource) -> dict[str, byt
     one of the gatekeeper's own is missing, and what ``source`` raises when it cannot serve now: seal again later.
     """
     candidate = history.run.candidate
-    names = await _get(candidate.names, source) if candidate and candidate.names else b""
+    had = {candidate.names: await _get(candidate.names, source)} if candidate and candidate.names else {}
+    names = next(iter(had.values()), b"")
     projection = project(history, names=names)
-    blobs, lost = await _gather(projection.artifacts(), source)
+    blobs, lost = await _gather(projection.artifacts() - had.keys(), source)
+    blobs |= had
     if lost:
         if own := sorted(lost & projection.essential):
-            raise lost_error(own[0])
+            raise ArtifactError(f"{own[0]} is not in the artifact store, and the bundle cannot do without it")
         projection = project(history, names=names, lost=lost)
     return {path: _bytes(content, blobs) for path, content in projection.files.items()}
-
-
-def lost_error(uri: str) -> ArtifactError:
-    return ArtifactError(f"{uri} is not in the artifact store, and the bundle cannot do without it")
 
 
 def _bytes(content: Content, blobs: dict[str, bytes]) -> bytes:

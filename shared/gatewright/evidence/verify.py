@@ -149,8 +149,7 @@ def _files(reading: Reading, step: int) -> str:
             findings.incomplete(step, "required_missing", path, "every bundle has this file, and the manifest does not list it")
     for path in sorted(shape.files.keys() - listed.keys() - layout.UNLISTED):
         findings.wrong(step, "file_unlisted", path, "the manifest does not list it")
-    folders = {str(parent) for path in listed for parent in Path(path).parents}
-    for path in sorted(shape.folders - folders):
+    for path in sorted(shape.folders - layout.folders_of(listed)):
         findings.wrong(step, "folder_unlisted", path, "no listed file lies in it")
     for path, record in listed.items():
         if path in shape.odd:

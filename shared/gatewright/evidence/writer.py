@@ -107,7 +107,7 @@ class BundleWriter:
         self._tails.pop(run_id, None)
         with self._folder(run_id) as folder:
             final = folder / layout.MANIFEST
-            folders = {str(parent) for path in files for parent in Path(path).parents}
+            folders = layout.folders_of(files)
             strays = list(_strays(folder, {layout.MANIFEST, *files}, folders))
             kept = {path for path, data in files.items() if _same(folder / path, data)}
             sealed = _same(final, manifest) and not strays and len(kept) == len(files)
@@ -122,7 +122,7 @@ class BundleWriter:
                     disk.protect(folder / path)
                 else:
                     disk.create(folder / path, data)
-            disk.sync([folder / path for path in (*files, *folders)])  # 3
+            disk.sync([folder, *(folder / path for path in (*files, *folders))])  # 3
             if not sealed:  # 4
                 disk.create(folder / _DRAFT, manifest)
                 disk.sync([folder / _DRAFT])

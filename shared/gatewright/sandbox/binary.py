@@ -24,7 +24,7 @@ _OLDEST: Final = (0, 8)  # --disable-userns
 
 @dataclass(frozen=True, slots=True)
 class Bwrap:
-    """``files`` are the host paths that must be seen to run it, beside /usr. A ``setuid`` one is not used: it has other rules."""
+    """``files`` must be seen to run it, beside /usr. A ``setuid`` one is not used: it has other rules."""
 
     path: Path
     version: tuple[int, ...]
@@ -92,7 +92,7 @@ def _examine(path: Path, files: tuple[Path, ...]) -> Bwrap | None:
 
 
 def _makes_namespaces(bwrap: Bwrap) -> bool:
-    command = [bwrap.path, "--unshare-all", "--ro-bind", "/", "/", "--", "/bin/true"]
+    command = [str(bwrap.path), "--unshare-all", "--ro-bind", "/", "/", "--", "/bin/true"]
     try:
         return subprocess.run(command, capture_output=True, check=False, timeout=10).returncode == 0
     except (OSError, subprocess.SubprocessError):

@@ -63,11 +63,16 @@ class Gate:
         self._outer.close()
 
 
+def _set(ready: asyncio.Future[None]) -> None:
+    if not ready.done():
+        ready.set_result(None)
+
+
 async def readable(fd: int) -> None:
     """Wait until ``fd`` can be read: for a pidfd, until the process has ended."""
     loop = asyncio.get_running_loop()
-    ready = loop.create_future()
-    loop.add_reader(fd, lambda: ready.done() or ready.set_result(None))
+    ready: asyncio.Future[None] = loop.create_future()
+    loop.add_reader(fd, _set, ready)
     try:
         await ready
     finally:

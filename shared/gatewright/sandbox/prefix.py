@@ -20,15 +20,12 @@ from gatewright.errors import ConfigurationError
 from gatewright.sandbox.account import Account
 
 #: Folders that are never a prefix, nor inside one.
-_NEVER: Final = tuple(
-    Path(name)
-    for name in (
-        *("/boot", "/dev", "/etc", "/home", "/lost+found", "/media", "/mnt", "/opt", "/proc", "/root", "/run", "/srv", "/sys"),
-        *("/tmp", "/var", "/var/lib", "/var/tmp", "/workspace"),  # noqa: S108 - named to be refused
-    )
+_NEVER: Final = (
+    *("/boot", "/dev", "/etc", "/home", "/lost+found", "/media", "/mnt", "/opt", "/proc", "/root", "/run", "/srv", "/sys"),
+    *("/tmp", "/var", "/var/lib", "/var/tmp", "/workspace"),  # noqa: S108 - named to be refused
 )
 #: Folders that hold nothing that may be shown.
-_CLOSED: Final = tuple(Path(name) for name in ("/dev", "/etc", "/proc", "/run", "/sys", "/var/run", "/workspace"))
+_CLOSED: Final = ("/dev", "/etc", "/proc", "/run", "/sys", "/var/run", "/workspace")
 #: What only a home has at its top.
 _SECRETS: Final = frozenset(
     {
@@ -48,7 +45,7 @@ _SECRETS: Final = frozenset(
         *(".config", ".bash_history", ".gatewright"),
     }
 )
-_SYSTEM: Final = Path("/usr")
+_SYSTEM: Final = "/usr"
 #: uids of people; below are accounts of the system, whose homes are folders such as /bin.
 _FIRST_PERSON: Final = 1000
 _NOBODY: Final = 65534
@@ -82,7 +79,7 @@ def inspect_prefix(path: Path, *, homes: Iterable[Path], account: Account) -> Pr
     for shown in (path, *_interpreter_folders(path)):
         source = _checked(shown, refused, account)
         for inside in (shown, source):
-            if not inside.is_relative_to(_SYSTEM):
+            if not _within(inside, _SYSTEM):
                 binds[inside] = source
     if not (path / "bin").is_dir():
         raise ConfigurationError(f"the environment {path} has no folder bin")
@@ -96,10 +93,10 @@ def _checked(shown: Path, homes: frozenset[Path], account: Account) -> Path:
         entries = {entry.name for entry in os.scandir(real)}
     except (OSError, RuntimeError) as error:
         raise ConfigurationError(f"the environment {shown} cannot be read: {error}") from error
-    for folder in (shown, real):
-        if any(never.is_relative_to(folder) for never in _NEVER) or any(folder.is_relative_to(closed) for closed in _CLOSED):
+    for folder in {shown, real}:
+        if any(_within(never, folder) for never in _NEVER) or any(_within(folder, closed) for closed in _CLOSED):
             raise ConfigurationError(f"the environment {shown} is a folder of the system ({folder})")
-        if any(home.is_relative_to(folder) for home in homes if home != home.parent):
+        if any(_within(home, folder) for home in homes if home != home.parent):
             raise ConfigurationError(f"the environment {shown} is, or holds, a home folder ({folder})")
     if found := sorted(_SECRETS & entries):
         raise ConfigurationError(f"the environment {shown} holds {found[0]}: not an environment")
@@ -135,5 +132,10 @@ def _interpreter_folders(prefix: Path) -> Iterator[Path]:
 
 def _folder(folder: Path) -> Iterator[Path]:
     """Nothing for what every command sees anyway (/usr, and / because /bin is a link into /usr)."""
-    if folder != folder.parent and not folder.resolve().is_relative_to(_SYSTEM):
+    if folder != folder.parent and not _within(folder.resolve(), _SYSTEM):
         yield folder
+
+
+def _within(path: Path | str, folder: Path | str) -> bool:
+    """Whether ``path`` is ``folder`` or below it; both absolute, links not resolved."""
+    return f"{path}/".startswith(f"{str(folder).rstrip('/')}/")

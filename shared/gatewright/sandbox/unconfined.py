@@ -82,8 +82,8 @@ class _Marked:
 
     async def end(self) -> None:
         """Kill until nobody is found."""
-        while self._kill():
-            await asyncio.sleep(_PAUSE_SECONDS)  # noqa: ASYNC110 - nothing tells us when strangers to us end
+        while self._kill():  # noqa: ASYNC110 - nothing tells us when processes end that are not our children
+            await asyncio.sleep(_PAUSE_SECONDS)
 
     def _kill(self) -> int:
         with contextlib.suppress(ProcessLookupError, PermissionError):

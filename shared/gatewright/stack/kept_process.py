@@ -8,45 +8,34 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 
 from gatewright.clock import Clock
-from gatewright.errors import ConfigurationError, UnavailableError
-from gatewright.stack.processes import dies_with_parent, kill, kill_all, snapshot
+from gatewright.errors import UnavailableError
+from gatewright.stack.launch import ProcessPlan, Running
+from gatewright.stack.processes import kill, kill_all, snapshot
 from gatewright.stack.restarts import RestartPolicy, RestartRecord
 from gatewright.stack.state import Member
 
-#: A log that has grown beyond this many bytes is moved aside when the process starts.
-LOG_LIMIT = 16 * 1024 * 1024
 #: How much of a log is shown when its process cannot be kept alive.
 LOG_TAIL_LINES = 12
 
-
-@dataclass(frozen=True, slots=True)
-class ProcessPlan:
-    """What to start: ``name`` (``worker-2``), argv, the whole environment, where to stand and where to write the log."""
-
-    name: str
-    argv: Sequence[str]
-    environment: Mapping[str, str]
-    directory: Path
-    log: Path
+Launch = Callable[[ProcessPlan], Awaitable[Running]]
 
 
 class KeptProcess:
-    """Keeps the process of one plan. ``on_change`` is called after every start; ``failed`` holds why it was given up."""
+    """Keeps the process of one plan, started by ``launch``. ``on_change`` is called after every start; ``failed`` holds why it was given up."""
 
     def __init__(
-        self, plan: ProcessPlan, *, policy: RestartPolicy, clock: Clock, on_change: Callable[[], None] = lambda: None
+        self, plan: ProcessPlan, *, launch: Launch, policy: RestartPolicy, clock: Clock, on_change: Callable[[], None]
     ) -> None:
         self._plan = plan
+        self._launch = launch
         self._policy = policy
         self._clock = clock
         self._on_change = on_change
         self._record = RestartRecord()
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: Running | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._stopping = False
 
@@ -57,8 +46,8 @@ class KeptProcess:
         return Member(self._plan.name, self._process.pid if alive and self._process else 0, self._record.restarts)
 
     async def start(self) -> None:
-        """Start it and keep it. Raises ConfigurationError when the program does not exist."""
-        self._process = await self._spawn()
+        """Start it and keep it. Raises ConfigurationError when that cannot be done."""
+        self._process = await self._launch(self._plan)
         self._keeper = asyncio.create_task(self._keep(self._process), name=f"keep {self._plan.name}")
 
     async def given_up(self) -> None:
@@ -88,7 +77,7 @@ class KeptProcess:
             with contextlib.suppress(asyncio.CancelledError, UnavailableError):
                 await self._keeper
 
-    async def _keep(self, process: asyncio.subprocess.Process) -> None:
+    async def _keep(self, process: Running) -> None:
         while True:
             born = self._clock.monotonic()
             self._on_change()
@@ -99,28 +88,7 @@ class KeptProcess:
             if self._record.hopeless(self._policy):
                 raise UnavailableError(self._obituary(process.returncode), code="role_keeps_dying")
             await asyncio.sleep(self._record.delay(self._policy))
-            self._process = process = await self._spawn()
-
-    async def _spawn(self) -> asyncio.subprocess.Process:
-        plan = self._plan
-        plan.log.parent.mkdir(parents=True, exist_ok=True)
-        if plan.log.exists() and plan.log.stat().st_size > LOG_LIMIT:
-            plan.log.replace(plan.log.with_suffix(".old.log"))
-        with plan.log.open("ab") as log:
-            try:
-                return await asyncio.create_subprocess_exec(
-                    *plan.argv,
-                    stdin=asyncio.subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    cwd=plan.directory,
-                    env=dict(plan.environment),
-                    # Ctrl-C at the terminal is for the command line alone; it decides how its processes end.
-                    start_new_session=True,
-                    preexec_fn=dies_with_parent(),
-                )
-            except OSError as error:
-                raise ConfigurationError(f"{plan.name} cannot be started: {error}") from error
+            self._process = process = await self._launch(self._plan)
 
     def _obituary(self, code: int | None) -> str:
         ending = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"

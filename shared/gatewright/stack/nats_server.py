@@ -105,19 +105,7 @@ class NatsServer:
         """
         password = password or secrets.token_hex(16)
         config = _prepare(directory, port, password)
-        # The log takes what the server says before it opens it itself, and the traces of a crash.
-        with (config.parent / LOG_FILE).open("ab") as log:
-            process = await asyncio.create_subprocess_exec(
-                binary or find_binary(),
-                "-c",
-                config,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env={},
-                start_new_session=True,  # an interrupt at the terminal is for the supervisor, which stops the roles first
-                preexec_fn=dies_with_parent(),
-            )
+        process = await _spawn(binary or find_binary(), config)
         self = cls(process, config.parent, password)
         try:
             async with asyncio.timeout(READY_SECONDS):
@@ -208,6 +196,25 @@ def _prepare(directory: Path, port: int, password: str) -> Path:
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w", encoding="utf-8") as file:
         file.write(render_config(directory, port=port, password=password))
     return path
+
+
+async def _spawn(binary: Path, config: Path) -> asyncio.subprocess.Process:
+    # The log takes what the server says before it opens it itself, and the traces of a crash.
+    with (config.parent / LOG_FILE).open("ab") as log:
+        try:
+            return await asyncio.create_subprocess_exec(
+                binary,
+                "-c",
+                config,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={},
+                start_new_session=True,  # an interrupt at the terminal is for the supervisor, which stops the roles first
+                preexec_fn=dies_with_parent(),
+            )
+        except OSError as error:
+            raise UnavailableError(f"{binary} cannot be started: {error}") from error
 
 
 async def _is_healthy(address: str) -> bool:

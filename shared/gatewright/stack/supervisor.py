@@ -10,8 +10,7 @@ import asyncio
 import contextlib
 import os
 import secrets
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,23 +19,18 @@ from gatewright.bus.setup import ensure_topology
 from gatewright.clock import Clock, SystemClock
 from gatewright.errors import BusError, UnavailableError
 from gatewright.stack import state
-from gatewright.stack.kept_process import KeptProcess, ProcessPlan
+from gatewright.stack.kept_process import KeptProcess
+from gatewright.stack.launch import ProcessPlan, Running, execute
 from gatewright.stack.nats_server import NatsServer
+from gatewright.stack.nursery import Nursery
 from gatewright.stack.processes import adopt_orphans, end_descendants, identity
 from gatewright.stack.restarts import RestartPolicy, RestartRecord
 
 #: The first ones are needed first: with few cores they should not wait for the last ones.
 START_ORDER = ("gatekeeper", "pm", "techlead", "worker", "reviewer", "testrunner")
 
-Launcher = Callable[[str], Sequence[str]]
-
 _PING_SECONDS = 0.5
 _PING_PAUSE = 0.03
-
-
-def role_command(role: str) -> Sequence[str]:
-    """How a role is started. ``-P``: a folder named ``services`` where the user stands must not be taken for ours."""
-    return (sys.executable, "-P", "-m", f"services.{role}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +39,7 @@ class StackOptions:
 
     ``shared``: others may submit to it; otherwise it serves one run. ``base_environment`` is all that the roles inherit.
     ``grace``: seconds that a process is given to end by itself. ``adopt``: this process has no other children, so whatever
-    the roles leave behind is ended too.
+    the roles leave behind is ended too. Each role is a package of ``package``, run as a program.
     """
 
     home: Path
@@ -57,7 +51,7 @@ class StackOptions:
     adopt: bool = False
     roles: tuple[str, ...] = START_ORDER
     policy: RestartPolicy = field(default_factory=RestartPolicy)
-    command: Launcher = role_command
+    package: str = "services"
 
 
 class Supervisor:
@@ -71,6 +65,7 @@ class Supervisor:
         self._password = secrets.token_hex(16)
         self._server: NatsServer | None = None
         self._server_keeper: asyncio.Task[None] | None = None
+        self._nursery: Nursery | None = None
         self._kept: list[KeptProcess] = []
         self._ready = False
         self._running = False
@@ -99,13 +94,13 @@ class Supervisor:
         try:
             if self.options.adopt:
                 adopt_orphans()
+            self._nursery = await self._open_nursery()
             self._server = await NatsServer.start(self._store, password=self._password)
             self._server_keeper = asyncio.create_task(self._keep_server(), name="keep nats-server")
             for plan in self._plans():
-                kept = KeptProcess(plan, policy=self.options.policy, clock=self._clock, on_change=self._announce)
-                self._kept.append(kept)
-                await kept.start()
-            await ensure_topology(self.url)
+                self._kept.append(self._keep(plan))
+            # The topology is made while the roles are still starting: they find it and have nothing to do.
+            await asyncio.gather(ensure_topology(self.url), *(kept.start() for kept in self._kept))
         except BaseException:
             await self.stop()
             raise
@@ -156,6 +151,8 @@ class Supervisor:
         if self._server_keeper is not None:
             self._server_keeper.cancel()
             await asyncio.gather(self._server_keeper, return_exceptions=True)
+        if self._nursery is not None:
+            await self._nursery.close()
         if self._server is not None:
             await self._server.stop()
         if self.options.adopt:
@@ -164,6 +161,23 @@ class Supervisor:
         self._server = None
         state.remove(self.options.home)
         self._held.close()
+
+    async def _open_nursery(self) -> Nursery:
+        modules = [self._module(role) for role in self.options.roles]
+        return await Nursery.open(modules, self.options.base_environment, self.options.home / "logs" / "nursery.log")
+
+    def _module(self, role: str) -> str:
+        return f"{self.options.package}.{role}"
+
+    def _keep(self, plan: ProcessPlan) -> KeptProcess:
+        return KeptProcess(plan, launch=self._launch, policy=self.options.policy, clock=self._clock, on_change=self._announce)
+
+    async def _launch(self, plan: ProcessPlan) -> Running:
+        """Fork it from the nursery; without one, start it the plain way, which only takes longer."""
+        if self._nursery is not None and self._nursery.alive:
+            with contextlib.suppress(UnavailableError):
+                return await self._nursery.fork(plan)
+        return await execute(plan)
 
     async def _keep_server(self) -> None:
         """Start the server again under the same address when it ends by itself: clients come back by themselves."""
@@ -195,7 +209,7 @@ class Supervisor:
             for number in range(1, options.workers + 1 if role == "worker" else 2):
                 name = f"{role}-{number}" if role == "worker" else role
                 log = options.home / "logs" / f"{name}.log"
-                yield ProcessPlan(name, options.command(role), environment, options.home, log)
+                yield ProcessPlan(name, self._module(role), environment, options.home, log)
 
     def _announce(self) -> None:
         """Write ``stack.json`` anew: a process was started, or all are ready."""

@@ -59,11 +59,9 @@ class Baselines:
         held = await wait_for_hold(makers)
         fresh = makers / uuid.uuid4().hex
         try:
-            if place.exists():
+            if not await finish(self._begin, place, fresh):
                 return
-            await finish(_clear, makers)  # of makers that died
             await mirror.ensure(commit)
-            await finish(self._begin, fresh)
             for batch in _batches(await mirror.files(commit)):
                 contents = await mirror.blobs({entry.object_id for entry in batch if entry.mode != SUBMODULE})
                 await finish(self._write, fresh / _FILES, batch, contents)
@@ -73,13 +71,19 @@ class Baselines:
             os.close(held)
         await finish(self._make_room, place)
 
-    def _begin(self, fresh: Path) -> None:
+    def _begin(self, place: Path, fresh: Path) -> bool:
+        """False when somebody else has made the checkout meanwhile."""
+        if place.exists():
+            return False
+        for left in fresh.parent.iterdir():  # by makers that died
+            remove_tree(left)
         fresh.mkdir(mode=0o755)
         files = fresh / _FILES
         files.mkdir()
         files.chmod(0o755)
         if self._account.switched:
             os.chown(files, self._account.uid, self._account.gid)
+        return True
 
     def _write(self, files: Path, batch: Sequence[TreeEntry], contents: dict[str, bytes]) -> None:
         with TreeWriter(files, self._account) as writer:
@@ -104,11 +108,6 @@ def _used(place: Path) -> float:
         return place.stat().st_mtime
     except FileNotFoundError:
         return 0.0
-
-
-def _clear(folder: Path) -> None:
-    for left in folder.iterdir():
-        remove_tree(left)
 
 
 def _batches(entries: Sequence[TreeEntry]) -> Iterator[list[TreeEntry]]:

@@ -56,13 +56,18 @@ def _is_emptied(layer: Path, baseline: Path, folder: bytes) -> bool:
     if not all(map(is_whiteout, statuses.values())):
         return False
     with entered(baseline, _parts(folder)) as below:
-        return set(os.listdir(below)) <= statuses.keys()
+        return {*_names(below)} <= statuses.keys()
+
+
+def _names(folder: int) -> list[str]:
+    with os.scandir(folder) as entries:
+        return [entry.name for entry in entries]
 
 
 def _remove_whiteouts(layer: Path, folder: bytes) -> None:
     *above, name = _parts(folder)
     with entered(layer, (*above, name)) as inside:
-        for entry in os.listdir(inside):
+        for entry in _names(inside):
             os.unlink(entry, dir_fd=inside)
     with entered(layer, tuple(above)) as outside:
         os.rmdir(name, dir_fd=outside)

@@ -30,4 +30,11 @@ def copy_stack(lower: tuple[Path, ...], target: Path, account: Account) -> None:
             else:
                 with layers.opened(parts) as file:
                     mode = EXECUTABLE if status.st_mode & stat.S_IXUSR else "100644"
-                    writer.write(path, mode, b"".join(iter(lambda file=file: os.read(file, _CHUNK), b"")))
+                    writer.write(path, mode, _read(file))
+
+
+def _read(file: int) -> bytes:
+    parts = []
+    while part := os.read(file, _CHUNK):
+        parts.append(part)
+    return b"".join(parts)

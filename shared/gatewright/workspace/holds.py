@@ -37,8 +37,12 @@ def hold(directory: Path, *, exclusive: bool) -> int | None:
 async def wait_for_hold(directory: Path) -> int:
     """An exclusive hold on ``directory``, made when it is not there, as soon as nobody else has one."""
     while True:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = hold(directory, exclusive=True)
+        descriptor = _made_and_held(directory)
         if descriptor is not None:
             return descriptor
         await asyncio.sleep(_PAUSE_SECONDS)
+
+
+def _made_and_held(directory: Path) -> int | None:
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return hold(directory, exclusive=True)

@@ -1,7 +1,7 @@
 """Removes what a command left behind, whatever it looks like.
 
-Folders without rights, trees thousands of levels deep, links to anywhere, devices and pipes: nothing is followed, nothing is opened
-but folders, and the number of open descriptors does not grow with the depth. The command is dead by then.
+Folders without rights, trees thousands of levels deep, links to anywhere, devices and pipes: nothing is followed, nothing is
+opened but folders, and the number of open descriptors does not grow with the depth. The command is dead by then.
 """
 
 from __future__ import annotations

@@ -1,13 +1,17 @@
-"""Takes back the rights that a command took from us on what it left: its files are ours, but it may have made them unreadable."""
+"""Takes back the rights that a command took away: what it left is ours to read and remove, but it may have forbidden both."""
 
 from __future__ import annotations
 
 import os
 import stat
+from pathlib import Path
 
 
 def give_back(folder: int, name: str, status: os.stat_result) -> None:
-    """Let the owner read a file, and use a folder, called ``name`` in ``folder``; ``status`` is what lstat said. No link is followed."""
+    """Let the owner read the file, or use the folder, ``name`` in ``folder``. No link is followed.
+
+    ``status`` is what lstat said of it.
+    """
     if stat.S_ISDIR(status.st_mode):
         wanted = stat.S_IRWXU
     elif stat.S_ISREG(status.st_mode):
@@ -19,6 +23,6 @@ def give_back(folder: int, name: str, status: os.stat_result) -> None:
     place = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     try:
         # Such a descriptor means one entry, whatever it is called meanwhile; it has no fchmod, but a name.
-        os.chmod(f"/proc/self/fd/{place}", stat.S_IMODE(status.st_mode) | wanted)
+        Path(f"/proc/self/fd/{place}").chmod(stat.S_IMODE(status.st_mode) | wanted)
     finally:
         os.close(place)

@@ -1,8 +1,8 @@
 """Writes the files of a git tree into a directory, byte for byte as the objects hold them.
 
-No git runs here, so no filter, no line-end conversion and no hook can. The tree is hostile: a path that a tree must never hold is
-refused, every folder is entered without following links, and no name is written twice (a link and a folder of the same name are
-how a checkout is made to write elsewhere, CVE-2024-32002).
+No git runs here, so no filter, no line-end conversion and no hook can. The tree is hostile: a path that a tree must never hold
+is refused, every folder is entered without following links, and no name is written twice (a link and a folder of the same name
+are how a checkout is made to write elsewhere, CVE-2024-32002).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One place that a command works in, while it is open: how to show it inside, and what has changed in it.
 
-There is no ``.git`` inside, and the change is read from files, never asked of git (see ``difference.py``). Opening and removing is
-the business of ``workspaces.py``.
+There is no ``.git`` inside, and the change is read from files, never asked of git (see ``difference.py``). Opening and removing
+is the business of ``workspaces.py``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Opens the places that commands work in: cheap, private, and gone afterwards.
 
-With overlays a place costs what the task changes: the baseline's checkout is shared and read-only, the candidate's difference is a
-layer on it, and what the command writes lies in an upper layer of its own. Without overlays it is a copy.
+With overlays a place costs what the task changes: the baseline's checkout is shared and read-only, the candidate's difference
+is a layer on it, and what the command writes lies in an upper layer of its own. Without overlays it is a copy.
 
 Below the root there is one folder per boot of the machine: what an earlier boot left is not trusted to be whole.
 """
@@ -47,7 +47,7 @@ class _Prepared(NamedTuple):
 class Workspaces:
     """All workspaces of one role below ``root``; several processes may share it. ``account`` owns the files.
 
-    ``overlay``: whether to use overlays; None tries it out, once. ``most_baselines``: how many checkouts are kept beyond their use.
+    ``overlay``: whether to use overlays; None tries it out, once. ``most_baselines``: how many unused checkouts are kept.
     """
 
     def __init__(

@@ -1,11 +1,31 @@
-"""A TCP relay between a client and a server, for the failures that only a network makes."""
+"""Failures made on purpose: a server that ends and comes back, a network that cuts and swallows."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import signal
+from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+import pytest
+
+from gatewright.errors import UnavailableError
+from gatewright.stack.nats_server import NatsServer
+
+PASSWORD = "a-secret-word"
+
+
+async def restart(server: NatsServer, directory: Path, *, password: str = PASSWORD, kill: bool = False) -> NatsServer:
+    """The same server again, on the same port and files; ``kill``: without a chance to write anything."""
+    if kill:
+        os.kill(server.pid, signal.SIGKILL)
+        with pytest.raises(UnavailableError, match="ended by itself"):
+            await server.ended()
+    await server.stop()
+    return await NatsServer.start(directory, port=server.port, password=password)
 
 
 class Relay:

@@ -1,0 +1,155 @@
+"""The main job, end to end, on a real project: a codemod for two workers that lands, and a hostile reply that does not.
+
+Run it with `make demo`. Everything it makes lies in `.demo/`; nothing outside is touched.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tarfile
+import time
+import venv
+from pathlib import Path
+
+from rich.console import Console
+
+HERE = Path(__file__).resolve().parent
+DEMO = HERE.parent.parent / ".demo"
+PROJECT = DEMO / "markdown"
+PREFIX = DEMO / "env"
+GATEWRIGHT = [sys.executable, "-m", "gatewright.cli.main"]
+CODEMOD = "ruff check --fix --exit-zero --no-cache --isolated --target-version py39 --select UP {paths}"
+TESTS = "python -m unittest discover tests"
+
+console = Console(highlight=False)
+
+
+def main() -> int:
+    prepare()
+    started = time.monotonic()
+    landed = codemod()
+    refused = hostile_reply()
+    seconds = time.monotonic() - started
+    console.rule("what happened")
+    console.print(f"both runs took [bold]{seconds:.1f} s[/] after set-up")
+    look(landed, refused)
+    return 0
+
+
+def prepare() -> None:
+    """A git repository from a source distribution, and an environment for its tests and the codemod."""
+    console.rule("set-up")
+    DEMO.mkdir(exist_ok=True)
+    (DEMO / ".gitignore").write_text("*\n")
+    if not (PREFIX / "ready").exists():
+        console.print("an environment with the codemod (ruff) and what the project's tests import ...")
+        shutil.rmtree(PREFIX, ignore_errors=True)
+        venv.create(PREFIX, with_pip=True, symlinks=True)
+        pip = [str(PREFIX / "bin" / "python"), "-m", "pip", "--quiet", "--disable-pip-version-check"]
+        run([*pip, "install", "--require-hashes", "--requirement", str(HERE / "requirements.lock")])
+        (PREFIX / "ready").touch()
+    if not list(DEMO.glob("*.tar.gz")):
+        console.print("the source distribution of a real project, pinned and hash-checked ...")
+        pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+        source = ["--no-deps", "--no-binary", ":all:", "--require-hashes", "--requirement", str(HERE / "sdist.txt")]
+        run([*pip, "download", *source, "--dest", str(DEMO)])
+    shutil.rmtree(PROJECT, ignore_errors=True)
+    (archive,) = DEMO.glob("*.tar.gz")
+    with tarfile.open(archive) as sources:
+        sources.extractall(DEMO, filter="data")
+    (DEMO / archive.name.removesuffix(".tar.gz")).rename(PROJECT)
+    identity = ["-c", "user.name=Demo", "-c", "user.email=demo@localhost"]
+    run(["git", "init", "--quiet", "--initial-branch=main", str(PROJECT)])
+    run(["git", "-C", str(PROJECT), "add", "--all", "--force"])
+    run(["git", "-C", str(PROJECT), *identity, "commit", "--quiet", "--message", f"Import {archive.name}"])
+    console.print(f"repository: {PROJECT}")
+
+
+def codemod() -> dict[str, object]:
+    """Two workers share a codemod; the project's own tests prove it; it lands on a branch; the bundle verifies."""
+    console.rule("1. a codemod over a real project, split for two workers")
+    code, result = gatewright(
+        [
+            "run",
+            "Use f-strings and today's idioms",
+            "--allow",
+            "markdown",
+            "--shards",
+            "2",
+            "--workers",
+            "2",
+            "--exec",
+            CODEMOD,
+            "--test",
+            TESTS,
+            "--env",
+            str(PREFIX),
+        ]
+    )
+    if code != 0 or result["status"] != "SUCCESS":
+        raise SystemExit(f"the codemod run did not succeed: {result}")
+    console.rule("its evidence, checked offline")
+    if subprocess.run([*GATEWRIGHT, "verify", str(result["bundle"])], cwd=PROJECT, check=False).returncode != 0:
+        raise SystemExit("the bundle does not verify")
+    return result
+
+
+def hostile_reply() -> dict[str, object]:
+    """A model's reply that also rewrites a test; the contract did not allow it."""
+    console.rule("2. a reply that writes outside its scope")
+    console.print((HERE / "hostile_reply.md").read_text(), style="dim", markup=False)
+    code, result = gatewright(
+        [
+            "run",
+            "Tidy up the sane lists extension",
+            "--allow",
+            "markdown/extensions",
+            "--test",
+            TESTS,
+            "--reply",
+            str(HERE / "hostile_reply.md"),
+            "--env",
+            str(PREFIX),
+        ]
+    )
+    failure = result["failure"]
+    if code != 1 or not isinstance(failure, dict) or failure["code"] != "path_out_of_scope":
+        raise SystemExit(f"the hostile reply was not refused as it should be: exit {code}, {result}")
+    return result
+
+
+def gatewright(words: list[str]) -> tuple[int, dict[str, object]]:
+    """Run the command as a user would, its output on the terminal; the exit code and the newest run's result."""
+    console.print("$ gatewright " + subprocess.list2cmdline(words), style="bold", markup=False)
+    code = subprocess.run([*GATEWRIGHT, *words], cwd=PROJECT, check=False).returncode
+    shown = subprocess.run([*GATEWRIGHT, "runs", "--json"], cwd=PROJECT, check=False, capture_output=True, text=True).stdout
+    newest = json.loads(shown)["runs"][0]["run_id"]
+    result = subprocess.run(
+        [*GATEWRIGHT, "show", newest, "--json"], cwd=PROJECT, check=False, capture_output=True, text=True
+    ).stdout
+    return code, json.loads(result)
+
+
+def look(landed: dict[str, object], refused: dict[str, object]) -> None:
+    """What to look at next."""
+    console.print("\nlook at it yourself:")
+    for words, command in (
+        ("what the two workers changed", f"git -C .demo/markdown diff main {landed['branch']}"),
+        ("the landed commit and its trailers", f"git -C .demo/markdown log -1 {landed['branch']}"),
+        ("the evidence of the first run", f"ls {landed['bundle']}"),
+        ("why the second one was refused", f"cd .demo/markdown && gatewright show {refused['run_id']}"),
+    ):
+        console.print(f"  {words}:\n      [bold]{command}[/]", soft_wrap=True)
+
+
+def run(argv: list[str]) -> None:
+    finished = subprocess.run(argv, check=False, capture_output=True, text=True)
+    if finished.returncode != 0:
+        raise SystemExit(f"{' '.join(argv)}\n{finished.stdout}{finished.stderr}")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

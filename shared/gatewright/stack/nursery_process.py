@@ -1,0 +1,152 @@
+"""The nursery's own process: imports what all roles need once, then forks one process for each that it is asked for.
+
+A fresh interpreter spends most of its start on imports that are the same for every role. Here they are paid for once, and
+their memory is shared. It runs one thread and no event loop, so that forking is safe. It reads orders from standard input
+and reports on standard output, one JSON object a line; when its input ends it ends, and all that it forked with it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import importlib
+import os
+import runpy
+import selectors
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from gatewright.stack.processes import dies_with_parent
+
+
+class Order(msgspec.Struct, frozen=True):
+    """Start a process: the fields of a ProcessPlan."""
+
+    name: str
+    module: str
+    environment: dict[str, str]
+    directory: str
+    log: str
+
+
+class Report(msgspec.Struct, frozen=True):
+    """``returncode`` is None for a birth, else how the process ended (negative: the signal)."""
+
+    name: str
+    pid: int
+    returncode: int | None = None
+
+
+def preload(modules: Sequence[str]) -> None:
+    """Import what the programs of these packages import. What cannot be imported fails in its own process, with its own log."""
+    for module in modules:
+        try:
+            importlib.import_module(f"{module}.__main__")
+            # It is run once more, as the main program, by the process that it is for.
+            del sys.modules[f"{module}.__main__"]
+        except ImportError as error:
+            sys.stderr.write(f"{module} is not preloaded: {error}\n")
+    # What exists now stays: the collector of each child need not touch, and so copy, these pages.
+    gc.freeze()
+
+
+class Forks:
+    """Serves orders until its input ends. In a forked child, ``serve`` returns the order that the child has to carry out."""
+
+    def __init__(self, orders: int, reports: int) -> None:
+        self._orders = orders
+        self._reports = reports
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(orders, selectors.EVENT_READ)
+        self._names: dict[int, tuple[str, int]] = {}
+        self._rest = b""
+
+    def serve(self) -> Order | None:
+        while True:
+            for key, _ in self._selector.select():
+                if key.fd != self._orders:
+                    self._bury(key.fd)
+                    continue
+                data = os.read(self._orders, 65536)
+                if not data:
+                    return None
+                *lines, self._rest = (self._rest + data).split(b"\n")
+                for line in lines:
+                    order = msgspec.json.decode(line, type=Order)
+                    if not self._fork(order):
+                        return order
+
+    def _fork(self, order: Order) -> int:
+        before_program = dies_with_parent()
+        pid = os.fork()
+        if pid == 0:
+            before_program()
+            self._leave()
+            return 0
+        watched = os.pidfd_open(pid)
+        self._names[watched] = (order.name, pid)
+        self._selector.register(watched, selectors.EVENT_READ)
+        self._report(Report(order.name, pid))
+        return pid
+
+    def _leave(self) -> None:
+        """In a child: give up the nursery's own files, so that its end is noticed and its reports are its own."""
+        self._selector.close()
+        for descriptor in (self._orders, self._reports, *self._names):
+            os.close(descriptor)
+
+    def _bury(self, watched: int) -> None:
+        name, pid = self._names.pop(watched)
+        self._selector.unregister(watched)
+        os.close(watched)
+        _, status = os.waitpid(pid, 0)
+        self._report(Report(name, pid, os.waitstatus_to_exitcode(status)))
+
+    def _report(self, report: Report) -> None:
+        os.write(self._reports, msgspec.json.encode(report) + b"\n")
+
+
+def become(order: Order) -> None:
+    """Turn this forked process into the one that was ordered, up to running its module."""
+    os.setsid()
+    log = os.open(order.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    for source, target in ((nothing, 0), (log, 1), (log, 2)):
+        os.dup2(source, target)
+    os.close(log)
+    os.close(nothing)
+    os.environ.clear()
+    os.environ.update(order.environment)
+    os.chdir(order.directory)
+    sys.argv = [order.module]
+    _show_as(f"{order.module} ({order.name})", order.name)
+
+
+def _show_as(title: str, name: str) -> None:
+    """What ``ps`` and ``top`` show: without it, every role would look like the nursery."""
+    libc = ctypes.CDLL(None)
+    libc.prctl(15, name.encode()[:15], 0, 0, 0)
+    fields = Path("/proc/self/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+    start, end = int(fields[45]), int(fields[46])
+    if 0 < start < end:
+        room = end - start
+        ctypes.memmove(start, title.encode()[: room - 1].ljust(room, b"\0"), room)
+
+
+def main() -> None:
+    """Preload, serve; in a child, run the module that was ordered as the main program."""
+    orders, reports = os.dup(0), os.dup(1)
+    # What an import prints must not stand between the reports.
+    os.dup2(2, 1)
+    preload(sys.argv[1:])
+    order = Forks(orders, reports).serve()
+    if order is not None:
+        become(order)
+        runpy.run_module(order.module, run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""How a bus connection begins, ends and shows itself on a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from gatewright.bus.jetstream import JetStreamBus
+from gatewright.bus.setup import ensure_topology
+from gatewright.errors import BusError, ConfigurationError
+from gatewright.stack.nats_server import NatsServer
+from tests.bus.backends import TASKS, give
+from tests.bus.failures import PASSWORD, restart
+
+
+async def test_a_wrong_credential_is_refused_at_once_and_not_shown(nats_server: NatsServer) -> None:
+    start = time.perf_counter()
+    with pytest.raises(BusError) as caught:
+        await JetStreamBus.connect(f"nats://gatewright:{PASSWORD}@127.0.0.1:{nats_server.port}", name="worker")
+    assert time.perf_counter() - start < 2
+    assert "Authorization" in caught.value.message
+    assert PASSWORD not in caught.value.message
+
+
+async def test_no_server_is_an_error_after_the_patience_of_the_caller() -> None:
+    start = time.perf_counter()
+    with pytest.raises(BusError, match=r"127\.0\.0\.1:1") as caught:
+        await JetStreamBus.connect(f"nats://u:{PASSWORD}@127.0.0.1:1", name="worker", patience=0.5)
+    assert 0.4 < time.perf_counter() - start < 2
+    assert PASSWORD not in caught.value.message
+
+
+async def test_a_name_that_cannot_be_an_inbox_is_refused() -> None:
+    with pytest.raises(ConfigurationError):
+        await JetStreamBus.connect("nats://127.0.0.1:1", name="worker.>")
+
+
+async def test_a_credential_that_is_no_longer_taken_ends_the_bus(tmp_path: Path) -> None:
+    server = await NatsServer.start(tmp_path, password=PASSWORD)
+    await ensure_topology(server.url)
+    lost: asyncio.Queue[BusError] = asyncio.Queue()
+    bus = await JetStreamBus.connect(server.url, name="worker", on_lost=lost.put_nowait)
+    waiting = asyncio.create_task((await bus.consume(TASKS)).next(30))
+    await asyncio.sleep(0.1)
+    server = await restart(server, tmp_path, password="another")
+    assert "refused the credential of worker" in (await asyncio.wait_for(lost.get(), 5)).message
+    with pytest.raises(BusError):
+        await asyncio.wait_for(waiting, 3)
+    with pytest.raises(BusError):
+        await give(bus, b"1")
+    assert lost.empty()
+    await bus.close()
+    await server.stop()
+
+
+async def test_closing_on_purpose_is_not_a_loss(nats_server: NatsServer) -> None:
+    lost: list[BusError] = []
+    bus = await JetStreamBus.connect(nats_server.url, name="worker", on_lost=lost.append)
+    await bus.close()
+    assert lost == []
+
+
+async def test_the_connection_bears_the_name_of_the_role_and_uses_its_own_inbox(
+    nats_server: NatsServer, bus: JetStreamBus
+) -> None:
+    await (await bus.consume(TASKS)).next(0.05)
+    monitor = http.client.HTTPConnection("127.0.0.1", int(nats_server.monitoring_url.rpartition(":")[2]))
+    monitor.request("GET", "/connz?subs=1")
+    (connection,) = json.loads(monitor.getresponse().read())["connections"]
+    monitor.close()
+    assert connection["name"] == "worker"
+    assert all(subject.startswith("_INBOX_worker.") for subject in connection["subscriptions_list"])

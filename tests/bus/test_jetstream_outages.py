@@ -1,0 +1,145 @@
+"""Restarts, cut connections, lost answers and silence: nothing is lost, nothing is done twice, nobody hangs."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from gatewright.bus.jetstream import JetStreamBus
+from gatewright.bus.setup import ensure_topology
+from gatewright.bus.topology import Consumer
+from gatewright.errors import BusError
+from gatewright.stack.nats_server import NatsServer
+from tests.bus.backends import TASKS, Raw, give
+from tests.bus.failures import PASSWORD, Relay, restart
+
+
+@pytest.mark.parametrize("kill", [False, True])
+async def test_a_restarted_server_loses_nothing_and_an_open_pull_goes_on(tmp_path: Path, *, kill: bool) -> None:
+    server = await NatsServer.start(tmp_path, password=PASSWORD)
+    await ensure_topology(server.url)
+    bus = await JetStreamBus.connect(server.url, name="worker")
+    subscription = await bus.consume(TASKS)
+    await give(bus, b"1")
+    first = await subscription.next(3)
+    assert first is not None
+    await first.ack()
+    waiting = asyncio.create_task(subscription.next(15))
+    await asyncio.sleep(0.1)
+    server = await restart(server, tmp_path, kill=kill)
+    start = time.perf_counter()
+    for number in range(2, 6):
+        await give(bus, b"%d" % number)
+    got = [await waiting, *[await subscription.next(5) for _ in range(3)]]
+    assert [delivery and delivery.message.data for delivery in got] == [b"2", b"3", b"4", b"5"]
+    assert time.perf_counter() - start < 10
+    await bus.close()
+    await server.stop()
+
+
+async def test_a_publish_waits_for_a_server_that_is_away(tmp_path: Path) -> None:
+    server = await NatsServer.start(tmp_path, password=PASSWORD)
+    await ensure_topology(server.url)
+    bus = await JetStreamBus.connect(server.url, name="gatekeeper")
+    await server.stop()
+    publishing = asyncio.create_task(bus.publish("gw.run.r", b"1", schema="s", message_id="m", expected_subject_sequence=0))
+    await asyncio.sleep(0.3)
+    assert not bus.connected
+    async with await NatsServer.start(tmp_path, port=server.port, password=PASSWORD):
+        ack = await publishing
+        assert (ack.sequence, [message.sequence async for message in bus.replay("gw.run.r")]) == (1, [1])
+        await bus.close()
+
+
+async def test_a_call_gives_up_on_a_server_that_stays_away(tmp_path: Path) -> None:
+    server = await NatsServer.start(tmp_path)
+    await ensure_topology(server.url)
+    bus = await JetStreamBus.connect(server.url, name="worker", patience=0.5)
+    await server.stop()
+    start = time.perf_counter()
+    with pytest.raises(BusError):
+        await give(bus, b"1")
+    assert time.perf_counter() - start < 3
+    await bus.close()
+
+
+@pytest.mark.parametrize("expected", [None, 0])
+async def test_a_publish_whose_answer_is_lost_is_stored_once(
+    nats_server: NatsServer, bus: JetStreamBus, expected: int | None
+) -> None:
+    async with Relay(nats_server.port) as relay:
+        far = await JetStreamBus.connect(nats_server.url.replace(str(nats_server.port), str(relay.port)), name="gatekeeper")
+        relay.swallow_answers = True
+        publishing = asyncio.create_task(
+            far.publish("gw.run.r", b"1", schema="s", message_id="m", expected_subject_sequence=expected)
+        )
+        await asyncio.sleep(0.3)
+        relay.swallow_answers = False
+        relay.cut()
+        assert (await publishing).sequence == 1
+        assert [message.data async for message in bus.replay("gw.run.r")] == [b"1"]
+        await far.close()
+
+
+async def test_a_following_reader_survives_a_restart(tmp_path: Path) -> None:
+    server = await NatsServer.start(tmp_path, password=PASSWORD)
+    await ensure_topology(server.url)
+    bus = await JetStreamBus.connect(server.url, name="cli")
+    seen = []
+    async with asyncio.timeout(15), aclosing(bus.replay("gw.run.*", follow=True)) as messages:
+        for number in range(1, 5):
+            if number == 3:
+                server = await restart(server, tmp_path)
+            await bus.publish("gw.run.r", b"%d" % number, schema="s", message_id=f"m{number}")
+            seen.append((await anext(messages)).data)
+    assert seen == [b"1", b"2", b"3", b"4"]
+    await bus.close()
+    await server.stop()
+
+
+async def test_a_subscription_that_the_server_has_forgotten_is_made_anew(bus: JetStreamBus) -> None:
+    subscription = await bus.consume(TASKS)
+    assert await subscription.next(0.1) is None
+    client = bus.connection.client
+    await client._send_unsubscribe(client._sid)
+    await give(bus, b"1")
+    start = time.perf_counter()
+    delivery = await subscription.next(9)
+    assert delivery is not None
+    assert time.perf_counter() - start < 8
+
+
+async def test_a_queue_that_is_deleted_under_its_consumer_is_an_error(bus: JetStreamBus, connect_raw: Raw) -> None:
+    subscription = await bus.consume(TASKS)
+    waiting = asyncio.create_task(subscription.next(5))
+    await asyncio.sleep(0.1)
+    await (await connect_raw()).jetstream().delete_consumer("TASKS", TASKS.durable)
+    with pytest.raises(BusError) as caught:
+        await waiting
+    assert caught.value.reason == "consumer_missing"
+
+
+async def test_the_same_queue_may_be_consumed_twice_by_one_process(bus: JetStreamBus) -> None:
+    one, other = await bus.consume(TASKS), await bus.consume(TASKS)
+    waiting = asyncio.gather(one.next(3), other.next(3))
+    await give(bus, b"1")
+    await give(bus, b"2")
+    assert {delivery.message.data for delivery in await waiting if delivery} == {b"1", b"2"}
+
+
+async def test_a_broken_connection_gives_a_task_to_nobody_twice_at_once(nats_server: NatsServer, bus: JetStreamBus) -> None:
+    async with Relay(nats_server.port) as relay:
+        far = await JetStreamBus.connect(nats_server.url.replace(str(nats_server.port), str(relay.port)), name="worker")
+        subscription = await far.consume(Consumer("TASKS", TASKS.durable, TASKS.subject, "worker"))
+        assert await subscription.next(0.1) is None
+        relay.cut()
+        assert await subscription.next(0.5) is None
+        await give(bus, b"1")
+        await give(bus, b"2")
+        deliveries = [await subscription.next(3), await subscription.next(3)]
+        assert [(delivery.message.data, delivery.attempts) for delivery in deliveries if delivery] == [(b"1", 1), (b"2", 1)]
+        await far.close()

@@ -1,0 +1,107 @@
+"""Setting up the bus: once or six times at once, over what was there before."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+
+import pytest
+from nats.js.api import RetentionPolicy
+
+from gatewright.bus.jetstream import JetStreamBus
+from gatewright.bus.memory import MemoryBus, MemoryServer
+from gatewright.bus.setup import ensure_topology
+from gatewright.bus.topology import ARTIFACT_STREAM, LOCK_STREAM, STREAMS, consumers, task_consumer
+from gatewright.errors import BusError, ConfigurationError
+from gatewright.stack.nats_server import NatsServer
+from tests.bus.backends import Raw
+
+TASKS = task_consumer("worker")
+
+
+async def test_everything_of_the_topology_is_there_afterwards(nats_server: NatsServer, connect_raw: Raw) -> None:
+    await ensure_topology(nats_server.url)
+    raw = (await connect_raw()).jetstream()
+    streams = {info.config.name: info.config for info in await raw.streams_info()}
+    assert set(streams) == {*(stream.name for stream in STREAMS), ARTIFACT_STREAM, LOCK_STREAM}
+    for name in ("INTAKE", "TASKS", "RESULTS"):
+        assert streams[name].retention == RetentionPolicy.WORK_QUEUE
+    for stream in STREAMS:
+        assert streams[stream.name].duplicate_window == stream.dedupe_seconds == 120
+    durables = {(stream, info.name) for stream in streams if stream for info in await raw.consumers_info(stream)}
+    assert durables == {(queue.stream, queue.durable) for queue in consumers()}
+
+
+async def test_six_processes_may_set_up_at_once(nats_server: NatsServer) -> None:
+    buses = [await JetStreamBus.connect(nats_server.url, name=f"role-{number}") for number in range(6)]
+    await asyncio.gather(*(ensure_topology(bus) for bus in buses))
+    await asyncio.gather(*(ensure_topology(bus) for bus in buses))
+    for bus in buses:
+        await bus.close()
+
+
+async def test_setting_up_again_keeps_what_is_stored(nats_server: NatsServer, bus: JetStreamBus) -> None:
+    await bus.publish(TASKS.subject, b"1", schema="s", message_id="m")
+    await ensure_topology(nats_server.url)
+    assert await (await bus.consume(TASKS)).next(3) is not None
+
+
+async def test_a_consumer_that_drifted_is_updated(nats_server: NatsServer, bus: JetStreamBus, connect_raw: Raw) -> None:
+    await ensure_topology(bus, queues=[dataclasses.replace(TASKS, ack_wait=99.0, max_deliver=2)])
+    raw = (await connect_raw()).jetstream()
+    drifted = (await raw.consumer_info("TASKS", TASKS.durable)).config
+    assert (drifted.ack_wait, drifted.max_deliver) == (99.0, 2)
+    await ensure_topology(bus)
+    updated = (await raw.consumer_info("TASKS", TASKS.durable)).config
+    assert (updated.ack_wait, updated.max_deliver) == (TASKS.ack_wait, TASKS.max_deliver)
+
+
+async def test_a_stream_that_drifted_is_updated_and_keeps_what_the_operator_set(bus: JetStreamBus, connect_raw: Raw) -> None:
+    raw = (await connect_raw()).jetstream()
+    config = (await raw.stream_info("DEAD")).config
+    config.duplicate_window = 5
+    config.max_bytes = 1 << 30
+    await raw.update_stream(config)
+    await ensure_topology(bus)
+    updated = (await raw.stream_info("DEAD")).config
+    assert (updated.duplicate_window, updated.max_bytes) == (120, 1 << 30)
+
+
+async def test_a_stream_that_cannot_be_updated_is_named_with_the_difference(nats_server: NatsServer, connect_raw: Raw) -> None:
+    raw = (await connect_raw()).jetstream()
+    await raw.add_stream(name="TASKS", subjects=["gw.task.>"])
+    with pytest.raises(ConfigurationError, match=r"TASKS.*retention is 'limits' and must be 'workqueue'"):
+        await ensure_topology(nats_server.url)
+
+
+async def test_a_consumer_that_cannot_be_updated_is_named_with_the_difference(bus: JetStreamBus, connect_raw: Raw) -> None:
+    raw = (await connect_raw()).jetstream()
+    await raw.delete_consumer("TASKS", TASKS.durable)
+    await raw.add_consumer("TASKS", durable_name=TASKS.durable, filter_subject=TASKS.subject, deliver_subject="elsewhere")
+    with pytest.raises(ConfigurationError, match=TASKS.durable):
+        await ensure_topology(bus)
+
+
+async def test_no_message_can_be_taken_out_of_the_ledger(bus: JetStreamBus, connect_raw: Raw) -> None:
+    await bus.publish("gw.run.r", b"1", schema="s", message_id="m")
+    raw = (await connect_raw()).jetstream()
+    with pytest.raises(Exception, match="message delete not permitted"):
+        await raw.delete_msg("RUNS", 1)
+
+
+async def test_a_server_without_jetstream_streams_says_which_queue_is_missing(nats_server: NatsServer) -> None:
+    bus = await JetStreamBus.connect(nats_server.url, name="worker", patience=0.5)
+    with pytest.raises(BusError, match=r"TASKS\.worker-default"):
+        await bus.consume(TASKS)
+    with pytest.raises(BusError):
+        await bus.publish(TASKS.subject, b"1", schema="s", message_id="m")
+    await bus.close()
+
+
+async def test_the_memory_bus_refuses_what_jetstream_would_not_update() -> None:
+    bus = MemoryBus(MemoryServer())
+    await ensure_topology(bus)
+    await ensure_topology(bus)
+    with pytest.raises(ConfigurationError, match="retention is 'workqueue' and must be 'limits'"):
+        await ensure_topology(bus, streams=[dataclasses.replace(stream, retention="limits") for stream in STREAMS])
+    await bus.close()

@@ -1,0 +1,76 @@
+"""The home folder: where it is, and that a repository cannot bring one along."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gatewright.cli.home import find_home, make_home
+from gatewright.errors import ConfigurationError
+from tests.cli.conftest import Command, MakeRepository
+
+
+def test_new_home_is_private_and_ignored_by_git(make_repository: MakeRepository) -> None:
+    repository = make_repository("r")
+    home = find_home(None, repository)
+    assert make_home(home)
+    assert not make_home(home)
+    assert home.stat().st_mode & 0o777 == 0o700
+    status = subprocess.run(("git", "status", "--porcelain"), cwd=repository, capture_output=True, check=True)
+    assert status.stdout == b""
+
+
+def test_home_is_the_nearest_one_upwards_else_at_the_top_of_the_repository(make_repository: MakeRepository) -> None:
+    repository = make_repository("r")
+    deep = repository / "deep" / "er"
+    deep.mkdir(parents=True)
+    assert find_home(None, deep) == repository / ".gatewright"
+    make_home(repository / "deep" / ".gatewright")
+    assert find_home(None, deep) == repository / "deep" / ".gatewright"
+
+
+def test_home_that_was_named_is_taken_as_it_is(tmp_path: Path) -> None:
+    assert find_home(tmp_path / "elsewhere", tmp_path) == tmp_path / "elsewhere"
+
+
+def test_home_that_a_repository_brings_along_is_refused(make_repository: MakeRepository, gatewright: Command) -> None:
+    """Its keys are known to whoever committed them, and its records could say anything."""
+    repository = make_repository("r")
+    planted = repository / ".gatewright" / "keys"
+    planted.mkdir(parents=True)
+    (planted / "gatekeeper.pem").write_text("known to others")
+    subprocess.run(("git", "add", "-f", "."), cwd=repository, check=True)
+    with pytest.raises(ConfigurationError) as refused:
+        find_home(None, repository)
+    assert refused.value.reason == "home_tracked"
+    os.chdir(repository)
+    said = gatewright("runs", "--json")
+    assert said.exit_code == 3
+    assert said.documents[0]["error"]["code"] == "home_tracked"
+
+
+def test_home_that_is_a_link_is_refused(make_repository: MakeRepository, tmp_path: Path) -> None:
+    repository = make_repository("r")
+    make_home(tmp_path / "victim")
+    (repository / ".gatewright").symlink_to(tmp_path / "victim")
+    with pytest.raises(ConfigurationError):
+        find_home(None, repository)
+
+
+def test_repository_that_git_cannot_read_proves_nothing(make_repository: MakeRepository) -> None:
+    repository = make_repository("r")
+    make_home(repository / ".gatewright")
+    (repository / ".git" / "index").write_bytes(b"broken")
+    with pytest.raises(ConfigurationError):
+        find_home(None, repository)
+
+
+def test_init_makes_home_and_key_once(gatewright: Command, tmp_path: Path) -> None:
+    first, second = gatewright("init", "--json").documents[0], gatewright("init", "--json").documents[0]
+    assert (first["created"], second["created"]) == (True, False)
+    assert first["key_id"] == second["key_id"]
+    assert (tmp_path / ".gatewright" / "keys" / "gatekeeper.pem").stat().st_mode & 0o777 == 0o600
+    assert Path(first["public_key"]).is_file()

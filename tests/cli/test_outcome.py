@@ -1,0 +1,62 @@
+"""Exit codes: one table for errors, one for runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from gatewright import errors
+from gatewright.cli.outcome import Exit, exit_of_error, exit_of_run
+from gatewright.client.refusals import error_of
+from gatewright.contracts import Error
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.MalformedError("x"), Exit.INPUT),
+        (errors.UnknownSchemaError("x"), Exit.INPUT),
+        (errors.DeniedError("x"), Exit.FAILED),
+        (errors.CommandRefusedError("x"), Exit.FAILED),
+        (errors.PatchError("x"), Exit.FAILED),
+        (errors.VerificationError("x"), Exit.FAILED),
+        (errors.BusError("x"), Exit.INFRASTRUCTURE),
+        (errors.SandboxError("x"), Exit.INFRASTRUCTURE),
+        (errors.GitError("x"), Exit.INFRASTRUCTURE),
+        (errors.ConfigurationError("x"), Exit.INFRASTRUCTURE),
+        (errors.GatewrightError("x"), Exit.INFRASTRUCTURE),
+    ],
+)
+def test_every_family_of_errors_has_its_exit_code(error: errors.GatewrightError, code: Exit) -> None:
+    assert exit_of_error(error) == code
+
+
+def test_every_error_class_has_an_exit_code_other_than_good() -> None:
+    classes = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.GatewrightError)]
+    assert all(exit_of_error(kind("x")) != Exit.GOOD for kind in classes)
+
+
+@pytest.mark.parametrize(
+    ("code", "exit_code"),
+    [
+        (None, Exit.GOOD),
+        ("tests_failed", Exit.FAILED),
+        ("path_out_of_scope", Exit.FAILED),
+        ("review_failed", Exit.FAILED),
+        ("command_not_allowed", Exit.FAILED),
+        ("landing_conflict", Exit.FAILED),
+        ("aborted", Exit.FAILED),
+        ("a_code_of_a_later_version", Exit.FAILED),
+        ("request_incomplete", Exit.INPUT),
+        ("ref_not_found", Exit.INPUT),
+        ("bad_ref", Exit.INPUT),
+        ("repository_unavailable", Exit.INPUT),
+        ("sandbox_unavailable", Exit.INFRASTRUCTURE),
+    ],
+)
+def test_every_end_of_a_run_has_its_exit_code(code: str | None, exit_code: Exit) -> None:
+    assert exit_of_run(code) == exit_code
+
+
+@pytest.mark.parametrize("code", ["tests_failed", "ref_not_found", "sandbox_unavailable", "unavailable"])
+def test_refused_submission_and_failed_run_of_the_same_code_end_alike(code: str) -> None:
+    assert exit_of_error(error_of(Error(code=code, message=""))) == exit_of_run(code)

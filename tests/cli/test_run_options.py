@@ -1,0 +1,114 @@
+"""``gatewright run``: what is wrong with its options is said at once, all of it, before anything is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gatewright.cli.request import RunOptions, prepare
+from gatewright.errors import MalformedError
+from tests.cli.conftest import Command, MakeRepository
+
+COMPLETE = ("--allow", "src", "--exec", "true", "--test", "true")
+
+
+def test_everything_that_is_missing_is_named_with_an_example(
+    gatewright: Command, make_repository: MakeRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository = make_repository("r")
+    monkeypatch.chdir(repository)
+    said = gatewright("run")
+    assert said.exit_code == 2
+    for word in ("REQUEST", "--allow", "--test", "--exec", "--patch", "--reply", "example:"):
+        assert word in said.err
+    assert said.out == ""
+    assert not (repository / ".gatewright").exists(), "nothing is made for input that is refused"
+
+
+def test_json_result_of_refused_input_keeps_the_shape(gatewright: Command, make_repository: MakeRepository) -> None:
+    said = gatewright("run", "do it", "--repo", make_repository("r"), "--test", "true", "--json")
+    assert said.exit_code == 2
+    result = said.documents[-1]
+    assert list(result) == ["run_id", "status", "bundle", "branch", "commit", "tree", "duration_sec", "failure"]
+    assert (result["run_id"], result["status"]) == (None, "ERROR")
+    assert result["failure"]["code"] == "invalid_input"
+    assert "--allow" in result["failure"]["message"]
+    assert "--exec" in result["failure"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("words", "pointer"),
+    [
+        (("--allow", "src", "--exec", "true", "--patch", "p", "--test", "true"), "/executor"),
+        ((*COMPLETE, "--land", "target"), "/repository/target_ref"),
+        ((*COMPLETE, "--env", "a", "--env", "b"), "/environment"),
+        ((*COMPLETE, "--env", "absent"), "/environment/prefix"),
+        (("--allow", "src", "--patch", "absent.diff", "--test", "true"), "/artifacts"),
+        (("--allow", "src", "--reply", ".", "--test", "true"), "/artifacts"),
+        ((*COMPLETE, "--repo", "absent"), "/repository/url"),
+        ((*COMPLETE, "--repo", "r/sub"), "/repository/url"),
+    ],
+)
+def test_contradictions_and_absent_things_are_bad_input(
+    gatewright: Command, make_repository: MakeRepository, words: tuple[str, ...], pointer: str
+) -> None:
+    (make_repository("r") / "sub").mkdir()
+    repo = () if "--repo" in words else ("--repo", "r")
+    said = gatewright("run", "do it", *repo, *words)
+    assert said.exit_code == 2
+    assert f"{pointer}:" in said.err
+
+
+def test_outside_of_any_repository_one_must_be_named(gatewright: Command) -> None:
+    said = gatewright("run", "do it", *COMPLETE)
+    assert said.exit_code == 2
+    assert "--repo" in said.err
+
+
+@pytest.mark.parametrize("words", [("--land", "elsewhere"), ("--shards", "0"), ("--timeout", "0"), ("--no-such-option",)])
+def test_unknown_options_and_values_are_bad_input(gatewright: Command, words: tuple[str, ...]) -> None:
+    assert gatewright("run", "do it", *COMPLETE, *words).exit_code == 2
+
+
+def test_repository_defaults_to_the_one_stood_in(make_repository: MakeRepository) -> None:
+    repository = make_repository("r")
+    (repository / "deep" / "er").mkdir(parents=True)
+    request = prepare(RunOptions(request="x", allow=("a",), commands=("c",), tests=("t",)), repository / "deep" / "er").request
+    assert request.repository.url == str(repository)
+
+
+def test_relative_repository_becomes_absolute_and_an_address_stays(tmp_path: Path, make_repository: MakeRepository) -> None:
+    make_repository("r")
+    for given, url in (
+        ("r", str(tmp_path / "r")),
+        ("./r/../r", str(tmp_path / "r")),
+        ("https://host.invalid/x.git", "https://host.invalid/x.git"),
+        ("git@host.invalid:x.git", "git@host.invalid:x.git"),
+    ):
+        options = RunOptions(request="x", repo=given, allow=("a",), commands=("c",), tests=("t",))
+        assert prepare(options, tmp_path).request.repository.url == url
+
+
+def test_every_further_answer_is_one_retry(tmp_path: Path, make_repository: MakeRepository) -> None:
+    repository = str(make_repository("r"))
+    first, second = tmp_path / "one.txt", tmp_path / "two.txt"
+    for file in (first, second):
+        file.write_text(file.name)
+    prepared = prepare(RunOptions(request="x", repo=repository, allow=("a",), replies=(first, second), tests=("t",)), tmp_path)
+    assert prepared.attachments == (("reply-1", b"one.txt"), ("reply-2", b"two.txt"))
+    assert prepared.request.executor is not None
+    assert prepared.request.executor.artifacts == ("reply-1", "reply-2")
+    assert prepared.request.timeout_retry is not None
+    assert prepared.request.timeout_retry.max_retries == 1
+
+
+def test_each_run_is_a_run_of_its_own(tmp_path: Path, make_repository: MakeRepository) -> None:
+    options = RunOptions(request="x", repo=str(make_repository("r")), allow=("a",), commands=("c",), tests=("t",))
+    assert prepare(options, tmp_path).request.idempotency_key != prepare(options, tmp_path).request.idempotency_key
+
+
+def test_all_faults_are_raised_together(tmp_path: Path) -> None:
+    with pytest.raises(MalformedError) as refused:
+        prepare(RunOptions(request=" ", land="target", env=(Path("x"), Path("y"))), tmp_path)
+    assert len(refused.value.faults) == 8

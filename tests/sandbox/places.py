@@ -1,0 +1,60 @@
+"""A plain folder for a sandbox to work in, and what the tests say about processes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from gatewright.sandbox import Completed, Limits
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A ``Place`` that is nothing but a folder of the host."""
+
+    path: Path
+    path_inside: str = "/workspace"
+
+    @property
+    def mounts(self) -> tuple[str, ...]:
+        return ("--bind", str(self.path), self.path_inside)
+
+    @property
+    def sources(self) -> tuple[Path, ...]:
+        return (self.path,)
+
+    @property
+    def scratch(self) -> Path:
+        return self.path
+
+
+class Run(Protocol):
+    """Runs words in the sandbox, in one folder; ``prefix`` is an environment."""
+
+    async def __call__(self, *argv: str, limits: Limits | None = None, prefix: Path | None = None) -> Completed: ...
+
+
+def processes_with(word: str) -> list[int]:
+    """The processes of this host that have ``word`` somewhere on their command line."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if word.encode() in (entry / "cmdline").read_bytes():
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+    return found
+
+
+def wait_until(truth: Callable[[], bool], *, seconds: float = 10) -> bool:
+    """Whether ``truth`` came true in time."""
+    deadline = time.monotonic() + seconds
+    while not truth():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True

@@ -1,0 +1,136 @@
+"""The embedded NATS server: how it is configured, starts, ends and fails."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import stat
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+from nats.aio.client import Client
+
+from gatewright.errors import UnavailableError
+from gatewright.stack.nats_server import NatsServer, find_binary, render_config
+from gatewright.stack.processes import identity
+
+
+def test_the_configuration_makes_every_acknowledged_message_durable(tmp_path: Path) -> None:
+    assert "sync_interval: always" in render_config(tmp_path, port=-1, password="p")
+
+
+def test_the_server_listens_on_the_loopback_interface_only_and_asks_for_a_credential(tmp_path: Path) -> None:
+    config = render_config(tmp_path, port=-1, password="p")
+    assert 'listen: "127.0.0.1:-1"' in config
+    assert 'http: "127.0.0.1:-1"' in config
+    assert 'password: "p"' in config
+    assert "0.0.0.0" not in config  # noqa: S104
+
+
+def test_a_path_cannot_break_out_of_the_configuration(tmp_path: Path) -> None:
+    config = render_config(tmp_path / 'a"\nlisten: "0.0.0.0:4222', port=-1, password="p")
+    assert '\nlisten: "0.0.0.0' not in config
+
+
+def test_the_binary_comes_with_the_wheel() -> None:
+    assert find_binary().name == "nats-server"
+
+
+async def test_a_server_is_ready_quickly_and_durable(tmp_path: Path) -> None:
+    start = time.perf_counter()
+    async with await NatsServer.start(tmp_path / "a folder" / "nats") as server:
+        assert time.perf_counter() - start < 2
+        client = Client()
+        await client.connect(server.url)
+        await client.jetstream().account_info()
+        assert client.max_payload == 8 * 1024 * 1024
+        await client.close()
+    assert "sync_interval: always" in (tmp_path / "a folder" / "nats" / "nats-server.conf").read_text("utf-8")
+
+
+async def test_a_client_without_the_credential_is_refused(tmp_path: Path) -> None:
+    async with await NatsServer.start(tmp_path) as server:
+        client = Client()
+        with pytest.raises(Exception, match="Authorization Violation"):
+            await client.connect(f"nats://127.0.0.1:{server.port}", allow_reconnect=False, error_cb=_be_quiet)
+
+
+async def test_two_servers_have_different_ports_and_passwords(tmp_path: Path) -> None:
+    async with await NatsServer.start(tmp_path / "1") as one, await NatsServer.start(tmp_path / "2") as other:
+        assert one.port != other.port
+        assert one.url.partition("@")[0] != other.url.partition("@")[0]
+
+
+async def test_the_files_of_a_server_are_private(tmp_path: Path) -> None:
+    (tmp_path / "nats").mkdir(mode=0o755)
+    (tmp_path / "nats" / "nats-server.conf").symlink_to(tmp_path / "elsewhere")
+    async with await NatsServer.start(tmp_path / "nats"):
+        assert stat.S_IMODE((tmp_path / "nats").stat().st_mode) == 0o700
+        assert stat.S_IMODE((tmp_path / "nats" / "nats-server.conf").stat().st_mode) == 0o600
+        assert not (tmp_path / "elsewhere").exists()
+
+
+async def test_a_server_comes_back_on_its_port_with_its_password(tmp_path: Path) -> None:
+    server = await NatsServer.start(tmp_path, password="p")
+    await server.stop()
+    await server.stop()
+    async with await NatsServer.start(tmp_path, port=server.port, password="p") as again:
+        assert again.url == server.url
+
+
+async def test_a_port_that_is_taken_is_told_with_the_words_of_the_server(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(UnavailableError, match="address already in use"):
+            await NatsServer.start(tmp_path, port=taken.getsockname()[1])
+
+
+async def test_a_binary_that_is_none_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UnavailableError, match="cannot be started"):
+        await NatsServer.start(tmp_path, binary=tmp_path / "missing")
+
+
+async def test_an_unexpected_end_is_reported_with_the_last_words(tmp_path: Path) -> None:
+    async with await NatsServer.start(tmp_path) as server:
+        watching = asyncio.create_task(server.ended())
+        os.kill(server.pid, signal.SIGKILL)
+        with pytest.raises(UnavailableError, match=r"code -9: [\s\S]*Server is ready"):
+            await asyncio.wait_for(watching, 3)
+
+
+async def test_a_stop_is_no_unexpected_end(tmp_path: Path) -> None:
+    server = await NatsServer.start(tmp_path)
+    watching = asyncio.create_task(server.ended())
+    await server.stop()
+    await asyncio.wait_for(watching, 3)
+
+
+async def test_the_server_dies_with_the_process_that_started_it(tmp_path: Path) -> None:
+    program = """
+        import asyncio, os, pathlib, signal, sys
+        from gatewright.stack.processes import identity
+from gatewright.stack.nats_server import NatsServer
+
+        async def main():
+            server = await NatsServer.start(pathlib.Path(sys.argv[1]))
+            print(server.pid, flush=True)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        asyncio.run(main())
+    """
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", textwrap.dedent(program), tmp_path, stdout=asyncio.subprocess.PIPE
+    )
+    output, _ = await process.communicate()
+    await asyncio.sleep(0.2)
+    assert identity(int(output)) is None
+
+
+async def _be_quiet(error: Exception) -> None:
+    """nats-py reports what it is about to raise."""

@@ -1,0 +1,164 @@
+"""The command executor: what the command changed in its workspace is the patch, and nothing it says is believed."""
+
+from __future__ import annotations
+
+from dataclasses import replace as with_fields
+from pathlib import Path
+
+import pytest
+
+from gatewright.contracts import TaskResult, WorkReport, codec
+from gatewright.contracts.common import Environment, Executor, TimeoutRetry
+from gatewright.sandbox import SandboxReport
+from services.worker.handler import WorkerHandler, make_handler
+from services.worker.settings import Settings
+from tests.role_desk import Desk
+
+
+async def work(desk: Desk, worker: WorkerHandler, *commands: str, **changes: object) -> TaskResult:
+    contract = desk.contract(executor=Executor(kind="command", commands=commands), **changes)
+    result = await worker.handle(contract, desk.context())
+    return codec.decode(codec.encode(result), TaskResult)
+
+
+def logs(desk: Desk, result: TaskResult) -> dict[str, bytes]:
+    return {artifact.name: desk.artifacts.stored[artifact.uri] for artifact in result.artifacts}
+
+
+async def test_the_change_in_the_workspace_is_the_patch(desk: Desk, worker: WorkerHandler) -> None:
+    result = await work(desk, worker, "sed -i s/1/2/ src/a.py")
+    tree, patch = await desk.changed({"src/a.py": b"x = 2\n"})
+    assert (result.status, result.failure) == ("SUCCESS", None)
+    assert (result.git.head_ref, result.git.changed_files) == (tree, ("src/a.py",))
+    assert desk.artifacts.stored[result.git.patch] == patch
+    assert result.gates.diff_gate.passed
+    assert result.producer.agent_id == "worker-here-7"
+    assert (result.run_id, result.git.baseline_ref, result.attempt) == ("run-0123456789", desk.baseline, 1)
+
+
+async def test_the_word_paths_becomes_the_contract_s_paths(desk: Desk, worker: WorkerHandler) -> None:
+    result = await work(desk, worker, "python3 tools/fix.py {paths}", allowed_paths=("src/a.py", "src/b.py"))
+    assert result.git.changed_files == ("src/a.py", "src/b.py")
+    assert logs(desk, result)["stdout"] == b"src/a.py\nsrc/b.py\n"
+
+
+async def test_files_come_and_go_and_become_executable(desk: Desk, worker: WorkerHandler) -> None:
+    script = (
+        "import os; os.remove('src/a.py'); os.makedirs('src/n'); open('src/n/c.py', 'w').close(); os.chmod('src/b.py', 0o755)"
+    )
+    result = await work(desk, worker, f'python3 -c "{script.replace(";", chr(59))}"')
+    assert result.failure is not None
+    assert result.failure.startswith("command_not_allowed")
+    desk.baseline = desk.repository.commit({"tools/move.py": script.encode()})
+    result = await work(desk, worker, "python3 tools/move.py")
+    assert result.git.changed_files == ("src/a.py", "src/b.py", "src/n/c.py")
+    assert result.summary.startswith("3 files changed: 1 added, 1 deleted, 1 modified")
+
+
+async def test_a_command_that_changes_nothing_hands_over_no_patch(desk: Desk, worker: WorkerHandler) -> None:
+    result = await work(desk, worker, "true")
+    assert (result.status, result.git.patch, result.git.changed_files) == ("SUCCESS", "", ())
+    assert result.gates.diff_gate.passed
+
+
+async def test_a_change_out_of_scope_is_handed_over_and_named(desk: Desk, worker: WorkerHandler) -> None:
+    result = await work(desk, worker, "sed -i s/me/ME/ README.md")
+    assert result.status == "SUCCESS"
+    assert result.gates.diff_gate.violations == ("path_out_of_scope: README.md",)
+    assert not result.gates.diff_gate.passed
+
+
+async def test_no_gate_but_the_diff_is_claimed_to_have_passed(desk: Desk, worker: WorkerHandler) -> None:
+    gates = (await work(desk, worker, "true")).gates
+    for gate in (gates.policy_gate, gates.review_gate, gates.tests_gate):
+        assert (gate.passed, gate.violations) == (False, ("not judged by the worker",))
+
+
+async def test_a_failing_command_leaves_its_last_words_and_no_patch(desk: Desk, worker: WorkerHandler) -> None:
+    desk.baseline = desk.repository.commit(
+        {"tools/bad.py": b"import sys\nopen('src/a.py', 'w')\nprint('out')\nsys.exit('it \x1b[31mbroke')\n"}
+    )
+    result = await work(desk, worker, "python3 tools/bad.py")
+    assert (result.status, result.failure) == ("FAILED", "executor_failed: exit 1: it ?[31mbroke")
+    assert (result.git.patch, result.git.head_ref, result.git.changed_files) == ("", "", ())
+    assert logs(desk, result)["stdout"] == b"out\n"
+    report = codec.decode(logs(desk, result)["work_report"], WorkReport)
+    assert (report.status, report.patch_ref, report.failure_reason) == ("fail", "", result.failure)
+
+
+async def test_a_command_that_takes_too_long_is_killed(desk: Desk, worker: WorkerHandler) -> None:
+    result = await work(desk, worker, "sleep 60", timeout_retry=TimeoutRetry(timeout_sec=1, max_retries=0, retry_backoff_sec=0))
+    assert (result.status, result.failure) == ("FAILED", "task_timeout: the command was killed after 1 s")
+
+
+async def test_every_attempt_takes_its_own_answer(desk: Desk, worker: WorkerHandler) -> None:
+    commands = ("sed -i s/1/2/ src/a.py", "sed -i s/1/3/ src/a.py")
+    first = await work(desk, worker, *commands)
+    second = await work(desk, worker, *commands, attempt=2)
+    third = await work(desk, worker, *commands, attempt=3)
+    assert first.git.head_ref != second.git.head_ref
+    assert (second.attempt, third.attempt) == (2, 3)
+    assert third.failure == "no_further_answer: attempt 3, and the command executor has 2 answer(s)"
+
+
+@pytest.mark.parametrize("command", ["sed -i s/1/2/ src/a.py; rm x", "FOO=1 true", "cat $HOME", "-x"])
+async def test_a_command_line_for_a_shell_is_refused(desk: Desk, worker: WorkerHandler, command: str) -> None:
+    result = await work(desk, worker, command)
+    assert (result.status, (result.failure or "").partition(":")[0]) == ("FAILED", "command_not_allowed")
+
+
+@pytest.mark.parametrize(
+    ("code", "script"),
+    [
+        ("special_file", "import os; os.mkfifo('src/pipe')"),
+        ("git_path", "import os; os.makedirs('src/sub/.git'); open('src/sub/.git/config', 'w').write('[core]')"),
+    ],
+)
+async def test_what_no_tree_may_hold_is_refused(desk: Desk, worker: WorkerHandler, code: str, script: str) -> None:
+    desk.baseline = desk.repository.commit({"tools/trap.py": script.encode()})
+    result = await work(desk, worker, "python3 tools/trap.py")
+    assert (result.status, (result.failure or "").partition(":")[0]) == ("FAILED", code)
+
+
+async def test_an_environment_that_the_operator_did_not_list_is_refused(
+    desk: Desk, worker: WorkerHandler, tmp_path: Path
+) -> None:
+    result = await work(desk, worker, "true", environment=Environment(prefix=str(tmp_path)))
+    assert (result.status, (result.failure or "").partition(":")[0]) == ("FAILED", "environment_not_allowed")
+
+
+async def test_programs_of_a_listed_environment_come_first(desk: Desk, tmp_path: Path) -> None:
+    # Not below the test's own directory: the sandbox never shows /tmp.
+    prefix = Path("/usr/local")
+    handler = make_handler(Settings(home=desk.state, environments=(prefix,)))
+    result = await work(desk, handler, "true", environment=Environment(prefix="/usr/../usr/local"))
+    assert result.status == "SUCCESS"
+
+
+async def test_a_contract_without_an_executor_fails_with_the_cause(desk: Desk, worker: WorkerHandler) -> None:
+    result = await worker.handle(desk.contract(executor=None), desk.context())
+    assert (result.status, (result.failure or "").partition(":")[0]) == ("FAILED", "executor_missing")
+
+
+async def test_a_worker_without_a_sandbox_is_blocked_and_says_so_beforehand(
+    desk: Desk, worker: WorkerHandler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gatewright.errors import SandboxError  # noqa: PLC0415 - only this test breaks it
+
+    class Broken:
+        name = "bubblewrap"
+
+        async def run(self, *_: object, **__: object) -> None:
+            raise SandboxError("user namespaces are forbidden here")
+
+        async def probe(self) -> SandboxReport:
+            return SandboxReport(available=False, cause="user namespaces are forbidden here")
+
+    broken = Broken()
+    monkeypatch.setattr(worker, "_sandbox", broken)
+    monkeypatch.setattr(worker._executors["command"], "_sandbox", broken)
+    with pytest.raises(SandboxError, match="forbidden here"):
+        await worker.probe()
+    result = await work(desk, worker, "true")
+    assert (result.status, result.failure) == ("BLOCKED", "sandbox_unavailable: user namespaces are forbidden here")
+    assert with_fields  # keeps the import used
