@@ -6,12 +6,14 @@ Run it with `make demo`. Everything it makes lies in `.demo/`; nothing outside i
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import subprocess
 import sys
 import tarfile
 import time
 import venv
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -71,24 +73,8 @@ def prepare() -> None:
 def codemod() -> dict[str, object]:
     """Two workers share a codemod; the project's own tests prove it; it lands on a branch; the bundle verifies."""
     console.rule("1. a codemod over a real project, split for two workers")
-    code, result = gatewright(
-        [
-            "run",
-            "Use f-strings and today's idioms",
-            "--allow",
-            "markdown",
-            "--shards",
-            "2",
-            "--workers",
-            "2",
-            "--exec",
-            CODEMOD,
-            "--test",
-            TESTS,
-            "--env",
-            str(PREFIX),
-        ]
-    )
+    change = Change("Use f-strings and today's idioms", allow="markdown", test=TESTS)
+    code, result = change.order("--exec", CODEMOD, "--shards", "2", "--workers", "2")
     if code != 0 or result["status"] != "SUCCESS":
         raise SystemExit(f"the codemod run did not succeed: {result}")
     console.rule("its evidence, checked offline")
@@ -101,36 +87,30 @@ def hostile_reply() -> dict[str, object]:
     """A model's reply that also rewrites a test; the contract did not allow it."""
     console.rule("2. a reply that writes outside its scope")
     console.print((HERE / "hostile_reply.md").read_text(), style="dim", markup=False)
-    code, result = gatewright(
-        [
-            "run",
-            "Tidy up the sane lists extension",
-            "--allow",
-            "markdown/extensions",
-            "--test",
-            TESTS,
-            "--reply",
-            str(HERE / "hostile_reply.md"),
-            "--env",
-            str(PREFIX),
-        ]
-    )
+    change = Change("Tidy up the sane lists extension", allow="markdown/extensions", test=TESTS)
+    code, result = change.order("--reply", str(HERE / "hostile_reply.md"))
     failure = result["failure"]
     if code != 1 or not isinstance(failure, dict) or failure["code"] != "path_out_of_scope":
         raise SystemExit(f"the hostile reply was not refused as it should be: exit {code}, {result}")
     return result
 
 
-def gatewright(words: list[str]) -> tuple[int, dict[str, object]]:
-    """Run the command as a user would, its output on the terminal; the exit code and the newest run's result."""
-    console.print("$ gatewright " + subprocess.list2cmdline(words), style="bold", markup=False)
-    code = subprocess.run([*GATEWRIGHT, *words], cwd=PROJECT, check=False).returncode
-    shown = subprocess.run([*GATEWRIGHT, "runs", "--json"], cwd=PROJECT, check=False, capture_output=True, text=True).stdout
-    newest = json.loads(shown)["runs"][0]["run_id"]
-    result = subprocess.run(
-        [*GATEWRIGHT, "show", newest, "--json"], cwd=PROJECT, check=False, capture_output=True, text=True
-    ).stdout
-    return code, json.loads(result)
+@dataclass(frozen=True)
+class Change:
+    """What is asked for, where it may be made, and what must pass afterwards."""
+
+    request: str
+    allow: str
+    test: str
+
+    def order(self, *words: str) -> tuple[int, dict[str, object]]:
+        """`gatewright run` as a user would type it, its output on the terminal; the exit code and the run's result."""
+        typed = ["run", self.request, "--allow", self.allow, "--test", self.test, "--env", str(PREFIX), *words]
+        console.print("$ gatewright " + shlex.join(typed), style="bold", markup=False, soft_wrap=True)
+        code = subprocess.run([*GATEWRIGHT, *typed], cwd=PROJECT, check=False).returncode
+        shown = subprocess.run([*GATEWRIGHT, "show", "--json"], cwd=PROJECT, check=False, capture_output=True, text=True)
+        result: dict[str, object] = json.loads(shown.stdout)["result"]
+        return code, result
 
 
 def look(landed: dict[str, object], refused: dict[str, object]) -> None:

@@ -12,7 +12,7 @@ from gatewright.evidence.disk import Disk
 Loss = Literal["kept", "halved", "gone"]
 
 
-class PowerCut(Exception):
+class PowerCutError(Exception):
     """The machine is off. Not an OSError: nothing may catch it."""
 
 
@@ -42,12 +42,11 @@ class CrashingDisk(Disk):
         super().protect(path)
 
     def sync(self, paths: Sequence[Path]) -> None:
+        """Nothing is synced, only remembered: a file lasts once it was named, and the folder that names it."""
         self._step("sync", *paths)
-        super().sync(paths)
-        # A file lasts once it and the folder that names it were synced.
-        self._volatile -= {
-            path for path in self._volatile if path in paths and (path.parent in paths or path.suffix == ".draft")
-        }
+        assert all(path.exists() for path in paths)
+        synced = {path for path in self._volatile if path in paths and (path.parent in paths or path.suffix == ".draft")}
+        self._volatile -= synced
 
     def make_folder(self, path: Path) -> None:
         self._step("make_folder", path)
@@ -64,7 +63,7 @@ class CrashingDisk(Disk):
     def _step(self, name: str, *paths: Path) -> None:
         if len(self.trail) >= self._steps:
             self._forget()
-            raise PowerCut
+            raise PowerCutError
         self.trail.append((name, paths))
 
     def _forget(self) -> None:

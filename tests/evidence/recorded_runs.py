@@ -189,10 +189,10 @@ class RecordedRun:
         )
         return e.Event(e.TestsReceived(report=report), task_id=task_id)
 
-    def accept(self) -> None:
+    def accept(self, requested_by: str = "tests") -> None:
         accepted = e.RunAccepted(
             user_request="modernise the sources",
-            requested_by="tests",
+            requested_by=requested_by,
             repository_url="/srv/project",
             submitted_sha256="5" * 64,
             policy_sha256="6" * 64,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
+import textwrap
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -25,9 +25,17 @@ DYING = "import sys; print('the role says why it dies', file=sys.stderr); sys.ex
 MakeStack = Callable[..., Supervisor]
 
 
-def program(text: str) -> Callable[[str], tuple[str, ...]]:
-    """A launcher that runs ``text`` for every role."""
-    return lambda _role: (sys.executable, "-S", "-c", text)
+ROLES = ("gatekeeper", "worker")
+
+
+def make_package(folder: Path, text: str) -> dict[str, str]:
+    """A package ``roles`` in which every role is the program ``text``, and the environment to find it in."""
+    for role in ROLES:
+        module = folder / "python" / "roles" / role
+        module.mkdir(parents=True, exist_ok=True)
+        (module / "__init__.py").write_text("")
+        (module / "__main__.py").write_text(f"if __name__ == '__main__':\n{textwrap.indent(text, '    ')}")
+    return {"PATH": os.environ["PATH"], "PYTHONPATH": str(folder / "python")}
 
 
 @pytest.fixture
@@ -38,12 +46,12 @@ async def make_stack(tmp_path: Path) -> AsyncIterator[MakeStack]:
     def make(text: str = SLEEPER, *, policy: RestartPolicy | None = None, workers: int = 1, grace: float = 0.3) -> Supervisor:
         options = StackOptions(
             home=tmp_path,
-            base_environment={"PATH": os.environ["PATH"]},
+            base_environment=make_package(tmp_path, text),
             workers=workers,
-            roles=("gatekeeper", "worker"),
+            roles=ROLES,
             policy=policy or RestartPolicy(),
             grace=grace,
-            command=program(text),
+            package="roles",
         )
         made.append(Supervisor(options))
         return made[-1]

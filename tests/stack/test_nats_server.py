@@ -58,6 +58,7 @@ async def test_a_client_without_the_credential_is_refused(tmp_path: Path) -> Non
         client = Client()
         with pytest.raises(Exception, match="Authorization Violation"):
             await client.connect(f"nats://127.0.0.1:{server.port}", allow_reconnect=False, error_cb=_be_quiet)
+        await client.close()
 
 
 async def test_two_servers_have_different_ports_and_passwords(tmp_path: Path) -> None:
@@ -114,8 +115,7 @@ async def test_a_stop_is_no_unexpected_end(tmp_path: Path) -> None:
 async def test_the_server_dies_with_the_process_that_started_it(tmp_path: Path) -> None:
     program = """
         import asyncio, os, pathlib, signal, sys
-        from gatewright.stack.processes import identity
-from gatewright.stack.nats_server import NatsServer
+        from gatewright.stack.nats_server import NatsServer
 
         async def main():
             server = await NatsServer.start(pathlib.Path(sys.argv[1]))

@@ -13,20 +13,22 @@ from pathlib import Path
 import pytest
 
 from gatewright.bus.jetstream import JetStreamBus
-from gatewright.errors import ConfigurationError, UnavailableError
+from gatewright.errors import UnavailableError
 from gatewright.stack import state
+from gatewright.stack.launch import interpreter
 from gatewright.stack.processes import identity
 from gatewright.stack.restarts import RestartPolicy
-from gatewright.stack.supervisor import StackOptions, Supervisor, role_command
-from tests.stack.conftest import DYING, STUBBORN, MakeStack
+from gatewright.stack.supervisor import Supervisor
+from tests.stack.conftest import DYING, SLEEPER, STUBBORN, MakeStack, make_package
 
 WHOLE_STACK = """
 import asyncio, os, sys
 from pathlib import Path
 from gatewright.stack.supervisor import StackOptions, Supervisor
 async def main():
-    options = StackOptions(home=Path(sys.argv[1]), base_environment=dict(os.environ), roles=("gatekeeper", "worker"),
-                           command=lambda role: (sys.executable, "-S", "-c", "import time; time.sleep(600)"))
+    home = Path(sys.argv[1])
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(home / "python")}
+    options = StackOptions(home=home, base_environment=environment, roles=("gatekeeper", "worker"), package="roles")
     supervisor = Supervisor(options)
     await supervisor.start()
     print(*(member.pid for member in supervisor.members), flush=True)
@@ -149,6 +151,7 @@ async def test_logs_of_the_roles_are_kept_apart(make_stack: MakeStack, tmp_path:
 
 
 def test_killed_supervisor_takes_every_process_with_it(tmp_path: Path) -> None:
+    make_package(tmp_path, SLEEPER)
     process = subprocess.Popen([sys.executable, "-c", WHOLE_STACK, tmp_path], stdout=subprocess.PIPE)
     assert process.stdout is not None
     pids = [int(word) for word in process.stdout.readline().split()]
@@ -165,7 +168,7 @@ def test_folder_named_services_where_the_user_stands_is_not_run(tmp_path: Path) 
     (tmp_path / "services").mkdir()
     (tmp_path / "services" / "__init__.py").write_text("raise SystemExit('hijacked')")
     done = subprocess.run(
-        [*role_command("no_such_role")], cwd=tmp_path, capture_output=True, text=True, timeout=20, check=False
+        interpreter("services.no_such_role"), cwd=tmp_path, capture_output=True, text=True, timeout=20, check=False
     )
     assert "hijacked" not in done.stderr
     assert "No module named services.no_such_role" in done.stderr

@@ -158,15 +158,21 @@ def stream_config(stream: Stream) -> Config:
 
 
 def consumer_config(queue: Consumer) -> Config:
+    """The server's form of a work queue, with the settings off that would make it something else."""
     return {
         "durable_name": queue.durable,
         "name": queue.durable,
         "filter_subject": queue.subject,
+        "filter_subjects": [],
         "deliver_policy": "all",
+        "deliver_subject": "",
+        "replay_policy": "instant",
         "ack_policy": "explicit",
         "ack_wait": int(queue.ack_wait * _NANOSECONDS),
+        "backoff": [],  # it would take the place of ack_wait
         "max_deliver": queue.max_deliver,
         "max_ack_pending": queue.max_ack_pending,
+        "headers_only": False,
     }
 
 

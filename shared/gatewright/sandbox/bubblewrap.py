@@ -108,7 +108,7 @@ class BubblewrapSandbox:
     ) -> tuple[str, ...]:
         bwrap = find_bwrap()
         binds = () if prefix is None else prefix.binds
-        arguments = [str(bwrap.path), *_WALLS, "--info-fd", str(info), *self._system]
+        arguments = [str(bwrap.path), *_WALLS, *self._system]
         for name, file in files.items():
             if name.startswith("/"):
                 arguments += ["--perms", "0644", "--file", str(file), name]
@@ -124,12 +124,13 @@ class BubblewrapSandbox:
         arguments += [*workspace.mounts, "--remount-ro", "/", "--chdir", workspace.path_inside]
         for name, value in variables.items():
             arguments += ["--setenv", name, value]
-        inner = (*arguments, "--", *behind_gate((*restricting(limits, count_processes=True), *argv)))
+        behind = behind_gate((*restricting(limits, count_processes=True), *argv))
         if not self._account.switched:
-            return inner
+            return (*arguments, "--info-fd", str(info), "--", *behind)
         writable, *lower = workspace.sources
         shown = (*lower, *(source for source, _ in binds))
-        return (*descend(bwrap, self._account, self._system, shown=shown, writable=(writable,)), *inner)
+        outer = descend(bwrap, self._account, self._system, info, shown=shown, writable=(writable,))
+        return (*outer, *arguments, "--", *behind)
 
 
 @contextmanager

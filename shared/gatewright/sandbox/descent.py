@@ -4,6 +4,9 @@ The account may not enter the folders of root (an interpreter below /root, a sta
 outer bubblewrap, still root, makes a mount namespace that holds nothing but what the inner one will need, at the same paths,
 every folder on the way open to all; then ``setpriv`` gives root up for good, and the inner bubblewrap runs exactly as it would
 for any unprivileged user.
+
+The outer one has a PID namespace too. The wish to die with one's parent is a signal from the parent, and a parent that is root
+without capabilities may not signal another account; but the end of a PID namespace is the kernel's own doing.
 """
 
 from __future__ import annotations
@@ -22,17 +25,20 @@ _DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/u
 
 
 def descend(
-    bwrap: Bwrap, account: Account, system: Sequence[str], *, shown: Iterable[Path], writable: Iterable[Path]
+    bwrap: Bwrap, account: Account, system: Sequence[str], info: int, *, shown: Iterable[Path], writable: Iterable[Path]
 ) -> tuple[str, ...]:
     """The argv prefix that runs the rest as ``account``. Raises SandboxError when there is no setpriv.
 
-    ``system`` are the mounts of the system; ``shown`` and ``writable`` the host paths that the rest names.
+    ``system`` are the mounts of the system; ``shown`` and ``writable`` the host paths that the rest names; ``info`` is where the
+    number of the namespace's process 1 is written.
     """
     setpriv = shutil.which("setpriv")
     if setpriv is None:
         raise SandboxError("the service runs as root and setpriv (util-linux) is missing, so commands cannot give root up")
     rights = {**dict.fromkeys((*bwrap.files, *shown), "--ro-bind"), **dict.fromkeys(writable, "--bind")}
-    arguments = [str(bwrap.path), "--die-with-parent", *system, "--dev-bind", "/proc", "/proc"]
+    arguments = [str(bwrap.path), "--die-with-parent", "--unshare-pid", "--info-fd", str(info), *system, "--proc", "/proc"]
+    # A /proc without covers must be somewhere, or the kernel does not let an unprivileged user mount another.
+    arguments += ["--dev-bind", "/proc", "/uncovered"]
     arguments += ["--perms", "0755", "--dir", "/dev"]
     for device in _DEVICES:
         arguments += ["--dev-bind", device, device]

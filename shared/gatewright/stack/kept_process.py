@@ -24,7 +24,7 @@ Launch = Callable[[ProcessPlan], Awaitable[Running]]
 
 
 class KeptProcess:
-    """Keeps the process of one plan, started by ``launch``. ``on_change`` is called after every start; ``failed`` holds why it was given up."""
+    """Keeps the process of one plan, started by ``launch``; ``on_change`` is called after every start."""
 
     def __init__(
         self, plan: ProcessPlan, *, launch: Launch, policy: RestartPolicy, clock: Clock, on_change: Callable[[], None]

@@ -18,7 +18,7 @@ LOG_LIMIT = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ProcessPlan:
-    """What to start: ``name`` (``worker-2``), the module to run as a program, its whole environment, where it stands and logs."""
+    """What to start: ``module`` is run as a program, with this environment and no other; ``name`` is ``worker-2``, say."""
 
     name: str
     module: str

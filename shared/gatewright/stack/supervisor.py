@@ -14,8 +14,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gatewright.bus.jetstream import JetStreamBus
-from gatewright.bus.setup import ensure_topology
 from gatewright.clock import Clock, SystemClock
 from gatewright.errors import BusError, UnavailableError
 from gatewright.stack import state
@@ -95,6 +93,9 @@ class Supervisor:
             if self.options.adopt:
                 adopt_orphans()
             self._nursery = await self._open_nursery()
+            # Imported only now: the NATS client takes as long as the nursery's start, and on another core.
+            from gatewright.bus.setup import ensure_topology
+
             self._server = await NatsServer.start(self._store, password=self._password)
             self._server_keeper = asyncio.create_task(self._keep_server(), name="keep nats-server")
             for plan in self._plans():
@@ -110,6 +111,8 @@ class Supervisor:
 
         Raises UnavailableError (code ``not_ready``) after ``timeout`` seconds, naming who is silent.
         """
+        from gatewright.bus.jetstream import JetStreamBus
+
         silent = set(self.options.roles)
         async with contextlib.AsyncExitStack() as opened:
             bus = await JetStreamBus.connect(self.url, name="supervisor")
