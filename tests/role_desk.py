@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 from msgspec.structs import replace
 
@@ -15,8 +16,10 @@ from gatewright.bus.task_handler import TaskContext
 from gatewright.contracts import TaskContract, codec
 from gatewright.contracts.common import Artifact, Repository
 from gatewright.contracts.task_contract import Rollback
-from gatewright.errors import ArtifactError
+from gatewright.errors import ArtifactError, SandboxError
 from gatewright.git.mirror import Mirror, Mirrors
+from gatewright.sandbox import Completed, Limits, Place, SandboxReport
+from gatewright.sandbox.port import SOURCE_DATE_EPOCH
 from gatewright.telemetry.logs import make_logger
 from tests.git.repositories import Repository as GitRepository
 from tests.making import make_contract
@@ -30,6 +33,28 @@ class StandingClock:
 
     def monotonic(self) -> float:
         return 0.0
+
+
+class BrokenSandbox:
+    """A host that forbids user namespaces."""
+
+    @property
+    def name(self) -> Literal["bubblewrap", "none"]:
+        return "bubblewrap"
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        workspace: Place,
+        prefix: Path | None,
+        limits: Limits,
+        source_date_epoch: int = SOURCE_DATE_EPOCH,
+    ) -> Completed:
+        raise SandboxError("user namespaces are forbidden here")
+
+    async def probe(self) -> SandboxReport:
+        return SandboxReport(available=False, cause="user namespaces are forbidden here")
 
 
 @dataclass

@@ -10,10 +10,10 @@ import pytest
 from gatewright.bus.port import Delivery, Subscription
 from gatewright.bus.topology import Consumer, task_consumer
 from gatewright.errors import BusError
-from tests.bus.backends import Backend, Connect, give
+from tests.bus.backends import TASKS, Backend, Connect, give
 
 SUBJECT = "gw.task.worker.quick"
-ACK_WAIT = 0.4
+ACK_WAIT = 0.3
 QUICK = Consumer("TASKS", "worker-quick", SUBJECT, "worker", ack_wait=ACK_WAIT, max_deliver=-1)
 THRICE = Consumer("TASKS", "worker-thrice", "gw.task.worker.thrice", "worker", ack_wait=0.1, max_deliver=3)
 
@@ -31,21 +31,21 @@ async def take(subscription: Subscription, seconds: float = 3.0) -> Delivery:
 
 async def test_a_task_that_was_there_before_is_delivered(connect: Connect) -> None:
     bus = await connect("worker")
-    await give(bus, b"one", SUBJECT)
-    delivery = await take(await bus.consume(QUICK))
-    assert (delivery.message.subject, delivery.message.data, delivery.message.sequence) == (SUBJECT, b"one", 1)
+    await give(bus, b"one", TASKS.subject)
+    delivery = await take(await bus.consume(TASKS))
+    assert (delivery.message.subject, delivery.message.data, delivery.message.sequence) == (TASKS.subject, b"one", 1)
     assert delivery.message.headers["Gw-Schema"] == "task_contract.v1"
     assert delivery.attempts == 1
 
 
 async def test_a_waiting_consumer_gets_a_task_at_once(connect: Connect) -> None:
     gatekeeper, worker = await connect("gatekeeper"), await connect("worker")
-    waiting = asyncio.create_task(take(await worker.consume(QUICK)))
+    waiting = asyncio.create_task(take(await worker.consume(TASKS)))
     await asyncio.sleep(0.1)
     start = time.perf_counter()
-    await give(gatekeeper, b"task", SUBJECT)
+    await give(gatekeeper, b"task", TASKS.subject)
     await waiting
-    assert time.perf_counter() - start < 0.2
+    assert time.perf_counter() - start < 1
 
 
 async def test_nothing_comes_when_there_is_nothing(connect: Connect) -> None:
@@ -57,9 +57,9 @@ async def test_nothing_comes_when_there_is_nothing(connect: Connect) -> None:
 
 async def test_a_task_that_comes_between_two_polls_is_not_lost(connect: Connect) -> None:
     bus = await connect("worker")
-    subscription = await bus.consume(QUICK)
+    subscription = await bus.consume(TASKS)
     assert await subscription.next(0.05) is None
-    await give(bus, b"task", SUBJECT)
+    await give(bus, b"task", TASKS.subject)
     await asyncio.sleep(0.1)
     assert (await take(subscription)).attempts == 1
 
@@ -69,7 +69,7 @@ async def test_an_acknowledged_task_does_not_come_again(connect: Connect) -> Non
     await give(bus, b"task", SUBJECT)
     subscription = await bus.consume(QUICK)
     await (await take(subscription)).ack()
-    assert await subscription.next(2.5 * ACK_WAIT) is None
+    assert await subscription.next(2 * ACK_WAIT) is None
 
 
 async def test_an_unsettled_task_comes_again_after_ack_wait(connect: Connect) -> None:
@@ -89,7 +89,7 @@ async def test_a_sign_of_life_prolongs_ack_wait(connect: Connect) -> None:
     await give(bus, b"task", SUBJECT)
     subscription, other = await bus.consume(QUICK), await bus.consume(QUICK)
     delivery = await take(subscription)
-    for _ in range(4):
+    for _ in range(3):
         assert await other.next(0.6 * ACK_WAIT) is None
         await delivery.in_progress()
     await delivery.ack()
@@ -106,24 +106,24 @@ async def test_without_more_signs_of_life_the_task_goes_to_another(connect: Conn
 
 async def test_a_task_given_back_comes_again_at_once(connect: Connect) -> None:
     bus = await connect("worker")
-    await give(bus, b"task", SUBJECT)
-    subscription = await bus.consume(QUICK)
+    await give(bus, b"task", TASKS.subject)
+    subscription = await bus.consume(TASKS)
     delivery = await take(subscription)
     start = time.perf_counter()
     await delivery.nak()
     assert (await take(subscription)).attempts == 2
-    assert time.perf_counter() - start < 0.8 * ACK_WAIT
+    assert time.perf_counter() - start < 0.5 * TASKS.ack_wait
 
 
 async def test_a_task_given_back_with_a_delay_comes_again_after_it(connect: Connect) -> None:
     bus = await connect("worker")
-    await give(bus, b"task", SUBJECT)
-    subscription = await bus.consume(QUICK)
+    await give(bus, b"task", TASKS.subject)
+    subscription = await bus.consume(TASKS)
     delivery = await take(subscription)
     start = time.perf_counter()
-    await delivery.nak(1.0)
+    await delivery.nak(0.6)
     assert (await take(subscription)).attempts == 2
-    assert 0.9 < time.perf_counter() - start < 2.0
+    assert 0.55 < time.perf_counter() - start < 2.0
 
 
 async def test_a_terminated_task_does_not_come_again(connect: Connect) -> None:
@@ -131,7 +131,7 @@ async def test_a_terminated_task_does_not_come_again(connect: Connect) -> None:
     await give(bus, b"task", SUBJECT)
     subscription = await bus.consume(QUICK)
     await (await take(subscription)).term()
-    assert await subscription.next(2.5 * ACK_WAIT) is None
+    assert await subscription.next(2 * ACK_WAIT) is None
 
 
 async def test_a_task_is_delivered_at_most_max_deliver_times(connect: Connect) -> None:
@@ -166,9 +166,9 @@ async def test_a_late_acknowledgement_still_counts(connect: Connect) -> None:
 
 async def test_two_processes_share_a_queue_and_each_task_goes_to_one(connect: Connect) -> None:
     gatekeeper = await connect("gatekeeper")
-    subscriptions = [await (await connect(f"worker-{number}")).consume(QUICK) for number in range(2)]
+    subscriptions = [await (await connect(f"worker-{number}")).consume(TASKS) for number in range(2)]
     for number in range(20):
-        await give(gatekeeper, b"%d" % number, SUBJECT)
+        await give(gatekeeper, b"%d" % number, TASKS.subject)
     seen: list[list[bytes]] = [[], []]
 
     async def work(who: int) -> None:
@@ -185,13 +185,13 @@ async def test_two_processes_share_a_queue_and_each_task_goes_to_one(connect: Co
 
 async def test_a_busy_worker_holds_back_no_other_task(connect: Connect) -> None:
     gatekeeper = await connect("gatekeeper")
-    busy = await (await connect("worker-1")).consume(QUICK)
-    idle = await (await connect("worker-2")).consume(QUICK)
-    await give(gatekeeper, b"long", SUBJECT)
+    busy = await (await connect("worker-1")).consume(TASKS)
+    idle = await (await connect("worker-2")).consume(TASKS)
+    await give(gatekeeper, b"long", TASKS.subject)
     held = await take(busy)
     for data in (b"short-1", b"short-2", b"short-3"):
-        await give(gatekeeper, data, SUBJECT)
-        delivery = await take(idle, 0.8 * ACK_WAIT)
+        await give(gatekeeper, data, TASKS.subject)
+        delivery = await take(idle, 0.5 * TASKS.ack_wait)
         assert (delivery.message.data, delivery.attempts) == (data, 1)
         await delivery.ack()
     await held.ack()
@@ -199,14 +199,14 @@ async def test_a_busy_worker_holds_back_no_other_task(connect: Connect) -> None:
 
 async def test_a_consumer_that_leaves_gives_back_what_it_has_not_taken(connect: Connect) -> None:
     gatekeeper = await connect("gatekeeper")
-    leaving = await (await connect("worker-1")).consume(QUICK)
-    staying = await (await connect("worker-2")).consume(QUICK)
+    leaving = await (await connect("worker-1")).consume(TASKS)
+    staying = await (await connect("worker-2")).consume(TASKS)
     assert await leaving.next(0.05) is None
-    await give(gatekeeper, b"task", SUBJECT)
+    await give(gatekeeper, b"task", TASKS.subject)
     await asyncio.sleep(0.1)
     await leaving.close()
     await leaving.close()
-    await take(staying, 0.8 * ACK_WAIT)
+    await take(staying, 0.5 * TASKS.ack_wait)
 
 
 async def test_several_subscriptions_of_one_process_are_independent(connect: Connect) -> None:

@@ -12,12 +12,13 @@ from gatewright.errors import ArtifactError, ConflictError, MalformedError
 from tests.bus.backends import Backend, Connect
 
 
-@pytest.mark.parametrize("size", [0, 1, 2048, 512 * 1024, 512 * 1024 + 1, 3 * 1024 * 1024])
-async def test_an_artifact_comes_back_as_it_was(connect: Connect, size: int) -> None:
-    data = os.urandom(size)
-    uri = await (await connect("worker")).put_artifact(data)
-    assert uri == f"artifact:sha256:{hashlib.sha256(data).hexdigest()}"
-    assert await (await connect("reviewer")).get_artifact(uri) == data
+async def test_an_artifact_comes_back_as_it_was(connect: Connect) -> None:
+    worker, reviewer = await connect("worker"), await connect("reviewer")
+    for size in (0, 1, 2048, 512 * 1024, 512 * 1024 + 1, 3 * 1024 * 1024):
+        data = os.urandom(size)
+        uri = await worker.put_artifact(data)
+        assert uri == f"artifact:sha256:{hashlib.sha256(data).hexdigest()}"
+        assert await reviewer.get_artifact(uri) == data
 
 
 async def test_putting_an_artifact_twice_is_harmless(connect: Connect) -> None:
@@ -33,24 +34,23 @@ async def test_an_artifact_that_is_missing_is_an_error(connect: Connect) -> None
     assert caught.value.reason == "artifact_missing"
 
 
-@pytest.mark.parametrize(
-    "uri",
-    ["", "artifact:sha256:", "artifact:sha256:" + 64 * "G", "artifact:md5:" + 64 * "0", "artifact:sha256:" + 64 * "0" + "\n"],
-)
-async def test_a_uri_that_names_no_artifact_is_refused(connect: Connect, uri: str) -> None:
-    with pytest.raises(ArtifactError) as caught:
-        await (await connect("worker")).get_artifact(uri)
-    assert caught.value.reason == "bad_artifact_uri"
+async def test_a_uri_that_names_no_artifact_is_refused(connect: Connect) -> None:
+    bus = await connect("worker")
+    zeros = 64 * "0"
+    for uri in ("", "artifact:sha256:", "artifact:sha256:" + 64 * "G", f"artifact:md5:{zeros}", f"artifact:sha256:{zeros}\n"):
+        with pytest.raises(ArtifactError) as caught:
+            await bus.get_artifact(uri)
+        assert caught.value.reason == "bad_artifact_uri"
 
 
-@pytest.mark.parametrize("forged", [b"", b"malicious patch", b"harmless patch "])
-async def test_a_tampered_artifact_is_not_handed_out(backend: Backend, forged: bytes) -> None:
+async def test_a_tampered_artifact_is_not_handed_out(backend: Backend) -> None:
     bus = await backend.connect("reviewer")
     uri = await bus.put_artifact(b"harmless patch")
-    await backend.tamper(uri, forged)
-    with pytest.raises(ArtifactError) as caught:
-        await bus.get_artifact(uri)
-    assert caught.value.reason == "artifact_digest_mismatch"
+    for forged in (b"", b"malicious patch", b"harmless patch "):
+        await backend.tamper(uri, forged)
+        with pytest.raises(ArtifactError) as caught:
+            await bus.get_artifact(uri)
+        assert caught.value.reason == "artifact_digest_mismatch"
 
 
 async def test_a_key_is_created_changed_and_read(connect: Connect) -> None:
@@ -88,10 +88,10 @@ async def test_of_many_who_take_a_lock_exactly_one_gets_it(connect: Connect) -> 
     assert sum(isinstance(result, ConflictError) for result in tries) == len(tries) - 1
 
 
-@pytest.mark.parametrize("key", ["", "a b", "*", "a.>", ".a", "a.", "a..b", "a\nb", "x" * 300])
-async def test_a_key_with_a_meaning_of_its_own_is_refused(connect: Connect, key: str) -> None:
+async def test_a_key_with_a_meaning_of_its_own_is_refused(connect: Connect) -> None:
     bus = await connect("gatekeeper")
-    with pytest.raises(MalformedError):
-        await bus.kv_put(key, b"1", revision=0)
-    with pytest.raises(MalformedError):
-        await bus.kv_get(key)
+    for key in ("", "a b", "*", "a.>", ".a", "a.", "a..b", "a\nb", "x" * 300):
+        with pytest.raises(MalformedError):
+            await bus.kv_put(key, b"1", revision=0)
+        with pytest.raises(MalformedError):
+            await bus.kv_get(key)

@@ -149,29 +149,29 @@ async def test_a_service_ends_with_its_bus(connect: Connect) -> None:
         await ask(await connect("cli"), seconds=0.5)
 
 
-CALLS: dict[str, Callable[[Bus], Awaitable[object]]] = {
-    "publish": lambda bus: bus.publish("gw.run.r", b"", schema="s", message_id="m"),
-    "consume": lambda bus: bus.consume(RESULT_CONSUMER),
-    "replay": lambda bus: anext(bus.replay("gw.run.r")),
-    "broadcast": lambda bus: bus.broadcast("gw.cancel", b""),
-    "request": ask,
-    "serve": lambda bus: bus.serve("worker", {}),
-    "put_artifact": lambda bus: bus.put_artifact(b"data"),
-    "get_artifact": lambda bus: bus.get_artifact("artifact:sha256:" + 64 * "0"),
-    "kv_get": lambda bus: bus.kv_get("key"),
-    "kv_put": lambda bus: bus.kv_put("key", b"", revision=0),
-}
+CALLS: list[Callable[[Bus], Awaitable[object]]] = [
+    lambda bus: bus.publish("gw.run.r", b"", schema="s", message_id="m"),
+    lambda bus: bus.consume(RESULT_CONSUMER),
+    lambda bus: anext(bus.replay("gw.run.r")),
+    lambda bus: bus.broadcast("gw.cancel", b""),
+    ask,
+    lambda bus: bus.serve("worker", {}),
+    lambda bus: bus.put_artifact(b"data"),
+    lambda bus: bus.get_artifact("artifact:sha256:" + 64 * "0"),
+    lambda bus: bus.kv_get("key"),
+    lambda bus: bus.kv_put("key", b"", revision=0),
+]
 
 
-@pytest.mark.parametrize("call", CALLS)
-async def test_a_closed_bus_refuses_every_call(connect: Connect, call: str) -> None:
+async def test_a_closed_bus_refuses_every_call(connect: Connect) -> None:
     bus = await connect("worker")
     before = bus.connected
     await bus.close()
     await bus.close()
     assert [before, bus.connected] == [True, False]
-    with pytest.raises(BusError):
-        await CALLS[call](bus)
+    for call in CALLS:
+        with pytest.raises(BusError):
+            await call(bus)
 
 
 async def test_closing_ends_the_wait_for_a_delivery(connect: Connect) -> None:

@@ -476,6 +476,23 @@ async def test_idle_runner_leaves_at_once(role: RoleAtWork) -> None:
     assert time.monotonic() - begun < 0.3
 
 
+async def test_task_that_arrives_while_leaving_is_left_to_others(role: RoleAtWork) -> None:
+    handler = Handler()
+    async with role.working(handler):
+        await asyncio.sleep(0.05)
+        await role.give(make_contract())
+    assert not handler.seen
+    assert await (await role.bus.consume(role.consumer)).next(0) is not None
+
+
+async def test_runner_that_has_left_takes_nothing_any_more(role: RoleAtWork) -> None:
+    async with role.working(Handler()):
+        await asyncio.sleep(0.05)
+    await role.give(make_contract())
+    await asyncio.sleep(0.01)
+    assert await (await role.bus.consume(role.consumer)).next(0) is not None
+
+
 async def test_task_in_hand_is_finished_before_leaving_and_no_other_is_begun(role: RoleAtWork) -> None:
     handler = Handler(sleeping(0.1))
     async with role.working(handler):

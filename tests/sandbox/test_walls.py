@@ -101,7 +101,9 @@ async def test_processes_of_the_host_are_not_seen(run: Run) -> None:
     assert b"bwrap" not in completed.stdout
 
 
-@pytest.mark.parametrize("target", ["/usr/bin/new", "/etc/passwd", "/new", "/dev/new", "/proc/1/new", "/proc/sys/kernel/hostname", "/bin/sh"])
+@pytest.mark.parametrize(
+    "target", ["/usr/bin/new", "/etc/passwd", "/new", "/dev/new", "/proc/1/new", "/proc/sys/kernel/hostname", "/bin/sh"]
+)
 async def test_write_outside_the_workspace_is_refused(run: Run, target: str) -> None:
     completed = await run("sh", "-c", f"echo x >> {target}")
     assert completed.exit_code != 0
@@ -148,7 +150,9 @@ async def test_setuid_programs_gain_nothing(run: Run) -> None:
 
 
 async def test_mounts_cannot_be_changed(run: Run) -> None:
-    completed = await run("sh", "-c", "mount -t tmpfs x /tmp; umount /proc/1; mount -o remount,rw /usr; mkdir /tmp/m; mount --bind /usr /tmp/m")
+    completed = await run(
+        "sh", "-c", "mount -t tmpfs x /tmp; umount /proc/1; mount -o remount,rw /usr; mkdir /tmp/m; mount --bind /usr /tmp/m"
+    )
     assert completed.exit_code != 0
     assert (await run("ls", "-A", "/proc/1")).stdout == b""
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gatewright.bus.jetstream import JetStreamBus
-from gatewright.errors import UnavailableError
+from gatewright.errors import ConfigurationError, UnavailableError
 from gatewright.stack import state
 from gatewright.stack.launch import interpreter
 from gatewright.stack.processes import identity
@@ -57,6 +57,7 @@ async def test_role_that_is_killed_comes_back_at_once_and_is_counted(make_stack:
     assert announced is not None
     assert [(member.name, member.restarts) for member in announced.members] == [
         ("nats-server", 0),
+        ("nursery", 0),
         ("gatekeeper", 0),
         ("worker-1", 0),
         ("worker-2", 1),
@@ -91,7 +92,7 @@ async def test_stop_leaves_no_process_and_no_announcement(make_stack: MakeStack,
     supervisor = make_stack(workers=2)
     await supervisor.start()
     pids = [member.pid for member in supervisor.members]
-    assert len(pids) == 4
+    assert len(pids) == 5
     await supervisor.stop()
     assert [pid for pid in pids if identity(pid)] == []
     assert state.read(tmp_path) is None
@@ -122,12 +123,10 @@ async def test_second_stack_in_the_same_home_is_refused_and_harms_nothing(make_s
 
 
 async def test_home_can_be_used_again_after_a_stop_or_a_failed_start(make_stack: MakeStack, tmp_path: Path) -> None:
-    environment = {"PATH": os.environ["PATH"]}
-    options = StackOptions(
-        home=tmp_path, base_environment=environment, roles=("worker",), command=lambda _: ("/no/such/program",)
-    )
+    (tmp_path / "logs").write_text("in the way")
     with pytest.raises(ConfigurationError):
-        await Supervisor(options).start()
+        await make_stack().start()
+    (tmp_path / "logs").unlink()
     assert state.read(tmp_path) is None
     for _ in range(2):
         supervisor = make_stack()
@@ -155,7 +154,7 @@ def test_killed_supervisor_takes_every_process_with_it(tmp_path: Path) -> None:
     process = subprocess.Popen([sys.executable, "-c", WHOLE_STACK, tmp_path], stdout=subprocess.PIPE)
     assert process.stdout is not None
     pids = [int(word) for word in process.stdout.readline().split()]
-    assert len(pids) == 3
+    assert len(pids) == 4
     assert all(identity(pid) for pid in pids)
     process.kill()
     process.wait()

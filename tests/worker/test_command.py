@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 
 import pytest
 
 from gatewright.contracts import TaskResult, WorkReport, codec
 from gatewright.contracts.common import Environment, Executor, TimeoutRetry
 from gatewright.errors import SandboxError
-from gatewright.sandbox import Completed, Limits, Place, SandboxReport
-from gatewright.sandbox.port import SOURCE_DATE_EPOCH
 from gatewright.workspace import Workspaces
 from services.worker.executors.command import CommandExecutor
 from services.worker.handler import WorkerHandler, make_handler
 from services.worker.settings import Settings
-from tests.role_desk import Desk
+from tests.role_desk import BrokenSandbox, Desk
 
 
 async def work(desk: Desk, worker: WorkerHandler, *commands: str, **changes: object) -> TaskResult:
@@ -143,28 +139,6 @@ async def test_a_listed_environment_may_be_named_in_another_spelling(desk: Desk)
 async def test_a_contract_without_an_executor_fails_with_the_cause(desk: Desk, worker: WorkerHandler) -> None:
     result = await worker.handle(desk.contract(executor=None), desk.context())
     assert (result.status, (result.failure or "").partition(":")[0]) == ("FAILED", "executor_missing")
-
-
-class BrokenSandbox:
-    """A host that forbids user namespaces."""
-
-    @property
-    def name(self) -> Literal["bubblewrap", "none"]:
-        return "bubblewrap"
-
-    async def run(
-        self,
-        argv: Sequence[str],
-        *,
-        workspace: Place,
-        prefix: Path | None,
-        limits: Limits,
-        source_date_epoch: int = SOURCE_DATE_EPOCH,
-    ) -> Completed:
-        raise SandboxError("user namespaces are forbidden here")
-
-    async def probe(self) -> SandboxReport:
-        return SandboxReport(available=False, cause="user namespaces are forbidden here")
 
 
 async def test_a_worker_without_a_sandbox_is_blocked_and_says_so_beforehand(desk: Desk, tmp_path: Path) -> None:

@@ -66,6 +66,7 @@ class Connection:
         self._complaint = ""
         self._up = asyncio.Event()
         self._watchers: set[Callable[[], None]] = set()
+        self._open_requests: set[asyncio.Timeout] = set()
 
     @classmethod
     async def open(
@@ -153,12 +154,29 @@ class Connection:
                     raise
             await asyncio.sleep(_PAUSE_SECONDS)
 
-    async def request(self, subject: str, data: bytes, headers: Mapping[str, str] | None = None, *, timeout: float) -> Msg:  # noqa: ASYNC109
-        """One question, one answer within ``timeout`` seconds. Raises BusError (``NO_ANSWER``, ``NO_RESPONDERS``)."""
+    async def request(
+        self,
+        subject: str,
+        data: bytes,
+        headers: Mapping[str, str] | None = None,
+        *,
+        timeout: float,  # noqa: ASYNC109 - seconds that the answer may take
+        survives_reconnect: bool = False,
+    ) -> Msg:
+        """One question, one answer. Raises BusError (``NO_ANSWER``, ``NO_RESPONDERS``).
+
+        What was on its way when the connection broke is given up at the reconnect, unless it ``survives_reconnect``.
+        """
         self.check()
         self.check_size(data)
         with translated(f"request on {subject}"):
-            return await self.client.request(subject, data, timeout=timeout, headers=dict(headers) if headers else None)
+            async with asyncio.timeout(timeout) as limit:
+                if not survives_reconnect:
+                    self._open_requests.add(limit)
+                try:
+                    return await self.client.request(subject, data, timeout=None, headers=dict(headers) if headers else None)  # type: ignore[arg-type] # waits without a limit
+                finally:
+                    self._open_requests.discard(limit)
 
     async def send(self, subject: str, data: bytes, reply: str = "") -> None:
         """Send without waiting for anything; kept back while the server is away. Raises BusError."""
@@ -237,6 +255,9 @@ class Connection:
         return f" ({self._complaint})" if self._complaint else ""
 
     def _wake(self) -> None:
+        now = asyncio.get_running_loop().time()
+        for limit in self._open_requests:
+            limit.reschedule(now)
         for changed in tuple(self._watchers):
             changed()
 

@@ -55,7 +55,7 @@ class Services:
     async def request(self, subject: str, data: bytes, *, schema: str, timeout: float) -> Message:  # noqa: ASYNC109
         """Ask; the answer of a handler that refused raises BusError with the refusal's reason."""
         headers = {SCHEMA_HEADER: check_schema(schema)} if schema else None
-        raw = await self._connection.request(check_subject(subject), data, headers, timeout=timeout)
+        raw = await self._connection.request(check_subject(subject), data, headers, timeout=timeout, survives_reconnect=True)
         answer = raw.headers or {}
         if _ERROR_HEADER in answer:
             raise BusError(answer[_ERROR_HEADER], code=answer.get(_CODE_HEADER) or BusError.code)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -161,11 +162,11 @@ def _with_public_file(key: PrivateKey, path: Path) -> PrivateKey:
 
 def _publish(path: Path, data: bytes, mode: int) -> None:
     """Create ``path`` whole and durable or not at all. Raises FileExistsError when another one was first."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.unlink(missing_ok=True)
-    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+    fd, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    draft = Path(name)
     try:
         with os.fdopen(fd, "wb") as file:
+            os.fchmod(fd, mode)
             file.write(data)
             file.flush()
             os.fsync(fd)

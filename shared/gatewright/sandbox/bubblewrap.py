@@ -64,6 +64,20 @@ class BubblewrapSandbox:
     ) -> Completed:
         """See ``Sandbox.run``. The calling thread must live as long as the command, which is killed when the thread ends."""
         check_argv(argv)
+        try:
+            return await self._run(argv, workspace, prefix, limits, source_date_epoch)
+        except OSError as error:
+            raise SandboxError(f"the sandbox cannot be made: {error}") from error
+
+    async def probe(self) -> SandboxReport:
+        """See ``Sandbox.probe``."""
+        from gatewright.sandbox.probe import probe_bubblewrap  # it needs this module
+
+        return await probe_bubblewrap(self, self._account)
+
+    async def _run(
+        self, argv: Sequence[str], workspace: Place, prefix: Path | None, limits: Limits, source_date_epoch: int
+    ) -> Completed:
         shown = None if prefix is None else inspect_prefix(prefix, homes=self._homes, account=self._account)
         disk = workspace.sources[0]
         if disk_nearly_full(disk):
@@ -89,12 +103,6 @@ class BubblewrapSandbox:
                 return await supervise(Started(process, gate, tree), limits, disk=disk)
             except NotStartedError as error:
                 raise SandboxError(explain(str(error))) from error
-
-    async def probe(self) -> SandboxReport:
-        """See ``Sandbox.probe``."""
-        from gatewright.sandbox.probe import probe_bubblewrap  # it needs this module
-
-        return await probe_bubblewrap(self, self._account)
 
     def _command(
         self,

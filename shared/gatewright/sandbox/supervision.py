@@ -84,8 +84,14 @@ async def supervise(started: Started, limits: Limits, *, disk: Path) -> Complete
     """
     process = started.process
     begun = time.monotonic()
-    output = Output(*_pipes(process), limits.output_bytes)
-    exit_fd = os.pidfd_open(process.pid)
+    try:
+        exit_fd = os.pidfd_open(process.pid)
+        output = Output(*_pipes(process), limits.output_bytes)
+    except OSError as error:
+        # The command still waits at its gate and ends when that is closed.
+        process.kill()
+        process.wait()
+        raise SandboxError(f"the command cannot be followed: {error}") from error
     try:
         try:
             stopped = await _follow(started, exit_fd, output, limits, disk)

@@ -66,7 +66,10 @@ async def execute(plan: ProcessPlan) -> Running:
 
 
 def prepare_log(log: Path) -> None:
-    """Make the folder of a log, and room in it."""
-    log.parent.mkdir(parents=True, exist_ok=True)
-    if log.exists() and log.stat().st_size > LOG_LIMIT:
-        log.replace(log.with_suffix(".old.log"))
+    """Make the folder of a log, and room in it. Raises ConfigurationError when it cannot be written."""
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        if log.exists() and log.stat().st_size > LOG_LIMIT:
+            log.replace(log.with_suffix(".old.log"))
+    except OSError as error:
+        raise ConfigurationError(f"the log {log} cannot be written: {error.strerror}") from error

@@ -13,6 +13,7 @@ import importlib
 import os
 import runpy
 import selectors
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -72,6 +73,7 @@ class Forks:
                     continue
                 data = os.read(self._orders, 65536)
                 if not data:
+                    self._end_all()
                     return None
                 *lines, self._rest = (self._rest + data).split(b"\n")
                 for line in lines:
@@ -104,6 +106,11 @@ class Forks:
         os.close(watched)
         _, status = os.waitpid(pid, 0)
         self._report(Report(name, pid, os.waitstatus_to_exitcode(status)))
+
+    def _end_all(self) -> None:
+        for _, pid in self._names.values():
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
 
     def _report(self, report: Report) -> None:
         os.write(self._reports, msgspec.json.encode(report) + b"\n")

@@ -86,9 +86,13 @@ def remove(home: Path) -> None:
 def exclusive(home: Path) -> Iterator[None]:
     """Hold the home folder for one stack: two NATS servers on one store would ruin it.
 
-    Raises UnavailableError (code ``home_in_use``) when another process holds it. The kernel lets go when the holder dies.
+    Raises UnavailableError (code ``home_in_use``) when another process holds it, ConfigurationError when it cannot be
+    written. The kernel lets go when the holder dies.
     """
-    descriptor = os.open(home / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        descriptor = os.open(home / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise ConfigurationError(f"{home} cannot be used as a home folder: {error.strerror}") from error
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

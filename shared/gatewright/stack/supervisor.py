@@ -77,9 +77,11 @@ class Supervisor:
 
     @property
     def members(self) -> tuple[state.Member, ...]:
-        """The processes as they are now, the NATS server first."""
-        server = (state.Member("nats-server", self._server.pid),) if self._server else ()
-        return (*server, *(kept.member for kept in self._kept))
+        """The processes as they are now: the NATS server, the nursery while it lives, the roles."""
+        members = [state.Member("nats-server", self._server.pid)] if self._server else []
+        if self._nursery is not None and self._nursery.alive:
+            members.append(state.Member("nursery", self._nursery.pid))
+        return (*members, *(kept.member for kept in self._kept))
 
     async def start(self) -> None:
         """Start everything; returns when the NATS server answers, while the roles are still starting.

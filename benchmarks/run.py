@@ -1,0 +1,165 @@
+"""`make bench`: what a run costs, and the floor beside it, measured in one go on one machine.
+
+(a) a cold `gatewright run`; (b) submit to sealed bundle on a running stack, one at a time; (c) many runs in flight;
+(d) the same irreducible work done bare. Figures are for comparing within one go; nothing here passes or fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.floor import Counts, Floor
+from benchmarks.workload import make_patch, make_repository, make_request
+from gatewright import Client
+from gatewright.bus.jetstream import JetStreamBus
+from gatewright.bus.setup import ensure_topology
+from gatewright.cli.home import make_home
+from gatewright.contracts import OrchestratorEvent
+from gatewright.stack.nats_server import NatsServer
+from gatewright.stack.supervisor import StackOptions, Supervisor
+
+COLD_RUNS = 3
+WARM_UP = 5
+SAMPLES = 30
+IN_FLIGHT = 50
+console = Console(highlight=False)
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="gatewright-bench-") as folder:
+        root = Path(folder)
+        console.print("(a) cold runs ...")
+        cold = [cold_run(root, number) for number in range(COLD_RUNS)]
+        warm, events, throughput, floor = asyncio.run(on_a_running_stack(root))
+    show(cold, warm, throughput, floor)
+    stages(events)
+
+
+def cold_run(root: Path, number: int) -> float:
+    """Seconds from typing `gatewright run` to its end, stack start and stop included, in a fresh repository and home."""
+    repository = make_repository(root / f"cold{number}")
+    patch = root / f"cold{number}.diff"
+    patch.write_bytes(make_patch(number))
+    words = ["run", "add a file", "--allow", "src", "--patch", str(patch), "--test", "true", "--json"]
+    environment = {"PATH": os.environ["PATH"], "HOME": str(root)}
+    started = time.perf_counter()
+    finished = subprocess.run(
+        [sys.executable, "-m", "gatewright.cli.main", *words],
+        cwd=repository,
+        env=environment,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    seconds = time.perf_counter() - started
+    if json.loads(finished.stdout.splitlines()[-1])["status"] != "SUCCESS":
+        raise SystemExit(f"a cold run failed:\n{finished.stdout}\n{finished.stderr}")
+    return seconds
+
+
+async def on_a_running_stack(root: Path) -> tuple[list[float], list[OrchestratorEvent], float, list[float]]:
+    """(b), (c) and (d): samples of (b) and (d) take turns, so that both see the same machine."""
+    repository = make_repository(root / "warm")
+    home = root / "home"
+    make_home(home)
+    stack = Supervisor(StackOptions(home=home, base_environment={"PATH": os.environ["PATH"]}, workers=2, shared=True))
+    await stack.start()
+    bare_server = await NatsServer.start(root / "bare-nats")
+    bus = await JetStreamBus.connect(bare_server.url, name="gatekeeper")
+    try:
+        await stack.ready(30.0)
+        await ensure_topology(bus)
+        async with Client.connect(stack.url) as client:
+            counts, events = await count(client, repository)
+            floor_folder = root / "floor"
+            floor_folder.mkdir()
+            floor = Floor(repository, floor_folder, bus, counts)
+            floor.prepare()
+            console.print(f"(b) and (d) taking turns, {SAMPLES} times; one run makes {counts} ...")
+            warm, bare = [], []
+            for number in range(WARM_UP + SAMPLES):
+                warm.append(await one_run(client, repository, 1000 + number))
+                bare.append(await floor.once(number))
+            console.print(f"(c) {IN_FLIGHT} runs in flight ...")
+            started = time.perf_counter()
+            await asyncio.gather(*(one_run(client, repository, 5000 + number) for number in range(IN_FLIGHT)))
+            throughput = IN_FLIGHT / (time.perf_counter() - started)
+    finally:
+        await bus.close()
+        await bare_server.stop()
+        await stack.stop()
+    return warm[WARM_UP:], events, throughput, bare[WARM_UP:]
+
+
+async def one_run(client: Client, repository: Path, number: int) -> float:
+    """Seconds from submitting a request to its sealed bundle."""
+    started = time.perf_counter()
+    run = await client.wait(await client.submit_request(make_request(repository, number), patience=5.0))
+    if run.status != "SUCCESS":
+        raise SystemExit(f"{run.run_id} failed: {run.failure}")
+    return time.perf_counter() - started
+
+
+async def count(client: Client, repository: Path) -> tuple[Counts, list[OrchestratorEvent]]:
+    """What one run does to the bus and the disk, read off a real one."""
+    run_id = await client.submit_request(make_request(repository, 0), patience=5.0)
+    run = await client.wait(run_id)
+    events = list(await client.events(run_id))
+    if run.sealed is None:
+        raise SystemExit(f"{run_id} was not sealed")
+    tasks = len(run.tasks)
+    transitions = (await client.get(run_id)).transitions
+    stored = {
+        artifact for artifact in json.dumps([event.payload for event in events]).split('"') if artifact[:9] == "artifact:"
+    }
+    return Counts(transitions + 2 * tasks, len(stored), len(events), files_of(Path(run.sealed.location))), events
+
+
+def files_of(bundle: Path) -> int:
+    return sum(1 for path in bundle.rglob("*") if path.is_file())
+
+
+def show(cold: Sequence[float], warm: Sequence[float], throughput: float, floor: Sequence[float]) -> None:
+    table = Table("what", "median", "p95", "min", title="Gatewright, in one go on this machine")
+
+    def row(name: str, samples: Sequence[float]) -> None:
+        ranked = sorted(samples)
+        p95 = ranked[min(len(ranked) - 1, int(len(ranked) * 0.95))]
+        table.add_row(name, *(f"{value * 1000:.0f} ms" for value in (statistics.median(ranked), p95, ranked[0])))
+
+    row("(a) cold gatewright run", cold)
+    row("(b) submit to sealed bundle", warm)
+    row("(d) the same work done bare", floor)
+    console.print(table)
+    console.print(f"(c) {IN_FLIGHT} runs in flight: {throughput:.1f} runs/s")
+    console.print(f"b/d = {statistics.median(warm) / statistics.median(floor):.2f}")
+
+
+def stages(events: Sequence[OrchestratorEvent]) -> None:
+    """Where the time of one run goes, from the events' own times."""
+    from datetime import datetime
+
+    console.print("where the time of one run goes (milliseconds since it was accepted):")
+    first = datetime.fromisoformat(events[0].ts)
+    for event in events:
+        passed = (datetime.fromisoformat(event.ts) - first).total_seconds() * 1000
+        detail = event.payload.get("state") or event.payload.get("role") or event.payload.get("report", {}).get("gate", "")
+        console.print(f"  {passed:7.0f}  {event.event_type} {detail}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,174 @@
+"""What an attacker can do to the files of a bundle, with and without the gatekeeper's key."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from gatewright.contracts import OrchestratorEvent, RunManifest, codec
+from gatewright.contracts.records import FileRecord
+from gatewright.evidence import layout
+from gatewright.evidence.signing import Signer, payload_of
+from gatewright.ledger import chain
+
+
+def put(path: Path, data: bytes) -> None:
+    """New bytes for a file that is read-only."""
+    path.unlink(missing_ok=True)
+    path.write_bytes(data)
+
+
+def files_of(bundle: Path) -> list[str]:
+    return sorted(str(path.relative_to(bundle)) for path in bundle.rglob("*") if path.is_file())
+
+
+def flip(at: Callable[[bytes], int]) -> Callable[[Path, str], bool]:
+    """Change one bit of the byte at a place; False where there is none."""
+
+    def tamper(bundle: Path, path: str) -> bool:
+        data = (bundle / path).read_bytes()
+        if not data:
+            return False
+        place = at(data)
+        put(bundle / path, data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+        return True
+
+    return tamper
+
+
+def truncate(bundle: Path, path: str) -> bool:
+    data = (bundle / path).read_bytes()
+    put(bundle / path, data[:-1])
+    return bool(data)
+
+
+def empty(bundle: Path, path: str) -> bool:
+    data = (bundle / path).read_bytes()
+    put(bundle / path, b"")
+    return bool(data)
+
+
+def delete(bundle: Path, path: str) -> bool:
+    (bundle / path).unlink()
+    return True
+
+
+def append(bundle: Path, path: str) -> bool:
+    put(bundle / path, (bundle / path).read_bytes() + b"\n")
+    return True
+
+
+def prepend(bundle: Path, path: str) -> bool:
+    put(bundle / path, b" " + (bundle / path).read_bytes())
+    return True
+
+
+def replace_by_symlink(bundle: Path, path: str) -> bool:
+    """To a copy with the right bytes, outside."""
+    copy = bundle.parent / "copy"
+    put(copy, (bundle / path).read_bytes())
+    (bundle / path).unlink()
+    (bundle / path).symlink_to(copy)
+    return True
+
+
+def replace_by_hard_link(bundle: Path, path: str) -> bool:
+    copy = bundle.parent / "copy"
+    put(copy, (bundle / path).read_bytes())
+    (bundle / path).unlink()
+    (bundle / path).hardlink_to(copy)
+    return True
+
+
+def replace_by_folder(bundle: Path, path: str) -> bool:
+    (bundle / path).unlink()
+    (bundle / path).mkdir()
+    return True
+
+
+def swap_with_next(bundle: Path, path: str) -> bool:
+    """Exchange two files; False when they are equal."""
+    files = files_of(bundle)
+    other = files[(files.index(path) + 1) % len(files)]
+    mine, theirs = (bundle / path).read_bytes(), (bundle / other).read_bytes()
+    put(bundle / path, theirs)
+    put(bundle / other, mine)
+    return mine != theirs
+
+
+KINDS: dict[str, Callable[[Path, str], bool]] = {
+    "flip_first": flip(lambda data: 0),
+    "flip_middle": flip(lambda data: len(data) // 2),
+    "flip_last": flip(lambda data: len(data) - 1),
+    "truncate": truncate,
+    "empty": empty,
+    "delete": delete,
+    "append": append,
+    "prepend": prepend,
+    "symlink": replace_by_symlink,
+    "hard_link": replace_by_hard_link,
+    "folder": replace_by_folder,
+    "swap": swap_with_next,
+}
+
+
+def restore(bundle: Path, original: Path, paths: Sequence[str]) -> None:
+    """Undo: these files as they were."""
+    for path in paths:
+        target = bundle / path
+        if target.is_dir() and not target.is_symlink():
+            shutil.rmtree(target)
+        put(target, (original / path).read_bytes())
+
+
+def read_events(bundle: Path) -> list[OrchestratorEvent]:
+    return [codec.decode(line, OrchestratorEvent) for line in (bundle / layout.EVENTS).read_bytes().splitlines()]
+
+
+def write_events(bundle: Path, records: Sequence[OrchestratorEvent], *, chained: bool = False) -> None:
+    """Write other events; ``chained``: with a new chain over them."""
+    head, written = chain.GENESIS, []
+    for seq, each in enumerate(records, 1):
+        record = each
+        if chained:
+            record = replace(record, seq=seq, prev_hash=head)
+            record = replace(record, hash=chain.digest(record))
+            head = record.hash
+        written.append(codec.encode(record) + b"\n")
+    put(bundle / layout.EVENTS, b"".join(written))
+
+
+def remake_manifest(bundle: Path) -> None:
+    """A manifest that fits the files as they are now; the signature stays what it was."""
+    manifest = codec.decode((bundle / layout.MANIFEST).read_bytes(), RunManifest)
+    assert manifest.integrity
+    listed = []
+    for path in files_of(bundle):
+        if path not in layout.UNLISTED:
+            data = (bundle / path).read_bytes()
+            listed.append(FileRecord(path=path, size=len(data), sha256=hashlib.sha256(data).hexdigest()))
+    digests = {record.path: record.sha256 for record in listed}
+    last = read_events(bundle)[-1]
+    integrity = replace(manifest.integrity, files=tuple(listed), chain_head=last.hash, chain_length=last.seq)
+    hashes = {path: digests[path] for path in manifest.evidence_hashes if path in digests}
+    put(bundle / layout.MANIFEST, codec.encode(replace(manifest, integrity=integrity, evidence_hashes=hashes)))
+
+
+def sign_again(bundle: Path, signer: Signer, **claims: object) -> None:
+    """Sign the manifest as it is now, with the old statement's claims or others; the manifest names the signer."""
+    manifest = codec.decode((bundle / layout.MANIFEST).read_bytes(), RunManifest)
+    assert manifest.integrity
+    named = codec.encode(replace(manifest, integrity=replace(manifest.integrity, signer=signer.key_id)))
+    put(bundle / layout.MANIFEST, named)
+    statement = json.loads(payload_of((bundle / layout.ENVELOPE).read_bytes()))
+    digests = {path: hashlib.sha256((bundle / path).read_bytes()).hexdigest() for path in (layout.MANIFEST, layout.PATCH)}
+    for subject in statement["subject"]:
+        if subject["name"] in digests:
+            subject["digest"] = {"sha256": digests[subject["name"]]}
+    statement["predicate"].update(claims)
+    put(bundle / layout.ENVELOPE, signer.envelope(json.dumps(statement, separators=(",", ":"), sort_keys=True).encode()))

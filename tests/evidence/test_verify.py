@@ -1,0 +1,348 @@
+"""What ``verify`` says: about whole bundles, forged ones, and folders that are none."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from gatewright.contracts import RunManifest, codec
+from gatewright.evidence import keys, layout, reading
+from gatewright.evidence.findings import Verification
+from gatewright.evidence.keys import PrivateKey
+from gatewright.evidence.signing import Signer
+from gatewright.evidence.verify import verify
+from gatewright.evidence.writer import BundleWriter
+from gatewright.ledger import events as e
+from tests.evidence.conftest import MakeBundle
+from tests.evidence.recorded_runs import MAKERS, RecordedRun, make_success
+from tests.evidence.tampering import files_of, put, read_events, remake_manifest, sign_again, write_events
+from tests.evidence.test_writer import bytes_of
+
+
+def codes(verification: Verification) -> set[tuple[str, str]]:
+    return {(finding.code, finding.path) for finding in verification.findings}
+
+
+@pytest.fixture
+def stranger(tmp_path: Path) -> Signer:
+    return Signer(keys.create(tmp_path / "stranger.pem"))
+
+
+@pytest.mark.parametrize("name", sorted(MAKERS))
+def test_an_untouched_bundle_is_verified(sealed_bundles: dict[str, Path], private_key: PrivateKey, name: str) -> None:
+    found = verify(sealed_bundles[name], [private_key.public])
+    assert (found.ok, found.outcome, found.findings) == (True, "ok", ())
+    assert found.signer == private_key.public.key_id
+    assert found.run_id == "run-00112233445566778899"
+    assert found.status == {"success": "SUCCESS", "fixed": "SUCCESS", "aborted": "ABORTED"}.get(name, "FAILED")
+    assert found.files == len(files_of(sealed_bundles[name]))
+    assert found.size == sum((sealed_bundles[name] / path).stat().st_size for path in files_of(sealed_bundles[name]))
+    assert len(found.checked) == 6
+    assert len(found.unchecked) == 4
+
+
+def test_verifying_writes_nothing(make_bundle: MakeBundle, private_key: PrivateKey) -> None:
+    bundle = make_bundle("success")
+    before = bytes_of(bundle.parent)
+    verify(bundle, [private_key.public])
+    assert bytes_of(bundle.parent) == before
+
+
+def test_a_copy_elsewhere_verifies(make_bundle: MakeBundle, private_key: PrivateKey, tmp_path: Path) -> None:
+    shutil.copytree(make_bundle("success"), tmp_path / "far" / "away")
+    assert verify(tmp_path / "far" / "away", [private_key.public]).ok
+
+
+def test_without_a_trusted_key_nothing_is_verified(sealed_bundles: dict[str, Path]) -> None:
+    found = verify(sealed_bundles["success"], [])
+    assert (found.ok, found.outcome, found.signer) == (False, "not_verified", "")
+    assert codes(found) == {("no_trusted_key", "manifest.dsse.json")}
+
+
+def test_a_strangers_signature_is_not_ours(
+    sealed_bundles: dict[str, Path], make_bundle: MakeBundle, private_key: PrivateKey, stranger: Signer
+) -> None:
+    assert codes(verify(sealed_bundles["success"], [stranger.public])) == {("untrusted_key", "manifest.dsse.json")}
+    bundle = make_bundle("success")
+    sign_again(bundle, stranger)
+    found = verify(bundle, [private_key.public])
+    assert codes(found) == {("untrusted_key", "manifest.dsse.json")}
+    assert found.outcome == "not_verified"
+    assert verify(bundle, [stranger.public]).ok
+
+
+def test_a_manifest_made_anew_without_the_key_is_found_out(make_bundle: MakeBundle, private_key: PrivateKey) -> None:
+    bundle = make_bundle("success")
+    put(bundle / "patch.diff", b"another patch\n")
+    remake_manifest(bundle)
+    found = verify(bundle, [private_key.public])
+    assert ("manifest_altered", "manifest.json") in codes(found)
+    assert {("story_differs", "patch.diff"), ("statement_differs", "manifest.dsse.json")} <= codes(found)
+
+
+def test_the_signature_of_another_bundle_does_not_fit(
+    make_bundle: MakeBundle, sealed_bundles: dict[str, Path], private_key: PrivateKey
+) -> None:
+    bundle = make_bundle("success")
+    put(bundle / "manifest.dsse.json", (sealed_bundles["fixed"] / "manifest.dsse.json").read_bytes())
+    assert ("manifest_altered", "manifest.json") in codes(verify(bundle, [private_key.public]))
+
+
+def reorder(bundle: Path) -> None:
+    first, second, third, *rest = read_events(bundle)
+    write_events(bundle, [first, third, second, *rest])
+
+
+def drop_one(bundle: Path) -> None:
+    first, _, *rest = read_events(bundle)
+    write_events(bundle, [first, *rest])
+
+
+def drop_last(bundle: Path) -> None:
+    write_events(bundle, read_events(bundle)[:-1])
+
+
+def drop_one_and_chain_anew(bundle: Path) -> None:
+    first, _, *rest = read_events(bundle)
+    write_events(bundle, [first, *rest], chained=True)
+
+
+def repeat_one(bundle: Path) -> None:
+    first, *rest = read_events(bundle)
+    write_events(bundle, [first, first, *rest])
+
+
+@pytest.mark.parametrize(
+    ("attack", "code"),
+    [
+        (reorder, "chain_order"),
+        (drop_one, "chain_order"),
+        (repeat_one, "chain_order"),
+        (drop_last, "chain_end"),
+        (drop_one_and_chain_anew, "chain_end"),
+    ],
+)
+def test_events_can_not_be_reordered_dropped_or_repeated(
+    make_bundle: MakeBundle, private_key: PrivateKey, attack: Callable[[Path], None], code: str
+) -> None:
+    bundle = make_bundle("success")
+    attack(bundle)
+    found = verify(bundle, [private_key.public])
+    assert (code, "events.jsonl") in codes(found)
+    assert {path for code, path in codes(found) if code in {"size_differs", "digest_differs"}} == {"events.jsonl"}
+
+
+class TestWithTheKey:
+    """Even whoever has the key can only sign a story that holds together: the last line against a gatekeeper gone wrong."""
+
+    @pytest.fixture
+    def resign(self, signer: Signer, private_key: PrivateKey) -> Callable[..., Verification]:
+        def resign(bundle: Path, **claims: object) -> Verification:
+            remake_manifest(bundle)
+            sign_again(bundle, signer, **claims)
+            return verify(bundle, [private_key.public])
+
+        return resign
+
+    def test_signing_what_was_there_is_no_fault(self, make_bundle: MakeBundle, resign: Callable[..., Verification]) -> None:
+        assert resign(make_bundle("success")).ok
+
+    @pytest.mark.parametrize(
+        "path",
+        [
+            "contract.json",
+            "request.json",
+            "meta.json",
+            "patch.diff",
+            "git/patch.diff",
+            "diff_name_only.txt",
+            "git/landed.json",
+            "git/baseline_commit.txt",
+            "reports/task_result.json",
+            "reports/review_report.json",
+            "reports/test_report.json",
+            "reports/gates/005-diff-run-00112233445566778899.plan.w01.json",
+            "tasks/run-00112233445566778899.plan.w01.json",
+            "results/run-00112233445566778899.plan.w01/result.json",
+            "results/run-00112233445566778899.plan.w01/stdout.log",
+            "ci/run-00112233445566778899.test.a1/01-stdout.log",
+            "tests/stdout.log",
+            "trace/trace_id.txt",
+        ],
+    )
+    def test_a_file_that_tells_another_story_is_named(
+        self, make_bundle: MakeBundle, resign: Callable[..., Verification], path: str
+    ) -> None:
+        bundle = make_bundle("success")
+        data = (bundle / path).read_bytes()
+        put(bundle / path, data.replace(b"0", b"1") if b"0" in data else data + b"0")
+        found = resign(bundle)
+        assert ("story_differs", path) in codes(found)
+        assert found.outcome != "ok"
+
+    def test_an_event_can_not_be_left_out(self, make_bundle: MakeBundle, resign: Callable[..., Verification]) -> None:
+        bundle = make_bundle("success")
+        records = [record for record in read_events(bundle) if record.payload.get("report", {}).get("gate") != "reviewer"]
+        write_events(bundle, records, chained=True)
+        found = resign(bundle)
+        assert ("story_differs", "reports/task_result.json") in codes(found)
+        assert ("story_unknown", "reports/gates/010-landing.json") in codes(found)
+
+    def test_events_that_can_not_happen_are_refused(self, make_bundle: MakeBundle, resign: Callable[..., Verification]) -> None:
+        bundle = make_bundle("success")
+        records = [record for record in read_events(bundle) if record.payload.get("state") != "S3"]
+        write_events(bundle, records, chained=True)
+        assert ("bad_event", "events.jsonl") in codes(resign(bundle))
+
+    def test_a_run_without_its_end_is_incomplete(self, make_bundle: MakeBundle, resign: Callable[..., Verification]) -> None:
+        bundle = make_bundle("success")
+        write_events(bundle, read_events(bundle)[:-3])
+        found = resign(bundle)
+        assert ("run_not_ended", "events.jsonl") in codes(found)
+
+    def test_a_file_can_not_be_left_out(self, make_bundle: MakeBundle, resign: Callable[..., Verification]) -> None:
+        bundle = make_bundle("success")
+        (bundle / "reports" / "test_report.json").unlink()
+        assert {("required_missing", "reports/test_report.json"), ("story_missing", "reports/test_report.json")} <= codes(
+            resign(bundle)
+        )
+
+    def test_a_file_that_no_event_speaks_of_is_named(
+        self, make_bundle: MakeBundle, resign: Callable[..., Verification]
+    ) -> None:
+        bundle = make_bundle("success")
+        put(bundle / "reports" / "approval.json", b"{}")
+        assert ("story_unknown", "reports/approval.json") in codes(resign(bundle))
+
+    def test_a_document_that_its_schema_refuses_is_malformed(
+        self, make_bundle: MakeBundle, resign: Callable[..., Verification]
+    ) -> None:
+        bundle = make_bundle("success")
+        put(bundle / "reports" / "test_report.json", b'{"status":"PASS"}')
+        found = resign(bundle)
+        assert ("schema", "reports/test_report.json") in codes(found)
+        assert found.outcome == "malformed"
+
+    def test_a_verdict_that_the_events_do_not_tell_is_refused(
+        self, make_bundle: MakeBundle, resign: Callable[..., Verification]
+    ) -> None:
+        found = resign(make_bundle("failed"), verificationResult="PASSED")
+        assert codes(found) == {("statement_differs", "manifest.dsse.json")}
+
+    @pytest.mark.parametrize(
+        "changes",
+        [{"status": "SUCCESS"}, {"user_request": "something else"}, {"tasks": ()}, {"run_id": "run-another"}, {"model": "x"}],
+    )
+    def test_a_manifest_that_tells_another_story_is_refused(
+        self, make_bundle: MakeBundle, signer: Signer, private_key: PrivateKey, changes: dict[str, object]
+    ) -> None:
+        bundle = make_bundle("failed")
+        manifest = codec.decode((bundle / layout.MANIFEST).read_bytes(), RunManifest)
+        put(bundle / layout.MANIFEST, codec.encode(replace(manifest, **changes)))
+        sign_again(bundle, signer)
+        found = verify(bundle, [private_key.public])
+        assert ("manifest_differs", "manifest.json") in codes(found)
+
+    def test_a_manifest_that_names_another_signer_is_refused(
+        self, make_bundle: MakeBundle, signer: Signer, stranger: Signer, private_key: PrivateKey
+    ) -> None:
+        bundle = make_bundle("success")
+        sign_again(bundle, stranger)
+        manifest = (bundle / layout.MANIFEST).read_bytes()
+        sign_again(bundle, signer)
+        put(bundle / layout.MANIFEST, manifest)
+        found = codes(verify(bundle, [private_key.public]))
+        assert {("signer_differs", "manifest.json"), ("manifest_altered", "manifest.json")} <= found
+
+
+def test_a_running_bundle_is_incomplete(tmp_path: Path) -> None:
+    bundle = tmp_path / "running"
+    bundle.mkdir()
+    (bundle / "events.jsonl").write_bytes(b"")
+    found = verify(bundle, [])
+    assert ("not_sealed", "manifest.json") in codes(found)
+    assert not found.ok
+
+
+def test_a_bundle_without_its_signature_is_not_verified(make_bundle: MakeBundle, private_key: PrivateKey) -> None:
+    bundle = make_bundle("success")
+    (bundle / "manifest.dsse.json").unlink()
+    found = verify(bundle, [private_key.public])
+    assert (found.outcome, codes(found)) == ("not_verified", {("not_signed", "manifest.dsse.json")})
+
+
+@pytest.mark.parametrize("make", [lambda path: None, lambda path: path.write_text("a file"), lambda path: path.mkdir()])
+def test_what_is_no_bundle_is_said_to_be_none(tmp_path: Path, private_key: PrivateKey, make: Callable[[Path], object]) -> None:
+    make(tmp_path / "none")
+    found = verify(tmp_path / "none", [private_key.public])
+    assert not found.ok
+    assert {finding.code for finding in found.findings} & {"not_a_bundle", "not_sealed"}
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b"null", b"[" * 100_000, b"\xff\xfe", b'{"run_id":1}', b"0" * 70_000])
+@pytest.mark.parametrize("path", ["manifest.json", "manifest.dsse.json", "events.jsonl", "reports/test_report.json"])
+def test_garbage_is_a_finding_and_not_a_crash(make_bundle: MakeBundle, private_key: PrivateKey, path: str, data: bytes) -> None:
+    bundle = make_bundle("success")
+    put(bundle / path, data)
+    found = verify(bundle, [private_key.public])
+    assert path in {finding.path for finding in found.findings}
+
+
+def test_a_document_without_end_is_not_parsed(
+    make_bundle: MakeBundle, private_key: PrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "MAX_DOCUMENT_BYTES", 20_000)
+    assert ("too_large", "events.jsonl") in codes(verify(make_bundle("success"), [private_key.public]))
+
+
+def test_a_folder_of_too_many_files_is_no_bundle(
+    make_bundle: MakeBundle, private_key: PrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "MAX_ENTRIES", 10)
+    assert ("too_many_files", "") in codes(verify(make_bundle("success"), [private_key.public]))
+
+
+def test_every_fault_is_reported_and_not_only_the_first(make_bundle: MakeBundle, private_key: PrivateKey) -> None:
+    bundle = make_bundle("success")
+    (bundle / "meta.json").unlink()
+    put(bundle / "patch.diff", b"x" * 35)
+    (bundle / "extra").write_bytes(b"")
+    (bundle / "link").symlink_to("meta.json")
+    found = verify(bundle, [private_key.public])
+    assert codes(found) == {
+        ("symlink", "link"),
+        ("file_missing", "meta.json"),
+        ("digest_differs", "patch.diff"),
+        ("file_unlisted", "extra"),
+    }
+    assert found.outcome == "malformed"
+
+
+async def test_lost_evidence_makes_a_bundle_incomplete(tmp_path: Path, signer: Signer, private_key: PrivateKey) -> None:
+    recorded = make_success()
+    assert recorded.run.tests
+    del recorded.store.blobs[recorded.run.tests.commands[1].stdout]
+    sealed = await BundleWriter(tmp_path).seal(recorded.run, recorded.transitions, recorded.store, signer)
+    found = verify(Path(sealed.location), [private_key.public])
+    assert (found.outcome, codes(found)) == ("incomplete", {("evidence_lost", "reports/evidence_report.json")})
+
+
+async def test_a_workers_worthless_report_is_noted_and_does_not_spoil_the_bundle(
+    tmp_path: Path, signer: Signer, private_key: PrivateKey
+) -> None:
+    recorded = RecordedRun()
+    recorded.accept()
+    recorded.plan(shards=1)
+    (task,) = recorded.run.workers()
+    result = recorded.result(task.task_id, patch=b"p\n")
+    junk = recorded.artifact("work_report", b"trust me")
+    recorded.step(e.Event(e.TaskFinished(result=replace(result, artifacts=(junk,))), task_id=task.task_id))
+    recorded.end("FAILED", "executor_failed", "no")
+    sealed = await BundleWriter(tmp_path).seal(recorded.run, recorded.transitions, recorded.store, signer)
+    found = verify(Path(sealed.location), [private_key.public])
+    assert found.ok
+    assert any("work_report.json" in line for line in found.unchecked)

@@ -1,0 +1,120 @@
+"""The nursery: forked processes are processes of their own, and do not depend on its health."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gatewright.errors import UnavailableError
+from gatewright.stack import nursery_process
+from gatewright.stack.launch import ProcessPlan
+from gatewright.stack.nursery import Nursery
+from gatewright.stack.processes import identity
+from tests.stack.conftest import SLEEPER, MakeStack, make_package
+
+TELLER = """
+import json, os, sys
+print(json.dumps({"argv": sys.argv, "env": dict(os.environ), "cwd": os.getcwd(), "sid": os.getsid(0), "pid": os.getpid(),
+                  "name": __name__, "open": sorted(map(int, os.listdir("/proc/self/fd")))[:4],
+                  "title": open("/proc/self/cmdline").read().rstrip(chr(0)), "comm": open("/proc/self/comm").read().strip()}))
+sys.exit(7)
+"""
+
+
+async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110 - what is waited for happens in other processes
+            await asyncio.sleep(0.01)
+
+
+def make_plan(folder: Path, environment: dict[str, str], role: str = "worker") -> ProcessPlan:
+    return ProcessPlan("worker-2", f"roles.{role}", {**environment, "ONLY": "mine"}, folder, folder / "logs" / "worker-2.log")
+
+
+async def test_forked_process_is_its_own_in_every_respect(tmp_path: Path) -> None:
+    environment = make_package(tmp_path, TELLER)
+    nursery = await Nursery.open(["roles.worker"], environment, tmp_path / "logs" / "nursery.log")
+    forked = await nursery.fork(make_plan(tmp_path, environment))
+    assert await forked.wait() == 7
+    told = json.loads((tmp_path / "logs" / "worker-2.log").read_text())
+    assert told["env"] == {**environment, "ONLY": "mine"}
+    assert (told["cwd"], told["name"], told["pid"], told["sid"]) == (str(tmp_path), "__main__", forked.pid, forked.pid)
+    assert told["open"] == [0, 1, 2, 3], "the listing itself has the last one"
+    assert (told["title"], told["comm"]) == ("roles.worker (worker-2)", "worker-2")
+    await nursery.close()
+
+
+async def test_output_of_an_import_does_not_disturb_the_reports(tmp_path: Path) -> None:
+    environment = make_package(tmp_path, SLEEPER)
+    (tmp_path / "python" / "roles" / "worker" / "__init__.py").write_text("print('{not a report')")
+    nursery = await Nursery.open(["roles.worker"], environment, tmp_path / "logs" / "nursery.log")
+    forked = await nursery.fork(make_plan(tmp_path, environment))
+    assert identity(forked.pid) is not None
+    await nursery.close()
+    assert identity(forked.pid) is None
+    assert b"{not a report" in (tmp_path / "logs" / "nursery.log").read_bytes()
+
+
+async def test_program_that_cannot_be_imported_fails_in_its_own_process_and_log(tmp_path: Path) -> None:
+    environment = make_package(tmp_path, SLEEPER)
+    nursery = await Nursery.open(["roles.absent", "roles.worker"], environment, tmp_path / "logs" / "nursery.log")
+    absent = await nursery.fork(make_plan(tmp_path, environment, "absent"))
+    assert await absent.wait() == 1
+    assert "No module named roles.absent" in (tmp_path / "logs" / "worker-2.log").read_text()
+    worker = await nursery.fork(make_plan(tmp_path, environment))
+    assert identity(worker.pid) is not None
+    await nursery.close()
+
+
+async def test_killed_process_is_reported_with_its_signal(tmp_path: Path) -> None:
+    environment = make_package(tmp_path, SLEEPER)
+    nursery = await Nursery.open(["roles.worker"], environment, tmp_path / "logs" / "nursery.log")
+    forked = await nursery.fork(make_plan(tmp_path, environment))
+    os.kill(forked.pid, signal.SIGKILL)
+    assert await asyncio.wait_for(forked.wait(), 5) == -signal.SIGKILL
+    await nursery.close()
+
+
+async def test_dead_nursery_forks_nothing_and_its_children_are_known_to_be_dead(tmp_path: Path) -> None:
+    environment = make_package(tmp_path, SLEEPER)
+    nursery = await Nursery.open(["roles.worker"], environment, tmp_path / "logs" / "nursery.log")
+    forked = await nursery.fork(make_plan(tmp_path, environment))
+    os.kill(nursery.pid, signal.SIGKILL)
+    assert await asyncio.wait_for(forked.wait(), 5) == -signal.SIGKILL
+    await until(lambda: identity(forked.pid) is None)
+    await until(lambda: not nursery.alive)
+    with pytest.raises(UnavailableError):
+        await nursery.fork(make_plan(tmp_path, environment))
+    await nursery.close()
+
+
+async def test_stack_goes_on_without_its_nursery(make_stack: MakeStack) -> None:
+    supervisor = make_stack()
+    await supervisor.start()
+    before = {member.name: member.pid for member in supervisor.members}
+    assert "nursery" in before
+    os.kill(before["nursery"], signal.SIGKILL)
+
+    def all_back() -> bool:
+        now = {member.name: member.pid for member in supervisor.members}
+        return all(now[name] not in (0, before[name]) for name in ("gatekeeper", "worker-1")) and "nursery" not in now
+
+    await until(all_back)
+    assert all(identity(member.pid) for member in supervisor.members)
+
+
+def test_preloading_leaves_the_main_programs_to_be_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_package(tmp_path, SLEEPER)
+    monkeypatch.syspath_prepend(tmp_path / "python")
+    nursery_process.preload(["roles.worker", "roles.absent"])
+    assert "roles.worker" in sys.modules
+    assert "roles.worker.__main__" not in sys.modules
+    for name in ("roles", "roles.worker"):
+        del sys.modules[name]

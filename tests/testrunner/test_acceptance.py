@@ -1,0 +1,155 @@
+"""Acceptance commands on the candidate, in a real sandbox: exit codes decide, words do not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from gatewright.contracts import TaskContract, TestReport, codec
+from gatewright.contracts.common import AcceptanceTest, Agent, Environment, TimeoutRetry
+from gatewright.contracts.task_contract import Inputs
+from gatewright.errors import MalformedError, SandboxError
+from gatewright.workspace import Workspaces
+from services.testrunner.handler import TestRunnerHandler, make_handler
+from services.testrunner.settings import Settings
+from tests.role_desk import BrokenSandbox, Desk, make_desk
+
+FILES = {
+    "src/a.py": b"x = 1\n",
+    "is_two.py": b"import runpy\nprint('looking')\nassert runpy.run_path('src/a.py')['x'] == 2, 'not two'\n",
+    "rewrite.py": b"open('src/a.py', 'w').write('x = 2\\n')\nopen('made.log', 'w').close()\n",
+}
+RUNNER = Agent(role="TEST_RUNNER", agent_id="testrunner-1")
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    # Commands run as another user than root: the way to the workspaces must be open to it.
+    tmp_path.chmod(0o755)
+    return make_desk(tmp_path, FILES)
+
+
+@pytest.fixture
+def runner(desk: Desk) -> TestRunnerHandler:
+    return make_handler(Settings(home=desk.state))
+
+
+def check(cmd: str, *, must_pass: bool = True) -> AcceptanceTest:
+    return AcceptanceTest(name=f"check {cmd.partition(' ')[0]}", cmd=cmd, must_pass=must_pass)
+
+
+def order(desk: Desk, patch: bytes, *checks: AcceptanceTest, **changes: object) -> TaskContract:
+    inputs = Inputs(spec="test it", artifacts=(desk.artifacts.hold("candidate.patch", patch),))
+    task = desk.contract(task_type="TEST", task_id="run-0123456789.test.a1", assigned_agent=RUNNER, executor=None)
+    return replace(task, **{"inputs": inputs, "acceptance_tests": checks, **changes})
+
+
+async def tested(desk: Desk, runner: TestRunnerHandler, *checks: AcceptanceTest, **changes: object) -> TestReport:
+    """The report on a candidate in which ``x`` is 2."""
+    _, patch = await desk.changed({"src/a.py": b"x = 2\n"})
+    report = await runner.handle(order(desk, patch, *checks, **changes), desk.context())
+    return codec.decode(codec.encode(report), TestReport)
+
+
+def output(desk: Desk, uri: str) -> bytes:
+    return desk.artifacts.stored[uri] if uri else b""
+
+
+async def test_the_candidate_is_tested_and_not_the_baseline(desk: Desk, runner: TestRunnerHandler) -> None:
+    tree, patch = await desk.changed({"src/a.py": b"x = 2\n"})
+    report = await runner.handle(order(desk, patch, check("python3 is_two.py")), desk.context())
+    assert (report.status, report.tree, report.failure) == ("PASS", tree, None)
+    assert (report.sandbox, report.runner) == ("bubblewrap", RUNNER)
+    (command,) = report.commands
+    assert (command.cmd_argv, command.exit_code, command.timed_out) == (("python3", "is_two.py"), 0, False)
+    assert (output(desk, command.stdout), command.stderr) == (b"looking\n", "")
+    on_baseline = await runner.handle(order(desk, b"", check("python3 is_two.py")), desk.context())
+    assert (on_baseline.status, on_baseline.failure) == ("FAIL", "tests_failed: check python3 ended with 1")
+    assert b"not two" in output(desk, on_baseline.commands[0].stderr)
+
+
+async def test_all_commands_run_in_order_even_after_a_failure(desk: Desk, runner: TestRunnerHandler) -> None:
+    report = await tested(desk, runner, check("true"), check("false"), check("test -f src/a.py"))
+    assert [command.exit_code for command in report.commands] == [0, 1, 0]
+    assert (report.status, report.failure) == ("FAIL", "tests_failed: check false ended with 1")
+    assert report.summary is not None
+    assert (report.summary.passed, report.summary.failed, report.summary.skipped) == (2, 1, 0)
+    assert desk.steps == 3
+
+
+async def test_a_command_that_need_not_pass_decides_nothing(desk: Desk, runner: TestRunnerHandler) -> None:
+    report = await tested(desk, runner, check("false", must_pass=False), check("true"))
+    assert report.status == "PASS"
+
+
+async def test_words_of_success_prove_nothing(desk: Desk, runner: TestRunnerHandler) -> None:
+    report = await tested(desk, runner, check("grep -c passed /dev/null"))
+    assert report.status == "FAIL"
+
+
+async def test_a_command_that_takes_too_long_has_failed(desk: Desk, runner: TestRunnerHandler) -> None:
+    limit = TimeoutRetry(timeout_sec=1, max_retries=0, retry_backoff_sec=0)
+    report = await tested(desk, runner, check("sleep 60"), timeout_retry=limit)
+    assert (report.status, report.failure) == ("FAIL", "tests_failed: check sleep was killed after 1 s")
+    assert report.commands[0].timed_out
+
+
+async def test_a_program_that_does_not_exist_has_failed(desk: Desk, runner: TestRunnerHandler) -> None:
+    report = await tested(desk, runner, check("no-such-program"))
+    assert (report.status, report.commands[0].exit_code) == ("FAIL", 127)
+
+
+async def test_nothing_runs_when_one_command_is_no_plain_argv(desk: Desk, runner: TestRunnerHandler) -> None:
+    report = await tested(desk, runner, check("true"), check("true && false"))
+    assert (report.status, report.commands) == ("ERROR", ())
+    assert (report.failure or "").startswith("command_not_allowed: check true: ")
+    assert report.summary is not None
+    assert report.summary.skipped == 2
+    assert report.tree is not None
+
+
+async def test_an_environment_that_is_not_listed_is_an_error_about_the_candidate(desk: Desk, runner: TestRunnerHandler) -> None:
+    report = await tested(desk, runner, check("true"), environment=Environment(prefix="/usr"))
+    assert (report.status, (report.failure or "").partition(":")[0]) == ("ERROR", "environment_not_allowed")
+    assert report.tree is not None
+
+
+async def test_a_candidate_that_cannot_be_rebuilt_is_an_error(desk: Desk, runner: TestRunnerHandler) -> None:
+    report = await runner.handle(order(desk, b"no patch\n", check("true")), desk.context())
+    assert (report.status, report.tree) == ("ERROR", None)
+    assert (report.failure or "").startswith("patch_does_not_apply")
+    with pytest.raises(MalformedError):
+        await runner.handle(order(desk, b"", check("true"), repository=None), desk.context())
+
+
+async def test_commands_that_rewrite_what_they_test_are_noted(desk: Desk, runner: TestRunnerHandler) -> None:
+    report = await runner.handle(order(desk, b"", check("python3 rewrite.py"), check("python3 is_two.py")), desk.context())
+    assert report.status == "PASS"
+    (note,) = report.artifacts
+    assert (note.name, output(desk, note.uri)) == ("workspace_changes", b"src/a.py\n")
+
+
+async def test_files_that_tests_leave_behind_are_not_noted_and_seen_by_nobody(desk: Desk, runner: TestRunnerHandler) -> None:
+    report = await tested(desk, runner, check("touch left.log"), check("test -f left.log"))
+    assert (report.status, report.artifacts) == ("PASS", ())
+    again = await tested(desk, runner, check("test -f left.log"))
+    assert again.status == "FAIL"
+
+
+async def test_without_a_sandbox_by_the_operator_s_own_word_the_report_says_so(desk: Desk) -> None:
+    unconfined = make_handler(Settings(home=desk.state, sandbox="none"))
+    report = await tested(desk, unconfined, check("python3 is_two.py"))
+    assert (report.status, report.sandbox) == ("PASS", "none")
+
+
+async def test_a_sandbox_that_fails_is_an_error_and_no_verdict(desk: Desk) -> None:
+    sandbox = BrokenSandbox()
+    workspaces = Workspaces(desk.state / "workspaces", overlay=False)
+    runner = TestRunnerHandler("testrunner-1", desk.mirrors, workspaces, sandbox, ())
+    with pytest.raises(SandboxError, match="forbidden here"):
+        await runner.probe()
+    report = await tested(desk, runner, check("true"))
+    assert (report.status, report.failure) == ("ERROR", "sandbox_unavailable: user namespaces are forbidden here")
+    assert (report.commands, report.tree is not None) == ((), True)
