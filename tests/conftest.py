@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.git.conftest import make_repository
+from tests.git.conftest import first_repository, make_repository
 
-__all__ = ["make_repository"]
+__all__ = ["first_repository", "make_repository"]

@@ -15,7 +15,7 @@ from gatewright.errors import ConfigurationError, DeniedError, SandboxError
 from gatewright.git.mirror import Mirrors
 from gatewright.git.paths import display
 from gatewright.sandbox import Limits, Sandbox, make_sandbox
-from gatewright.task_inputs import Candidate, command_seconds, environment_prefix, put_artifact, rebuild_candidate
+from gatewright.task_inputs import Candidate, command_seconds, environment_prefix, rebuild_candidate, reference
 from gatewright.workspace import Workspace, Workspaces
 from services.testrunner.commands import AcceptanceCommand, first_failure, read_commands, summarise
 from services.testrunner.settings import Settings
@@ -138,11 +138,12 @@ async def _edited_files(candidate: Candidate, workspace: Workspace, context: Tas
     try:
         changed = {change.path for change in await workspace.changes()}
     except DeniedError as error:
-        return [await put_artifact("workspace_changes", f"{error.reason}: {error.message}\n".encode(), context.artifacts)]
-    if not changed:
+        note = f"{error.reason}: {error.message}\n".encode()
+    else:
+        entries = await candidate.mirror.files(candidate.tree) if changed else ()
+        edited = sorted(entry.path for entry in entries if entry.path in changed)
+        note = "".join(f"{display(path)}\n" for path in edited[:_MAX_LISTED]).encode()
+    if not note:
         return []
-    tracked = sorted(entry.path for entry in await candidate.mirror.files(candidate.tree) if entry.path in changed)
-    if not tracked:
-        return []
-    listed = "".join(f"{display(path)}\n" for path in tracked[:_MAX_LISTED])
-    return [await put_artifact("workspace_changes", listed.encode(), context.artifacts)]
+    await context.artifacts.put(note)
+    return [reference("workspace_changes", note)]

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
+from gatewright.artifacts import uri_of
 from gatewright.bus.task_handler import TaskContext
 from gatewright.clock import timestamp
 from gatewright.contracts import TaskContract, TaskResult, codec
-from gatewright.contracts.common import Agent, Artifact
+from gatewright.contracts.common import Agent
 from gatewright.errors import ConfigurationError, DeniedError, MalformedError, SandboxError
 from gatewright.git.changes import Change
 from gatewright.git.mirror import Mirrors
 from gatewright.sandbox import Sandbox, make_sandbox
-from gatewright.task_inputs import open_baseline, put_artifact
+from gatewright.task_inputs import open_baseline, reference
 from gatewright.worker_role import answers
 from gatewright.workspace import Workspaces
 from services.worker.executors.command import CommandExecutor
@@ -65,10 +66,16 @@ class WorkerHandler:
             execution = Execution(failure=Failure(error.reason, error.message, blocked=True))
         except (DeniedError, MalformedError, ConfigurationError) as error:
             execution = Execution(failure=Failure(error.reason, error.message))
-        patch, logs = await _stored(execution, context)
-        outcome = Outcome(task, self._agent, started, timestamp(context.clock.now()), execution, changes, patch, logs)
-        report = await put_artifact("work_report", codec.encode(work_report(outcome)), context.artifacts)
-        result = task_result(outcome, report)
+        finished = timestamp(context.clock.now())
+        logs = {name: data for name, data in execution.logs.items() if data}
+        references = tuple(reference(name, data) for name, data in logs.items())
+        patch = uri_of(execution.patch) if execution.patch else ""
+        outcome = Outcome(task, self._agent, started, finished, execution, changes, patch, references)
+        report = codec.encode(work_report(outcome))
+        # References are digests, so everything can be stored at once.
+        stored = [data for data in (execution.patch, report, *logs.values()) if data]
+        await asyncio.gather(*(context.artifacts.put(data) for data in stored))
+        result = task_result(outcome, reference("work_report", report))
         context.log.info("worked", status=result.status, changed=len(changes), failure=result.failure)
         return result
 
@@ -84,12 +91,3 @@ class WorkerHandler:
         execution = await self._executors[task.executor.kind].execute(job)
         changes = await mirror.changes(baseline, execution.tree) if execution.tree else ()
         return execution, changes
-
-
-async def _stored(execution: Execution, context: TaskContext) -> tuple[str, tuple[Artifact, ...]]:
-    """The URI of the patch (empty for none), and the logs that are not empty as artifacts."""
-    logs = [put_artifact(name, data, context.artifacts) for name, data in execution.logs.items() if data]
-    if not execution.patch:
-        return "", tuple(await asyncio.gather(*logs))
-    patch, *kept = await asyncio.gather(put_artifact("patch", execution.patch, context.artifacts), *logs)
-    return patch.uri, tuple(kept)

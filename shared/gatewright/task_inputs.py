@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gatewright.artifacts import stored_digest
+from gatewright.artifacts import stored_digest, uri_of
 from gatewright.bus.task_handler import ArtifactPort
 from gatewright.contracts import TaskContract
 from gatewright.contracts.common import Artifact, Environment
@@ -78,9 +78,9 @@ async def read_artifact(contract: TaskContract, name: str, artifacts: ArtifactPo
     return await artifacts.get(artifact.uri)
 
 
-async def put_artifact(name: str, data: bytes, artifacts: ArtifactPort) -> Artifact:
-    """Store ``data``; the reference to it under ``name``. Raises BusError."""
-    uri = await artifacts.put(data)
+def reference(name: str, data: bytes) -> Artifact:
+    """How a document refers to ``data`` under ``name``, stored already or not."""
+    uri = uri_of(data)
     return Artifact(name=name, uri=uri, sha256=stored_digest(uri))
 
 

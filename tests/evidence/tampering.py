@@ -102,7 +102,7 @@ def swap_with_next(bundle: Path, path: str) -> bool:
 
 
 KINDS: dict[str, Callable[[Path, str], bool]] = {
-    "flip_first": flip(lambda data: 0),
+    "flip_first": flip(lambda data: len(data) - len(data)),
     "flip_middle": flip(lambda data: len(data) // 2),
     "flip_last": flip(lambda data: len(data) - 1),
     "truncate": truncate,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from gatewright.evidence.keys import PrivateKey
 from gatewright.evidence.verify import verify
 from tests.evidence.conftest import MakeBundle
 from tests.evidence.tampering import KINDS, files_of, put, restore
+
+NAMES = ("extra.json", ".hidden", "manifest.json.bak", "-rf", "new\nline", b"bad\xff".decode(errors="surrogateescape"))
 
 
 def named(verification: Verification) -> set[str]:
@@ -45,14 +48,7 @@ def test_nothing_can_be_added_at_any_level(make_bundle: MakeBundle, private_key:
     folders = [bundle, *(path for path in sorted(bundle.rglob("*")) if path.is_dir())]
     assert len(folders) > 10
     for folder in folders:
-        for name in (
-            "extra.json",
-            ".hidden",
-            "manifest.json.bak",
-            "-rf",
-            "new\nline",
-            b"bad\xff".decode(errors="surrogateescape"),
-        ):
+        for name in NAMES:
             path = folder / name
             path.write_bytes(b"")
             found = verify(bundle, trusted)
@@ -71,13 +67,14 @@ def test_nothing_can_be_added_at_any_level(make_bundle: MakeBundle, private_key:
 def test_no_link_or_special_file_can_be_added(make_bundle: MakeBundle, private_key: PrivateKey) -> None:
     bundle, trusted = make_bundle("success"), [private_key.public]
     odd = bundle / "reports" / "odd"
-    for make, code in (
+    attacks: list[tuple[Callable[[], None], str]] = [
         (lambda: odd.symlink_to("/etc/passwd"), "symlink"),
         (lambda: odd.symlink_to("/"), "symlink"),
         (lambda: odd.symlink_to("nowhere"), "symlink"),
         (lambda: os.mkfifo(odd), "special_file"),
         (lambda: odd.hardlink_to(bundle / "patch.diff"), "hard_link"),
-    ):
+    ]
+    for make, code in attacks:
         make()
         found = verify(bundle, trusted)
         assert code in {finding.code for finding in found.findings if finding.path == "reports/odd"}

@@ -102,7 +102,7 @@ def test_command_dies_with_its_parent(place: Folder) -> None:
 def test_parent_killed_while_the_sandbox_starts_leaves_nothing(place: Folder) -> None:
     """Bubblewrap asks to die with its parent only after a while; the gate covers the time before."""
     chance = random.Random(7)  # noqa: S311 - moments, not secrets
-    for _ in range(6):
+    for _ in range(4):
         parent = start_parent(place, "4711.7")
         assert wait_until(lambda: bool(processes_with("4711.7\0")) and len(processes_with("4711.7")) > 1)
         time.sleep(chance.random() * 0.02)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from gatewright.errors import CommandRefusedError, ConfigurationError
-from gatewright.sandbox import Completed, make_sandbox
+from gatewright.sandbox import Completed, Limits, make_sandbox
 from tests.sandbox.conftest import LIMITS
 from tests.sandbox.places import Folder, Run, processes_with
 from tests.sandbox.test_ending import DAEMON
@@ -18,9 +17,8 @@ from tests.sandbox.test_ending import DAEMON
 
 @pytest.fixture
 def run(place: Folder) -> Run:
-    async def run_words(*argv: str, limits: object = None, prefix: Path | None = None) -> Completed:
-        chosen = limits if isinstance(limits, type(LIMITS)) else LIMITS
-        return await make_sandbox("none").run(argv, workspace=place, prefix=prefix, limits=chosen)
+    async def run_words(*argv: str, limits: Limits | None = None, prefix: Path | None = None) -> Completed:
+        return await make_sandbox("none").run(argv, workspace=place, prefix=prefix, limits=limits or LIMITS)
 
     return run_words
 
@@ -67,11 +65,16 @@ async def test_time_limit_and_cancel_reach_descendants_without_a_sandbox(run: Ru
 
 
 async def test_overlay_cannot_be_shown_without_a_sandbox(place: Folder) -> None:
-    class Overlay(Folder):
-        path = None  # type: ignore[assignment]  # as an overlay has it
+    @dataclass(frozen=True)
+    class Overlay:
+        mounts: tuple[str, ...] = ()
+        sources: tuple[Path, ...] = (place.path,)
+        path: Path | None = None
+        scratch: Path = place.path
+        path_inside: str = "/workspace"
 
     with pytest.raises(ConfigurationError):
-        await make_sandbox("none").run(("true",), workspace=Overlay.__new__(Overlay), prefix=None, limits=LIMITS)
+        await make_sandbox("none").run(("true",), workspace=Overlay(), prefix=None, limits=LIMITS)
 
 
 async def test_no_argv_is_refused_without_a_sandbox(run: Run) -> None:
@@ -83,4 +86,3 @@ async def test_report_says_that_there_are_no_walls() -> None:
     report = await make_sandbox("none").probe()
     assert report.available
     assert report.facts["sandbox"] == "none"
-    assert os.geteuid() is not None

@@ -6,10 +6,10 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import pytest
@@ -22,6 +22,9 @@ from gatewright.contracts.common import Document
 from gatewright.stack.nats_server import NatsServer
 
 ROOT = Path(__file__).parents[2]
+ECHO = "import runpy; runpy.run_module('tests.service.echo_role', run_name='__main__')"
+#: The NATS client calls datetime.utcnow, which Python 3.12 deprecates.
+STRICT = ("-W", "error", "-W", "ignore::DeprecationWarning:nats.micro.service")
 
 
 @dataclass
@@ -77,7 +80,9 @@ class RoleProcess:
         return self.process.returncode
 
 
-StartRole = Callable[[Mapping[str, str]], Awaitable[RoleProcess]]
+class StartRole(Protocol):
+    async def __call__(self, settings: Mapping[str, str], program: str = ECHO) -> RoleProcess:
+        """Start a process with these settings (names without their prefix) and this program."""
 
 
 @pytest.fixture
@@ -88,18 +93,13 @@ async def server(tmp_path: Path) -> AsyncIterator[NatsServer]:
 
 @pytest.fixture
 async def start_role(tmp_path: Path) -> AsyncIterator[StartRole]:
-    """Starts the echo role with these settings (names without their prefix)."""
     started: list[RoleProcess] = []
 
-    async def start(settings: Mapping[str, str]) -> RoleProcess:
+    async def start(settings: Mapping[str, str], program: str = ECHO) -> RoleProcess:
         environment = {"PATH": os.environ["PATH"], "GATEWRIGHT_HOME": str(tmp_path / "home")}
         environment |= {f"GATEWRIGHT_{name.upper()}": value for name, value in settings.items()}
         process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-W",
-            "error",
-            "-m",
-            "tests.service.echo_role",
+            *(sys.executable, *STRICT, "-c", program),
             cwd=ROOT,
             env=environment,
             stderr=asyncio.subprocess.PIPE,

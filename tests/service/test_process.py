@@ -9,6 +9,7 @@ import urllib.request
 from pathlib import Path
 
 import msgspec
+import pytest
 from msgspec.structs import replace
 
 from gatewright.bus.task_protocol import cancel_notice
@@ -167,4 +168,31 @@ async def test_exception_that_nobody_caught_is_a_redacted_line_too(server: NatsS
     role = await start_role({"nats_url": server.url, "starts": "false"})
     assert await role.ended() == 1
     assert role.lines[-1]["event"] == "uncaught_exception"
+    assert b"hunter2" not in role.raw
+
+
+@pytest.mark.parametrize(
+    ("failures", "code", "event"),
+    [
+        ('BusError("gone"), BusError("gone")', 3, "service_failed"),
+        ('ConfigurationError("wrong key")', 2, "service_failed"),
+        ('BusError("gone"), RuntimeError("token=hunter2")', 1, "uncaught_exception"),
+    ],
+)
+async def test_failures_of_tasks_that_ran_together_give_one_exit_code(
+    server: NatsServer, start_role: StartRole, failures: str, code: int, event: str
+) -> None:
+    program = f"""
+from gatewright.errors import BusError, ConfigurationError
+from gatewright.service.process import run_process
+from gatewright.service.settings import ServiceSettings
+
+async def body(service, settings):
+    raise ExceptionGroup("together", [ExceptionGroup("nested", [{failures}])])
+
+raise SystemExit(run_process("gatekeeper", body, ServiceSettings))
+"""
+    role = await start_role({"nats_url": server.url}, program)
+    assert await role.ended() == code
+    assert role.lines[-1]["event"] == event
     assert b"hunter2" not in role.raw

@@ -8,6 +8,7 @@ from pathlib import Path
 from gatewright import scope
 from gatewright.sandbox import Completed, Limits, Sandbox, parse_command
 from gatewright.task_inputs import command_seconds, environment_prefix
+from gatewright.telemetry.redaction import redact_text
 from gatewright.workspace import Workspaces
 from services.worker.executors.port import Execution, Failure, Job
 
@@ -56,5 +57,5 @@ def _failure(completed: Completed, limits: Limits) -> Failure | None:
 
 def _last_line(completed: Completed) -> str:
     lines = [line for line in (completed.stderr or completed.stdout).decode("utf-8", "replace").splitlines() if line.strip()]
-    text = lines[-1].strip()[:_QUOTED] if lines else "it said nothing"
+    text = redact_text(lines[-1].strip())[:_QUOTED] if lines else "it said nothing"
     return "".join(character if character.isprintable() else "?" for character in text)

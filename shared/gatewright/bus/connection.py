@@ -257,7 +257,8 @@ class Connection:
     def _wake(self) -> None:
         now = asyncio.get_running_loop().time()
         for limit in self._open_requests:
-            limit.reschedule(now)
+            if not limit.expired():
+                limit.reschedule(now)
         for changed in tuple(self._watchers):
             changed()
 

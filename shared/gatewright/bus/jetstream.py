@@ -74,7 +74,7 @@ class JetStreamBus:
 
     def replay(self, subject: str, *, follow: bool = False) -> AsyncGenerator[Message, None]:
         stream = stream_of(check_pattern(subject))
-        return replay(self.connection, self._storage, stream, subject, follow=follow)
+        return replay(self.connection, stream, subject, follow=follow)
 
     async def broadcast(self, subject: str, data: bytes) -> None:
         await self.connection.send(check_subject(subject), data)

@@ -93,7 +93,7 @@ class Pull:
         with contextlib.suppress(BusError):
             while self._arrived:
                 await self._return(self._arrived.popleft())
-        await self._drop_inbox(self._connection.leave)
+        await self._drop_inbox(self._connection.leave if self._give_back else self._connection.forsake)
 
     async def _tend(self, now: float) -> float:
         """See that a request lies open; returns the time at which to look again."""

@@ -18,7 +18,6 @@ from gatewright.bus.answers import ApiReply
 from gatewright.bus.connection import PATIENCE_SECONDS, Connection
 from gatewright.bus.port import Message
 from gatewright.bus.pull import NO_CONSUMER, Pull
-from gatewright.bus.storage import Storage
 from gatewright.errors import BusError
 
 _BATCH = 64
@@ -26,34 +25,37 @@ _BATCH = 64
 _IDLE_NANOSECONDS = 20_000_000_000
 
 
-async def replay(
-    connection: Connection, storage: Storage, stream: str, pattern: str, *, follow: bool
-) -> AsyncGenerator[Message, None]:
+class _CreateReply(ApiReply):
+    num_pending: int = 0
+
+
+async def replay(connection: Connection, stream: str, pattern: str, *, follow: bool) -> AsyncGenerator[Message, None]:
     """Every stored message that ``pattern`` covers; without ``follow`` it ends with the last one that existed at the start.
 
     Raises BusError when the stream cannot be read; with ``follow`` it waits for a server that is away.
     """
-    end = math.inf
-    patience = math.inf
-    if not follow:
-        last = await storage.last(stream, pattern)
-        if last is None:
-            return
-        end = last.seq
-        patience = PATIENCE_SECONDS
+    patience = math.inf if follow else PATIENCE_SECONDS
     seen = 0
+    left: int | None = None  # how many of the messages that existed at the start are still to come
     while True:
         async with _OrderedConsumer(connection, stream, pattern, seen + 1, patience) as consumer:
-            while (raw := await consumer.next()) is not None:
-                facts = raw.metadata
-                seen = facts.sequence.stream
+            left = consumer.waiting if left is None else min(left, consumer.waiting)
+            while follow or left > 0:
+                raw = await consumer.next()
+                if raw is None:
+                    break
+                left -= 1
+                seen = raw.metadata.sequence.stream
                 yield Message(raw.subject, raw.data, raw.headers or {}, seen)
-                if not follow and (seen >= end or facts.num_pending == 0):
-                    return
+        if not follow and left <= 0:
+            return
 
 
 class _OrderedConsumer:
-    """One consumer from ``start`` on, good until the first irregularity. ``patience``: seconds between two messages."""
+    """One consumer from ``start`` on, good until the first irregularity. ``patience``: seconds between two messages.
+
+    ``waiting`` is the number of messages that there were for it when it was made.
+    """
 
     def __init__(self, connection: Connection, stream: str, pattern: str, start: int, patience: float) -> None:
         self._connection = connection
@@ -64,6 +66,7 @@ class _OrderedConsumer:
         self._name = f"{connection.name}-replay-{connection.unique()}"
         self._pull = Pull(connection, stream, self._name, _BATCH)
         self._next_number = 1
+        self.waiting = 0
 
     async def __aenter__(self) -> Self:
         config = {
@@ -79,7 +82,8 @@ class _OrderedConsumer:
         }
         call = f"CONSUMER.CREATE.{self._stream}.{self._name}.{self._pattern}"
         body = {"stream_name": self._stream, "config": config}
-        await self._connection.patiently(lambda: self._connection.api(call, body, ApiReply), self._patience)
+        reply = await self._connection.patiently(lambda: self._connection.api(call, body, _CreateReply), self._patience)
+        self.waiting = reply.num_pending
         return self
 
     async def next(self) -> Msg | None:

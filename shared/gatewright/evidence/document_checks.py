@@ -14,7 +14,8 @@ from gatewright.ledger.run import Run
 
 def check_schemas(reading: Reading, step: int) -> str:
     """4. Every document that a schema speaks of is valid. A worker's own report is a claim: it is only noted when it is not."""
-    for path in sorted(reading.shape.files.keys() - layout.UNLISTED):
+    listed = reading.listed if reading.manifest else reading.shape.files
+    for path in sorted(listed.keys() - layout.UNLISTED):
         kind = layout.kind_of(path)
         claim = kind is None and layout.is_work_report(path)
         if kind is None and not claim:

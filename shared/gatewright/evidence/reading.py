@@ -6,7 +6,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gatewright.contracts import OrchestratorEvent, RunManifest
@@ -33,11 +33,10 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """A file as it was read, once: ``data`` only where it was asked for and is not too large."""
+    """A file as it was read."""
 
     size: int
     sha256: str
-    data: bytes | None = None
 
 
 @dataclass(slots=True)
@@ -69,15 +68,15 @@ class Reading:
         if path not in self.shape.files:
             return None
         try:
-            facts = read(self.root, path, keep=True)
+            facts, data = read(self.root, path, keep=True)
         except OSError as error:
             self.findings.incomplete(step, "unreadable", path, f"cannot be read: {error.strerror or error}")
             return None
-        if facts.data is None:
+        if data is None:
             self.findings.malformed(step, "too_large", path, f"more than {MAX_DOCUMENT_BYTES} bytes are no document")
-        if self.facts.setdefault(path, replace(facts, data=None)).sha256 != facts.sha256:
+        if self.facts.setdefault(path, facts) != facts:
             self.findings.wrong(step, "changing", path, "it changes while it is being read")
-        return facts.data
+        return data
 
 
 def scan(root: Path) -> Shape:
@@ -104,12 +103,12 @@ def shown(path: str) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-def read(root: Path, path: str, *, keep: bool = False) -> Facts:
+def read(root: Path, path: str, *, keep: bool = False) -> tuple[Facts, bytes | None]:
     """Size and sha256 of a plain file, and its bytes when ``keep`` and no larger than a document may be. Raises OSError."""
     digest, size, blocks = hashlib.sha256(), 0, []
     fd = _open(root, path)
     try:
-        buffer = bytearray(_BLOCK)
+        buffer = bytearray(min(_BLOCK, os.fstat(fd).st_size + 1))
         view = memoryview(buffer)
         while count := os.readv(fd, [buffer]):
             digest.update(view[:count])
@@ -118,7 +117,7 @@ def read(root: Path, path: str, *, keep: bool = False) -> Facts:
                 blocks.append(bytes(view[:count]))
     finally:
         os.close(fd)
-    return Facts(size, digest.hexdigest(), b"".join(blocks) if keep and size <= MAX_DOCUMENT_BYTES else None)
+    return Facts(size, digest.hexdigest()), b"".join(blocks) if keep and size <= MAX_DOCUMENT_BYTES else None
 
 
 def digest_of_all(root: Path, paths: Iterable[str]) -> str:
@@ -133,7 +132,7 @@ def digest_of_all(root: Path, paths: Iterable[str]) -> str:
 
 def _open(root: Path, path: str) -> int:
     # Not blocking, for a pipe that was put there since the scan; checked again on what was really opened.
-    fd = os.open(root / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    fd = os.open(f"{root}/{path}", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
         raise OSError(f"{path} is not a plain file")

@@ -62,7 +62,13 @@ def _project(reading: Reading, history: History, step: int) -> Projection:
         path = places.get(layout.digest_of(candidate.names) or "")
         names = (reading.document(path, step) if path else None) or b""
     whole = project(history, names=names)
-    lost = frozenset(uri for uri in whole.artifacts() if layout.digest_of(uri) not in places)
+    lost = frozenset(
+        uri
+        for path, content in whole.files.items()
+        if isinstance(content, tuple) and path not in reading.listed
+        for uri in content
+        if layout.digest_of(uri) not in places
+    )
     if not lost:
         return whole
     message = f"{len(lost)} artifact(s) are not in the bundle, the first is {min(lost)}"

@@ -166,9 +166,10 @@ def _files(reading: Reading, step: int) -> str:
 
 def _digest(reading: Reading, step: int, path: str, sha256: str) -> None:
     try:
-        facts = reading.facts[path] = read(reading.root, path)
+        facts, _ = read(reading.root, path)
     except OSError as error:
         reading.findings.incomplete(step, "unreadable", path, f"cannot be read: {error.strerror or error}")
         return
+    reading.facts[path] = facts
     if facts.sha256 != sha256:
         reading.findings.wrong(step, "digest_differs", path, "its bytes are not those that were sealed")

@@ -103,8 +103,12 @@ def run_process(role: Role, body: Callable[[Service, S], Awaitable[None]], setti
         route_foreign_output(log)
         asyncio.run(_live(role, body, settings, log))
     except GatewrightError as error:
-        log.error("service_failed", code=error.reason, cause=error.message)  # noqa: TRY400 - the words name the cause
-        return exit_code(error)
+        return _failed(error, log)
+    except BaseExceptionGroup as failures:
+        # Of tasks that ran together; when one of them failed in a way that nobody expected, that is what counts.
+        if failures.split(GatewrightError)[1] is not None:
+            raise
+        return _failed(_first(failures), log)
     except KeyboardInterrupt:
         return EXIT_CLEAN
     log.info("service_stopped")
@@ -116,11 +120,17 @@ async def _live(role: Role, body: Callable[[Service, S], Awaitable[None]], setti
         await body(connected, settings)
 
 
-def exit_code(error: GatewrightError) -> int:
-    """What a process that ended with ``error`` tells its supervisor."""
+def _failed(error: BaseException, log: Logger) -> int:
+    """The exit code of a process that ended with ``error``, which is told in one line."""
+    code = error.reason if isinstance(error, GatewrightError) else GatewrightError.code
+    log.error("service_failed", code=code, cause=str(error))
     if isinstance(error, ConfigurationError):
         return EXIT_CONFIGURATION
     return EXIT_INFRASTRUCTURE if isinstance(error, UnavailableError) else EXIT_FAILED
+
+
+def _first(failure: BaseException) -> BaseException:
+    return _first(failure.exceptions[0]) if isinstance(failure, BaseExceptionGroup) else failure
 
 
 def _stop_on_signals(stop: asyncio.Event, log: Logger) -> None:

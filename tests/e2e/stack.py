@@ -1,0 +1,110 @@
+"""A stack as a user starts it: `gatewright up --detach`, driven by the command line and the SDK."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gatewright.client.sync import SyncClient
+from gatewright.contracts import RunRequest
+from gatewright.contracts.common import AcceptanceTest, Environment, Executor, Repository, Sharding
+from gatewright.stack.state import Member, StackState
+
+#: The interpreter's own prefix: what the commands of test repositories see as `python`.
+PREFIX = Path(sys.prefix)
+SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A running stack. ``home`` is its state folder."""
+
+    home: Path
+
+    def command(self, *words: str, cwd: Path | None = None, seconds: float = SECONDS) -> subprocess.CompletedProcess[str]:
+        """`gatewright ...` to its end."""
+        argv = [sys.executable, "-m", "gatewright.cli.main", *words]
+        environment = {"PATH": os.environ["PATH"], "HOME": str(self.home), "GATEWRIGHT_HOME": str(self.home)}
+        return subprocess.run(
+            argv, cwd=cwd or self.home.parent, env=environment, check=False, capture_output=True, text=True, timeout=seconds
+        )
+
+    def run(self, repository: Path, *words: str) -> tuple[int, dict[str, Any]]:
+        """`gatewright run ... --json` in a repository: exit code and last line."""
+        finished = self.command("run", "a change", "--env", str(PREFIX), "--json", *words, cwd=repository)
+        assert finished.stdout, finished.stderr
+        result: dict[str, Any] = json.loads(finished.stdout.splitlines()[-1])
+        return finished.returncode, result
+
+    @property
+    def state(self) -> StackState:
+        return msgspec.json.decode((self.home / "stack.json").read_bytes(), type=StackState)
+
+    def members(self, role: str) -> list[Member]:
+        return [member for member in self.state.members if member.name.partition("-")[0] == role]
+
+    @contextlib.contextmanager
+    def client(self) -> Iterator[SyncClient]:
+        with SyncClient(self.state.url, requested_by="tests") as client:
+            yield client
+
+    def connections(self) -> list[str]:
+        """The names of the clients that the NATS server sees."""
+        (ports,) = (self.home / "nats").rglob("*.ports")
+        monitoring = json.loads(ports.read_text())["monitoring"][0]
+        with urllib.request.urlopen(f"{monitoring}/connz") as answer:  # noqa: S310 - our own server, on loopback
+            return [connection.get("name", "") for connection in json.load(answer)["connections"]]
+
+    def kill(self, role: str) -> int:
+        """`kill -9` every process of a role; how many there were."""
+        victims = self.members(role)
+        for member in victims:
+            os.kill(member.pid, signal.SIGKILL)
+        return len(victims)
+
+
+@contextlib.contextmanager
+def running_stack(home: Path, *, workers: int) -> Iterator[Stack]:
+    """A detached stack for the time of a block."""
+    stack = Stack(home)
+    started = stack.command("up", "--detach", "--workers", str(workers), "--env", str(PREFIX))
+    assert started.returncode == 0, started.stdout + started.stderr
+    try:
+        yield stack
+    finally:
+        stopped = stack.command("down")
+    assert stopped.returncode == 0, stopped.stdout + stopped.stderr
+
+
+def slow_request(repository: Path, seconds: float, *, parts: int = 1) -> RunRequest:
+    """A run whose worker sleeps and then edits every file of ``src``, and whose acceptance test sleeps as well."""
+    return RunRequest(
+        request="slow and steady",
+        repository=Repository(url=str(repository)),
+        requested_by="tests",
+        allowed_paths=("src",),
+        acceptance_tests=(AcceptanceTest(name="slow", cmd=f"python tools/check.py {seconds}", must_pass=True),),
+        executor=Executor(kind="command", commands=(f"python tools/edit.py {seconds} {{paths}}",)),
+        sharding=Sharding(count=parts),
+        environment=Environment(prefix=str(PREFIX)),
+    )
+
+
+def wait_until(what: Callable[[], bool], seconds: float = 20.0) -> None:
+    """Poll until ``what`` is true; an AssertionError when it never is."""
+    give_up = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < give_up, "it did not happen"
+        time.sleep(0.05)
