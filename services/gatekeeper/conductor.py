@@ -6,13 +6,14 @@ Every step may be repeated: a crash between any two of them is made good by the 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import weakref
 from dataclasses import dataclass, field
 from datetime import datetime
 
 import msgspec
 
-from gatewright.bus.port import Bus
+from gatewright.bus.port import TRACE_HEADER, Bus
 from gatewright.bus.topology import CANCEL_SUBJECT, task_subject
 from gatewright.clock import Clock
 from gatewright.contracts import RequestTask, Transition, codec
@@ -148,12 +149,13 @@ class Conductor:
             codec.encode(document),
             schema=codec.schema_of(document),
             message_id=command.task_id,
+            headers={TRACE_HEADER: traceparent_of(run.trace_id, command.task_id)},
         )
 
     async def _stop_work(self, run: Run) -> None:
         """A run that has ended holds no paths, and whoever still works for it stops."""
         if any(task.status == "RUNNING" for task in run.tasks.values()):
-            await self.bus.broadcast(CANCEL_SUBJECT, msgspec.json.encode({"run_id": run.run_id}))
+            await self.bus.broadcast(CANCEL_SUBJECT, msgspec.json.encode(run.run_id))
         if run.locks is not None:
             await self.gates.locks.release(run.locks.repository_url, run.run_id)
 
@@ -167,6 +169,11 @@ class Conductor:
         )
         self.ledger.forget(run.run_id)
         self.log.info("bundle_sealed", run_id=run.run_id, status=run.status, location=sealed.location)
+
+
+def traceparent_of(trace_id: str, task_id: str) -> str:
+    """The W3C trace context of a task: the run's trace, and a span id that is the same for every delivery."""
+    return f"00-{trace_id}-{hashlib.sha256(task_id.encode()).hexdigest()[:16]}-01"
 
 
 def task_document(run: Run, command: CommandRef) -> Document:

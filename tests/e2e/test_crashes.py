@@ -54,13 +54,13 @@ def test_a_role_that_is_away_when_its_task_comes_finds_it_later(role: str, own_s
 def test_an_abort_reaches_a_task_that_is_being_done(stack: Stack, make_project: MakeProject) -> None:
     project = make_project()
     with stack.client() as client:
-        run_id = client.submit_request(slow_request(project, 30.0), patience=10.0)
+        run_id = client.submit_request(slow_request(project, 30.0, parts=2), patience=10.0)
         wait_until(lambda: client.get(run_id).state == "S2")
         client.abort(run_id, "enough")
         run = client.wait(run_id, timeout=10.0)
         assert run.status == "ABORTED"
         assert run.sealed is not None
-        # The worker is free again: the next run does not wait for thirty seconds.
+        # Both workers are free again: the next run does not wait for thirty seconds.
         following = client.wait(client.submit_request(slow_request(project, 0.0)), timeout=20.0)
         assert following.status == "SUCCESS"
     assert stack.command("verify", run.sealed.location).returncode == 0

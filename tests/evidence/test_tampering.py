@@ -48,7 +48,7 @@ def test_nothing_can_be_added_at_any_level(make_bundle: MakeBundle, private_key:
     folders = [bundle, *(path for path in sorted(bundle.rglob("*")) if path.is_dir())]
     assert len(folders) > 10
     for folder in folders:
-        for name in NAMES:
+        for name in NAMES if folder == bundle else NAMES[-2:]:
             path = folder / name
             path.write_bytes(b"")
             found = verify(bundle, trusted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -259,13 +260,14 @@ class TestWithTheKey:
         assert {("signer_differs", "manifest.json"), ("manifest_altered", "manifest.json")} <= found
 
 
-def test_a_running_bundle_is_incomplete(tmp_path: Path) -> None:
-    bundle = tmp_path / "running"
-    bundle.mkdir()
-    (bundle / "events.jsonl").write_bytes(b"")
-    found = verify(bundle, [])
-    assert ("not_sealed", "manifest.json") in codes(found)
-    assert not found.ok
+async def test_a_run_that_goes_on_is_incomplete_and_not_forged(tmp_path: Path, private_key: PrivateKey) -> None:
+    recorded = RecordedRun()
+    recorded.accept()
+    recorded.plan()
+    await BundleWriter(tmp_path).append(recorded.run, recorded.records)
+    found = verify(tmp_path / recorded.run_id, [private_key.public])
+    assert (found.outcome, found.status) == ("incomplete", "RUNNING")
+    assert codes(found) == {("not_sealed", "manifest.json"), ("run_not_ended", "events.jsonl")}
 
 
 def test_a_bundle_without_its_signature_is_not_verified(make_bundle: MakeBundle, private_key: PrivateKey) -> None:
@@ -283,13 +285,13 @@ def test_what_is_no_bundle_is_said_to_be_none(tmp_path: Path, private_key: Priva
     assert {finding.code for finding in found.findings} & {"not_a_bundle", "not_sealed"}
 
 
-@pytest.mark.parametrize("data", [b"", b"{}", b"null", b"[" * 100_000, b"\xff\xfe", b'{"run_id":1}', b"0" * 70_000])
 @pytest.mark.parametrize("path", ["manifest.json", "manifest.dsse.json", "events.jsonl", "reports/test_report.json"])
-def test_garbage_is_a_finding_and_not_a_crash(make_bundle: MakeBundle, private_key: PrivateKey, path: str, data: bytes) -> None:
-    bundle = make_bundle("success")
-    put(bundle / path, data)
-    found = verify(bundle, [private_key.public])
-    assert path in {finding.path for finding in found.findings}
+def test_garbage_is_a_finding_and_not_a_crash(make_bundle: MakeBundle, private_key: PrivateKey, path: str) -> None:
+    bundle = make_bundle("failed")
+    for data in (b"", b"{}", b"null", b"[" * 100_000, b"\xff\xfe", b'{"run_id":1}', b"0" * 70_000):
+        put(bundle / path, data)
+        found = verify(bundle, [private_key.public])
+        assert path in {finding.path for finding in found.findings}, data[:20]
 
 
 def test_a_document_without_end_is_not_parsed(
@@ -346,3 +348,22 @@ async def test_a_workers_worthless_report_is_noted_and_does_not_spoil_the_bundle
     found = verify(Path(sealed.location), [private_key.public])
     assert found.ok
     assert any("work_report.json" in line for line in found.unchecked)
+
+
+def test_every_code_is_in_the_documentation() -> None:
+    sources = Path(verify.__code__.co_filename).parent
+    code = re.compile(r"""(?:malformed|wrong|incomplete)\(step, "([a-z_]+)"|code="([a-z_]+)"|odd\[path\] = "([a-z_]+)\"""")
+    words = (Path(__file__).parents[2] / "docs" / "bundle.md").read_text(encoding="utf-8")
+    found = set()
+    for name in ("verify", "reading", "document_checks", "story", "signing"):
+        text = (sources / f"{name}.py").read_text(encoding="utf-8")
+        found |= {next(filter(None, match)) for match in code.findall(text)}
+    assert len(found) > 30
+    assert {each for each in found if f"`{each}`" not in words} == set()
+
+
+def test_every_place_is_in_the_documentation() -> None:
+    words = (Path(__file__).parents[2] / "docs" / "bundle.md").read_text(encoding="utf-8")
+    for path in (*layout.REQUIRED, layout.REQUEST, layout.ENVELOPE, layout.GIT_CANDIDATE, layout.GIT_LANDED):
+        folder, _, name = path.rpartition("/")
+        assert f"`{path}`" in words or (f"`{folder}/`" in words and f"`{name}`" in words) or folder in {"git", "tests"}, path

@@ -8,7 +8,7 @@ import signal
 
 from gatewright.bus.runner import TaskContext
 from gatewright.contracts import TaskContract, TaskResult
-from gatewright.errors import SandboxError, UnavailableError
+from gatewright.errors import SandboxError
 from gatewright.service.settings import ServiceSettings
 from gatewright.service.tasks import run_service
 from tests.bus.role_at_work import make_result
@@ -35,8 +35,6 @@ class Echo:
                 os.kill(os.getpid(), signal.SIGKILL)
             case ["crash"]:
                 raise RuntimeError("token=hunter2")
-            case ["unavailable"]:
-                raise UnavailableError("not today")
         return make_result(task, summary=str(context.attempts))
 
 

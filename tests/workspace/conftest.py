@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,10 +45,17 @@ class Project:
     commit: str
 
 
-@pytest.fixture
-async def project(tmp_path: Path) -> Project:
-    (tmp_path / "home").mkdir()
-    repository = Repository(tmp_path / "repository", tmp_path / "home")
+@pytest.fixture(scope="session")
+def home_of_tests(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the tests of this folder share, because it takes time to make and none of them changes it."""
+    return tmp_path_factory.mktemp("workspaces")
+
+
+@pytest.fixture(scope="session")
+def project(home_of_tests: Path) -> Project:
+    """Tests may add commits; ``commit`` stays."""
+    (home_of_tests / "home").mkdir()
+    repository = Repository(home_of_tests / "repository", home_of_tests / "home")
     repository.path.mkdir()
     repository.git("init", "--quiet", "--initial-branch=main")
     for name, target in (("link", "README.md"), ("src/up", ".."), ("secret", "/etc/passwd"), ("dangling", "nowhere")):
@@ -58,19 +66,23 @@ async def project(tmp_path: Path) -> Project:
         (repository.path / name).write_bytes(content)
     (repository.path / "run.sh").chmod(0o755)
     commit = repository.commit({}, "first")
-    mirror = await Mirrors(tmp_path / "mirrors").open(repository.url)
-    assert await mirror.resolve("HEAD") == commit
-    return Project(repository, mirror, commit)
+
+    async def mirror() -> Mirror:
+        made = await Mirrors(home_of_tests / "mirrors").open(repository.url)
+        assert await made.resolve("HEAD") == commit
+        return made
+
+    return Project(repository, asyncio.run(mirror()), commit)
 
 
 @pytest.fixture
-def overlays(tmp_path: Path) -> Workspaces:
-    return Workspaces(tmp_path / "overlays", overlay=True)
+def overlays(home_of_tests: Path) -> Workspaces:
+    return Workspaces(home_of_tests / "overlays", overlay=True)
 
 
 @pytest.fixture
-def copies(tmp_path: Path) -> Workspaces:
-    return Workspaces(tmp_path / "copies", overlay=False)
+def copies(home_of_tests: Path) -> Workspaces:
+    return Workspaces(home_of_tests / "copies", overlay=False)
 
 
 @pytest.fixture(params=["overlay", "copy"])

@@ -22,7 +22,8 @@ def check_command(text: str, use: Use, policies: Policies, *, strict: bool = Fal
     for action in policies.forbidden.actions:  # 3
         if _contains(argv, action.argv):
             raise CommandRefusedError(f"{text!r} contains the forbidden action {action.name!r}", code="action_forbidden")
-    matching = [r for r in policies.allowlist.commands if use in r.uses and argv[: len(r.prefix)] == r.prefix]  # 4
+    plain = ("python", *argv[1:]) if argv[0] == "python3" else argv
+    matching = [r for r in policies.allowlist.commands if use in r.uses and plain[: len(r.prefix)] == r.prefix]  # 4
     if not matching:
         raise CommandRefusedError(f"{text!r} is not on the allowlist for {use} commands")
     rule = max(matching, key=lambda candidate: len(candidate.prefix))

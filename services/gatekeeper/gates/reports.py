@@ -27,22 +27,22 @@ def judge_review(report: ReviewReport, run: Run, found: Judgement) -> None:
 
 
 def judge_tests(report: TestReport, run: Run, contract: TaskContract, found: Judgement) -> None:
-    """1. the right tree  2. exactly the contract's commands, in its order  3. exit codes, not words, decide."""
-    _tree(report.tree, run, "tests_wrong_tree", found)  # 1
+    """1. it could be run at all  2. on the right tree  3. exactly the contract's commands  4. exit codes, not words, decide."""
+    if report.status == "ERROR":  # 1
+        code, _, words = (report.failure or "").partition(":")
+        found.violate(code if code.isidentifier() else "tests_not_run", "tests_gate", words.strip() or "the runner failed")
+        return
+    _tree(report.tree, run, "tests_wrong_tree", found)  # 2
     ordered = []
     for test in contract.acceptance_tests:
         try:
             ordered.append((test.name, parse_command(test.cmd), test.must_pass))
         except CommandRefusedError as error:
             found.violate(error.reason, "tests_gate", error.message)
-    if report.status == "ERROR":
-        code, _, words = (report.failure or "").partition(":")
-        found.violate(code if code.isidentifier() else "tests_not_run", "tests_gate", words.strip() or "the runner failed")
-        return
     ran = [(command.name, command.cmd_argv, command.must_pass) for command in report.commands]
-    if ran != ordered:  # 2
+    if ran != ordered:  # 3
         found.violate("tests_incomplete", "tests_gate", "the commands that ran are not those of the contract")
-    for command in report.commands:  # 3
+    for command in report.commands:  # 4
         found.saw(f"{command.name}.stdout", command.stdout)
         if command.must_pass and (command.exit_code != 0 or command.timed_out):
             words = "timed out" if command.timed_out else f"exit code {command.exit_code}"

@@ -111,7 +111,7 @@ def _signature(reading: Reading, step: int) -> str:
         findings.wrong(step, "no_trusted_key", layout.ENVELOPE, "no key is trusted, so nobody vouches for this bundle")
     data = reading.document(layout.ENVELOPE, step)
     if data is None:
-        if layout.ENVELOPE not in reading.shape.odd:
+        if reading.manifest_bytes and layout.ENVELOPE not in reading.shape.odd:
             findings.wrong(step, "not_signed", layout.ENVELOPE, "there is no signature")
         return "there is no signature"
     try:
