@@ -144,10 +144,6 @@ async def test_names_that_are_not_text_are_judged_by_their_bytes(
 ) -> None:
     repository = make_repository(files=FILES)
     inside, outside = b"src/new\nline\xff.py", b"\xffsrc/x.py"
-    for name in (inside, outside):
-        target = bytes(repository.path) + b"/" + name
-        Path(target.decode("utf-8", "surrogateescape")).parent.mkdir(exist_ok=True)
-        Path(target.decode("utf-8", "surrogateescape")).write_bytes(b"x\n")
-    patch = patch_of(repository)
+    patch = patch_of(repository, *(write(name.decode("utf-8", "surrogateescape"), b"x\n") for name in (inside, outside)))
     found = await judge(repository, patch, make_contract(RUN), policies, tmp_path)
     assert found == [("path_out_of_scope", r"\xffsrc/x.py")]
