@@ -159,6 +159,7 @@ class Runner:
             return await settlement.failed(delivery, ref, error, log.bind(**ref._asdict()) if ref else log)
         log = log.bind(**task.ref._asdict(), attempt=task.attempt)
         if task.ref.run_id in self._cancelled:
+            log.info("task_cancelled")
             await settlement.settle(delivery.term(), log)
             return "cancelled"
         if delivery.attempts > handled_deliveries(self._consumer.max_deliver):
