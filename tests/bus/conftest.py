@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -14,32 +16,53 @@ from gatewright.stack.nats_server import NatsServer
 from tests.bus.backends import Backend, Connect, JetStreamBackend, MemoryBackend, Raw
 
 
+@pytest.fixture(scope="session")
+def prepared_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of a server on which the topology was set up; every test starts a server of its own on a copy."""
+    directory = tmp_path_factory.mktemp("prepared")
+
+    async def prepare() -> None:
+        async with await NatsServer.start(directory) as server:
+            await ensure_topology(server.url)
+
+    asyncio.run(prepare())
+    return directory
+
+
 @pytest.fixture
-async def nats_server(tmp_path: Path) -> AsyncIterator[NatsServer]:
+async def bare_server(tmp_path: Path) -> AsyncIterator[NatsServer]:
+    """A server without any stream."""
+    async with await NatsServer.start(tmp_path / "nats") as server:
+        yield server
+
+
+@pytest.fixture
+async def nats_server(tmp_path: Path, prepared_store: Path) -> AsyncIterator[NatsServer]:
+    """A server with the topology."""
+    shutil.copytree(prepared_store, tmp_path / "nats")
     async with await NatsServer.start(tmp_path / "nats") as server:
         yield server
 
 
 @pytest.fixture
 async def bus(nats_server: NatsServer) -> AsyncIterator[JetStreamBus]:
-    """A worker's bus on the real server, with the topology set up."""
-    await ensure_topology(nats_server.url)
+    """A worker's bus on the real server."""
     connected = await JetStreamBus.connect(nats_server.url, name="worker")
     yield connected
     await connected.close()
 
 
 @pytest.fixture(params=["memory", "jetstream"])
-async def backend(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Backend]:
+async def backend(request: pytest.FixtureRequest, tmp_path: Path, prepared_store: Path) -> AsyncIterator[Backend]:
     if request.param == "memory":
         memory = MemoryBackend()
         await memory.ensure()
         yield memory
         await memory.close()
         return
+    shutil.copytree(prepared_store, tmp_path / "nats")
     async with await NatsServer.start(tmp_path / "nats") as server:
         jetstream = JetStreamBackend(server)
-        await jetstream.ensure()
         yield jetstream
         await jetstream.close()
 
@@ -50,13 +73,15 @@ def connect(backend: Backend) -> Connect:
 
 
 @pytest.fixture
-async def connect_raw(nats_server: NatsServer) -> AsyncIterator[Raw]:
+async def connect_raw(request: pytest.FixtureRequest) -> AsyncIterator[Raw]:
     """Make plain nats-py connections: what an operator's tools, or an attacker, would use."""
+    name = "bare_server" if "bare_server" in request.fixturenames else "nats_server"
+    server: NatsServer = request.getfixturevalue(name)
     clients: list[Client] = []
 
     async def make() -> Client:
         client = Client()
-        await client.connect(nats_server.url)
+        await client.connect(server.url)
         clients.append(client)
         return client
 

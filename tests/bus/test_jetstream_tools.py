@@ -8,10 +8,13 @@ import os
 from contextlib import aclosing
 
 import pytest
+from nats.micro.service import ServiceInfo, ServicePing
 
+from gatewright import __version__
 from gatewright.bus.jetstream import JetStreamBus
+from gatewright.bus.port import Message, Reply
 from gatewright.bus.topology import ARTIFACT_BUCKET, ARTIFACT_STREAM
-from gatewright.errors import BusError
+from gatewright.errors import BusError, MalformedError
 from tests.bus.backends import Raw
 
 
@@ -74,7 +77,33 @@ async def test_a_forged_description_of_an_artifact_is_not_followed(
         assert getattr(caught.value, "reason", "") == "artifact_damaged"
 
 
-async def test_a_service_can_be_found_by_the_tools_of_nats(bus: JetStreamBus, connect_raw: Raw) -> None:
-    await bus.serve("worker", {})
-    reply = await (await connect_raw()).request("$SRV.PING", b"", timeout=2)
-    assert json.loads(reply.data)["name"] == "worker"
+async def test_a_service_can_be_found_and_asked_by_the_tools_of_nats(bus: JetStreamBus, connect_raw: Raw) -> None:
+    async def submit(message: Message) -> Reply:
+        if message.data == b"bad":
+            raise MalformedError("no")
+        return Reply(b"{}", "submit_reply.v1")
+
+    await bus.serve("gatekeeper", {"gw.submit": submit})
+    raw = await connect_raw()
+    ping = ServicePing.from_dict(json.loads((await raw.request("$SRV.PING", b"", timeout=2)).data))
+    assert (ping.name, ping.version) == ("gatekeeper", __version__)
+    await raw.request("gw.submit", b"good", timeout=2)
+    await raw.request("gw.submit", b"bad", timeout=2)
+    info = ServiceInfo.from_dict(json.loads((await raw.request("$SRV.INFO.gatekeeper", b"", timeout=2)).data))
+    assert [(one.name, one.subject) for one in info.endpoints] == [("gw-submit", "gw.submit")]
+    (stats,) = json.loads((await raw.request(f"$SRV.STATS.gatekeeper.{ping.id}", b"", timeout=2)).data)["endpoints"]
+    assert (stats["num_requests"], stats["num_errors"], stats["last_error"]) == (2, 1, "malformed")
+
+
+@pytest.mark.parametrize("subject", ["$SRV.PING", "gw.submit"])
+async def test_a_request_cannot_have_its_answer_written_into_the_ledger(
+    bus: JetStreamBus, connect_raw: Raw, subject: str
+) -> None:
+    async def submit(message: Message) -> Reply:
+        return Reply(b"{}", "submit_reply.v1")
+
+    await bus.serve("gatekeeper", {"gw.submit": submit})
+    raw = await connect_raw()
+    await raw.publish(subject, b"{}", reply="gw.run.run-00000001")
+    await raw.request("gw.submit", b"{}", timeout=2)
+    assert [message async for message in bus.replay("gw.run.*")] == []

@@ -19,8 +19,8 @@ from tests.bus.backends import Raw
 TASKS = task_consumer("worker")
 
 
-async def test_everything_of_the_topology_is_there_afterwards(nats_server: NatsServer, connect_raw: Raw) -> None:
-    await ensure_topology(nats_server.url)
+async def test_everything_of_the_topology_is_there_afterwards(bare_server: NatsServer, connect_raw: Raw) -> None:
+    await ensure_topology(bare_server.url)
     raw = (await connect_raw()).jetstream()
     streams = {info.config.name: info.config for info in await raw.streams_info()}
     assert set(streams) == {*(stream.name for stream in STREAMS), ARTIFACT_STREAM, LOCK_STREAM}
@@ -32,8 +32,8 @@ async def test_everything_of_the_topology_is_there_afterwards(nats_server: NatsS
     assert durables == {(queue.stream, queue.durable) for queue in consumers()}
 
 
-async def test_six_processes_may_set_up_at_once(nats_server: NatsServer) -> None:
-    buses = [await JetStreamBus.connect(nats_server.url, name=f"role-{number}") for number in range(6)]
+async def test_six_processes_may_set_up_at_once(bare_server: NatsServer) -> None:
+    buses = [await JetStreamBus.connect(bare_server.url, name=f"role-{number}") for number in range(6)]
     await asyncio.gather(*(ensure_topology(bus) for bus in buses))
     await asyncio.gather(*(ensure_topology(bus) for bus in buses))
     for bus in buses:
@@ -67,11 +67,11 @@ async def test_a_stream_that_drifted_is_updated_and_keeps_what_the_operator_set(
     assert (updated.duplicate_window, updated.max_bytes) == (120, 1 << 30)
 
 
-async def test_a_stream_that_cannot_be_updated_is_named_with_the_difference(nats_server: NatsServer, connect_raw: Raw) -> None:
+async def test_a_stream_that_cannot_be_updated_is_named_with_the_difference(bare_server: NatsServer, connect_raw: Raw) -> None:
     raw = (await connect_raw()).jetstream()
     await raw.add_stream(name="TASKS", subjects=["gw.task.>"])
     with pytest.raises(ConfigurationError, match=r"TASKS.*retention is 'limits' and must be 'workqueue'"):
-        await ensure_topology(nats_server.url)
+        await ensure_topology(bare_server.url)
 
 
 async def test_a_consumer_that_cannot_be_updated_is_named_with_the_difference(bus: JetStreamBus, connect_raw: Raw) -> None:
@@ -89,8 +89,8 @@ async def test_no_message_can_be_taken_out_of_the_ledger(bus: JetStreamBus, conn
         await raw.delete_msg("RUNS", 1)
 
 
-async def test_a_server_without_jetstream_streams_says_which_queue_is_missing(nats_server: NatsServer) -> None:
-    bus = await JetStreamBus.connect(nats_server.url, name="worker", patience=0.5)
+async def test_a_server_without_jetstream_streams_says_which_queue_is_missing(bare_server: NatsServer) -> None:
+    bus = await JetStreamBus.connect(bare_server.url, name="worker", patience=0.5)
     with pytest.raises(BusError, match=r"TASKS\.worker-default"):
         await bus.consume(TASKS)
     with pytest.raises(BusError):

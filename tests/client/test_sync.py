@@ -29,7 +29,7 @@ from tests.making import make_contract, make_request
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A NATS server with one run in its ledger and a gatekeeper that accepts everything, in a loop on another thread."""
     loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
     directory = tmp_path_factory.mktemp("nats")
 

@@ -342,7 +342,7 @@ async def test_a_workers_worthless_report_is_noted_and_does_not_spoil_the_bundle
     (task,) = recorded.run.workers()
     result = recorded.result(task.task_id, patch=b"p\n")
     junk = recorded.artifact("work_report", b"trust me")
-    recorded.step(e.Event(e.TaskFinished(result=replace(result, artifacts=(junk,))), task_id=task.task_id))
+    recorded.step(e.Event(e.TaskFinished(result=replace(result, artifacts=(junk,)), accepted=True), task_id=task.task_id))
     recorded.end("FAILED", "executor_failed", "no")
     sealed = await BundleWriter(tmp_path).seal(recorded.run, recorded.transitions, recorded.store, signer)
     found = verify(Path(sealed.location), [private_key.public])

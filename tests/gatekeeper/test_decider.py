@@ -236,3 +236,11 @@ def test_nothing_is_asked_and_nothing_changes_after_the_end(script: Script) -> N
         assert questions(world.run, item) == ()
         world.deliver(item)
     assert len(world.transitions) == length
+
+
+def test_a_refused_result_is_kept_and_its_task_failed() -> None:
+    run = run_in_order(Script(refused_shard=1)).run
+    assert run is not None
+    task = run.tasks[f"{RUN_ID}.plan.w01"]
+    assert (task.status, task.tree) == ("FAILED", "")
+    assert task.result is not None

@@ -118,12 +118,12 @@ async def test_patch_beyond_the_limit_is_refused_unread(known: Known, monkeypatc
 
 
 async def test_candidate_beyond_the_limit_has_no_patch(known: Known, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(objects, "DIFF_LIMIT", 1000)
     mirror, commit = known.mirror, known.commit
     tree = await mirror.apply(commit, new_file("x", "y" * 2000))
+    monkeypatch.setattr(objects, "PATCH_LIMIT", 1000)
     with pytest.raises(PatchError) as caught:
         await mirror.diff(commit, tree)
-    assert caught.value.reason == "diff_too_large"
+    assert caught.value.reason == "patch_too_large"
 
 
 async def test_empty_patch_changes_nothing(known: Known) -> None:

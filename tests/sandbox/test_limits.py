@@ -75,6 +75,20 @@ async def test_memory_hog_of_many_processes_is_contained(run: Run, python: Path)
     assert completed.exit_code == 137
 
 
+async def test_memory_hog_that_left_its_parents_is_contained(run: Run, python: Path) -> None:
+    """A daemon is no descendant of the command any more, but still one of the namespace."""
+    hog = "import time; x = b'x' * (150 << 20); time.sleep(34)"
+    code = f"import os\nfor _ in range(2):\n if not os.fork():\n  os.setsid()\n  if os.fork(): os._exit(0)\n  {hog}\nimport time; time.sleep(34)"
+    completed = await run("python", "-c", code, prefix=python, limits=replace(LIMITS, memory_bytes=200 * MIB))
+    assert completed.stopped == "memory"
+
+
+async def test_command_yields_to_the_service(run: Run) -> None:
+    """In processor time, and when the host runs out of memory."""
+    completed = await run("sh", "-c", "nice; cat /proc/self/oom_score_adj")
+    assert completed.stdout.split() == [b"10", b"1000"]
+
+
 async def test_shared_memory_hog_is_contained(run: Run, python: Path) -> None:
     """Shared mappings are not in a process's data size; the watch sees them."""
     code = (

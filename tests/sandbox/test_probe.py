@@ -35,6 +35,8 @@ async def test_probe_runs_a_command_and_reports_facts() -> None:
     assert report.facts["other networks"] == "0"
     assert report.facts["files above the limit"] == "refused"
     assert report.facts["processes above the limit"] == "refused"
+    assert report.facts["user namespaces"] == "made"
+    assert report.facts["overlay"]
     assert int(report.facts["version"].split(".")[1]) >= 8
 
 

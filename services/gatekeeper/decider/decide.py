@@ -123,14 +123,18 @@ def _answered(draft: Draft, item: Answered, verdicts: Sequence[Verdict]) -> None
 
 
 def _worked(draft: Draft, result: TaskResult, verdicts: Sequence[Verdict]) -> None:
+    verdict = answer(verdicts, DiffVerdict)
+    accepted = result.status == "SUCCESS" and verdict is not None and verdict.passed
+    draft.add(
+        e.TaskFinished(result=result, accepted=accepted, tree=verdict.tree if verdict is not None and accepted else ""),
+        level="INFO" if accepted else "ERROR",
+        role="worker",
+        task_id=result.task_id,
+    )
     if result.status != "SUCCESS":
-        draft.add(e.TaskFinished(result=result), level="ERROR", role="worker", task_id=result.task_id)
         code, _, words = (result.failure or "").partition(":")
         draft.end("FAILED", _reason(code, "executor_failed"), words.strip() or result.summary or "the worker failed")
-        return
-    verdict = answer(verdicts, DiffVerdict)
-    if _passing(draft, verdicts) and verdict is not None:
-        draft.add(e.TaskFinished(result=result, tree=verdict.tree), role="worker", task_id=result.task_id)
+    elif _passing(draft, verdicts):
         draft.dispatch_ready_workers()
 
 

@@ -17,6 +17,7 @@ from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.ledger.run import Run
 from services.gatekeeper.decider import questions as q
 from services.gatekeeper.gates import candidate as candidates
+from services.gatekeeper.gates.claims import check_artifacts
 from services.gatekeeper.gates.intake import judge_intake
 from services.gatekeeper.gates.judgement import Judgement
 from services.gatekeeper.gates.landing import land
@@ -62,6 +63,8 @@ class Gates:
             case q.TestsQuestion(run=run, report=tests):
                 found, started = self._begin(run, "tests", tests.task_id)
                 judge_tests(tests, run, _contract(run), found)
+                outputs = [uri for command in tests.commands for uri in (command.stdout, command.stderr) if uri]
+                await check_artifacts([*outputs, *(artifact.uri for artifact in tests.artifacts)], found, self.bus)
                 return await self._on_report(tests, found, started)
             case q.LandingQuestion(run=run):
                 return await self._landing(run)
@@ -100,6 +103,7 @@ class Gates:
         try:
             patch = await self.bus.get_artifact(result.git.patch) if result.git.patch else b""
             found.saw("patch", result.git.patch)
+            await check_artifacts([artifact.uri for artifact in result.artifacts], found, self.bus)
             contract = task.contract or _contract(run)
             mirror = await self._mirror(run)
             tree = await candidates.judge_patch(patch, contract, run, mirror, self.policies, found)

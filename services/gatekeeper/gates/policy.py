@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import urllib.parse
 from collections.abc import Iterable
 
 from gatewright import scope
@@ -107,8 +108,17 @@ def _artifacts(executor: Executor | None, artifacts: Iterable[Artifact], found: 
 def _repository(repository: Repository | None, found: Judgement) -> None:
     if repository is None:
         found.violate("repository_missing", "repository", "the contract does not say which repository it is about")
+    elif _has_credentials(repository.url):
+        found.violate("repository_has_credentials", "repository", "a URL with a password would be kept as evidence")
     elif repository.landing == "target" and not (repository.target_ref or "").startswith(LANDABLE):
         found.violate("bad_ref", "repository", "landing on a target needs target_ref: refs/heads/...")
+
+
+def _has_credentials(url: str) -> bool:
+    try:
+        return urllib.parse.urlsplit(url).password is not None
+    except ValueError:
+        return True
 
 
 def _agent(contract: TaskContract, policies: Policies, found: Judgement) -> None:

@@ -14,7 +14,8 @@ from gatewright.errors import BusError
 #: Reasons (``error.reason``) that callers tell apart. No answer: it may or may not have been done.
 NO_ANSWER: Final = "bus_no_answer"
 NO_RESPONDERS: Final = "bus_no_responders"
-NOT_FOUND: Final = frozenset({"jetstream_10014", "jetstream_10037", "jetstream_10059"})
+#: The consumer, or the stream, does not exist.
+MISSING: Final = frozenset({"jetstream_10014", "jetstream_10059"})
 
 
 class _ApiError(msgspec.Struct):

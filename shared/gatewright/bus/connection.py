@@ -22,8 +22,8 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from gatewright.bus.answers import NO_ANSWER, NO_RESPONDERS, Answer, decoded, translated
-from gatewright.bus.subjects import check_size
-from gatewright.errors import BusError, ConfigurationError
+from gatewright.bus.subjects import check_service, check_size
+from gatewright.errors import BusError
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,6 @@ _RECONNECT_WAIT = 0.1
 _PAUSE_SECONDS = 0.05
 _PING_SECONDS = 3
 _PENDING_BYTES = 32 * 1024 * 1024
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 _REFUSED = re.compile("authorization violation|authentication (expired|revoked)", re.IGNORECASE)
 
 
@@ -77,9 +76,7 @@ class Connection:
         Waits up to ``patience`` seconds for the server. Raises BusError, at once when the credential is refused, and
         ConfigurationError when ``name`` cannot name an inbox.
         """
-        if not _NAME.match(name):
-            raise ConfigurationError(f"not a name for a connection: {name[:80]!r}")
-        self = cls(name, on_lost)
+        self = cls(check_service(name), on_lost)
         try:
             async with asyncio.timeout(patience):
                 with translated(f"cannot connect to {public_address(url)}"):
@@ -174,22 +171,28 @@ class Connection:
                 if not survives_reconnect:
                     self._open_requests.add(limit)
                 try:
-                    return await self.client.request(subject, data, timeout=None, headers=dict(headers) if headers else None)  # type: ignore[arg-type] # waits without a limit
+                    # The client's own limit is a second net: it swallows a cancellation while it flushes.
+                    return await self.client.request(
+                        subject, data, timeout=timeout + 1, headers=dict(headers) if headers else None
+                    )
                 finally:
                     self._open_requests.discard(limit)
 
-    async def send(self, subject: str, data: bytes, reply: str = "") -> None:
+    async def send(self, subject: str, data: bytes, *, reply: str = "", headers: Mapping[str, str] | None = None) -> None:
         """Send without waiting for anything; kept back while the server is away. Raises BusError."""
         self.check()
         self.check_size(data)
         with translated(f"send to {subject}"):
-            await self.client.publish(subject, data, reply=reply)
+            await self.client.publish(subject, data, reply=reply, headers=dict(headers) if headers else None)
 
-    async def subscribe(self, subject: str, receiver: Receiver) -> Subscription:
-        """Hand every message on ``subject`` to ``receiver``, one after the other, also after a reconnect."""
+    async def subscribe(self, subject: str, receiver: Receiver, *, queue: str = "") -> Subscription:
+        """Hand every message on ``subject`` to ``receiver``, one after the other, also after a reconnect.
+
+        Of all who name the same ``queue``, one gets it.
+        """
         self.check()
         with translated(f"subscribe to {subject}"):
-            return await self.client.subscribe(subject, cb=receiver, pending_bytes_limit=0)
+            return await self.client.subscribe(subject, queue=queue, cb=receiver, pending_bytes_limit=0)
 
     async def open_inbox(self, receiver: Receiver) -> Inbox:
         """An address of our own, for any token below its subject."""
@@ -263,8 +266,9 @@ class Connection:
             changed()
 
     async def _on_error(self, error: Exception) -> None:
-        self._complaint = str(error) or type(error).__name__
-        log.warning("bus: %s: %s", self.name, self._complaint)
+        before, self._complaint = self._complaint, str(error) or type(error).__name__
+        if self._complaint != before:  # the client repeats itself ten times a second
+            log.warning("bus: %s: %s", self.name, self._complaint)
         if isinstance(error, nats.errors.Error) and _REFUSED.search(self._complaint) and not self._closing:
             self._refuse(f"the NATS server refused the credential of {self.name}: {self._complaint}")
 

@@ -22,16 +22,17 @@ from gatewright.bus.services import Services
 from gatewright.bus.storage import Storage
 from gatewright.bus.subjects import check_headers, check_key, check_pattern, check_schema, check_subject, header_id
 from gatewright.bus.topology import LOCK_BUCKET, LOCK_STREAM, Consumer, stream_of
+from gatewright.clock import Clock, SystemClock
 
 
 class JetStreamBus:
     """A connected bus; every foreign error leaves it as BusError, ConflictError, ArtifactError or MalformedError."""
 
-    def __init__(self, connection: Connection, *, patience: float = PATIENCE_SECONDS) -> None:
+    def __init__(self, connection: Connection, *, patience: float = PATIENCE_SECONDS, clock: Clock | None = None) -> None:
         self.connection = connection
         self._storage = Storage(connection, patience)
         self._objects = ObjectStore(connection, self._storage)
-        self._services = Services(connection)
+        self._services = Services(connection, clock or SystemClock())
         self._patience = patience
 
     @classmethod

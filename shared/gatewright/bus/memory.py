@@ -6,8 +6,6 @@ Every party connects its own MemoryBus to a shared MemoryServer. All of them liv
 from __future__ import annotations
 
 import asyncio
-import json
-import re
 from collections.abc import AsyncGenerator, Coroutine, Mapping
 from typing import Any
 
@@ -17,14 +15,23 @@ from gatewright.bus.listening import hear
 from gatewright.bus.memory_server import Listening, MemoryServer, Offer
 from gatewright.bus.memory_streams import MemoryQueue
 from gatewright.bus.port import MESSAGE_ID_HEADER, SCHEMA_HEADER, Handler, Listener, Message, PublishAck
-from gatewright.bus.subjects import check_headers, check_key, check_pattern, check_schema, check_size, check_subject, header_id
+from gatewright.bus.service_record import ServiceRecord
+from gatewright.bus.subjects import (
+    check_headers,
+    check_key,
+    check_pattern,
+    check_schema,
+    check_service,
+    check_size,
+    check_subject,
+    header_id,
+)
 from gatewright.bus.topology import Consumer
-from gatewright.errors import ArtifactError, BusError, ConfigurationError, GatewrightError
+from gatewright.errors import ArtifactError, BusError, GatewrightError
 
 __all__ = ["MemoryBus", "MemoryDelivery", "MemoryServer", "MemorySubscription"]
 
 _PING = "$SRV.PING"
-_SERVICE_NAME = re.compile(r"[A-Za-z0-9_-]+\Z")
 
 
 class MemoryDelivery:
@@ -167,9 +174,8 @@ class MemoryBus:
 
     async def serve(self, service: str, endpoints: Mapping[str, Handler]) -> None:
         self.check()
-        if not _SERVICE_NAME.match(service):
-            raise ConfigurationError(f"the service {service!r} cannot be registered: not a name")
-        offer = Offer(service, {check_subject(subject): handler for subject, handler in endpoints.items()}, self._start)
+        checked_endpoints = {check_subject(subject): handler for subject, handler in endpoints.items()}
+        offer = Offer(check_service(service), checked_endpoints, self._start)
         self.server.offers.append(offer)
         self._offers.append(offer)
 
@@ -215,8 +221,7 @@ class MemoryBus:
         wanted = subject.removeprefix(_PING).removeprefix(".")
         for offer in self.server.offers:
             if wanted in ("", offer.service):
-                facts = {"type": "io.nats.micro.v1.ping_response", "name": offer.service, "version": __version__}
-                return Message(subject, json.dumps(facts).encode())
+                return Message(subject, ServiceRecord(offer.service, "", __version__, "", []).answer("PING"))
         raise BusError(f"request on {subject}: nobody answers", code="bus_no_responders")
 
 

@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 from nats.aio.msg import Msg
 
-from gatewright.bus.answers import NO_ANSWER, NO_RESPONDERS, ApiReply
+from gatewright.bus.answers import MISSING, NO_ANSWER, NO_RESPONDERS, ApiReply
 from gatewright.bus.connection import Connection, Inbox
 from gatewright.errors import BusError
 
@@ -31,8 +31,6 @@ _HEARTBEAT_SECONDS = 2
 _SILENCE_SECONDS = 4.5
 _PAUSE_SECONDS = 0.2
 _ACK_PREFIX = "$JS.ACK."
-#: Consumer not found, stream not found.
-_MISSING = frozenset({"jetstream_10014", "jetstream_10059"})
 
 
 class Pull:
@@ -133,7 +131,7 @@ class Pull:
         try:
             await self._connection.api(f"CONSUMER.INFO.{self._consumer}", {}, ApiReply)
         except BusError as error:
-            if error.reason in _MISSING:
+            if error.reason in MISSING:
                 raise BusError(f"the consumer {self._consumer} does not exist", code=NO_CONSUMER) from error
             if error.reason not in (NO_ANSWER, NO_RESPONDERS):
                 raise

@@ -1,24 +1,25 @@
 """Request and reply by the NATS services protocol: what ``nats micro ls`` lists, and how a refusal travels.
 
-Like ``connection.py`` it knows the NATS client; the client's ``micro`` part is imported only by a process that serves.
+The protocol is spoken here and not by the client's ``micro`` module, because that answers to whatever reply subject a
+request names: whoever may ask could have the gatekeeper write its answer into the ledger. Here only inboxes are answered.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Mapping
+
+from nats.aio.msg import Msg
 
 from gatewright import __version__
-from gatewright.bus.answers import translated
-from gatewright.bus.connection import Connection
-from gatewright.bus.port import SCHEMA_HEADER, Handler, Message
-from gatewright.bus.subjects import check_schema, check_subject
-from gatewright.errors import BusError, ConfigurationError, GatewrightError
-
-if TYPE_CHECKING:
-    from nats.micro.request import Request
+from gatewright.bus.connection import Connection, Receiver
+from gatewright.bus.port import SCHEMA_HEADER, Handler, Message, Reply
+from gatewright.bus.service_record import QUEUE_GROUP, EndpointRecord, ServiceRecord
+from gatewright.bus.subjects import check_schema, check_service, check_subject
+from gatewright.clock import Clock, timestamp
+from gatewright.errors import BusError, GatewrightError
 
 #: Requests of one endpoint that are worked on at the same time; the others wait.
 CONCURRENT_REQUESTS = 32
@@ -26,30 +27,28 @@ CONCURRENT_REQUESTS = 32
 _ERROR_HEADER = "Nats-Service-Error"
 _CODE_HEADER = "Nats-Service-Error-Code"
 _LONGEST_WORDS = 1000
+_INBOX = re.compile(r"_INBOX[A-Za-z0-9_-]*\.")
+_VERBS = ("PING", "INFO", "STATS")
 
 
 class Services:
     """The services that one connection offers, and its questions to those of others."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, clock: Clock) -> None:
         self._connection = connection
+        self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def register(self, service: str, endpoints: Mapping[str, Handler]) -> None:
         """Offer ``endpoints`` (subject to handler) as ``service``. Raises BusError, ConfigurationError for a bad name."""
-        from nats.micro import add_service
-
-        for subject in endpoints:
-            check_subject(subject)
-        self._connection.check()
-        try:
-            with translated(f"register the service {service}"):
-                registered = await add_service(self._connection.client, name=service, version=__version__)
-                for subject, handler in endpoints.items():
-                    name = subject.replace(".", "-")
-                    await registered.add_endpoint(name=name, subject=subject, handler=self._side_by_side(handler))
-        except ValueError as error:
-            raise ConfigurationError(f"the service {service!r} cannot be registered: {error}") from error
+        records = {subject: EndpointRecord(check_subject(subject).replace(".", "-"), subject) for subject in endpoints}
+        started = timestamp(self._clock.now())
+        record = ServiceRecord(check_service(service), self._connection.unique(), __version__, started, list(records.values()))
+        for verb in _VERBS:
+            for name in ("", f".{service}", f".{service}.{record.id}"):
+                await self._connection.subscribe(f"$SRV.{verb}{name}", self._presenter(record, verb))
+        for subject, handler in endpoints.items():
+            await self._connection.subscribe(subject, self._side_by_side(handler, records[subject]), queue=QUEUE_GROUP)
         await self._connection.flush()
 
     async def request(self, subject: str, data: bytes, *, schema: str, timeout: float) -> Message:  # noqa: ASYNC109
@@ -68,35 +67,49 @@ class Services:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    def _side_by_side(self, handler: Handler) -> Callable[[Request], Awaitable[None]]:
-        """One slow request must not hold up the others; the client alone would take them one by one."""
+    def _presenter(self, record: ServiceRecord, verb: str) -> Receiver:
+        async def present(message: Msg) -> None:
+            await self._reply(message, record.answer(verb), {})
+
+        return present
+
+    def _side_by_side(self, handler: Handler, record: EndpointRecord) -> Receiver:
+        """One slow request must not hold up the others; the client alone would hand them over one by one."""
         places = asyncio.Semaphore(CONCURRENT_REQUESTS)
 
         def done(task: asyncio.Task[None]) -> None:
             places.release()
             self._tasks.discard(task)
 
-        async def start(request: Request) -> None:
+        async def start(message: Msg) -> None:
             await places.acquire()
-            task = asyncio.get_running_loop().create_task(self._answer(handler, request))
+            task = asyncio.get_running_loop().create_task(self._answer(handler, record, message))
             self._tasks.add(task)
             task.add_done_callback(done)
 
         return start
 
-    async def _answer(self, handler: Handler, request: Request) -> None:
-        refusal: tuple[str, str] | None = ("internal_error", "the service failed; its log tells why")
+    async def _answer(self, handler: Handler, record: EndpointRecord, message: Msg) -> None:
+        start = self._clock.monotonic()
+        refusal = ("internal_error", "the service failed; its log tells why")
+        reply: Reply | None = None
         try:
-            reply = await handler(Message(request.subject, request.data, request.headers or {}))
-            headers = {SCHEMA_HEADER: check_schema(reply.schema)}
-            self._connection.check_size(reply.data)
-            refusal = None
+            answer = await handler(Message(message.subject, message.data, message.headers or {}))
+            check_schema(answer.schema)
+            self._connection.check_size(answer.data)
+            reply = answer
         except GatewrightError as error:
-            refusal = (error.reason, error.message)
+            refusal = (error.reason, error.message[:_LONGEST_WORDS])
         finally:
             # Also after a defect, whose exception goes on: who asked should not have to wait for nothing.
-            with contextlib.suppress(BusError, ValueError), translated("answer a request"):
-                if refusal is None:
-                    await request.respond(reply.data, headers)
-                else:
-                    await request.respond_error(refusal[0], refusal[1][:_LONGEST_WORDS])
+            if reply is not None:
+                record.count(self._clock.monotonic() - start)
+                await self._reply(message, reply.data, {SCHEMA_HEADER: reply.schema})
+            else:
+                record.count(self._clock.monotonic() - start, refusal[0])
+                await self._reply(message, b"", {_CODE_HEADER: refusal[0], _ERROR_HEADER: refusal[1]})
+
+    async def _reply(self, message: Msg, data: bytes, headers: Mapping[str, str]) -> None:
+        if _INBOX.match(message.reply):
+            with contextlib.suppress(BusError):
+                await self._connection.send(message.reply, data, headers=headers)

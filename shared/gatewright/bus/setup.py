@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from gatewright.bus.answers import ApiReply
+from gatewright.bus.answers import MISSING, ApiReply
 from gatewright.bus.connection import Connection
 from gatewright.bus.jetstream import JetStreamBus
 from gatewright.bus.memory import MemoryBus
@@ -33,8 +33,6 @@ Config = dict[str, Any]
 
 _NANOSECONDS = 1_000_000_000
 _PATIENCE_SECONDS = 15.0
-#: Stream not found, consumer not found.
-_MISSING = frozenset({"jetstream_10059", "jetstream_10014"})
 
 
 class _ConfigReply(ApiReply):
@@ -110,7 +108,7 @@ class _Kept:
         try:
             reply = await self._connection.patiently(lambda: self._connection.api(call, {}, _ConfigReply), _PATIENCE_SECONDS)
         except BusError as error:
-            if error.reason in _MISSING:
+            if error.reason in MISSING:
                 return None
             raise
         return reply.config

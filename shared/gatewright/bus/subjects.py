@@ -10,7 +10,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 
-from gatewright.errors import MalformedError
+from gatewright.errors import ConfigurationError, MalformedError
 
 #: Payload and headers of one message; the limit of the server too.
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
@@ -18,6 +18,7 @@ MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 HEADER_BYTES = 4096
 
 _TOKEN = re.compile(r"[A-Za-z0-9_$=/+-]{1,128}\Z")
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 _KEY = re.compile(r"[A-Za-z0-9_=/-]+(\.[A-Za-z0-9_=/-]+)*\Z")
 _HEADER = re.compile(r"[!-~]{1,128}\Z")
 _HEADER_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,63}\Z")
@@ -41,6 +42,13 @@ def check_key(key: str) -> str:
     if len(key) > _LONGEST_KEY or not _KEY.match(key):
         raise MalformedError(f"not a key of the bus: {key[:80]!r}", code="bad_key")
     return key
+
+
+def check_service(name: str) -> str:
+    """``name`` itself when it can name a service or a connection; raises ConfigurationError."""
+    if not _NAME.match(name):
+        raise ConfigurationError(f"not a name for a service on the bus: {name[:80]!r}")
+    return name
 
 
 def check_schema(name: str) -> str:

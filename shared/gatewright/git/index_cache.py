@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 #: Index files kept; one is about 80 bytes for each file of its tree.
-_KEPT = 24
+_KEPT = 8
 
 
 class IndexCache:

@@ -60,16 +60,18 @@ class Mirrors:
     def _make(self, source: refs.Source, path: Path) -> None:
         if path.is_dir():
             return
+        fresh = self._root / f"new-{uuid.uuid4().hex}"
+        object_format = _object_format(source, fresh)
         self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with held(self._root / f"{source.key}.lock", seconds=self._seconds):
-            if path.is_dir():
-                return
-            fresh = self._root / f"new-{uuid.uuid4().hex}"
-            try:
-                _initialise(fresh, _object_format(source, fresh))
-                fresh.rename(path)
-            finally:
-                shutil.rmtree(fresh, ignore_errors=True)
+        try:
+            _initialise(fresh, object_format)
+            fresh.rename(path)
+        except OSError:
+            # A directory cannot take the place of one that is not empty: another process was first.
+            if not path.is_dir():
+                raise
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
 
 
 class Mirror:

@@ -20,11 +20,10 @@ from gatewright.git.index_cache import IndexCache
 from gatewright.git.process import OutputTooLargeError
 from gatewright.git.refs import check_object_id
 
-#: Bytes that a patch may have, and a canonical diff; and the largest single piece of memory for applying one, which a few
-#: hundred bytes of compressed data could otherwise make as large as they like.
-PATCH_LIMIT = 64 << 20
-DIFF_LIMIT = 256 << 20
-APPLY_MEMORY = 256 << 20
+#: Bytes that a patch may have, whether it comes in or is made here.
+PATCH_LIMIT = 128 << 20
+#: The largest single piece of memory for applying one: a few hundred compressed bytes could make it as large as they like.
+APPLY_MEMORY = 1 << 30
 #: Bytes that one call for blobs may return.
 BLOBS_LIMIT = 1 << 30
 #: git's exit code when it gives up instead of answering.
@@ -110,11 +109,11 @@ class Objects:
         return parse_changes(self._git.execute("diff-tree", *options, check_object_id(old), check_object_id(new)))
 
     def diff(self, old: str, new: str) -> bytes:
-        """The canonical patch from ``old`` to ``new``. PatchError (``diff_too_large``) beyond ``DIFF_LIMIT`` bytes."""
+        """The canonical patch from ``old`` to ``new``. PatchError (``patch_too_large``) beyond ``PATCH_LIMIT`` bytes."""
         try:
-            return self._git.execute("diff-tree", *_CANONICAL, check_object_id(old), check_object_id(new), limit=DIFF_LIMIT)
+            return self._git.execute("diff-tree", *_CANONICAL, check_object_id(old), check_object_id(new), limit=PATCH_LIMIT)
         except OutputTooLargeError as error:
-            raise PatchError(f"the change is longer than {DIFF_LIMIT} bytes as a patch", code="diff_too_large") from error
+            raise PatchError(f"the change is longer than {PATCH_LIMIT} bytes as a patch", code="patch_too_large") from error
 
     def files(self, tree: str, paths: Sequence[str]) -> tuple[TreeEntry, ...]:
         """The files of a commit or tree, those at or below ``paths`` if any are given (literal, no wildcards), sorted."""

@@ -45,6 +45,7 @@ _RECEIVE = {
 }
 _REJECTED = re.compile(rb"^!\t[^\t]*\t\[(?:remote )?rejected\] \((.*)\)$", re.MULTILINE)
 _LIST_SECONDS = 120
+_LIST_LIMIT = 256 << 20
 
 
 class Remote:
@@ -64,7 +65,9 @@ class Remote:
         """
         try:
             output = self._git.execute(
-                "ls-remote", "--quiet", *self._serve, "--end-of-options", self._source.address, *names, timeout=_LIST_SECONDS
+                *("ls-remote", "--quiet", *self._serve, "--end-of-options", self._source.address, *names),
+                timeout=_LIST_SECONDS,
+                limit=_LIST_LIMIT,
             )
         except CommandFailedError as error:
             raise GitError(f"the repository cannot be read: {error.said}", code="repository_unreadable") from error

@@ -109,10 +109,11 @@ class LocksTaken(Payload, frozen=True):
 
 
 class TaskFinished(Payload, frozen=True):
-    """A worker's patch has passed the diff gate, or its result says that it failed; ``tree`` is our own computation."""
+    """A worker has answered. ``accepted``: its patch passed the diff gate, and ``tree`` is what the gatekeeper computed."""
 
     event_type: ClassVar[str] = "task_finished"
     result: TaskResult
+    accepted: bool
     tree: str = ""
 
 

@@ -63,8 +63,8 @@ def _apply(run: Run, payload: e.Payload, record: OrchestratorEvent) -> Run:  # n
             return replace(run, waiting_for_locks=True)
         case e.LocksTaken():
             return replace(run, locks=payload, waiting_for_locks=False)
-        case e.TaskFinished(result=result, tree=tree):
-            done: TaskStatus = "SUCCESS" if result.status == "SUCCESS" else "FAILED"
+        case e.TaskFinished(result=result, accepted=accepted, tree=tree):
+            done: TaskStatus = "SUCCESS" if accepted else "FAILED"
             return _with(run, replace(_given(run, result.task_id), status=done, result=result, tree=tree))
         case e.TaskFailed(error=error):
             task = run.tasks.get(error.task_id or "")

@@ -63,17 +63,28 @@ class Gate:
         self._outer.close()
 
 
-def _set(ready: asyncio.Future[None]) -> None:
-    if not ready.done():
-        ready.set_result(None)
+def when_readable(fd: int) -> asyncio.Future[None]:
+    """A future that is done once ``fd`` can be read: for a pidfd, once the process has ended. ``forget`` it if it is not."""
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[None] = loop.create_future()
+
+    def note() -> None:
+        loop.remove_reader(fd)
+        if not ready.done():
+            ready.set_result(None)
+
+    loop.add_reader(fd, note)
+    return ready
+
+
+def forget(fd: int) -> None:
+    """Wait for ``fd`` no longer, so that it can be closed."""
+    asyncio.get_running_loop().remove_reader(fd)
 
 
 async def readable(fd: int) -> None:
-    """Wait until ``fd`` can be read: for a pidfd, until the process has ended."""
-    loop = asyncio.get_running_loop()
-    ready: asyncio.Future[None] = loop.create_future()
-    loop.add_reader(fd, _set, ready)
+    """Wait until ``fd`` can be read."""
     try:
-        await ready
+        await when_readable(fd)
     finally:
-        loop.remove_reader(fd)
+        forget(fd)

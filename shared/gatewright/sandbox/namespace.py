@@ -17,6 +17,7 @@ from typing import Final
 import msgspec
 
 from gatewright.sandbox.gate import readable
+from gatewright.sandbox.watch import descendants
 
 #: bubblewrap writes this before its child may run, so there is nothing to wait for on a healthy host.
 _TELL_SECONDS: Final = 5.0
@@ -34,6 +35,7 @@ class Namespace:
         self._process = process
         self._info = info
         self._first: int | None = None
+        self._number = 0
         os.set_blocking(info, False)
 
     def close(self) -> None:
@@ -46,6 +48,11 @@ class Namespace:
         """Get hold of process 1, so that it can be killed whatever happens. Nothing happens when it has ended."""
         if self._first is None and (told := await self._told()) is not None:
             self._first = _open_first(told)
+            self._number = told.child_pid
+
+    def members(self) -> list[int]:
+        """Process 1 and all below it: whoever loses its parent becomes its child."""
+        return descendants(self._number) if self._first is not None else []
 
     async def end(self) -> None:
         """Kill process 1 and wait until the kernel has ended all of the namespace."""

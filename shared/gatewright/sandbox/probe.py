@@ -1,4 +1,4 @@
-"""Finds out, by running a command, whether the sandbox works here and whether its walls hold.
+"""Finds out, by running commands, whether the sandbox works here and whether its walls hold.
 
 A wall that does not hold makes the sandbox unavailable: a role that would run commands behind it refuses to. The report names
 the cause in words an operator can act upon.
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gatewright.errors import GatewrightError
+from gatewright.errors import GatewrightError, SandboxError
 from gatewright.sandbox.account import Account
 from gatewright.sandbox.binary import find_bwrap
 from gatewright.sandbox.limits import Limits
@@ -22,9 +22,7 @@ from gatewright.sandbox.syscalls import seccomp_filter
 if TYPE_CHECKING:
     from gatewright.sandbox.bubblewrap import BubblewrapSandbox
 
-_LIMITS: Final = Limits(
-    wall_seconds=20, memory_bytes=256 << 20, processes=12, file_bytes=1 << 20, output_bytes=1 << 16, tmp_bytes=1 << 20
-)
+_LIMITS: Final = Limits(wall_seconds=20, memory_bytes=256 << 20, processes=12, file_bytes=1 << 20, output_bytes=1 << 16)
 
 #: One question per line; a good sandbox gives the answers below. The forks come last: they end the shell.
 _SCRIPT: Final = """
@@ -35,8 +33,6 @@ if (: >written) 2>/dev/null; then echo written; else echo refused; fi
 if (head -c 2097152 /dev/zero >large) 2>/dev/null; then echo written; else echo refused; fi
 i=0; while [ $i -lt 24 ]; do sleep 5 & i=$((i+1)); done; echo forked
 """
-
-
 _EXPECTED: Final = (
     ("other networks", "0"),
     ("nested user namespaces", "refused"),
@@ -48,14 +44,18 @@ _EXPECTED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class _Folder:
-    """A place for one probe."""
+    """A place for one probe; ``layers`` makes it an overlay of two empty folders."""
 
     path: Path
+    layers: bool = False
     path_inside: str = "/workspace"
 
     @property
     def mounts(self) -> tuple[str, ...]:
-        return ("--bind", str(self.path), self.path_inside)
+        if not self.layers:
+            return ("--bind", str(self.path / "upper"), self.path_inside)
+        lower, upper, work = (str(self.path / name) for name in ("lower", "upper", "work"))
+        return ("--overlay-src", lower, "--overlay", upper, work, self.path_inside)
 
     @property
     def sources(self) -> tuple[Path, ...]:
@@ -73,17 +73,29 @@ async def probe_bubblewrap(sandbox: BubblewrapSandbox, account: Account) -> Sand
         bwrap = find_bwrap()
         facts["bwrap"] = str(bwrap.path)
         facts["version"] = ".".join(map(str, bwrap.version))
-        facts["overlay"] = "known" if bwrap.overlay else "not known to this version: workspaces are copies"
         facts["account"] = f"uid {account.uid}" + (", because the service runs as root" if account.switched else "")
         facts["seccomp"] = "on" if seccomp_filter() is not None else "no filter for this processor"
         with tempfile.TemporaryDirectory(prefix="gatewright-probe-") as name:
             place = Path(name)
-            if account.switched:
-                os.chown(place, account.uid, account.gid)
+            for folder in (place, *(place / part for part in ("lower", "upper", "work"))):
+                folder.mkdir(exist_ok=True)
+                if account.switched:
+                    os.chown(folder, account.uid, account.gid)
             completed = await sandbox.run(("/bin/sh", "-c", _SCRIPT), workspace=_Folder(place), prefix=None, limits=_LIMITS)
+            facts["user namespaces"] = "made"
+            facts["overlay"] = await _try_overlay(sandbox, place) if bwrap.overlay else "this bubblewrap is too old for it"
     except (GatewrightError, OSError) as error:
         return SandboxReport(available=False, cause=str(error), facts=facts)
     return _judge(completed, facts)
+
+
+async def _try_overlay(sandbox: BubblewrapSandbox, place: Path) -> str:
+    """``mounted``, or why not; without overlays workspaces are copies, and nothing else is lost."""
+    try:
+        completed = await sandbox.run(("touch", "new"), workspace=_Folder(place, layers=True), prefix=None, limits=_LIMITS)
+    except SandboxError as error:
+        return error.message
+    return "mounted" if completed.exit_code == 0 else completed.stderr.decode("utf-8", "replace").strip()
 
 
 def _judge(completed: Completed, facts: dict[str, str]) -> SandboxReport:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from gatewright.errors import SandboxError
-from gatewright.sandbox.gate import Gate, readable
+from gatewright.sandbox.gate import Gate, forget, when_readable
 from gatewright.sandbox.limits import Limits
 from gatewright.sandbox.output import Output
 from gatewright.sandbox.port import Completed, Stopped
@@ -27,6 +27,7 @@ from gatewright.sandbox.watch import exceeded
 #: Between start and gate only the sandbox's own set-up runs: milliseconds, unless the host is in trouble.
 _START_SECONDS: Final = 30.0
 _END_SECONDS: Final = 10.0
+_NICE: Final = 10
 _FIRST_LOOK_SECONDS: Final = 0.05
 _LOOK_SECONDS: Final = 0.2
 
@@ -36,6 +37,9 @@ class Tree(Protocol):
 
     async def grasp(self) -> None:
         """Called while the command waits at its gate."""
+
+    def members(self) -> list[int]:
+        """The process numbers of all of them now."""
 
     async def end(self) -> None:
         """Kill all of them; return when none is left."""
@@ -57,7 +61,7 @@ def start(
     ``descriptors`` stay open in it, under their numbers.
     """
     try:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             argv,
             stdin=gate.inner.fileno(),
             stdout=subprocess.PIPE,
@@ -67,6 +71,10 @@ def start(
             pass_fds=descriptors,
             start_new_session=True,
         )
+        # Hundreds of busy processes must not keep the service from its heartbeats and from ending them.
+        with contextlib.suppress(ProcessLookupError):
+            os.setpriority(os.PRIO_PGRP, process.pid, _NICE)
+        return process
     except OSError as error:
         raise SandboxError(f"{argv[0]} cannot be started: {error}") from error
     finally:
@@ -92,13 +100,15 @@ async def supervise(started: Started, limits: Limits, *, disk: Path) -> Complete
         process.kill()
         process.wait()
         raise SandboxError(f"the command cannot be followed: {error}") from error
+    exited = when_readable(exit_fd)
     try:
         try:
-            stopped = await _follow(started, exit_fd, output, limits, disk)
+            stopped = await _follow(started, exited, output, limits, disk)
         finally:
-            await uncancelled(_end(started, exit_fd, output))
+            await uncancelled(_end(started, exited, output))
     finally:
         output.close()
+        forget(exit_fd)
         os.close(exit_fd)
     if stopped is None:
         raise NotStartedError(output.stderr.decode("utf-8", "replace").strip() or f"it ended with code {process.returncode}")
@@ -124,43 +134,46 @@ def _pipes(process: subprocess.Popen[bytes]) -> tuple[int, int]:
     return ends
 
 
-async def _follow(started: Started, exit_fd: int, output: Output, limits: Limits, disk: Path) -> Stopped | None:
+async def _follow(started: Started, exited: asyncio.Future[None], output: Output, limits: Limits, disk: Path) -> Stopped | None:
     """Why the command has to be ended, the empty string when it ended by itself, None when it never started."""
-    exited = asyncio.ensure_future(readable(exit_fd))
+    waiting = asyncio.ensure_future(started.gate.waiting())
     try:
-        waiting = asyncio.ensure_future(started.gate.waiting())
-        try:
-            await asyncio.wait({waiting, exited}, timeout=_START_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-            pid = waiting.result() if waiting.done() else None
-        finally:
-            waiting.cancel()
-        if pid is None:
-            return None
-        await started.tree.grasp()
-        started.gate.open()
-        deadline = time.monotonic() + limits.wall_seconds
-        pause = _FIRST_LOOK_SECONDS
-        while True:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return "time"
-            await asyncio.wait({exited, output.overflow}, timeout=min(left, pause), return_when=asyncio.FIRST_COMPLETED)
-            if exited.done():
-                return ""
-            if output.overflow.done():
-                return "output"
-            if stopped := exceeded(pid, limits, disk):
-                return stopped
-            pause = _LOOK_SECONDS
+        await asyncio.wait({waiting, exited}, timeout=_START_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        pid = waiting.result() if waiting.done() else None
     finally:
-        exited.cancel()
+        waiting.cancel()
+    if pid is None:
+        return None
+    await started.tree.grasp()
+    _give_up_first(pid)
+    started.gate.open()
+    deadline = time.monotonic() + limits.wall_seconds
+    pause = _FIRST_LOOK_SECONDS
+    while True:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return "time"
+        await asyncio.wait({exited, output.overflow}, timeout=min(left, pause), return_when=asyncio.FIRST_COMPLETED)
+        if exited.done():
+            return ""
+        if output.overflow.done():
+            return "output"
+        if stopped := exceeded(started.tree.members(), limits, disk):
+            return stopped
+        pause = _LOOK_SECONDS
 
 
-async def _end(started: Started, exit_fd: int, output: Output) -> None:
+def _give_up_first(pid: int) -> None:
+    """When the host runs out of memory, let the kernel take the command rather than a service; its children inherit this."""
+    with contextlib.suppress(OSError):
+        Path(f"/proc/{pid}/oom_score_adj").write_bytes(b"1000")
+
+
+async def _end(started: Started, exited: asyncio.Future[None], output: Output) -> None:
     try:
         async with asyncio.timeout(_END_SECONDS):
             await started.tree.end()
-            await readable(exit_fd)
+            await exited
             await output.ended
     except TimeoutError as error:
         raise SandboxError("the command was killed but does not end; the host needs a look") from error

@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import platform
 import struct
+from functools import cache
 from typing import Final, NamedTuple
 
 # Classic BPF, as in linux/bpf_common.h, linux/seccomp.h and linux/audit.h.
@@ -40,6 +41,7 @@ _TABLE: Final = {
 }
 
 
+@cache
 def seccomp_filter(machine: str | None = None) -> bytes | None:
     """The filter as bubblewrap's ``--seccomp`` reads it, for ``machine`` (default: this one); None when it is not known."""
     numbers = _TABLE.get(machine or platform.machine())

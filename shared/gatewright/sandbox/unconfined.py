@@ -80,21 +80,23 @@ class _Marked:
     async def grasp(self) -> None:
         """The group and the mark are all there is to hold."""
 
+    def members(self) -> list[int]:
+        """Whoever carries the mark."""
+        return [int(entry.name) for entry in os.scandir("/proc") if entry.name.isdigit() and self._carries_mark(entry.name)]
+
     async def end(self) -> None:
         """Kill until nobody is found."""
         while self._kill():  # noqa: ASYNC110 - nothing tells us when processes end that are not our children
             await asyncio.sleep(_PAUSE_SECONDS)
 
-    def _kill(self) -> int:
+    def _kill(self) -> bool:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._group, signal.SIGKILL)
-        found = 0
-        for entry in os.scandir("/proc"):
-            if entry.name.isdigit() and self._carries_mark(entry.name):
-                found += 1
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(int(entry.name), signal.SIGKILL)
-        return found
+        found = self.members()
+        for number in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(number, signal.SIGKILL)
+        return bool(found)
 
     def _carries_mark(self, number: str) -> bool:
         """False for zombies too: they have no environment any more."""

@@ -7,15 +7,18 @@ shared memory segments) does not show here: /tmp has a limit of its own, the res
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from gatewright.sandbox.limits import Limits
 from gatewright.sandbox.port import Stopped
 
-#: A command is stopped before the disk of its workspace is full: at 1 GiB or 5 % of it, whichever is less.
+#: A command is stopped before the disk of its workspace is full: at 1 GiB or 5 % of it, whichever is less, or 5 % of its inodes.
 _SPARE_BYTES: Final = 1 << 30
 _SPARE_SHARE: Final = 20
+#: Processes of the sandbox itself that may be among those that are counted.
+_OURS: Final = 4
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -36,18 +39,17 @@ def disk_nearly_full(directory: Path) -> bool:
     """Whether the file system that holds ``directory`` has no room for another command."""
     state = os.statvfs(directory)
     spare = min(_SPARE_BYTES, state.f_blocks * state.f_frsize // _SPARE_SHARE)
-    return state.f_bavail * state.f_frsize < spare
+    return state.f_bavail * state.f_frsize < spare or state.f_favail < state.f_files // _SPARE_SHARE
 
 
-def exceeded(root: int, limits: Limits, disk: Path) -> Stopped:
-    """Which of ``limits`` the process tree below ``root`` exceeds now."""
+def exceeded(processes: Sequence[int], limits: Limits, disk: Path) -> Stopped:
+    """Which of ``limits`` these processes exceed together now, or whether ``disk`` is nearly full."""
     if disk_nearly_full(disk):
         return "disk"
-    tree = descendants(root)
-    if len(tree) > limits.processes:
+    if len(processes) > limits.processes + _OURS:
         return "processes"
     # Resident memory counts what forked processes share once for each, so it is only the first, cheap look.
-    if sum(map(_resident, tree)) > limits.memory_bytes and sum(map(_proportional, tree)) > limits.memory_bytes:
+    if sum(map(_resident, processes)) > limits.memory_bytes and sum(map(_proportional, processes)) > limits.memory_bytes:
         return "memory"
     return ""
 
