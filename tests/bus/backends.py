@@ -16,7 +16,7 @@ from gatewright.bus.topology import ARTIFACT_BUCKET, STREAMS, Consumer, Stream, 
 from gatewright.stack.nats_server import NatsServer
 
 Connect = Callable[[str], Awaitable[Bus]]
-Raw = Callable[[], Awaitable[Client]]
+Raw = Callable[[NatsServer], Awaitable[Client]]
 
 TASKS = task_consumer("worker")
 

@@ -73,13 +73,11 @@ def connect(backend: Backend) -> Connect:
 
 
 @pytest.fixture
-async def connect_raw(request: pytest.FixtureRequest) -> AsyncIterator[Raw]:
-    """Make plain nats-py connections: what an operator's tools, or an attacker, would use."""
-    name = "bare_server" if "bare_server" in request.fixturenames else "nats_server"
-    server: NatsServer = request.getfixturevalue(name)
+async def connect_raw() -> AsyncIterator[Raw]:
+    """Make plain nats-py connections to a server: what an operator's tools, or an attacker, would use."""
     clients: list[Client] = []
 
-    async def make() -> Client:
+    async def make(server: NatsServer) -> Client:
         client = Client()
         await client.connect(server.url)
         clients.append(client)

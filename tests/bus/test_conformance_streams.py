@@ -133,9 +133,12 @@ async def test_a_subject_that_is_none_is_refused(connect: Connect) -> None:
     assert await read(bus, "gw.run.*") == []
 
 
+TOO_MANY = {f"X-{number}": "x" * 900 for number in range(4)}
+
+
 async def test_a_header_that_the_server_obeys_or_that_breaks_the_line_is_refused(connect: Connect) -> None:
     bus = await connect("gatekeeper")
-    for headers in ({"Nats-Rollup": "all"}, {"nats-msg-id": "x"}, {"A\r\nB": "x"}, {"traceparent": "a\r\nb: c"}):
+    for headers in ({"Nats-Rollup": "all"}, {"nats-msg-id": "x"}, {"A\r\nB": "x"}, {"traceparent": "a\r\nb: c"}, TOO_MANY):
         with pytest.raises(MalformedError) as caught:
             await bus.publish(RUN, b"{}", schema="transition.v1", message_id="m", headers=headers)
         assert caught.value.reason == "bad_header"

@@ -113,11 +113,13 @@ async def test_a_subscription_that_the_server_has_forgotten_is_made_anew(bus: Je
     assert time.perf_counter() - start < 8
 
 
-async def test_a_queue_that_is_deleted_under_its_consumer_is_an_error(bus: JetStreamBus, connect_raw: Raw) -> None:
+async def test_a_queue_that_is_deleted_under_its_consumer_is_an_error(
+    bus: JetStreamBus, nats_server: NatsServer, connect_raw: Raw
+) -> None:
     subscription = await bus.consume(TASKS)
     waiting = asyncio.create_task(subscription.next(5))
     await asyncio.sleep(0.1)
-    await (await connect_raw()).jetstream().delete_consumer("TASKS", TASKS.durable)
+    await (await connect_raw(nats_server)).jetstream().delete_consumer("TASKS", TASKS.durable)
     with pytest.raises(BusError) as caught:
         await waiting
     assert caught.value.reason == "consumer_missing"

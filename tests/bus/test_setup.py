@@ -21,7 +21,7 @@ TASKS = task_consumer("worker")
 
 async def test_everything_of_the_topology_is_there_afterwards(bare_server: NatsServer, connect_raw: Raw) -> None:
     await ensure_topology(bare_server.url)
-    raw = (await connect_raw()).jetstream()
+    raw = (await connect_raw(bare_server)).jetstream()
     streams = {info.config.name: info.config for info in await raw.streams_info()}
     assert set(streams) == {*(stream.name for stream in STREAMS), ARTIFACT_STREAM, LOCK_STREAM}
     for name in ("INTAKE", "TASKS", "RESULTS"):
@@ -48,7 +48,7 @@ async def test_setting_up_again_keeps_what_is_stored(nats_server: NatsServer, bu
 
 async def test_a_consumer_that_drifted_is_updated(nats_server: NatsServer, bus: JetStreamBus, connect_raw: Raw) -> None:
     await ensure_topology(bus, queues=[dataclasses.replace(TASKS, ack_wait=99.0, max_deliver=2)])
-    raw = (await connect_raw()).jetstream()
+    raw = (await connect_raw(nats_server)).jetstream()
     drifted = (await raw.consumer_info("TASKS", TASKS.durable)).config
     assert (drifted.ack_wait, drifted.max_deliver) == (99.0, 2)
     await ensure_topology(bus)
@@ -56,8 +56,10 @@ async def test_a_consumer_that_drifted_is_updated(nats_server: NatsServer, bus: 
     assert (updated.ack_wait, updated.max_deliver) == (TASKS.ack_wait, TASKS.max_deliver)
 
 
-async def test_a_stream_that_drifted_is_updated_and_keeps_what_the_operator_set(bus: JetStreamBus, connect_raw: Raw) -> None:
-    raw = (await connect_raw()).jetstream()
+async def test_a_stream_that_drifted_is_updated_and_keeps_what_the_operator_set(
+    bus: JetStreamBus, nats_server: NatsServer, connect_raw: Raw
+) -> None:
+    raw = (await connect_raw(nats_server)).jetstream()
     config = (await raw.stream_info("DEAD")).config
     config.duplicate_window = 5
     config.max_bytes = 1 << 30
@@ -68,23 +70,25 @@ async def test_a_stream_that_drifted_is_updated_and_keeps_what_the_operator_set(
 
 
 async def test_a_stream_that_cannot_be_updated_is_named_with_the_difference(bare_server: NatsServer, connect_raw: Raw) -> None:
-    raw = (await connect_raw()).jetstream()
+    raw = (await connect_raw(bare_server)).jetstream()
     await raw.add_stream(name="TASKS", subjects=["gw.task.>"])
     with pytest.raises(ConfigurationError, match=r"TASKS.*retention is 'limits' and must be 'workqueue'"):
         await ensure_topology(bare_server.url)
 
 
-async def test_a_consumer_that_cannot_be_updated_is_named_with_the_difference(bus: JetStreamBus, connect_raw: Raw) -> None:
-    raw = (await connect_raw()).jetstream()
+async def test_a_consumer_that_cannot_be_updated_is_named_with_the_difference(
+    bus: JetStreamBus, nats_server: NatsServer, connect_raw: Raw
+) -> None:
+    raw = (await connect_raw(nats_server)).jetstream()
     await raw.delete_consumer("TASKS", TASKS.durable)
     await raw.add_consumer("TASKS", durable_name=TASKS.durable, filter_subject=TASKS.subject, deliver_subject="elsewhere")
     with pytest.raises(ConfigurationError, match=TASKS.durable):
         await ensure_topology(bus)
 
 
-async def test_no_message_can_be_taken_out_of_the_ledger(bus: JetStreamBus, connect_raw: Raw) -> None:
+async def test_no_message_can_be_taken_out_of_the_ledger(bus: JetStreamBus, nats_server: NatsServer, connect_raw: Raw) -> None:
     await bus.publish("gw.run.r", b"1", schema="s", message_id="m")
-    raw = (await connect_raw()).jetstream()
+    raw = (await connect_raw(nats_server)).jetstream()
     with pytest.raises(Exception, match="message delete not permitted"):
         await raw.delete_msg("RUNS", 1)
 

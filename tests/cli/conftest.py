@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from gatewright.cli.main import app
+from gatewright.cli.app import app
 
 MakeRepository = Callable[[str], Path]
 

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
-
-from gatewright.contracts import codec
-from tests.e2e.conftest import MakeProject
-from tests.e2e.stack import PREFIX, Stack
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "publish-node"
 

@@ -230,7 +230,9 @@ class RecordedRun:
         for task in self.run.workers():
             patch = f"--- the patch of {task.task_id}\n".encode()
             result = self.result(task.task_id, patch=patch, extra=(self.artifact("notes", b"more\n"),))
-            finished = e.Event(e.TaskFinished(result=result, accepted=result.status == "SUCCESS", tree=TREE), task_id=task.task_id)
+            finished = e.Event(
+                e.TaskFinished(result=result, accepted=result.status == "SUCCESS", tree=TREE), task_id=task.task_id
+            )
             self.step(self.gate("diff", task_id=task.task_id, evidence=result.git.patch), finished)
 
     def compose(self) -> None:

@@ -111,7 +111,7 @@ async def test_a_new_migration_is_let_in(make_repository: MakeRepository, polici
     [
         (write("src/test_app.py", b"pass\n"), Scope(allow_protected_paths=("src/test_app.py",))),
         (write("src/package.json", b"{}\n"), Scope(allow_dependency_change=True)),
-        (write("src/blob", b"a\0b"), Scope(allow_binary=True)),
+        (write("src/blob", b"a\0b"), Scope(allow=("binary",))),
     ],
 )
 async def test_the_contract_opens_a_class_by_its_own_field(

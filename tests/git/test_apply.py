@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import zlib
 from pathlib import Path
 
@@ -24,12 +25,13 @@ def new_file(path: str, content: str = "evil", mode: str = "100644") -> bytes:
 
 
 def binary_literal(size: int, data: bytes) -> bytes:
-    """A git binary patch that adds ``bomb``; ``size`` is what it claims to unpack to."""
+    """A git binary patch that adds ``bomb`` with ``data``; ``size`` is what it claims to unpack to."""
+    name = hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
     packed = zlib.compress(data, 9)
     lines = [packed[at : at + 52] for at in range(0, len(packed), 52)]
     letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
     body = "".join(letters[len(line) - 1] + base64.b85encode(line, pad=True).decode() + "\n" for line in lines)
-    head = f"diff --git a/bomb b/bomb\nnew file mode 100644\nindex {'0' * 40}..{'1' * 40}\nGIT binary patch\nliteral {size}\n"
+    head = f"diff --git a/bomb b/bomb\nnew file mode 100644\nindex {'0' * 40}..{name}\nGIT binary patch\nliteral {size}\n"
     return f"{head}{body}\nliteral 0\nHcmV?d00001\n\n".encode()
 
 
@@ -101,12 +103,17 @@ async def test_patch_through_a_symlink_of_the_baseline_is_refused(make_repositor
         await mirror.apply(commit, new_file("out/gatewright-was-here"))
 
 
+async def test_honest_binary_is_applied(known: Known) -> None:
+    tree = await known.mirror.apply(known.commit, binary_literal(1000, bytes(1000)))
+    assert (await known.contents(tree))[b"bomb"] == ("100644", bytes(1000))
+
+
 async def test_compressed_bomb_is_refused(known: Known, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(objects, "APPLY_MEMORY", 8 << 20)
     size = 64 << 20
     patch = binary_literal(size, bytes(size))
     assert len(patch) < 1 << 17
-    with pytest.raises(PatchError):
+    with pytest.raises(PatchError, match="attempting to allocate"):
         await known.mirror.apply(known.commit, patch)
 
 

@@ -79,7 +79,7 @@ async def test_everything_the_request_says_is_carried_through() -> None:
         artifacts=(artifact,),
         sharding=Sharding(count=3),
         environment=Environment(prefix="/srv/env"),
-        scope=Scope(allow_binary=True, allow_protected_paths=("tests",)),
+        scope=Scope(allow=("binary",), allow_protected_paths=("tests",)),
         budget=Budget(wall_sec=60),
         policy_pack="high",
         timeout_retry=TimeoutRetry(timeout_sec=7, max_retries=2, retry_backoff_sec=1),

@@ -184,7 +184,7 @@ def test_a_test_file_that_only_moved_is_not_deleted() -> None:
 def test_binary_content_blocks_unless_the_contract_allows_it() -> None:
     file = changed("src/a.bin", None, b"\x7fELF\0")
     assert codes(file_kinds, file) == [("binary_refused", True)]
-    assert codes(file_kinds, file, scope=Scope(allow_binary=True)) == [("binary_refused", False)]
+    assert codes(file_kinds, file, scope=Scope(allow=("binary",))) == [("binary_refused", False)]
     assert not found(file_kinds, changed("src/a.bin", b"\0", None))
 
 

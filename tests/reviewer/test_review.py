@@ -133,7 +133,7 @@ async def test_a_candidate_that_is_not_there_is_no_verdict(desk: Desk) -> None:
 
 async def test_a_flood_of_findings_does_not_hide_one_that_blocks(desk: Desk) -> None:
     files: dict[str, bytes | None] = {f"src/f{n}.bin": b"\0" for n in range(MAX_FINDINGS + 10)}
-    report = await review_of(desk, {**files, "zzz.py": b"x\n"}, scope=Scope(allow_binary=True))
+    report = await review_of(desk, {**files, "zzz.py": b"x\n"}, scope=Scope(allow=("binary",)))
     assert report.verdict == "FAIL"
     assert len(report.findings) == MAX_FINDINGS
     assert report.findings[0].code == "path_out_of_scope"

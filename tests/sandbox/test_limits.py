@@ -77,8 +77,9 @@ async def test_memory_hog_of_many_processes_is_contained(run: Run, python: Path)
 
 async def test_memory_hog_that_left_its_parents_is_contained(run: Run, python: Path) -> None:
     """A daemon is no descendant of the command any more, but still one of the namespace."""
-    hog = "import time; x = b'x' * (150 << 20); time.sleep(34)"
-    code = f"import os\nfor _ in range(2):\n if not os.fork():\n  os.setsid()\n  if os.fork(): os._exit(0)\n  {hog}\nimport time; time.sleep(34)"
+    hog = "x = b'x' * (150 << 20); time.sleep(34)"
+    daemon = f"if not os.fork():\n  os.setsid()\n  if os.fork(): os._exit(0)\n  {hog}"
+    code = f"import os, time\nfor _ in range(2):\n {daemon}\ntime.sleep(34)"
     completed = await run("python", "-c", code, prefix=python, limits=replace(LIMITS, memory_bytes=200 * MIB))
     assert completed.stopped == "memory"
 
@@ -111,7 +112,7 @@ async def test_huge_file_is_contained(run: Run, place: Folder) -> None:
     assert (place.path / "huge").stat().st_size == MIB
 
 
-@pytest.mark.parametrize("folder", ["/tmp", "/dev/shm"])
+@pytest.mark.parametrize("folder", ["/tmp", "/dev/shm"])  # noqa: S108 - inside
 async def test_filling_memory_through_files_is_contained(run: Run, folder: str) -> None:
     completed = await run("sh", "-c", f"head -c 8m /dev/zero >{folder}/a", limits=replace(LIMITS, tmp_bytes=MIB))
     assert b"No space left" in completed.stderr

@@ -52,7 +52,7 @@ def test_system_prefix_needs_no_binds() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["/", "/home", "/etc", "/etc/ssl", "/proc/self", "/var", "/opt", "/tmp", "/run/user", "/sys", "/dev/shm"]
+    "name", ["/", "/home", "/etc", "/etc/ssl", "/proc/self", "/var", "/opt", "/run/user", "/sys", "/dev/fd"]
 )
 def test_folders_of_the_system_are_refused(name: str) -> None:
     with pytest.raises(ConfigurationError):

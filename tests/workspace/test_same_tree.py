@@ -1,7 +1,7 @@
 """Overlays and copies must tell the same change, and plain git must agree: the same tree id from all three.
 
-Random edits by real commands, on a baseline and then on the candidate that came of it: deletions, renames, files in the place of
-folders and folders in the place of files, links, rights, names that need quoting everywhere.
+Random edits by real commands, on a baseline and then on the candidate that came of it: deletions, renames, files in the place
+of folders and folders in the place of files, links, rights, names that need quoting everywhere.
 """
 
 from __future__ import annotations
@@ -82,6 +82,12 @@ async def tree_after(workspaces: Workspaces, project: Project, tree: str | None,
         return await project.mirror.write_tree(tree or project.commit, await workspace.changes())
 
 
+def give_to_account(folder: Path) -> None:
+    account = sandbox_account()
+    if account.switched:
+        subprocess.run(("chown", "-hR", f"{account.uid}:{account.gid}", folder), check=True)
+
+
 async def tree_by_git(project: Project, folder: Path, steps: Sequence[Sequence[str]]) -> str:
     """What git says of its own checkout, after the same commands ran in it."""
     remove_tree(folder)
@@ -95,9 +101,7 @@ async def tree_by_git(project: Project, folder: Path, steps: Sequence[Sequence[s
 
     run_git("read-tree", project.commit)
     run_git("checkout-index", "--all")
-    account = sandbox_account()
-    if account.switched:
-        subprocess.run(("chown", "-hR", f"{account.uid}:{account.gid}", folder / "files"), check=True)
+    give_to_account(folder / "files")
     for edits in steps:
         await BubblewrapSandbox().run(
             ("sh", "-c", script(edits)), workspace=Folder(folder / "files"), prefix=None, limits=LIMITS

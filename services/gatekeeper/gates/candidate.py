@@ -37,7 +37,8 @@ async def judge_patch(
     patch: bytes, contract: TaskContract, run: Run, mirror: Mirror, policies: Policies, found: Judgement
 ) -> str:
     """Apply one worker's patch to the baseline and judge what it changes; returns the resulting tree."""
-    if len(patch) > policies.protected.limits.max_diff_bytes:
+    opened = (contract.scope or Scope()).allow
+    if len(patch) > policies.protected.limits.max_diff_bytes and "large_diff" not in opened:
         found.violate("diff_too_large", "protected_paths.limits", f"{len(patch)} bytes of patch")
         return ""
     await mirror.ensure(run.accepted.baseline_commit)
@@ -90,15 +91,15 @@ async def _contents(
 ) -> None:
     """Size and kind of every file that is there afterwards."""
     limit = policies.protected.limits.max_file_bytes
-    binary_allowed = (contract.scope or Scope()).allow_binary
+    opened = (contract.scope or Scope()).allow
     written = [change for change in changes if change.new_mode in REGULAR and change.new_id != change.old_id]
     blobs = await mirror.blobs([change.new_id for change in written])
     for change in written:
         content = blobs[change.new_id]
-        if len(content) > limit:
+        if len(content) > limit and "large_file" not in opened:
             found.violate("file_too_large", "protected_paths.limits", f"{len(content)} bytes", change.path)
-        if b"\0" in content[:SNIFFED_BYTES] and not binary_allowed:
-            found.violate("binary_refused", "diff_gate", "opened only by scope.allow_binary", change.path)
+        if b"\0" in content[:SNIFFED_BYTES] and "binary" not in opened:
+            found.violate("binary_refused", "diff_gate", "opened only by scope.allow: binary", change.path)
     removed = [change for change in changes if change.new_mode == ABSENT]
     found.saw("files_written", str(len(written)))
     found.saw("files_removed", str(len(removed)))

@@ -5,17 +5,21 @@ Only objects are looked at: no working tree, no word of the worker (specificatio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from gatewright import scope
 from gatewright.contracts import TaskContract
-from gatewright.contracts.common import Scope
+from gatewright.contracts.common import ChangeKind, Scope
 from gatewright.git.changes import Change
 from gatewright.git.paths import path_fault
 from services.gatekeeper.gates.judgement import Judgement
 from services.gatekeeper.policies import PathClass, Policies
 
-REGULAR = frozenset({"100644", "100755"})
+EXECUTABLE = "100755"
+REGULAR = frozenset({"100644", EXECUTABLE})
+SYMLINK = "120000"
+SUBMODULE = "160000"
+KNOWN = REGULAR | {SYMLINK, SUBMODULE}
 ABSENT = "000000"
 RULE = "diff_gate"
 
@@ -33,22 +37,37 @@ def judge_changes(changes: Sequence[Change], contract: TaskContract, policies: P
         fault = path_fault(change.path, change.new_mode)
         if fault is not None:
             found.violate("git_path", RULE, fault, change.path)
-        _mode(change, found)
+        _mode(change, opened, found)
         kind = policies.path_class(change.path)
         if kind is not None:
             _class(change, kind, opened, found)
 
 
-def _mode(change: Change, found: Judgement) -> None:
+def _mode(change: Change, opened: Scope, found: Judgement) -> None:
+    """Each kind of change has its own rule; the contract opens it by naming the kind in ``scope.allow``."""
     modes = {change.old_mode, change.new_mode} - {ABSENT}
-    if "160000" in modes:
-        found.violate("submodule_refused", RULE, "submodules are not accepted", change.path)
-    elif "120000" in modes:
-        found.violate("symlink_refused", RULE, "symbolic links are not accepted", change.path)
-    elif not modes <= REGULAR:
+    if not modes <= KNOWN:
         found.violate("special_file", RULE, f"unknown mode {change.new_mode}", change.path)
-    elif change.new_mode == "100755" and change.old_mode != "100755":
-        found.violate("executable_refused", RULE, "no file may become executable", change.path)
+    for kind, code, words in _kinds(change, modes):
+        if kind not in opened.allow:
+            found.violate(code, RULE, f"{words}; opened only by scope.allow: {kind}", change.path)
+
+
+def _kinds(change: Change, modes: set[str]) -> Iterator[tuple[ChangeKind, str, str]]:
+    """The kinds that a change is of, with the reason code and words of their rules."""
+    if SUBMODULE in modes:
+        yield "submodule", "submodule_refused", "a submodule"
+    if SYMLINK in modes:
+        yield "symlink", "symlink_refused", "a symbolic link"
+    if change.new_mode == EXECUTABLE != change.old_mode:
+        yield "executable", "executable_refused", "becomes executable"
+    elif change.old_mode == EXECUTABLE and change.new_mode in REGULAR - {EXECUTABLE}:
+        yield "mode_change", "mode_change_refused", "is executable no more"
+    name = change.path.rpartition(b"/")[2].lower()
+    if name == b".gitattributes":
+        yield "gitattributes", "path_protected", "changes how git reads files"
+    if name == b".gitmodules":
+        yield "gitmodules", "path_protected", "names other repositories"
 
 
 def _class(change: Change, kind: PathClass, opened: Scope, found: Judgement) -> None:

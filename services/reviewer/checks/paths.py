@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gatewright import scope
+from gatewright.contracts.common import ChangeKind
 from gatewright.contracts.reports import Finding
 from services.reviewer.subject import Subject
 
 OUT_OF_SCOPE = "path_out_of_scope"
-_REFUSED_MODES = {"120000": ("symlink_refused", "is a symbolic link"), "160000": ("submodule_refused", "is a submodule")}
+#: By mode: the kind that a contract must allow, and what it is in words.
+_LINKS: dict[str, tuple[ChangeKind, str]] = {"120000": ("symlink", "symbolic link"), "160000": ("submodule", "submodule")}
 
 
 def paths(subject: Subject) -> Iterator[Finding]:
-    """Blocking: a path outside ``allowed_paths``; a symbolic link or a submodule that comes or changes."""
+    """Blocking: a path outside ``allowed_paths``; a symbolic link or a submodule that comes or changes
+    without the contract's leave."""
     outside = set(scope.outside(subject.contract.allowed_paths, [file.path for file in subject.files]))
     for file in subject.files:
         if file.path in outside:
             yield file.finding(OUT_OF_SCOPE, "lies outside the contract's paths", blocking=True)
-        if file.change.new_mode in _REFUSED_MODES:
-            code, words = _REFUSED_MODES[file.change.new_mode]
-            yield file.finding(code, words, blocking=True)
+        if file.change.new_mode in _LINKS:
+            kind, words = _LINKS[file.change.new_mode]
+            yield file.finding(f"{kind}_refused", f"is a {words}", blocking=kind not in subject.opened.allow)

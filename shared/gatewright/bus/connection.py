@@ -12,7 +12,6 @@ import logging
 import math
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -41,14 +40,7 @@ _PING_SECONDS = 3
 _PENDING_BYTES = 32 * 1024 * 1024
 _REFUSED = re.compile("authorization violation|authentication (expired|revoked)", re.IGNORECASE)
 
-
 Result = TypeVar("Result")
-
-
-@dataclass(frozen=True, slots=True)
-class Inbox:
-    subject: str
-    subscription: Subscription
 
 
 class Connection:
@@ -193,24 +185,6 @@ class Connection:
         self.check()
         with translated(f"subscribe to {subject}"):
             return await self.client.subscribe(subject, queue=queue, cb=receiver, pending_bytes_limit=0)
-
-    async def open_inbox(self, receiver: Receiver) -> Inbox:
-        """An address of our own, for any token below its subject."""
-        subject = self.client.new_inbox()
-        return Inbox(subject, await self.subscribe(f"{subject}.*", receiver))
-
-    async def leave(self, inbox: Inbox) -> None:
-        """Give up an inbox after its receiver has seen all that the server sent there."""
-        if self.connected:
-            with translated("leave an inbox"):
-                await inbox.subscription.drain()  # type: ignore[no-untyped-call] # nats-py left it untyped
-        else:
-            await self.forsake(inbox)
-
-    async def forsake(self, inbox: Inbox) -> None:
-        """Give up an inbox at once."""
-        with translated("forsake an inbox"):
-            await inbox.subscription.unsubscribe()
 
     def unique(self) -> str:
         """A token that no other connection makes."""

@@ -51,9 +51,12 @@ class ObjectStore:
     async def put(self, data: bytes) -> str:
         """Store ``data`` unless it is there; returns its URI. Raises BusError, MalformedError when it is too large."""
         digest = digest_of(data)
-        stored = await self._storage.last(ARTIFACT_STREAM, _description_subject(digest))
-        if not _describes(stored, digest, len(data)):
-            await self._upload(digest, data, stored.seq if stored else 0)
+        try:
+            await self._upload(digest, data, 0)
+        except ConflictError:
+            stored = await self._storage.last(ARTIFACT_STREAM, _description_subject(digest))
+            if not _describes(stored, digest, len(data)):
+                await self._replace(digest, data, stored.seq if stored else 0)
         return uri_of(digest)
 
     async def get(self, digest: str) -> bytes:
@@ -73,12 +76,30 @@ class ObjectStore:
             sequence = chunk.seq
         return checked(digest, bytes(data))
 
+    async def _replace(self, digest: str, data: bytes, expected: int) -> None:
+        """Put the bytes in the place of an object that was deleted, or that somebody forged."""
+        try:
+            await self._upload(digest, data, expected)
+        except ConflictError as error:
+            raise ArtifactError(f"{uri_of(digest)} is being written by somebody else", code="artifact_contended") from error
+
     async def _upload(self, digest: str, data: bytes, expected: int) -> None:
+        """Store chunks and description if the description's last sequence is ``expected``; raises ConflictError if not.
+
+        The first chunk already asks for it, so an artifact that is there costs no second copy. In a race of two the loser's
+        chunks stay behind: no role may purge the bucket.
+        """
         token = self._connection.unique()
+        description_subject = _description_subject(digest)
         pieces = range(0, len(data), CHUNK_BYTES)
         for number, start in enumerate(pieces):
             await self._storage.store(
-                ARTIFACT_STREAM, _chunk_subject(token), data[start : start + CHUNK_BYTES], message_id=f"{token}.{number}"
+                ARTIFACT_STREAM,
+                _chunk_subject(token),
+                data[start : start + CHUNK_BYTES],
+                message_id=f"{token}.{number}",
+                expected=expected if number == 0 else None,
+                expected_of=description_subject if number == 0 else None,
             )
         description = _Description(
             name=digest,
@@ -88,22 +109,14 @@ class ObjectStore:
             chunks=len(pieces),
             digest=_digest_text(digest),
         )
-        try:
-            await self._storage.store(
-                ARTIFACT_STREAM,
-                _description_subject(digest),
-                msgspec.json.encode(description),
-                message_id=f"{token}.description",
-                headers=_ROLLUP,
-                expected=expected,
-            )
-        except ConflictError:
-            # Somebody else stored the same bytes meanwhile. Our chunks stay behind: no role may purge the bucket.
-            winner = await self._storage.last(ARTIFACT_STREAM, _description_subject(digest))
-            if not _describes(winner, digest, len(data)):
-                raise ArtifactError(
-                    f"{uri_of(digest)} is being overwritten with something else", code="artifact_damaged"
-                ) from None
+        await self._storage.store(
+            ARTIFACT_STREAM,
+            description_subject,
+            msgspec.json.encode(description),
+            message_id=f"{token}.description",
+            headers=_ROLLUP,
+            expected=expected,
+        )
 
 
 def _read(stored: StoredMessage | None) -> _Description | None:

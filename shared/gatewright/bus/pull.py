@@ -19,7 +19,8 @@ import msgspec
 from nats.aio.msg import Msg
 
 from gatewright.bus.answers import MISSING, NO_ANSWER, NO_RESPONDERS, ApiReply
-from gatewright.bus.connection import Connection, Inbox
+from gatewright.bus.connection import Connection
+from gatewright.bus.inbox import Inbox
 from gatewright.errors import BusError
 
 #: Reason of the error when the consumer is not, or no longer, there.
@@ -91,7 +92,7 @@ class Pull:
         with contextlib.suppress(BusError):
             while self._arrived:
                 await self._return(self._arrived.popleft())
-        await self._drop_inbox(self._connection.leave if self._give_back else self._connection.forsake)
+        await self._drop_inbox(gently=self._give_back is not None)
 
     async def _tend(self, now: float) -> float:
         """See that a request lies open; returns the time at which to look again."""
@@ -100,23 +101,23 @@ class Pull:
         if self._interrupted:
             # The server may still hold the request of before; without its inbox it hands nothing out for it.
             self._interrupted = False
-            await self._drop_inbox(self._connection.leave)
+            await self._drop_inbox(gently=True)
         elif self._awaited and now >= self._heard + _SILENCE_SECONDS:
             self._awaited = 0
-            await self._drop_inbox(self._connection.forsake)
+            await self._drop_inbox(gently=False)
         if not self._awaited and now >= self._not_before and await self._consumer_exists(now):
             await self._ask(now)
         return self._heard + _SILENCE_SECONDS if self._awaited else self._not_before
 
-    async def _drop_inbox(self, how: Callable[[Inbox], Awaitable[None]]) -> None:
+    async def _drop_inbox(self, *, gently: bool) -> None:
         inbox, self._inbox = self._inbox, None
         if inbox is not None:
             with contextlib.suppress(BusError):
-                await how(inbox)
+                await (inbox.leave() if gently else inbox.forsake())
 
     async def _ask(self, now: float) -> None:
         if self._inbox is None:
-            self._inbox = await self._connection.open_inbox(self._receive)
+            self._inbox = await Inbox.open(self._connection, self._receive)
         self._requests += 1
         self._awaited = self._batch
         self._heard = now

@@ -16,7 +16,8 @@ from gatewright.bus.connection import ANSWER_SECONDS, Connection
 from gatewright.bus.port import MESSAGE_ID_HEADER, PublishAck
 from gatewright.errors import BusError, ConflictError
 
-EXPECTED_HEADER = "Nats-Expected-Last-Subject-Sequence"
+_EXPECTED_HEADER = "Nats-Expected-Last-Subject-Sequence"
+_EXPECTED_OF_HEADER = "Nats-Expected-Last-Subject-Sequence-Subject"
 _STREAM_HEADER = "Nats-Expected-Stream"
 
 #: "Wrong last sequence" and its constant form: somebody else wrote under this subject.
@@ -67,11 +68,17 @@ class Storage:
         message_id: str,
         headers: Mapping[str, str] | None = None,
         expected: int | None = None,
+        expected_of: str | None = None,
     ) -> PublishAck:
-        """Store ``data`` under ``subject``, once. Raises ConflictError, and BusError when it may not have been stored."""
+        """Store ``data`` under ``subject``, once. Raises ConflictError, and BusError when it may not have been stored.
+
+        ``expected`` is the sequence of the last message of ``expected_of`` (default: ``subject``); 0: there is none.
+        """
         header = {MESSAGE_ID_HEADER: message_id, _STREAM_HEADER: stream, **(headers or {})}
         if expected is not None:
-            header[EXPECTED_HEADER] = str(expected)
+            header[_EXPECTED_HEADER] = str(expected)
+        if expected_of is not None:
+            header[_EXPECTED_OF_HEADER] = expected_of
         try:
             ack = await self._connection.patiently(lambda: self._store_once(subject, data, header), self._patience)
         except BusError as error:

@@ -16,6 +16,8 @@ from gatewright.errors import ConfigurationError, MalformedError
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 #: What headers may take of it.
 HEADER_BYTES = 4096
+#: What a caller's own headers may take of that; the bus needs the rest.
+_CALLERS_HEADER_BYTES = 3072
 
 _TOKEN = re.compile(r"[A-Za-z0-9_$=/+-]{1,128}\Z")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
@@ -88,6 +90,8 @@ def check_headers(headers: Mapping[str, str] | None) -> dict[str, str]:
     for name, value in (headers or {}).items():
         if not _HEADER_NAME.match(name) or name.lower().startswith("nats-") or not _HEADER_VALUE.match(value):
             raise MalformedError(f"not a header for a message: {name[:80]!r}", code="bad_header")
+    if sum(len(name) + len(value) for name, value in (headers or {}).items()) > _CALLERS_HEADER_BYTES:
+        raise MalformedError("the headers of a message are too long together", code="bad_header")
     return dict(headers or {})
 
 

@@ -52,6 +52,8 @@ def verdict_lines(result: Verification) -> list[str]:
             f"✔ {name}: all {result.files} files are as they were signed",
             f"  signed by {result.signer}",
             f"  checked   {', '.join(STEPS)}",
+            "  a bundle alone cannot tell:",
+            *(f"    {words}" for words in result.unchecked),
         ]
     lines = [f"✘ {name}: {result.outcome.replace('_', ' ')}"]
     lines += [f"  {f.path or result.location}: {f.code}: {f.message}" for f in result.findings[:MOST_FINDINGS]]

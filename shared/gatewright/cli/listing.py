@@ -85,14 +85,15 @@ def table(entries: Sequence[RunEntry]) -> list[str]:
     """The list for people."""
     if not entries:
         return ["no runs yet; start one with `gatewright run`"]
-    lines = [f"{'RUN':<25} {'STATUS':<8} {'STATE':<11} {'STARTED':<19} {'TOOK':>8}  REQUEST"]
-    for entry in entries:
+    states = [printable(entry.failure.code if entry.failure else stage_name(entry.state)) for entry in entries]
+    width = max(map(len, (*states, "STATE")))
+    lines = [f"{'RUN':<25} {'STATUS':<8} {'STATE':<{width}} {'STARTED':<19} {'TOOK':>8}  REQUEST"]
+    for entry, state in zip(entries, states, strict=True):
         took = f"{entry.duration_sec:.1f} s" if entry.duration_sec is not None else "-"
         started = moment(entry.created_at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-        state = entry.failure.code if entry.failure else stage_name(entry.state)
         words = printable(" ".join(entry.request.split()))
         shown = words if len(words) <= _REQUEST_WIDTH else words[: _REQUEST_WIDTH - 1] + "…"
-        lines.append(f"{entry.run_id:<25} {entry.status:<8} {printable(state):<11} {started:<19} {took:>8}  {shown}")
+        lines.append(f"{entry.run_id:<25} {entry.status:<8} {state:<{width}} {started:<19} {took:>8}  {shown}")
     return lines
 
 
@@ -109,7 +110,8 @@ def story(view: RunView) -> list[str]:
     lines += ["", "tasks"]
     for task in run.tasks.values():
         agent = f"  by {printable(task.result.producer.agent_id)}" if task.result else ""
-        lines.append(f"  {task.role:<11} {printable(view.short(task.task_id)):<16} {task.status}{agent}")
+        status = "stopped" if run.ended and task.status in ("RUNNING", "PENDING") else task.status
+        lines.append(f"  {task.role:<11} {printable(view.short(task.task_id)):<16} {status}{agent}")
     lines += ["", "gates"]
     for gate in view.gates:
         sign = "✔" if gate.verdict == "PASS" else "✘"

@@ -27,13 +27,13 @@ class LiveDisplay:
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(highlight=False, markup=False, emoji=False)
-        self._live = Live(
-            console=self._console, get_renderable=self._below, refresh_per_second=_FRAMES_PER_SECOND, transient=True
-        )
         self._spinner = Spinner("dots", style="cyan")
         self._view: RunView | None = None
         self._note = ""
-        self._seen: set[str] = set()
+        self._stage = ""
+        self._live = Live(
+            console=self._console, get_renderable=self._below, refresh_per_second=_FRAMES_PER_SECOND, transient=True
+        )
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -46,13 +46,13 @@ class LiveDisplay:
         self._note = printable(text)
 
     def show(self, record: OrchestratorEvent, view: RunView) -> None:
-        self._view, self._note = view, ""
-        if view.run.state not in self._seen:
-            self._seen.add(view.run.state)
+        self._view = view
         for line in lines(record, view):
-            self._console.print(_drawn(line), soft_wrap=False)
+            self._console.print(_drawn(line, new_stage=line.stage != self._stage))
+            self._stage = line.stage
 
     def close(self, view: RunView) -> None:
+        self._view, self._note = view, ""
         self._live.stop()
         head, *rest = closing_words(view)
         self._console.print()
@@ -66,7 +66,7 @@ class LiveDisplay:
     def _below(self) -> Group:
         view = self._view
         if view is None:
-            self._spinner.text = Text(self._note or "starting", "dim")
+            self._spinner.text = Text(self._note or "starting the stack", "dim")
             return Group(self._spinner)
         now = datetime.now(UTC)
         elapsed = (now - moment(view.run.created_at)).total_seconds()
@@ -102,10 +102,10 @@ def _way(view: RunView, elapsed: float) -> Text:
     return way
 
 
-def _drawn(line: Line) -> Text:
+def _drawn(line: Line, *, new_stage: bool) -> Text:
     style = _STYLES[line.mark]
     drawn = Text(f"{line.at:7.2f}s  ", "dim")
-    drawn.append(f"{line.stage:<11}", "bold" if line.mark != "plain" else "")
+    drawn.append(f"{line.stage if new_stage else '':<11}", "bold")
     drawn.append(f"{SIGNS[line.mark]} ", style)
     if line.who:
         drawn.append(f"{printable(line.who)}: ", "" if line.mark == "plain" else style)

@@ -1,59 +1,49 @@
-"""``gatewright``: the entry point, and the table of commands."""
+"""``gatewright``: the entry point. What goes wrong outside of any command's own foresight is met here."""
 
 from __future__ import annotations
 
-import contextlib
 import io
 import os
+import signal
 import sys
-from typing import Annotated
-
-import typer
-
-from gatewright import __version__
-from gatewright.cli.commands import evidence, following, house, running, schemas, stack
-
-app = typer.Typer(
-    name="gatewright",
-    help="Governed software delivery: every change under contract, proved by gates, left behind as signed evidence.",
-    epilog="Exit codes: 0 good, 1 the run or the check failed, 2 bad input, 3 something that is needed cannot be had.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
-def _version(*, wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"gatewright {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def gatewright(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
-) -> None:
-    pass
-
-
-for module in (running, following, stack, evidence, schemas, house):
-    module.register(app)
+from types import FrameType, TracebackType
 
 
 def main() -> None:
     """Run the command line. Ends the process with the exit code of the command."""
+    # Python's own handler raises wherever the program happens to be; inside an import that can be swallowed, and the
+    # interrupt is lost. Until a command has something to undo and says so, leaving is all there is to do.
+    signal.signal(signal.SIGINT, _leave)
+    sys.excepthook = _report_defect
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A terminal that cannot show a tick must not stop a run.
             stream.reconfigure(errors="replace")
-    try:
-        app()
-    except BrokenPipeError:
-        # Whoever read our output has left (``| head``); what follows has nowhere to go.
-        with contextlib.suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        sys.exit(1)
+    from typer.main import get_command
+
+    from gatewright.cli.app import app
+
+    # Called directly, the application would put its own exception hook in the place of ours.
+    get_command(app)()
+
+
+def _leave(_number: int, _frame: FrameType | None) -> None:
+    os.write(2, b"interrupted\n")
+    os._exit(1)
+
+
+def _report_defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """What no command foresaw: people get one sentence, and a file for whoever has to mend it."""
+    import tempfile
+    import traceback
+
+    descriptor, name = tempfile.mkstemp(prefix="gatewright-", suffix=".trace")
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        traceback.print_exception(kind, error, trace, file=file)
+    sys.stderr.write(f"error: a defect in gatewright: {kind.__name__}; please report it with {name}\n")
+    sys.stderr.flush()
+    # An exit code of 1 would say that a run or a check has failed.
+    os._exit(3)
 
 
 if __name__ == "__main__":

@@ -59,6 +59,8 @@ def closing_words(view: RunView) -> list[str]:
     """The summary at the end of a run: what came out, where the evidence lies, what to do next."""
     result = result_of(view)
     words = [f"{result.status} in {result.duration_sec:.1f} s   {view.run.run_id}"]
+    if not view.run.ended:
+        words.append("  open      it has not ended; what was asked of it takes effect as soon as the system runs")
     if result.failure is not None:
         words += _why(view, result.failure)
     if result.commit and result.branch:
@@ -70,12 +72,12 @@ def closing_words(view: RunView) -> list[str]:
 
 
 def _why(view: RunView, failure: FailureResult) -> list[str]:
-    words = [f"  reason    {failure.code}: {printable(failure.message)}"]
     gate = view.failing_gate
-    if gate is not None:
-        words.append(f"  refused   by the {gate.gate} gate")
-        words += [f"            {printable(line)}" for line in violation_lines(gate)]
-    words.append("  nothing was landed")
+    words = [f"  reason    {failure.code}" + (f" ({gate.gate} gate)" if gate else "")]
+    broken = violation_lines(gate) if gate else []
+    message = failure.message.removeprefix(f"{gate.gate} gate: ") if gate else failure.message
+    words += [f"            {printable(line)}" for line in broken or message.splitlines()]
+    words.append("  landed    nothing")
     if advice := advice_for(failure.code):
         words.append(f"  advice    {advice}")
     return words

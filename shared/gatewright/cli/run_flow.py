@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeVar
+
+from msgspec.structs import replace
 
 from gatewright.cli.display import Display
 from gatewright.cli.outcome import Exit, exit_of_error, exit_of_run
@@ -21,12 +23,14 @@ from gatewright.cli.result import refused
 from gatewright.cli.session import Session
 from gatewright.cli.view import RunView, advance
 from gatewright.client.client import Client
-from gatewright.errors import DeniedError, GatewrightError
+from gatewright.errors import BusError, DeniedError, GatewrightError
 
 #: Seconds that a started stack is given until its gatekeeper answers.
 STARTING_PATIENCE = 30.0
 #: Seconds that an aborted run is given to end and be sealed.
 ABORT_PATIENCE = 5.0
+T = TypeVar("T")
+
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -41,6 +45,8 @@ class RunFlow:
     view: RunView | None = None
     _asked_to_stop: asyncio.Event = field(default_factory=asyncio.Event)
     _run_id: str | None = None
+    _in_session: bool = False
+    _unread: BrokenPipeError | None = None
 
     async def carry_out(self) -> Exit:
         """Run it; the exit code. Errors are reported here, in the form that was asked for."""
@@ -49,7 +55,7 @@ class RunFlow:
             with self._interrupts(work):
                 try:
                     await work
-                except asyncio.CancelledError:
+                except (asyncio.CancelledError, _LeftError):
                     return self._leave()
                 except GatewrightError as error:
                     return self._fail(error)
@@ -57,45 +63,79 @@ class RunFlow:
 
     async def _work(self) -> None:
         async with self.session as session:
-            run_id = await _unless_broken(self._submit(session.client), session)
-            self._run_id = run_id
-            if self._asked_to_stop.is_set():
-                await session.client.abort(run_id, "interrupted while it was being submitted")
+            self._in_session = True
+            run_id = self._run_id = await self._submitted(session)
             await self._follow(session, run_id)
 
-    async def _submit(self, client: Client) -> str:
+    async def _submitted(self, session: Session) -> str:
+        """The run id. Interrupted, it finds out whether there is a run already: one that nobody asked for must not go on."""
+        submitting = asyncio.create_task(self._submit(session.client, STARTING_PATIENCE))
+        done = await self._first(submitting, session)
+        if done is not None:
+            return await done
+        try:
+            # The same idempotency key: this is the run that may have been accepted, and it is aborted at once.
+            async with asyncio.timeout(ABORT_PATIENCE):
+                return await self._submit(session.client, 0.0)
+        except (BusError, TimeoutError):
+            raise _LeftError from None
+
+    async def _first(self, work: asyncio.Task[T], session: Session, patience: float | None = None) -> asyncio.Task[T] | None:
+        """``work`` once it is done; None when it is to be stopped (then it is cancelled) or ``patience`` has run out.
+
+        Raises the error of a stack that could not be kept alive meanwhile.
+        """
+        others: set[asyncio.Task[object]] = {asyncio.create_task(session.broken())}
+        if patience is None:
+            others.add(asyncio.create_task(self._asked_to_stop.wait()))
+        try:
+            done, _ = await asyncio.wait({work, *others}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+            if work in done:
+                return work
+            for task in done:
+                task.result()
+            return None
+        finally:
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+
+    async def _submit(self, client: Client, patience: float) -> str:
         attached = [await client.attach(name, data) for name, data in self.prepared.attachments]
         request = with_artifacts(self.prepared.request, tuple(attached))
-        return await client.submit_request(request, patience=STARTING_PATIENCE)
+        return await client.submit_request(request, patience=patience)
 
     async def _follow(self, session: Session, run_id: str) -> None:
         following = asyncio.create_task(self._show_events(session.client, run_id))
-        stopping = asyncio.create_task(self._asked_to_stop.wait())
-        broken = asyncio.create_task(session.broken())
-        tasks = {following, stopping, broken}
         try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            if stopping in done and following not in done:
-                self.display.note("aborting the run; interrupt again to leave at once")
+            done = await self._first(following, session)
+            if done is None:
+                if self._unread is None:
+                    self.display.note("aborting the run; interrupt again to leave at once")
                 await session.client.abort(run_id, "interrupted at the command line")
-                done, _ = await asyncio.wait({following, broken}, timeout=ABORT_PATIENCE, return_when=asyncio.FIRST_COMPLETED)
-            for task in done - {stopping}:
-                task.result()
+                done = await self._first(following, session, ABORT_PATIENCE)
+            if done is not None:
+                await done
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
 
     async def _show_events(self, client: Client, run_id: str) -> None:
         async with contextlib.aclosing(client.follow(run_id)) as events:
             async for record in events:
                 self.view = advance(self.view, record)
-                self.display.show(record, self.view)
+                if self._unread is None:
+                    try:
+                        self.display.show(record, self.view)
+                    except BrokenPipeError as error:
+                        # Nobody reads what comes of it any more (``| head``): the same as an interrupt.
+                        self._unread = error
+                        self._asked_to_stop.set()
 
     @contextlib.contextmanager
     def _interrupts(self, work: asyncio.Task[None]) -> Iterator[None]:
         def interrupt() -> None:
-            if self._run_id is None or self._asked_to_stop.is_set():
+            if self._asked_to_stop.is_set() or not self._in_session:
                 work.cancel()
             self._asked_to_stop.set()
 
@@ -109,6 +149,8 @@ class RunFlow:
                 loop.remove_signal_handler(number)
 
     def _close(self) -> Exit:
+        if self._unread is not None:
+            raise self._unread
         assert self.view is not None  # noqa: S101 - the work ends well only after the first event
         self.display.close(self.view)
         if self._asked_to_stop.is_set():
@@ -124,22 +166,11 @@ class RunFlow:
         return Exit.FAILED
 
     def _fail(self, error: GatewrightError) -> Exit:
-        self.display.give_up(refused(error))
+        self.display.give_up(replace(refused(error), run_id=self._run_id))
         if not self.json_output:
             complain(error)
         return exit_of_error(error)
 
 
-async def _unless_broken(work: Coroutine[Any, Any, str], session: Session) -> str:
-    """The result of ``work``, or the error of a stack that could not be kept alive meanwhile."""
-    working = asyncio.create_task(work)
-    broken = asyncio.create_task(session.broken())
-    try:
-        done, _ = await asyncio.wait({working, broken}, return_when=asyncio.FIRST_COMPLETED)
-        if working not in done:
-            broken.result()
-        return await working
-    finally:
-        working.cancel()
-        broken.cancel()
-        await asyncio.gather(working, broken, return_exceptions=True)
+class _LeftError(Exception):
+    """Interrupted before there was a run."""

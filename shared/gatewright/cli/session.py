@@ -34,14 +34,14 @@ class Session:
 
 
 @contextlib.asynccontextmanager
-async def attached(url: str | None, home: Path) -> AsyncIterator[Client]:
-    """A client of the system that runs now.
+async def attached(url: str | None, home: Path, *, lasting: bool = False) -> AsyncIterator[Client]:
+    """A client of the system that runs now; with ``lasting`` only of one that does not end with somebody's run.
 
     Raises UnavailableError (code ``no_stack``) when none does, BusError when it cannot be reached.
     """
     if url is None:
         state = read(home)
-        if state is None:
+        if state is None or (lasting and not state.shared):
             raise UnavailableError(
                 "no stack runs here: start one with `gatewright up`, or set GATEWRIGHT_NATS_URL", code="no_stack"
             )

@@ -85,7 +85,7 @@ def _said(record: OrchestratorEvent, view: RunView) -> list[tuple[Mark, str, str
         case e.AbortRequested():
             return [("warn", "gatekeeper", f"abort asked for by {payload.requested_by}: {payload.reason}")]
         case e.RunFinished(status=status):
-            words = "" if status == "SUCCESS" else f" {payload.code}: {payload.message}"
+            words = "" if status == "SUCCESS" else f": {payload.code}"
             return [("good" if status == "SUCCESS" else "bad", "gatekeeper", f"run {status}{words}")]
         case e.BundleSealed():
             return [("plain", "gatekeeper", f"sealed {payload.location}")]
@@ -103,7 +103,12 @@ def _judged(report: GateReport, view: RunView) -> list[tuple[Mark, str, str]]:
 
 
 def violation_lines(report: GateReport) -> list[str]:
-    """The broken rules of a verdict: ``path: code (rule) detail``, the first few and how many more."""
+    """The broken rules of a verdict: ``path: code (rule) detail``, the first few and how many more.
+
+    None where the summary has said it all.
+    """
+    if len(report.violations) == 1 and report.violations[0].path is None and report.violations[0].detail in report.summary:
+        return []
     shown = [
         f"{violation.path + ': ' if violation.path else ''}{violation.code} ({violation.rule}) {violation.detail}".rstrip()
         for violation in report.violations[:MOST_VIOLATIONS]

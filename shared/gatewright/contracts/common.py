@@ -51,6 +51,18 @@ Filesystem = Literal["read-only", "workspace-write"]
 Shell = Literal["deny", "untrusted", "on-request", "never"]
 Network = Literal["deny", "on-request", "allow"]
 LandingMode = Literal["branch", "target", "none"]
+#: Kinds of change that are refused unless a contract names them; what is not in the list can never be opened.
+ChangeKind = Literal[
+    "binary",
+    "executable",
+    "mode_change",
+    "symlink",
+    "submodule",
+    "gitattributes",
+    "gitmodules",
+    "large_file",
+    "large_diff",
+]
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)  # type checkers do not see that structs inherit "frozen"
@@ -134,7 +146,7 @@ class Scope(Document):
 
     allow_dependency_change: bool = False
     allow_protected_paths: tuple[NonEmpty, ...] = ()
-    allow_binary: bool = False
+    allow: tuple[ChangeKind, ...] = ()
     destructive: tuple[NonEmpty, ...] = ()
 
 

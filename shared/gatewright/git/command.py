@@ -72,7 +72,7 @@ class GitCommand:
             "GIT_ALLOW_PROTOCOL": ":".join(protocols),
             "GIT_DEFAULT_REF_FORMAT": "files",
         }
-        self._options = [f"--git-dir={git_dir}", "--no-replace-objects", "--no-pager"]
+        self._options = [f"--git-dir={git_dir}", "--no-pager"]
         for key, value in HARDENED.items():
             self._options += ["-c", f"{key}={value}"]
 

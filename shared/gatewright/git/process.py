@@ -30,8 +30,8 @@ _STDERR_KEPT = 1 << 16
 #: Seconds that a process gets to remove its lock files after SIGTERM; a lock left in someone's repository would stop its owner.
 _GRACE = 3.0
 
-P = ParamSpec("P")
-T = TypeVar("T")
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class _Reach:
 _REACH: ContextVar[_Reach | None] = ContextVar("gatewright_git_reach", default=None)
 
 
-async def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+async def in_thread(work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
     """Run blocking ``work`` in a thread; when the caller is cancelled, the process that it is running is ended.
 
     GitError (``git_failed``) when the file system fails it: no space, no permission.

@@ -48,7 +48,7 @@ def fold(transitions: Iterable[Transition], run: Run | None = None) -> Run | Non
     return run
 
 
-def _apply(run: Run, payload: e.Payload, record: OrchestratorEvent) -> Run:  # noqa: C901, PLR0911, PLR0912 - one line an event
+def _apply(run: Run, payload: e.Payload, record: OrchestratorEvent) -> Run:  # noqa: C901, PLR0912 - one line an event
     match payload:
         case e.StateEntered(state=state):
             return _enter(run, state)

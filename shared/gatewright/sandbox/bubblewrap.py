@@ -87,17 +87,10 @@ class BubblewrapSandbox:
         )
         with ExitStack() as held:
             gate = held.enter_context(Gate())
-            read_info, write_info = os.pipe()
             files = held.enter_context(_in_memory({**ETC, "seccomp": seccomp_filter() or b""}))
-            command = self._command(argv, workspace, shown, limits, variables, files, write_info)
-            try:
-                process = start(command, gate, cwd=_ROOT, env={}, descriptors=(write_info, *files.values()))
-            except BaseException:
-                os.close(read_info)
-                raise
-            finally:
-                os.close(write_info)
-            tree = Namespace(process, read_info)
+            command = self._command(argv, workspace, shown, limits, variables, files)
+            process = start(command, gate, cwd=_ROOT, env={}, descriptors=tuple(files.values()))
+            tree = Namespace(process)
             held.callback(tree.close)
             try:
                 return await supervise(Started(process, gate, tree), limits, disk=disk)
@@ -112,7 +105,6 @@ class BubblewrapSandbox:
         limits: Limits,
         variables: Mapping[str, str],
         files: Mapping[str, int],
-        info: int,
     ) -> tuple[str, ...]:
         bwrap = find_bwrap()
         binds = () if prefix is None else prefix.binds
@@ -134,10 +126,10 @@ class BubblewrapSandbox:
             arguments += ["--setenv", name, value]
         behind = behind_gate((*restricting(limits, count_processes=True), *argv))
         if not self._account.switched:
-            return (*arguments, "--info-fd", str(info), "--", *behind)
+            return (*arguments, "--", *behind)
         writable, *lower = workspace.sources
         shown = (*lower, *(source for source, _ in binds))
-        outer = descend(bwrap, self._account, self._system, info, shown=shown, writable=(writable,))
+        outer = descend(bwrap, self._account, self._system, shown=shown, writable=(writable,))
         return (*outer, *arguments, "--", *behind)
 
 

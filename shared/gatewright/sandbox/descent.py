@@ -25,22 +25,22 @@ _DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/u
 
 
 def descend(
-    bwrap: Bwrap, account: Account, system: Sequence[str], info: int, *, shown: Iterable[Path], writable: Iterable[Path]
+    bwrap: Bwrap, account: Account, system: Sequence[str], *, shown: Iterable[Path], writable: Iterable[Path]
 ) -> tuple[str, ...]:
     """The argv prefix that runs the rest as ``account``. Raises SandboxError when there is no setpriv.
 
-    ``system`` are the mounts of the system; ``shown`` and ``writable`` the host paths that the rest names; ``info`` is where the
-    number of the namespace's process 1 is written.
+    ``system`` are the mounts of the system; ``shown`` and ``writable`` the host paths that the rest names.
     """
     setpriv = shutil.which("setpriv")
     if setpriv is None:
         raise SandboxError("the service runs as root and setpriv (util-linux) is missing, so commands cannot give root up")
     rights = {**dict.fromkeys((*bwrap.files, *shown), "--ro-bind"), **dict.fromkeys(writable, "--bind")}
-    arguments = [str(bwrap.path), "--die-with-parent", "--unshare-pid", "--info-fd", str(info), *system, "--proc", "/proc"]
+    arguments = [str(bwrap.path), "--die-with-parent", "--unshare-pid", *system, "--proc", "/proc"]
     # A /proc without covers must be somewhere, or the kernel does not let an unprivileged user mount another.
     arguments += ["--dev-bind", "/proc", "/uncovered"]
     arguments += ["--perms", "0755", "--dir", "/dev"]
-    for device in _DEVICES:
+    # One bind is faster than six; but below it no folder could be opened to all.
+    for device in _DEVICES if any(path.is_relative_to("/dev") for path in rights) else ("/dev",):
         arguments += ["--dev-bind", device, device]
     arguments += ["--perms", "1777", "--dir", "/tmp"]  # noqa: S108 - where the inner one builds its root
     made: set[Path] = set()

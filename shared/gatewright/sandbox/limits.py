@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 from dataclasses import dataclass
 from typing import Final
+
+from gatewright.errors import SandboxError
 
 _OPEN_FILES: Final = 4096
 
@@ -37,7 +40,11 @@ def restricting(limits: Limits, *, count_processes: bool) -> tuple[str, ...]:
     ``count_processes`` is False outside a user namespace of its own: there the kernel would count everything that the account
     runs. RLIMIT_DATA, not RLIMIT_AS: node and other JIT runtimes reserve far more address space than they use. A program, not a
     call on the waiting process: root in a container has no CAP_SYS_RESOURCE, and may not set the limits of another account.
+    Raises SandboxError when there is no prlimit.
     """
+    program = shutil.which("prlimit")
+    if program is None:
+        raise SandboxError("prlimit (util-linux) is missing, so commands cannot be limited")
     wanted = {
         "data": (resource.RLIMIT_DATA, limits.memory_bytes),
         "fsize": (resource.RLIMIT_FSIZE, limits.file_bytes),
@@ -47,7 +54,7 @@ def restricting(limits: Limits, *, count_processes: bool) -> tuple[str, ...]:
     }
     if count_processes:
         wanted["nproc"] = (resource.RLIMIT_NPROC, limits.processes)
-    return ("prlimit", *(f"--{name}={_at_most(which, value)}" for name, (which, value) in wanted.items()), "--")
+    return (program, *(f"--{name}={_at_most(which, value)}" for name, (which, value) in wanted.items()), "--")
 
 
 def _at_most(which: int, value: int) -> int:

@@ -1,7 +1,9 @@
 """A PID namespace made by bubblewrap, as something that can be killed whole.
 
 Process 1 of the namespace is the handle: when it dies the kernel kills all others, daemons and double forks included, and lets
-it end only after them. It is killed by descriptor, not by number, and never before the number was seen to mean it.
+it end only after them. It is the only child that bubblewrap's own process ever has. Bubblewrap could tell its number
+(``--info-fd``), but writing that when nobody reads any more would kill it halfway through the set-up, and leave a process
+behind that waits for ever; so it is looked for instead.
 """
 
 from __future__ import annotations
@@ -11,44 +13,39 @@ import contextlib
 import os
 import signal
 import subprocess
-from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from gatewright.sandbox.gate import readable
-from gatewright.sandbox.watch import descendants
+from gatewright.sandbox.lineage import children, descendants, state
 
-#: bubblewrap writes this before its child may run, so there is nothing to wait for on a healthy host.
-_TELL_SECONDS: Final = 5.0
-
-
-class _Info(msgspec.Struct, rename="kebab"):
-    child_pid: int
-    pid_namespace: int
+_PAUSE_SECONDS: Final = 0.001
+#: Far more than process 1 needs to get from its birth to its wait, even on a busy host.
+_TRIES: Final = 2000
 
 
 class Namespace:
-    """``info`` is the reading end of what ``--info-fd`` writes; this object owns it until ``close``."""
+    """What ``process``, a bubblewrap with a PID namespace of its own, has started."""
 
-    def __init__(self, process: subprocess.Popen[bytes], info: int) -> None:
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
-        self._info = info
         self._first: int | None = None
         self._number = 0
-        os.set_blocking(info, False)
 
     def close(self) -> None:
-        """Give the descriptors back."""
-        os.close(self._info)
+        """Give the descriptor back."""
         if self._first is not None:
             os.close(self._first)
 
     async def grasp(self) -> None:
-        """Get hold of process 1, so that it can be killed whatever happens. Nothing happens when it has ended."""
-        if self._first is None and (told := await self._told()) is not None:
-            self._first = _open_first(told)
-            self._number = told.child_pid
+        """Get hold of process 1, and see that it has asked to die with its parent. Nothing happens when it has ended."""
+        if not self._find():
+            return
+        with contextlib.suppress(OSError):
+            for _ in range(_TRIES):
+                # It asks just before it waits for its children, where it sleeps.
+                if state(self._number)[0] == "S":
+                    return
+                await asyncio.sleep(_PAUSE_SECONDS)
 
     def members(self) -> list[int]:
         """Process 1 and all below it: whoever loses its parent becomes its child."""
@@ -56,40 +53,31 @@ class Namespace:
 
     async def end(self) -> None:
         """Kill process 1 and wait until the kernel has ended all of the namespace."""
-        await self.grasp()
         if self._first is None:
-            self._process.kill()
-            return
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self._first, signal.SIGKILL)
-        await readable(self._first)
+            # Stopped, it cannot have a child that we have not seen.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._process.pid, signal.SIGSTOP)
+            self._find()
+        if self._first is not None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._first, signal.SIGKILL)
+            await readable(self._first)
+            _reap(self._number)
+        self._process.kill()
 
-    async def _told(self) -> _Info | None:
-        said = b""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_TELL_SECONDS):
-                while not said.rstrip().endswith(b"}"):
-                    await readable(self._info)
-                    part = os.read(self._info, 4096)
-                    if not part:
-                        return None
-                    said += part
-        try:
-            return msgspec.json.decode(said, type=_Info)
-        except msgspec.DecodeError:
-            return None
+    def _find(self) -> bool:
+        for number in children(self._process.pid):
+            with contextlib.suppress(OSError):
+                descriptor = os.pidfd_open(number)
+                # Its parent has not reaped it, or it would not be its child: the number and the descriptor are the same one's.
+                if state(number)[1] == self._process.pid:
+                    self._first, self._number = descriptor, number
+                    return True
+                os.close(descriptor)
+        return False
 
 
-def _open_first(told: _Info) -> int | None:
-    """A descriptor of process 1; None when the number is free or belongs to somebody else by now."""
-    try:
-        descriptor = os.pidfd_open(told.child_pid)
-    except ProcessLookupError:
-        return None
-    try:
-        if Path(f"/proc/{told.child_pid}/ns/pid").stat().st_ino == told.pid_namespace:
-            return descriptor
-    except OSError:
-        pass
-    os.close(descriptor)
-    return None
+def _reap(number: int) -> None:
+    """An orphan is our child when we are the process that adopts orphans here, as the first process of a container is."""
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(number, os.WNOHANG)

@@ -14,7 +14,7 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from gatewright.errors import SandboxError
 from gatewright.sandbox.gate import Gate, forget, when_readable
@@ -71,14 +71,14 @@ def start(
             pass_fds=descriptors,
             start_new_session=True,
         )
-        # Hundreds of busy processes must not keep the service from its heartbeats and from ending them.
-        with contextlib.suppress(ProcessLookupError):
-            os.setpriority(os.PRIO_PGRP, process.pid, _NICE)
-        return process
     except OSError as error:
         raise SandboxError(f"{argv[0]} cannot be started: {error}") from error
     finally:
         gate.inner.close()
+    # Hundreds of busy processes must not keep the service from its heartbeats and from ending them.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.setpriority(os.PRIO_PGRP, process.pid, _NICE)
+    return process
 
 
 class NotStartedError(Exception):
@@ -137,8 +137,9 @@ def _pipes(process: subprocess.Popen[bytes]) -> tuple[int, int]:
 async def _follow(started: Started, exited: asyncio.Future[None], output: Output, limits: Limits, disk: Path) -> Stopped | None:
     """Why the command has to be ended, the empty string when it ended by itself, None when it never started."""
     waiting = asyncio.ensure_future(started.gate.waiting())
+    either: tuple[asyncio.Future[Any], ...] = (waiting, exited)
     try:
-        await asyncio.wait({waiting, exited}, timeout=_START_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(either, timeout=_START_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         pid = waiting.result() if waiting.done() else None
     finally:
         waiting.cancel()

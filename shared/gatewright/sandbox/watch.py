@@ -14,25 +14,13 @@ from typing import Final
 from gatewright.sandbox.limits import Limits
 from gatewright.sandbox.port import Stopped
 
-#: A command is stopped before the disk of its workspace is full: at 1 GiB or 5 % of it, whichever is less, or 5 % of its inodes.
+#: A command is stopped before the disk of its workspace is full: at 1 GiB or 5 % of it, whichever is less; or at 5 % of its
+#: inodes.
 _SPARE_BYTES: Final = 1 << 30
 _SPARE_SHARE: Final = 20
 #: Processes of the sandbox itself that may be among those that are counted.
 _OURS: Final = 4
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
-
-
-def descendants(pid: int) -> list[int]:
-    """``pid`` and all processes below it; those that end meanwhile are left out."""
-    found = [pid]
-    for parent in found:
-        try:
-            for thread in Path(f"/proc/{parent}/task").iterdir():
-                children = (thread / "children").read_bytes()
-                found.extend(int(child) for child in children.split())
-        except OSError:
-            continue
-    return found
 
 
 def disk_nearly_full(directory: Path) -> bool:

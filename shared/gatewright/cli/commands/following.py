@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import sys
 from collections.abc import AsyncIterator
@@ -26,6 +25,8 @@ def register(app: typer.Typer) -> None:
 @reported
 def watch(run: RunArgument = None, json_output: JsonOutput = False) -> None:
     """Follow a run live until it has ended. Ctrl-C stops watching; the run goes on."""
+    import asyncio
+
     raise typer.Exit(asyncio.run(_watch(run, json_output=json_output)))
 
 
@@ -44,6 +45,8 @@ async def _watch(wanted: str | None, *, json_output: bool) -> int:
 @reported
 def runs(json_output: JsonOutput = False) -> None:
     """List the runs, oldest first."""
+    import asyncio
+
     asyncio.run(_runs(json_output=json_output))
 
 
@@ -62,6 +65,8 @@ async def _runs(*, json_output: bool) -> None:
 @reported
 def show(run: RunArgument = None, json_output: JsonOutput = False) -> None:
     """Show a run: its state, its tasks, every gate's verdict, what it came to and where its evidence lies."""
+    import asyncio
+
     asyncio.run(_show(run, json_output=json_output))
 
 

@@ -135,7 +135,7 @@ async def _submit(document: RunRequest | TaskContract, *, wait: bool, json_outpu
     from gatewright.contracts import RunRequest
 
     place = find_place()
-    async with attached(place.url, place.home) as client:
+    async with attached(place.url, place.home, lasting=True) as client:
         if isinstance(document, RunRequest):
             run_id = await client.submit_request(document)
         else:

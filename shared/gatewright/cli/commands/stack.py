@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated
 
 import typer
@@ -24,6 +23,8 @@ def up(
     json_output: JsonOutput = False,
 ) -> None:
     """Start the embedded NATS server and the six roles, so that runs share them and start at once."""
+    import asyncio
+
     from gatewright.cli.stack_commands import bring_up, bring_up_detached
 
     if detach:

@@ -1,0 +1,67 @@
+"""Publish a request or a contract with nothing but nats-py, the documented subjects and JSON, and follow the run to its end.
+
+    python publish_python.py NATS_URL DOCUMENT.json [REPOSITORY]
+
+Exit code 0: the run succeeded; 1: it did not; 2: the document was refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import nats
+
+
+async def publish(url: str, document: dict[str, Any]) -> int:
+    """Submit, then read the run's ledger until its bundle is sealed."""
+    client = await nats.connect(url)
+    schema = "run_request.v1" if "request" in document else "task_contract.v1"
+    answer = await client.request("gw.submit", json.dumps(document).encode(), timeout=60, headers={"Gw-Schema": schema})
+    reply = json.loads(answer.data)
+    if (answer.headers or {}).get("Gw-Schema") == "error.v1":
+        print(f"refused: {reply['code']}: {reply['message']}")
+        for fault in reply.get("faults", []):
+            print(f"  {fault['pointer'] or '/'}: {fault['message']}")
+        await client.close()
+        return 2
+    print(f"accepted {reply['run_id']}")
+    verdict = await follow(client, reply["run_id"])
+    await client.close()
+    return 0 if verdict == "SUCCESS" else 1
+
+
+async def follow(client: nats.NATS, run_id: str) -> str:
+    """Print every event of the run, from the first; the status that it ended with."""
+    status = "RUNNING"
+    ledger = await client.jetstream().subscribe(f"gw.run.{run_id}", ordered_consumer=True)
+    async for message in ledger.messages:
+        for event in json.loads(message.data)["events"]:
+            print(f"{event['ts']} {event['event_type']}")
+            if event["event_type"] == "run_finished":
+                payload = event["payload"]
+                status = payload["status"]
+                print(f"{status}: {payload['code']}: {payload['message']}")
+            if event["event_type"] == "bundle_sealed":
+                print(f"bundle {event['payload']['location']}")
+                await ledger.unsubscribe()
+                return status
+    return status
+
+
+def main() -> int:
+    """Read the arguments; a third one puts another repository into the document."""
+    if len(sys.argv) < 3:
+        print(__doc__)
+        return 2
+    document = json.loads(Path(sys.argv[2]).read_text(encoding="utf-8"))
+    if len(sys.argv) > 3:
+        document.setdefault("repository", {})["url"] = sys.argv[3]
+    return asyncio.run(publish(sys.argv[1], document))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

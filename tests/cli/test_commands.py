@@ -1,0 +1,140 @@
+"""The smaller commands: shapes, exit codes, and what they say when there is no system."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from gatewright.contracts import codec
+from tests.cli.conftest import Command
+from tests.making import make_contract, make_request
+
+
+@pytest.mark.parametrize(
+    "words", [("watch",), ("abort", "run-0123456789"), ("submit", "request.json"), ("submit", "request.json", "--wait")]
+)
+def test_without_a_system_a_command_says_how_to_get_one(gatewright: Command, tmp_path: Path, words: tuple[str, ...]) -> None:
+    (tmp_path / "request.json").write_bytes(codec.encode(make_request()))
+    said = gatewright(*words)
+    assert said.exit_code == 3
+    assert "gatewright up" in said.err
+    assert gatewright(*words, "--json").documents[0]["error"]["code"] == "no_stack"
+
+
+def test_bus_that_cannot_be_reached_is_infrastructure(gatewright: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GATEWRIGHT_NATS_URL", "nats://u:secret@127.0.0.1:1")
+    said = gatewright("runs")
+    assert said.exit_code == 3
+    assert "secret" not in said.err
+    assert gatewright("up").exit_code == 2, "a system that runs elsewhere cannot be started here"
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"neither": 1}', '{"request": ""}', '{"task_id": "x"}'])
+def test_submitting_what_is_no_document_is_bad_input(gatewright: Command, content: str) -> None:
+    said = gatewright("submit", "-", "--json", stdin=content)
+    assert said.exit_code == 2
+    assert said.documents[0]["error"]["message"]
+
+
+def test_submitted_file_that_is_not_there_is_bad_input(gatewright: Command) -> None:
+    assert gatewright("submit", "absent.json").exit_code == 2
+
+
+def test_schema_commands(gatewright: Command) -> None:
+    names = [entry["name"] for entry in gatewright("schema", "list", "--json").documents[0]["schemas"]]
+    assert "task_contract.v1" in names
+    assert all(gatewright("schema", "show", name, "--json").exit_code == 0 for name in names)
+    assert json.loads(gatewright("schema", "show", "error.v1").out)["type"] == "object"
+    assert gatewright("schema", "show", "no_such.v1").exit_code == 2
+
+
+def test_validate_recognises_requests_and_contracts_and_names_faults(gatewright: Command, tmp_path: Path) -> None:
+    good = tmp_path / "contract.json"
+    good.write_bytes(codec.encode(make_contract()))
+    assert gatewright("schema", "validate", good, "--json").documents == [
+        {"faults": [], "schema": "task_contract.v1", "valid": True}
+    ]
+    bad = {**msgspec.to_builtins(make_request()), "requested_by": 7}
+    said = gatewright("schema", "validate", "-", "--json", stdin=json.dumps(bad))
+    assert said.exit_code == 1
+    assert said.documents[0]["schema"] == "run_request.v1"
+    assert [fault["pointer"] for fault in said.documents[0]["faults"]] == ["/requested_by"]
+    assert gatewright("schema", "validate", good, "--schema", "error.v1").exit_code == 1
+    assert gatewright("schema", "validate", good, "--schema", "no_such.v1").exit_code == 2
+    assert gatewright("schema", "validate", "absent").exit_code == 2
+
+
+@pytest.mark.parametrize("name", ["request.json", "contract.json"])
+def test_examples_that_come_with_the_project_are_valid(gatewright: Command, name: str) -> None:
+    example = Path(__file__).parents[2] / "examples" / name
+    assert gatewright("schema", "validate", example).exit_code == 0
+
+
+def test_topology_has_a_stable_shape(gatewright: Command) -> None:
+    table = gatewright("topology", "--json").documents[0]
+    assert set(table) == {"streams", "consumers", "permissions", "service", "artifacts", "locks"}
+    assert {"gatekeeper", "worker", "publisher"} <= set(table["permissions"])
+    assert "gw.run.*" in gatewright("topology").out
+
+
+def test_down_where_nothing_runs_is_no_fault(gatewright: Command) -> None:
+    said = gatewright("down", "--json")
+    assert (said.exit_code, said.documents) == (0, [{"pid": None, "stopped": False}])
+
+
+def test_environment_that_is_not_there_stops_up(gatewright: Command) -> None:
+    assert gatewright("up", "--env", "absent").exit_code == 2
+    assert gatewright("up", "--detach", "--env", "absent").exit_code == 2
+
+
+def test_doctor_finds_this_host_fit_and_names_what_is_not(
+    gatewright: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = gatewright("doctor", "--json").documents[0]
+    names = [check["name"] for check in report["checks"]]
+    assert names == ["python", "git", "nats-server", "sandbox", "policies", "home", "key", "disk"]
+    monkeypatch.setenv("GATEWRIGHT_POLICIES", str(tmp_path / "absent"))
+    said = gatewright("doctor")
+    assert said.exit_code == 3
+    assert "✘ policies" in said.out
+    assert "GATEWRIGHT_POLICIES" in said.out
+
+
+def test_verify_needs_a_bundle_and_a_key(gatewright: Command, tmp_path: Path) -> None:
+    (tmp_path / "bundle").mkdir()
+    assert gatewright("verify", "bundle").exit_code == 2, "no key to trust"
+    gatewright("init")
+    said = gatewright("verify", "bundle", "--json")
+    assert said.exit_code == 1
+    assert {"ok", "outcome", "findings", "run_id", "signer", "checked", "unchecked"} <= set(said.documents[0])
+    assert said.documents[0]["ok"] is False
+    assert gatewright("verify", "bundle", "--key", "absent.pub").exit_code == 2
+
+
+def test_help_loads_nothing_that_it_does_not_need() -> None:
+    text = (
+        "import sys\nfrom typer.testing import CliRunner\nfrom gatewright.cli.app import app\n"
+        "assert CliRunner().invoke(app, ['run', '--help']).exit_code == 0\n"
+        "heavy = {'nats', 'msgspec', 'git', 'jsonschema', 'structlog', 'cryptography', 'pydantic_settings'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", text], check=True, timeout=30)
+
+
+def test_defect_is_one_sentence_for_people_and_a_trace_in_a_file(tmp_path: Path) -> None:
+    text = (
+        "import sys\nfrom gatewright.contracts import schemas\nschemas.names = lambda: 1 / 0\n"
+        "sys.argv = ['gatewright', 'schema', 'list']\nfrom gatewright.cli.main import main\nmain()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, timeout=30, check=False, env={"TMPDIR": str(tmp_path)}
+    )
+    assert done.returncode == 3
+    assert len(done.stderr.splitlines()) == 1
+    (trace,) = tmp_path.glob("gatewright-*.trace")
+    assert "ZeroDivisionError" in trace.read_text()

@@ -1,0 +1,201 @@
+"""What people and programs are shown of a run, from its events alone."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from gatewright.cli.display import JsonDisplay, PlainDisplay
+from gatewright.cli.listing import details_of, story
+from gatewright.cli.live import LiveDisplay
+from gatewright.cli.output import printable
+from gatewright.cli.result import closing_words, result_of
+from gatewright.cli.view import RunView, advance, view_of
+from gatewright.contracts import OrchestratorEvent, codec
+from gatewright.contracts.reports import GateReport, Violation
+from gatewright.ledger import events as e
+from tests.cli.conftest import Command
+from tests.client.conftest import make_run
+from tests.gatekeeper.simulated_run import RUN_ID, Script
+
+SCREEN = io.StringIO()
+ESCAPE = "\x1b[31mred\x1b[0m"
+
+
+def events_of(script: Script) -> list[OrchestratorEvent]:
+    return [event for transition in make_run(script).transitions for event in transition.events]
+
+
+def view_after(script: Script) -> RunView:
+    view = view_of(events_of(script))
+    assert view is not None
+    return view
+
+
+def shown(script: Script, capsys: pytest.CaptureFixture[str]) -> str:
+    view: RunView | None = None
+    with PlainDisplay() as display:
+        for event in events_of(script):
+            view = advance(view, event)
+            display.show(event, view)
+        assert view is not None
+        display.close(view)
+    return capsys.readouterr().out
+
+
+def test_plain_timeline_tells_states_roles_verdicts_and_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+    out = shown(Script(shards=2), capsys)
+    for words in ("S0 intake", "S1 plan", "S2 execute", "S3 review", "S4 test", "S6 done", "techlead: 2 shards", "✔ diff gate"):
+        assert words in out
+    assert "\x1b" not in out
+    assert out.index("S1 plan") < out.index("S4 test") < out.index("SUCCESS in")
+    assert f"gatewright verify {RUN_ID}" in out
+
+
+def test_failed_run_tells_the_gate_the_reason_and_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    out = shown(Script(refused_shard=1), capsys)
+    assert "✘ diff gate: path_out_of_scope" in out
+    assert "reason    path_out_of_scope (diff gate)" in out
+    assert "landed    nothing" in out
+    assert "advice" in out
+    assert "bundle    somewhere" in out
+
+
+def test_round_of_the_fix_loop_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    out = shown(Script(retries=1, tests_fail_until=1), capsys)
+    assert "S5 fix" in out
+    assert "orders attempt 2" in out
+    assert "SUCCESS in" in out
+
+
+def test_cured_failure_is_not_the_reason_of_a_later_success() -> None:
+    assert view_after(Script(retries=1, tests_fail_until=1)).failing_gate is None
+
+
+def test_result_has_the_promised_shape() -> None:
+    result = json.loads(msgspec.json.encode(result_of(view_after(Script()))))
+    assert list(result) == ["run_id", "status", "bundle", "branch", "commit", "tree", "duration_sec", "failure"]
+    assert (result["status"], result["branch"], result["commit"], result["tree"]) == ("SUCCESS", "x", "7" * 40, "4" * 40)
+    failed = json.loads(msgspec.json.encode(result_of(view_after(Script(landing_refused=True)))))
+    assert (failed["status"], failed["branch"], failed["commit"]) == ("FAILED", None, None)
+    assert failed["failure"] == {"code": "landing_conflict", "message": "landing gate: landing_conflict"}
+
+
+def test_json_display_prints_every_event_and_then_the_result(capsys: pytest.CaptureFixture[str]) -> None:
+    view: RunView | None = None
+    events = events_of(Script())
+    with JsonDisplay() as display:
+        for event in events:
+            view = advance(view, event)
+            display.show(event, view)
+        assert view is not None
+        display.close(view)
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert [codec.encode(codec.decode(line.encode(), OrchestratorEvent)) for line in lines] == list(map(codec.encode, events))
+    assert json.loads(last)["status"] == "SUCCESS"
+
+
+def test_live_display_draws_every_stage_of_a_run() -> None:
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=140, highlight=False, markup=False)
+    display = LiveDisplay(console)
+    view: RunView | None = None
+    with display:
+        display.note("[bold]waiting[/bold]")
+        for event in events_of(Script(retries=1, review_fails_until=1)):
+            view = advance(view, event)
+            display.show(event, view)
+            console.print(display._below())
+        assert view is not None
+        display.close(view)
+    drawn = screen.getvalue()
+    assert "● S3 review" in drawn.replace("\x1b[0m", "").replace("\x1b[1;36m", "")
+    assert "attempt 2" in drawn
+    assert "SUCCESS in" in drawn
+
+
+@pytest.mark.parametrize("display", [PlainDisplay(), LiveDisplay(Console(file=SCREEN, force_terminal=True, width=200))])
+def test_escape_sequence_from_a_repository_never_reaches_the_terminal(
+    display: PlainDisplay | LiveDisplay, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file name, a message or an agent's name may hold anything."""
+    events = events_of(Script())[:1]
+    view = view_of(events)
+    assert view is not None
+    report = GateReport(
+        run_id=RUN_ID,
+        gate="diff",
+        verdict="FAIL",
+        code="path_out_of_scope",
+        summary=ESCAPE,
+        violations=(Violation(code="path_out_of_scope", rule="allowed_paths", detail=ESCAPE, path=f"a{ESCAPE}\u202e"),) * 2,
+        evidence=(),
+        evaluated_at="2026-01-02T00:00:00.000Z",
+    )
+    event = msgspec.structs.replace(events[0], event_type="gate_judged", payload=e.plain(e.GateJudged(report=report)))
+    with display:
+        display.show(event, view)
+    printed = SCREEN.getvalue() if isinstance(display, LiveDisplay) else capsys.readouterr().out
+    assert "\x1b[31m" not in printed
+    assert "\u202e" not in printed
+    assert "\\x1b[31mred" in printed
+
+
+def test_everything_that_people_are_shown_of_a_run_is_printable() -> None:
+    view = view_after(Script(refused_shard=1))
+    accepted = msgspec.structs.replace(view.run.accepted, user_request=ESCAPE, repository_url=f"/srv/{ESCAPE}")
+    hostile = replace(view, run=replace(view.run, accepted=accepted), bundle=f"/x/{ESCAPE}")
+    for line in [*story(hostile), *closing_words(hostile)]:
+        assert line.isprintable() or not line, line
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"), [("a b", "a b"), ("é→", "é→"), ("a\tb\n", "a\\tb\\n"), ("\x9b", "\\x9b"), ("\u2066", "\\u2066")]
+)
+def test_printable_escapes_what_does_not_simply_print(text: str, plain: str) -> None:
+    assert printable(text) == plain
+
+
+def test_runs_and_show_read_the_bundles_when_no_system_runs(gatewright: Command, tmp_path: Path) -> None:
+    bundle = tmp_path / ".gatewright" / "runs" / RUN_ID
+    bundle.mkdir(parents=True)
+    lines = [codec.encode(event) for event in events_of(Script(shards=2)) if event.event_type != "bundle_sealed"]
+    (bundle / "events.jsonl").write_bytes(b"\n".join(lines) + b'\n{"torn')
+    listed = gatewright("runs", "--json").documents
+    assert [(run["run_id"], run["status"]) for run in listed[0]["runs"]] == [(RUN_ID, "SUCCESS")]
+    details = gatewright("show", "--json").documents[0]
+    assert set(details) == {"run", "result", "baseline", "tasks", "gates"}
+    assert details["result"]["bundle"] == str(bundle)
+    assert [task["role"] for task in details["tasks"]] == ["pm", "techlead", "worker", "worker", "reviewer", "testrunner"]
+    said = gatewright("show", RUN_ID[:8])
+    assert (said.exit_code, said.err) == (0, "")
+    assert "✔ integrated" in said.out
+
+
+def test_bundle_that_cannot_be_read_does_not_hide_the_others(gatewright: Command, tmp_path: Path) -> None:
+    for name, content in (("run-aaaaaaaaaa", b'{"not": "an event"}\n'), (RUN_ID, None)):
+        bundle = tmp_path / ".gatewright" / "runs" / name
+        bundle.mkdir(parents=True)
+        lines = b"".join(codec.encode(event) + b"\n" for event in events_of(Script()) if event.event_type != "bundle_sealed")
+        (bundle / "events.jsonl").write_bytes(content or lines)
+    said = gatewright("runs", "--json")
+    assert [run["run_id"] for run in said.documents[0]["runs"]] == [RUN_ID]
+    assert "run-aaaaaaaaaa" in said.err
+
+
+@pytest.mark.parametrize("wanted", ["run-unknown", "../../etc", "*"])
+def test_unknown_run_is_bad_input(gatewright: Command, wanted: str) -> None:
+    for command in ("show", "verify"):
+        said = gatewright(command, wanted, "--json")
+        assert (said.exit_code, said.documents[0]["error"]["code"]) == (2, "run_unknown")
+
+
+def test_details_hold_every_verdict() -> None:
+    gates = [gate.gate for gate in details_of(view_after(Script())).gates]
+    assert gates == ["policy", "policy", "plan", "locks", "diff", "integrated", "reviewer", "tests", "landing"]
