@@ -23,7 +23,7 @@ from gatewright.errors import BusError, ConflictError
 from gatewright.evidence.signing import Signer
 from gatewright.evidence.writer import BundleWriter
 from gatewright.ledger.run import Run
-from gatewright.ledger.store import Ledger, Position
+from gatewright.ledger.store import NOWHERE, Ledger, Position
 from gatewright.telemetry.logs import Logger
 from gatewright.telemetry.metrics import Metrics, RunOutcome
 from services.gatekeeper.decider.decide import decide
@@ -53,11 +53,12 @@ class Conductor:
     async def accept(self, item: Submitted) -> bool:
         """Make a submission a run. True when it is new: it is in the ledger and its first task is on the bus."""
         async with self._turn(item.run_id):
-            before = await self.ledger.get(item.run_id)
-            if before.run is not None:
+            # Nearly every submission is new: it is taken for new until the ledger says otherwise, which it does on append.
+            known = self.ledger.known(item.run_id) or NOWHERE
+            if known.run is not None:
                 return False
-            await self._step(item.run_id, item)
-            return True
+            after = await self._step(item.run_id, item, known)
+            return after.run is not None and after.run.transitions == 1
 
     async def advance(self, run_id: str, item: Input) -> bool:
         """Let ``item`` count, then take every step that is the gatekeeper's own.
@@ -102,10 +103,11 @@ class Conductor:
             if after.run is not None and next_step(after.run) == step:
                 return False
 
-    async def _step(self, run_id: str, item: Input) -> Position:
+    async def _step(self, run_id: str, item: Input, assumed: Position | None = None) -> Position:
         """Judge, decide, append, carry out; again from the start when another gatekeeper was quicker."""
         for _ in range(CONFLICT_TRIES):
-            position = await self.ledger.get(run_id)
+            position = assumed or await self.ledger.get(run_id)
+            assumed = None
             asked = questions(position.run, item)
             verdicts = [await self.gates.answer(question) for question in asked]
             transition = decide(position.run, item, verdicts, self.clock.now())
@@ -129,8 +131,9 @@ class Conductor:
         if run is None:
             return
         log = self.log.bind(run_id=run.run_id)
-        for event in transition.events:
-            log.info(event.event_type, task_id=event.task_id, state=run.state)
+        log.info(
+            "transition", number=transition.number, state=run.state, events=[event.event_type for event in transition.events]
+        )
         if run.sealed is not None:
             return
         await asyncio.gather(self._publish(run, transition.commands), self.bundles.append(run, transition.events))
@@ -163,7 +166,7 @@ class Conductor:
         if run.locks is not None:
             await self.gates.locks.release(run.locks.repository_url, run.run_id)
         position = await self.ledger.get(run.run_id)
-        sealed = await self.bundles.seal(run, position.transitions, self.bus, self.signer)
+        sealed = await self.bundles.seal(run, position.transitions, self.gates.artifacts, self.signer)
         await self._step(
             run.run_id, SealReported(sealed.manifest_sha256, sealed.signer, sealed.location, f"{run.run_id}:sealed")
         )

@@ -19,6 +19,7 @@ from gatewright.evidence.writer import BundleWriter
 from gatewright.git.mirror import Mirrors
 from gatewright.ledger.store import Ledger
 from gatewright.service.process import Service
+from services.gatekeeper.artifact_cache import ArtifactCache
 from services.gatekeeper.conductor import Conductor
 from services.gatekeeper.desk import Desk
 from services.gatekeeper.gates.judge import Gates
@@ -57,7 +58,8 @@ def assemble(service: Service, settings: Settings) -> tuple[Conductor, Desk]:
 
     locks = PathLocks(service.bus, has_ended)
     mirrors = Mirrors(settings.directory("gatekeeper") / "mirrors")
-    gates = Gates(policies, mirrors, service.bus, locks, service.clock, versions())
+    artifacts = ArtifactCache(service.bus)
+    gates = Gates(policies, mirrors, artifacts, locks, service.clock, versions())
     bundles = BundleWriter(settings.home / "runs")
     conductor = Conductor(service.bus, ledger, gates, bundles, signer, service.clock, service.log, service.metrics)
     return conductor, Desk(service.bus, conductor, service.log, service.metrics)

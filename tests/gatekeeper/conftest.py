@@ -12,6 +12,7 @@ from gatewright.bus.setup import ensure_topology
 from gatewright.clock import SystemClock
 from gatewright.git.mirror import Mirrors
 from gatewright.resources import policy_directory
+from services.gatekeeper.artifact_cache import ArtifactCache
 from services.gatekeeper.gates.judge import Gates
 from services.gatekeeper.gates.locks import PathLocks
 from services.gatekeeper.policies import Policies, load
@@ -36,4 +37,4 @@ def gates(policies: Policies, bus: MemoryBus, tmp_path: Path) -> Gates:
         return False
 
     mirrors = Mirrors(tmp_path / "gatekeeper-mirrors")
-    return Gates(policies, mirrors, bus, PathLocks(bus, nobody_has_ended), SystemClock(), {})
+    return Gates(policies, mirrors, ArtifactCache(bus), PathLocks(bus, nobody_has_ended), SystemClock(), {})

@@ -46,7 +46,7 @@ async def test_inline_artifacts_are_stored_and_named_by_digest(gates: Gates, mak
     assert isinstance(verdict.document, RunRequest)
     (stored,) = verdict.document.artifacts
     assert stored.uri == f"artifact:sha256:{digest}"
-    assert await gates.bus.get_artifact(stored.uri) == data
+    assert await gates.artifacts.get_artifact(stored.uri) == data
 
 
 async def test_an_artifact_that_is_not_what_its_digest_says_is_refused(gates: Gates, make_repository: MakeRepository) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import socket
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from gatewright.sandbox import sandbox_account
-from gatewright.sandbox.bubblewrap import _HOME
+from gatewright.sandbox.bubblewrap import _HOME, BubblewrapSandbox
 from gatewright.sandbox.syscalls import seccomp_filter
 from gatewright.sandbox.system import environment
+from tests.sandbox.conftest import LIMITS
 from tests.sandbox.places import Folder, Run
 
 needs_filter = pytest.mark.skipif(seccomp_filter() is None, reason="no filter for this processor")
@@ -194,3 +196,12 @@ async def test_tmp_is_private(run: Run) -> None:
     assert (await run("sh", "-c", "ls -A /tmp /tmp/home; touch /tmp/left")).stdout == b"/tmp:\nhome\n\n/tmp/home:\n"
     assert (await run("sh", "-c", "ls -A /tmp")).stdout == b"home\n"
     assert "left" not in os.listdir("/tmp")  # noqa: PTH208, S108
+
+
+async def test_place_below_dev_can_be_shown(sandbox: BubblewrapSandbox) -> None:
+    """A state folder in memory, say; a service that is root then needs a /dev of its own for the way there."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
+        folder = Path(name)
+        os.chown(folder, sandbox_account().uid, sandbox_account().gid)
+        completed = await sandbox.run(("touch", "made"), workspace=Folder(folder), prefix=None, limits=LIMITS)
+        assert (completed.exit_code, os.listdir(folder)) == (0, ["made"])  # noqa: PTH208

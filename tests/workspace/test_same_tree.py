@@ -88,8 +88,8 @@ def give_to_account(folder: Path) -> None:
         subprocess.run(("chown", "-hR", f"{account.uid}:{account.gid}", folder), check=True)
 
 
-async def tree_by_git(project: Project, folder: Path, steps: Sequence[Sequence[str]]) -> str:
-    """What git says of its own checkout, after the same commands ran in it."""
+async def tree_by_git(project: Project, folder: Path, start: str, edits: Sequence[str]) -> str:
+    """What git says of its own checkout of ``start``, after the same commands ran in it."""
     remove_tree(folder)
     (folder / "files").mkdir(parents=True)
     git = ("git", f"--git-dir={project.repository.path}/.git", f"--work-tree={folder}/files")
@@ -99,13 +99,11 @@ async def tree_by_git(project: Project, folder: Path, steps: Sequence[Sequence[s
         argv = (*git, *words)
         return subprocess.run(argv, env=variables, check=True, capture_output=True, cwd=folder / "files").stdout
 
-    run_git("read-tree", project.commit)
+    run_git("read-tree", start)
     run_git("checkout-index", "--all")
     give_to_account(folder / "files")
-    for edits in steps:
-        await BubblewrapSandbox().run(
-            ("sh", "-c", script(edits)), workspace=Folder(folder / "files"), prefix=None, limits=LIMITS
-        )
+    place = Folder(folder / "files")
+    await BubblewrapSandbox().run(("sh", "-c", script(edits)), workspace=place, prefix=None, limits=LIMITS)
     run_git("add", "--all", "--force")
     return run_git("write-tree").decode().strip()
 
@@ -115,9 +113,9 @@ async def test_overlays_copies_and_git_tell_the_same_tree(
 ) -> None:
     async def compare(first: list[str], second: list[str]) -> None:
         trees = [await tree_after(kind, project, None, first) for kind in (overlays, copies)]
-        assert {*trees, await tree_by_git(project, tmp_path / "git", [first])} == {trees[0]}
+        assert {*trees, await tree_by_git(project, tmp_path / "git", project.commit, first)} == {trees[0]}
         again = [await tree_after(kind, project, trees[0], second) for kind in (overlays, copies)]
-        assert {*again, await tree_by_git(project, tmp_path / "git", [first, second])} == {again[0]}
+        assert {*again, await tree_by_git(project, tmp_path / "git", trees[0], second)} == {again[0]}
 
     loop = asyncio.get_running_loop()
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 
-from gatewright.bus.port import Bus
 from gatewright.contracts import TaskContract
 from gatewright.contracts.common import Scope
 from gatewright.errors import PatchError
 from gatewright.git.changes import Change
 from gatewright.git.mirror import Mirror
 from gatewright.ledger.run import Run, Task
+from services.gatekeeper.artifact_cache import ArtifactCache
 from services.gatekeeper.gates.diff import ABSENT, REGULAR, judge_changes
 from services.gatekeeper.gates.judgement import Judgement
 from services.gatekeeper.policies import Policies
@@ -54,19 +55,20 @@ async def judge_patch(
     return tree
 
 
-async def compose(run: Run, mirror: Mirror, bus: Bus, found: Judgement) -> Candidate | None:
+async def compose(run: Run, mirror: Mirror, artifacts: ArtifactCache, found: Judgement) -> Candidate | None:
     """The candidate of a run whose workers have all finished; None, with a violation, when the patches do not compose."""
     workers = run.workers()
     tree = workers[0].tree
     for task in workers[1:]:
-        patch = await patch_of(task, bus)
+        patch = await patch_of(task, artifacts)
         try:
             tree = await mirror.apply_to_tree(tree, patch)
         except PatchError as error:
             found.violate("patches_collide", "integrated_gate", f"{task.task_id}: {error.message}")
             return None
     baseline = run.accepted.baseline_tree
-    return Candidate(tree, await mirror.changes(baseline, tree), await mirror.diff(baseline, tree))
+    changes, patch = await asyncio.gather(mirror.changes(baseline, tree), mirror.diff(baseline, tree))
+    return Candidate(tree, changes, patch)
 
 
 def judge_candidate(candidate: Candidate, run: Run, contract: TaskContract, policies: Policies, found: Judgement) -> None:
@@ -79,11 +81,11 @@ def judge_candidate(candidate: Candidate, run: Run, contract: TaskContract, poli
         found.saw(task.task_id, task.tree)
 
 
-async def patch_of(task: Task, bus: Bus) -> bytes:
+async def patch_of(task: Task, artifacts: ArtifactCache) -> bytes:
     """The bytes that a worker handed over; empty for no change."""
     if task.result is None or not task.result.git.patch:
         return b""
-    return await bus.get_artifact(task.result.git.patch)
+    return await artifacts.get_artifact(task.result.git.patch)
 
 
 async def _contents(

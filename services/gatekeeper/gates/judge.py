@@ -6,15 +6,16 @@ question stay open: the input is given back and judged later.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 
-from gatewright.bus.port import Bus
 from gatewright.clock import Clock
 from gatewright.contracts import ReviewReport, TaskContract, TestReport, codec
 from gatewright.contracts.reports import GateName
 from gatewright.errors import BusError, ConflictError, GatewrightError
 from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.ledger.run import Run
+from services.gatekeeper.artifact_cache import ArtifactCache
 from services.gatekeeper.decider import questions as q
 from services.gatekeeper.gates import candidate as candidates
 from services.gatekeeper.gates.claims import check_artifacts
@@ -34,7 +35,7 @@ class Gates:
 
     policies: Policies
     mirrors: Mirrors
-    bus: Bus
+    artifacts: ArtifactCache
     locks: PathLocks
     clock: Clock
     versions: dict[str, str]
@@ -64,7 +65,7 @@ class Gates:
                 found, started = self._begin(run, "tests", tests.task_id)
                 judge_tests(tests, run, _contract(run), found)
                 outputs = [uri for command in tests.commands for uri in (command.stdout, command.stderr) if uri]
-                await check_artifacts([*outputs, *(artifact.uri for artifact in tests.artifacts)], found, self.bus)
+                await check_artifacts([*outputs, *(artifact.uri for artifact in tests.artifacts)], found, self.artifacts)
                 return await self._on_report(tests, found, started)
             case q.LandingQuestion(run=run):
                 return await self._landing(run)
@@ -75,7 +76,7 @@ class Gates:
     async def _intake(self, question: q.IntakeQuestion) -> q.IntakeVerdict:
         found, started = Judgement(question.run_id, "policy"), self.clock.monotonic()
         found.saw("policies", self.policies.sha256)
-        document, commit, tree = await judge_intake(question.document, found, self.policies, self.mirrors, self.bus)
+        document, commit, tree = await judge_intake(question.document, found, self.policies, self.mirrors, self.artifacts)
         report = found.report(self.clock, started)
         return q.IntakeVerdict(report, document, commit, tree, self.policies.sha256, self.versions)
 
@@ -101,9 +102,9 @@ class Gates:
         found, started = self._begin(run, "diff", task.task_id)
         tree = ""
         try:
-            patch = await self.bus.get_artifact(result.git.patch) if result.git.patch else b""
+            patch = await self.artifacts.get_artifact(result.git.patch) if result.git.patch else b""
             found.saw("patch", result.git.patch)
-            await check_artifacts([artifact.uri for artifact in result.artifacts], found, self.bus)
+            await check_artifacts([artifact.uri for artifact in result.artifacts], found, self.artifacts)
             contract = task.contract or _contract(run)
             mirror = await self._mirror(run)
             tree = await candidates.judge_patch(patch, contract, run, mirror, self.policies, found)
@@ -115,11 +116,12 @@ class Gates:
         found, started = self._begin(run, "integrated")
         candidate, patch, names = None, "", ""
         try:
-            candidate = await candidates.compose(run, await self._mirror(run), self.bus, found)
+            candidate = await candidates.compose(run, await self._mirror(run), self.artifacts, found)
             if candidate is not None:
                 candidates.judge_candidate(candidate, run, _contract(run), self.policies, found)
-                patch = await self.bus.put_artifact(candidate.patch)
-                names = await self.bus.put_artifact(candidate.names)
+                patch, names = await asyncio.gather(
+                    self.artifacts.put_artifact(candidate.patch), self.artifacts.put_artifact(candidate.names)
+                )
                 found.saw("patch", patch)
         except GatewrightError as error:
             _fail(found, error)
@@ -130,7 +132,7 @@ class Gates:
 
     async def _on_report(self, document: ReviewReport | TestReport, found: Judgement, started: float) -> q.Verdict:
         """Keep the report as an artifact: a round of fixing is shown it as evidence."""
-        found.saw("report", await self.bus.put_artifact(codec.encode(document)))
+        found.saw("report", await self.artifacts.put_artifact(codec.encode(document)))
         return q.Verdict(found.report(self.clock, started))
 
     async def _landing(self, run: Run) -> q.LandingVerdict:

@@ -28,6 +28,9 @@ _ATTRIBUTES = (
 )
 _PRIVATE = "gate"
 _REMEMBERED = 4096
+#: Differences between trees are remembered for the gate that looks next: the last pairs, and only small ones.
+_REMEMBERED_PAIRS = 32
+_REMEMBERED_PATHS = 1000
 
 
 class Mirrors:
@@ -86,6 +89,7 @@ class Mirror:
         self._seconds = seconds
         self._kept: set[str] = set()
         self._trees: dict[str, str] = {}
+        self._changes: dict[tuple[str, str], tuple[Change, ...]] = {}
 
     async def resolve(self, ref: str) -> str:
         """The full commit id that ``ref`` names in the repository now; the commit is in the mirror then.
@@ -115,7 +119,12 @@ class Mirror:
 
     async def changes(self, old: str, new: str) -> tuple[Change, ...]:
         """What differs between two commits or trees, by path, renames as what they are: a deletion and an addition."""
-        return await in_thread(self._objects.changes, old, new)
+        known = self._changes.get((old, new))
+        if known is None:
+            known = await in_thread(self._objects.changes, old, new)
+            if len(known) <= _REMEMBERED_PATHS:
+                self._changes = dict([*list(self._changes.items())[-_REMEMBERED_PAIRS:], ((old, new), known)])
+        return known
 
     async def diff(self, old: str, new: str) -> bytes:
         """The canonical patch between two commits or trees: the same bytes on every machine, complete, appliable."""

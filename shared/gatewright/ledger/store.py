@@ -34,8 +34,11 @@ class Ledger:
 
     async def get(self, run_id: str) -> Position:
         """The run as far as this process knows it, read from the ledger when it does not."""
-        known = self._known.get(run_id)
-        return known if known is not None else await self.load(run_id)
+        return self.known(run_id) or await self.load(run_id)
+
+    def known(self, run_id: str) -> Position | None:
+        """What this process remembers of the run; None says nothing about the ledger."""
+        return self._known.get(run_id)
 
     async def load(self, run_id: str) -> Position:
         """Read the run anew. Raises MalformedError when the ledger does not hold a valid history."""
