@@ -175,7 +175,7 @@ def _read(file: int, size: int) -> bytes:
 def _is_opaque(folder: int, name: str) -> bool:
     place = os.open(name, FOLDER_FLAGS, dir_fd=folder)
     try:
-        return False
+        return os.getxattr(place, _OPAQUE) == b"y"
     except OSError:
         return False
     finally:
