@@ -78,6 +78,15 @@ def test_cured_failure_is_not_the_reason_of_a_later_success() -> None:
     assert view_after(Script(retries=1, tests_fail_until=1)).failing_gate is None
 
 
+def test_gate_that_ordered_a_round_of_fixing_is_not_blamed_for_another_end() -> None:
+    view = view_after(Script(retries=1, tests_fail_until=1, landing_refused=True))
+    assert view.failing_gate is not None
+    assert view.failing_gate.gate == "landing"
+    assert view.run.failure is not None
+    other = replace(view, run=replace(view.run, failure=replace(view.run.failure, code="executor_failed")))
+    assert other.failing_gate is None
+
+
 def test_result_has_the_promised_shape() -> None:
     result = json.loads(msgspec.json.encode(result_of(view_after(Script()))))
     assert list(result) == ["run_id", "status", "bundle", "branch", "commit", "tree", "duration_sec", "failure"]

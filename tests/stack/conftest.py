@@ -43,10 +43,19 @@ async def make_stack(tmp_path: Path) -> AsyncIterator[MakeStack]:
     """Makes supervisors of sleeping roles; those that still run are stopped at the end."""
     made: list[Supervisor] = []
 
-    def make(text: str = SLEEPER, *, policy: RestartPolicy | None = None, workers: int = 1, grace: float = 0.3) -> Supervisor:
+    def make(
+        text: str = SLEEPER,
+        *,
+        policy: RestartPolicy | None = None,
+        workers: int = 1,
+        grace: float = 0.3,
+        environments: tuple[Path, ...] = (),
+        offered: str = "",
+    ) -> Supervisor:
         options = StackOptions(
             home=tmp_path,
-            base_environment=make_package(tmp_path, text),
+            base_environment={**make_package(tmp_path, text), "GATEWRIGHT_ENVIRONMENTS": offered},
+            environments=environments,
             workers=workers,
             roles=ROLES,
             policy=policy or RestartPolicy(),

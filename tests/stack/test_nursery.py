@@ -113,7 +113,8 @@ async def test_stack_goes_on_without_its_nursery(make_stack: MakeStack) -> None:
 def test_preloading_leaves_the_main_programs_to_be_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_package(tmp_path, SLEEPER)
     monkeypatch.syspath_prepend(tmp_path / "python")
-    nursery_process.preload(["roles.worker", "roles.absent"])
+    for module in ("roles.worker", "roles.absent"):
+        nursery_process.preload(module)
     assert "roles.worker" in sys.modules
     assert "roles.worker.__main__" not in sys.modules
     for name in ("roles", "roles.worker"):

@@ -171,3 +171,16 @@ def test_folder_named_services_where_the_user_stands_is_not_run(tmp_path: Path) 
     )
     assert "hijacked" not in done.stderr
     assert "No module named services.no_such_role" in done.stderr
+
+
+TELLER = "import os, time; print(os.environ['GATEWRIGHT_ENVIRONMENTS'], flush=True); time.sleep(600)"
+
+
+async def test_environments_of_the_options_come_beside_those_of_the_operator(make_stack: MakeStack, tmp_path: Path) -> None:
+    supervisor = make_stack(TELLER, offered="/opt/a:/opt/b", environments=(Path("/opt/b"), Path("/opt/c")))
+    await supervisor.start()
+    log = tmp_path / "logs" / "worker-1.log"
+    await until(lambda: log.exists() and log.read_text() == "/opt/a:/opt/b:/opt/c\n")
+    announced = state.read(tmp_path)
+    assert announced is not None
+    assert announced.environments == ("/opt/a", "/opt/b", "/opt/c")

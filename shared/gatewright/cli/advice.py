@@ -4,6 +4,7 @@ from __future__ import annotations
 
 _ADVICE: dict[str, str] = {
     "request_incomplete": "name what is missing: --allow PATH, --test CMD and one of --exec, --patch, --reply",
+    "paths_word_missing": "put {paths} where the command takes its files, so that each shard is told its own part",
     "bad_ref": "give --ref a branch, a tag or a full commit id",
     "ref_not_found": "check the name with `git ls-remote`; a commit must have been pushed",
     "repository_unavailable": "check that the repository exists and that git can fetch it from here",

@@ -118,7 +118,9 @@ def violation_lines(report: GateReport) -> list[str]:
 
 
 def _failed(error: Error, view: RunView) -> str:
-    return f"{view.short(error.task_id or '')} {error.code}: {error.message}".strip()
+    task = view.short(error.task_id or "")
+    about = f"{task} " if task not in ("", error.role) else ""
+    return f"{about}{error.code}: {error.message}"
 
 
 def _reviewed(review: ReviewReport) -> tuple[Mark, str, str]:

@@ -27,10 +27,11 @@ class RunView:
 
     @property
     def failing_gate(self) -> GateReport | None:
-        """The last gate that said no, while nothing after it said yes again (a fix loop may have cured it)."""
-        if self.run.failure is None:
-            return None
-        return next((gate for gate in reversed(self.gates) if gate.verdict == "FAIL"), None)
+        """The gate that ended the run; None where it was no gate, although one may have ordered a round of fixing before."""
+        failure = self.run.failure
+        refusals = (gate for gate in reversed(self.gates) if gate.verdict == "FAIL")
+        last = next(refusals, None)
+        return last if last is not None and failure is not None and last.code == failure.code else None
 
     @property
     def seconds(self) -> float:

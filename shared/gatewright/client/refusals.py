@@ -14,34 +14,16 @@ Family = Literal["malformed", "denied", "unavailable"]
 
 #: What was sent is not valid, or names something that does not exist: correct it and send it again.
 INPUT_CODES = frozenset(
-    {
-        "malformed",
-        "unknown_schema",
-        "not_json",
-        "request_incomplete",
-        "bad_ref",
-        "ref_not_found",
-        "repository_unavailable",
-        "run_unknown",
-        "run_ambiguous",
-        "run_id_invalid",
-        "invalid_input",
-    }
+    {"malformed", "unknown_schema", "not_json", "not_submittable", "invalid_input", "message_too_large"}
+    | {"request_incomplete", "paths_word_missing", "artifact_invalid", "artifact_too_large"}
+    | {"bad_ref", "ref_not_found", "bad_url", "repository_unavailable", "repository_missing", "repository_empty"}
+    | {"run_unknown", "run_ambiguous", "run_id_invalid"}
 )
 #: Something that is needed cannot be had: nothing is wrong with what was sent.
 SURROUNDINGS_CODES = frozenset(
-    {
-        "unavailable",
-        "bus_unavailable",
-        "artifact_unavailable",
-        "sandbox_unavailable",
-        "ledger_conflict",
-        "git_failed",
-        "internal_error",
-        "configuration_invalid",
-        "home_in_use",
-        "role_keeps_dying",
-    }
+    {"unavailable", "internal_error", "configuration_invalid", "home_in_use", "role_keeps_dying", "ledger_conflict"}
+    | {"bus_unavailable", "bus_no_answer", "bus_no_responders", "artifact_unavailable", "sandbox_unavailable"}
+    | {"workspace_unavailable", "git_failed", "git_timeout", "git_killed", "mirror_busy"}
 )
 
 

@@ -41,47 +41,61 @@ class Report(msgspec.Struct, frozen=True):
     returncode: int | None = None
 
 
-def preload(modules: Sequence[str]) -> None:
-    """Import what the programs of these packages import. What cannot be imported fails in its own process, with its own log."""
-    for module in modules:
-        try:
-            importlib.import_module(f"{module}.__main__")
-            # It is run once more, as the main program, by the process that it is for.
-            del sys.modules[f"{module}.__main__"]
-        except ImportError as error:
-            sys.stderr.write(f"{module} is not preloaded: {error}\n")
+def preload(module: str) -> None:
+    """Import what the program of a package imports. What cannot be imported fails in its own process, with its own log."""
+    try:
+        importlib.import_module(f"{module}.__main__")
+        # It is run once more, as the main program, by the process that it is for.
+        del sys.modules[f"{module}.__main__"]
+    except ImportError as error:
+        sys.stderr.write(f"{module} is not preloaded: {error}\n")
     # What exists now stays: the collector of each child need not touch, and so copy, these pages.
     gc.freeze()
 
 
 class Forks:
-    """Serves orders until its input ends. In a forked child, ``serve`` returns the order that the child has to carry out."""
+    """Serves orders until its input ends. In a forked child, ``serve`` returns the order that the child has to carry out.
 
-    def __init__(self, orders: int, reports: int) -> None:
+    ``modules`` are preloaded in that order whenever no order waits, so that the first role need not wait for the last one.
+    """
+
+    def __init__(self, orders: int, reports: int, modules: Sequence[str]) -> None:
         self._orders = orders
         self._reports = reports
+        self._unloaded = list(modules)
         self._selector = selectors.DefaultSelector()
         self._selector.register(orders, selectors.EVENT_READ)
         self._names: dict[int, tuple[str, int]] = {}
+        self._waiting: list[Order] = []
         self._rest = b""
 
     def serve(self) -> Order | None:
         while True:
-            for key, _ in self._selector.select():
+            while self._waiting:
+                order = self._waiting.pop(0)
+                if not self._fork(order):
+                    return order
+            ready = self._selector.select(0 if self._unloaded else None)
+            if not ready:
+                preload(self._unloaded.pop(0))
+            for key, _ in ready:
                 if key.fd != self._orders:
                     self._bury(key.fd)
-                    continue
-                data = os.read(self._orders, 65536)
-                if not data:
+                elif not self._read_orders():
                     self._end_all()
                     return None
-                *lines, self._rest = (self._rest + data).split(b"\n")
-                for line in lines:
-                    order = msgspec.json.decode(line, type=Order)
-                    if not self._fork(order):
-                        return order
+
+    def _read_orders(self) -> bool:
+        """Take in what has been ordered; False when nothing will be any more."""
+        data = os.read(self._orders, 65536)
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        self._waiting += [msgspec.json.decode(line, type=Order) for line in lines]
+        return bool(data)
 
     def _fork(self, order: Order) -> int:
+        if order.module in self._unloaded:
+            self._unloaded.remove(order.module)
+            preload(order.module)
         before_program = dies_with_parent()
         pid = os.fork()
         if pid == 0:
@@ -144,12 +158,11 @@ def _show_as(title: str, name: str) -> None:
 
 
 def main() -> None:
-    """Preload, serve; in a child, run the module that was ordered as the main program."""
+    """Serve; in a child, run the module that was ordered as the main program."""
     orders, reports = os.dup(0), os.dup(1)
     # What an import prints must not stand between the reports.
     os.dup2(2, 1)
-    preload(sys.argv[1:])
-    order = Forks(orders, reports).serve()
+    order = Forks(orders, reports, sys.argv[1:]).serve()
     if order is not None:
         become(order)
         runpy.run_module(order.module, run_name="__main__", alter_sys=True)

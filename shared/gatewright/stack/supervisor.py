@@ -27,6 +27,7 @@ from gatewright.stack.restarts import RestartPolicy, RestartRecord
 #: The first ones are needed first: with few cores they should not wait for the last ones.
 START_ORDER = ("gatekeeper", "pm", "techlead", "worker", "reviewer", "testrunner")
 
+_ENVIRONMENTS = "GATEWRIGHT_ENVIRONMENTS"
 _PING_SECONDS = 0.5
 _PING_PAUSE = 0.03
 
@@ -74,6 +75,12 @@ class Supervisor:
         if self._server is None:
             raise UnavailableError("the stack is not running", code="no_stack")
         return self._server.url
+
+    @property
+    def environments(self) -> tuple[str, ...]:
+        """The prefixes that contracts may name: those of the operator's own setting, and those of the options."""
+        settled = self.options.base_environment.get(_ENVIRONMENTS, "").split(os.pathsep)
+        return tuple(dict.fromkeys(filter(None, (*settled, *map(str, self.options.environments)))))
 
     @property
     def members(self) -> tuple[state.Member, ...]:
@@ -205,7 +212,7 @@ class Supervisor:
             **options.base_environment,
             "GATEWRIGHT_NATS_URL": self.url,
             "GATEWRIGHT_HOME": str(options.home),
-            "GATEWRIGHT_ENVIRONMENTS": os.pathsep.join(map(str, options.environments)),
+            _ENVIRONMENTS: os.pathsep.join(self.environments),
         }
         if not options.shared:
             # Nobody has the time to look at the metrics of a single run.
@@ -232,7 +239,7 @@ class Supervisor:
                 shared=self.options.shared,
                 workers=self.options.workers,
                 ready=self._ready,
-                environments=tuple(map(str, self.options.environments)),
+                environments=self.environments,
                 members=self.members,
             ),
         )
