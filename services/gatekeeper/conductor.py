@@ -19,7 +19,7 @@ from gatewright.clock import Clock
 from gatewright.contracts import RequestTask, Transition, codec
 from gatewright.contracts.common import Document
 from gatewright.contracts.records import CommandRef
-from gatewright.errors import BusError, ConflictError
+from gatewright.errors import BusError, ConflictError, MalformedError
 from gatewright.evidence.signing import Signer
 from gatewright.evidence.writer import BundleWriter
 from gatewright.ledger.run import Run
@@ -72,7 +72,11 @@ class Conductor:
 
     async def resume(self) -> None:
         """After a start: publish the tasks of open runs again (their message ids make it harmless) and take own steps."""
-        async for position in self.ledger.everything():
+
+        def unreadable(run_id: str, error: MalformedError) -> None:
+            self.log.error("run_unreadable", run_id=run_id, code=error.reason, cause=error.message)
+
+        async for position in self.ledger.everything(unreadable):
             run = position.run
             if run is None or run.sealed is not None:
                 continue

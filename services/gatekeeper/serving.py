@@ -28,7 +28,7 @@ from services.gatekeeper.policies import load
 from services.gatekeeper.settings import Settings
 
 #: Seconds that one look into a queue lasts; a stop is noticed that soon.
-POLL = 0.5
+POLL = 0.1
 
 
 async def serve(service: Service, settings: Settings) -> None:

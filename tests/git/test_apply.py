@@ -95,7 +95,7 @@ async def test_hostile_patch_is_refused_and_writes_no_file(known: Known, name: s
 
 async def test_patch_through_a_symlink_of_the_baseline_is_refused(make_repository: MakeRepository, mirrors: Mirrors) -> None:
     repository = make_repository()
-    (repository.path / "out").symlink_to("/tmp")  # noqa: S108  # the attack needs a directory that exists
+    (repository.path / "out").symlink_to("/tmp")  # the attack needs a directory that exists
     mirror = await mirrors.open(repository.url)
     commit = repository.commit({})
     await mirror.ensure(commit)

@@ -112,7 +112,7 @@ async def test_huge_file_is_contained(run: Run, place: Folder) -> None:
     assert (place.path / "huge").stat().st_size == MIB
 
 
-@pytest.mark.parametrize("folder", ["/tmp", "/dev/shm"])  # noqa: S108 - inside
+@pytest.mark.parametrize("folder", ["/tmp", "/dev/shm"])
 async def test_filling_memory_through_files_is_contained(run: Run, folder: str) -> None:
     completed = await run("sh", "-c", f"head -c 8m /dev/zero >{folder}/a", limits=replace(LIMITS, tmp_bytes=MIB))
     assert b"No space left" in completed.stderr

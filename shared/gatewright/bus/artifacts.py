@@ -1,17 +1,14 @@
-"""Names of artifacts: ``artifact:sha256:<hex>``, and the check that the bytes are those that the name promises."""
+"""Artifacts on the bus: how large one may be, and the check that the bytes are those that the name promises."""
 
 from __future__ import annotations
 
 import hashlib
-import re
 
+from gatewright.artifacts import stored_digest, stored_uri
 from gatewright.errors import ArtifactError, MalformedError
 
 #: One artifact is held in memory as a whole, by whoever puts or gets it.
 MAX_ARTIFACT_BYTES = 256 * 1024 * 1024
-
-_PREFIX = "artifact:sha256:"
-_URI = re.compile(rf"{_PREFIX}([0-9a-f]{{64}})\Z")
 
 
 def digest_of(data: bytes) -> str:
@@ -23,16 +20,12 @@ def digest_of(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def uri_of(digest: str) -> str:
-    return _PREFIX + digest
-
-
 def digest_in(uri: str) -> str:
     """The digest that an artifact URI names; raises ArtifactError (code ``bad_artifact_uri``)."""
-    found = _URI.match(uri)
-    if found is None:
-        raise ArtifactError(f"not the URI of an artifact: {uri[:120]!r}", code="bad_artifact_uri")
-    return found.group(1)
+    try:
+        return stored_digest(uri)
+    except MalformedError as error:
+        raise ArtifactError(error.message, code=error.reason) from None
 
 
 def checked(digest: str, data: bytes) -> bytes:
@@ -41,5 +34,5 @@ def checked(digest: str, data: bytes) -> bytes:
     The store is shared by all roles, so what it hands out is not believed.
     """
     if hashlib.sha256(data).hexdigest() != digest:
-        raise ArtifactError(f"the bytes stored as {uri_of(digest)} have another digest", code="artifact_digest_mismatch")
+        raise ArtifactError(f"the bytes stored as {stored_uri(digest)} have another digest", code="artifact_digest_mismatch")
     return data

@@ -10,7 +10,8 @@ from collections.abc import AsyncGenerator, Coroutine, Mapping
 from typing import Any
 
 from gatewright import __version__
-from gatewright.bus.artifacts import checked, digest_in, digest_of, uri_of
+from gatewright.artifacts import stored_uri
+from gatewright.bus.artifacts import checked, digest_in, digest_of
 from gatewright.bus.listening import hear
 from gatewright.bus.memory_server import Listening, MemoryServer, Offer
 from gatewright.bus.memory_streams import MemoryQueue
@@ -183,7 +184,7 @@ class MemoryBus:
         self.check()
         digest = digest_of(data)
         self.server.artifacts.setdefault(digest, data)
-        return uri_of(digest)
+        return stored_uri(digest)
 
     async def get_artifact(self, uri: str) -> bytes:
         self.check()

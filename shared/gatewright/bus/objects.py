@@ -10,7 +10,8 @@ import re
 
 import msgspec
 
-from gatewright.bus.artifacts import MAX_ARTIFACT_BYTES, checked, digest_of, uri_of
+from gatewright.artifacts import stored_uri
+from gatewright.bus.artifacts import MAX_ARTIFACT_BYTES, checked, digest_of
 from gatewright.bus.connection import Connection
 from gatewright.bus.storage import Storage, StoredMessage
 from gatewright.bus.topology import ARTIFACT_BUCKET, ARTIFACT_STREAM
@@ -57,15 +58,15 @@ class ObjectStore:
             stored = await self._storage.last(ARTIFACT_STREAM, _description_subject(digest))
             if not _describes(stored, digest, len(data)):
                 await self._replace(digest, data, stored.seq if stored else 0)
-        return uri_of(digest)
+        return stored_uri(digest)
 
     async def get(self, digest: str) -> bytes:
         """The bytes with this sha256. Raises ArtifactError when they are missing or others, BusError."""
         found = _read(await self._storage.last(ARTIFACT_STREAM, _description_subject(digest)))
         if found is None:
-            raise ArtifactError(f"there is no {uri_of(digest)}", code="artifact_missing")
+            raise ArtifactError(f"there is no {stored_uri(digest)}", code="artifact_missing")
         if not 0 <= found.size <= MAX_ARTIFACT_BYTES or not _TOKEN.match(found.nuid):
-            raise ArtifactError(f"the description of {uri_of(digest)} cannot be right", code="artifact_damaged")
+            raise ArtifactError(f"the description of {stored_uri(digest)} cannot be right", code="artifact_damaged")
         data = bytearray()
         sequence = 0
         for _ in range(found.chunks):
@@ -81,7 +82,7 @@ class ObjectStore:
         try:
             await self._upload(digest, data, expected)
         except ConflictError as error:
-            raise ArtifactError(f"{uri_of(digest)} is being written by somebody else", code="artifact_contended") from error
+            raise ArtifactError(f"{stored_uri(digest)} is being written by somebody else", code="artifact_contended") from error
 
     async def _upload(self, digest: str, data: bytes, expected: int) -> None:
         """Store chunks and description if the description's last sequence is ``expected``; raises ConflictError if not.

@@ -18,11 +18,13 @@ from gatewright.contracts import RunRequest
 from gatewright.contracts.common import (
     AcceptanceTest,
     Artifact,
+    ChangeKind,
     Environment,
     Executor,
     LandingMode,
     PolicyPack,
     Repository,
+    Scope,
     Sharding,
     TimeoutRetry,
 )
@@ -42,6 +44,9 @@ class RunOptions:
     repo: str | None = None
     ref: str = "HEAD"
     allow: tuple[str, ...] = ()
+    allow_protected: tuple[str, ...] = ()
+    allow_dependencies: bool = False
+    allow_kinds: tuple[ChangeKind, ...] = ()
     commands: tuple[str, ...] = ()
     patch: Path | None = None
     replies: tuple[Path, ...] = ()
@@ -89,11 +94,22 @@ def prepare(options: RunOptions, here: Path) -> Prepared:
         executor=executor,
         sharding=Sharding(count=options.shards),
         environment=Environment(prefix=str(prefix)) if prefix else None,
+        scope=_scope(options),
         policy_pack=options.policy_pack,
         timeout_retry=TimeoutRetry(timeout_sec=options.timeout, max_retries=retries, retry_backoff_sec=0),
         idempotency_key=new_id(),
     )
     return Prepared(request, attachments)
+
+
+def _scope(options: RunOptions) -> Scope | None:
+    """What is opened beyond plain edits; None when nothing is."""
+    scope = Scope(
+        allow_protected_paths=options.allow_protected,
+        allow_dependency_change=options.allow_dependencies,
+        allow=options.allow_kinds,
+    )
+    return None if scope == Scope() else scope
 
 
 def with_artifacts(request: RunRequest, artifacts: tuple[Artifact, ...]) -> RunRequest:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import hashlib
 from collections.abc import AsyncGenerator, Generator, Mapping
@@ -12,6 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from gatewright.artifacts import inline_uri
 from gatewright.bus.port import SCHEMA_HEADER, Bus, Message
 from gatewright.bus.topology import ABORT_SUBJECT, SUBMIT_SUBJECT, run_subject
 from gatewright.client.refusals import error_of
@@ -128,8 +128,9 @@ class Client:
         return tuple(found)
 
     async def runs(self) -> tuple[Run, ...]:
-        """Every run in the ledger, oldest first."""
-        found = [position.run async for position in Ledger(self._bus).everything() if position.run is not None]
+        """Every run in the ledger that can be read, oldest first."""
+        listed = Ledger(self._bus).everything(lambda _run_id, _error: None)
+        found = [position.run async for position in listed if position.run is not None]
         return tuple(sorted(found, key=lambda run: (run.created_at, run.run_id)))
 
     async def abort(self, run_id: str, reason: str) -> None:
@@ -199,8 +200,7 @@ class Connecting:
 
 def inline_artifact(name: str, data: bytes) -> Artifact:
     """``data`` as an artifact that carries its bytes in a ``data:`` URI (RFC 2397)."""
-    encoded = base64.b64encode(data).decode("ascii")
-    uri = f"data:application/octet-stream;base64,{encoded}"
+    uri = inline_uri(data)
     return Artifact(name=name, uri=uri, sha256=hashlib.sha256(data).hexdigest())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
 from gatewright.bus.port import Bus
@@ -68,15 +68,23 @@ class Ledger:
         """Drop what is remembered: after a conflict, or when the run has ended and its bundle is sealed."""
         self._known.pop(run_id, None)
 
-    async def everything(self) -> AsyncIterator[Position]:
-        """Every run in the ledger, folded; for a starting gatekeeper and for listings."""
+    async def everything(self, unreadable: Callable[[str, MalformedError], None]) -> AsyncIterator[Position]:
+        """Every run in the ledger, folded; for a starting gatekeeper and for listings.
+
+        A run whose history cannot be read is passed over and told to ``unreadable``: it must not stand in the way of others.
+        """
         runs: dict[str, Position] = {}
+        broken: set[str] = set()
         async for message in self._bus.replay(run_subject("*")):
             run_id = message.subject.removeprefix(run_subject(""))
-            before = runs.get(run_id, NOWHERE)
-            transition = read_transition(message.data, run_id)
-            history = (*before.transitions, transition)
-            runs[run_id] = Position(fold([transition], before.run), message.sequence, history)
+            if run_id in broken:
+                continue
+            try:
+                runs[run_id] = _after(runs.get(run_id, NOWHERE), read_transition(message.data, run_id), message.sequence)
+            except MalformedError as error:
+                broken.add(run_id)
+                runs.pop(run_id, None)
+                unreadable(run_id, error)
         for position in runs.values():
             yield position
 
@@ -85,6 +93,10 @@ class Ledger:
             self._known.pop(run_id, None)
         else:
             self._known[run_id] = position
+
+
+def _after(before: Position, transition: Transition, sequence: int) -> Position:
+    return Position(fold([transition], before.run), sequence, (*before.transitions, transition))
 
 
 def read_transition(data: bytes, run_id: str) -> Transition:

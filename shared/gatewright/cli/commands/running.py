@@ -42,6 +42,20 @@ class Pack(StrEnum):
     HIGH = "high"
 
 
+class Kind(StrEnum):
+    """Kinds of change that each need the contract's leave."""
+
+    BINARY = "binary"
+    EXECUTABLE = "executable"
+    MODE_CHANGE = "mode_change"
+    SYMLINK = "symlink"
+    SUBMODULE = "submodule"
+    GITATTRIBUTES = "gitattributes"
+    GITMODULES = "gitmodules"
+    LARGE_FILE = "large_file"
+    LARGE_DIFF = "large_diff"
+
+
 def register(app: typer.Typer) -> None:
     app.command(help=_HELP_RUN)(run)
     app.command()(submit)
@@ -58,6 +72,16 @@ def run(
     ref: Annotated[str, typer.Option(help="The branch, tag or commit to start from.")] = "HEAD",
     allow: Annotated[
         list[str] | None, typer.Option(metavar="PATH", help="A file or directory that may change (repeatable).")
+    ] = None,
+    allow_protected: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATH", help="A test, fixture or lint configuration that may change too (repeatable)."),
+    ] = None,
+    allow_dependencies: Annotated[
+        bool, typer.Option("--allow-dependencies", help="Manifests and lock files inside the paths may change.")
+    ] = False,
+    allow_kind: Annotated[
+        list[Kind] | None, typer.Option(metavar="KIND", help="Open a kind of change: " + ", ".join(Kind) + " (repeatable).")
     ] = None,
     command: Annotated[
         list[str] | None,
@@ -96,6 +120,9 @@ def run(
         repo=repo,
         ref=ref,
         allow=tuple(allow or ()),
+        allow_protected=tuple(allow_protected or ()),
+        allow_dependencies=allow_dependencies,
+        allow_kinds=tuple(kind.value for kind in allow_kind or ()),
         commands=tuple(command or ()),
         patch=patch,
         replies=tuple(reply or ()),
