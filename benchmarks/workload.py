@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gatewright.client.client import inline_artifact
 from gatewright.contracts import RunRequest
-from gatewright.contracts.common import AcceptanceTest, Executor, Repository
+from gatewright.contracts.vocabulary import AcceptanceTest, Executor, Repository
 
 FILES = 200
 IDENTITY = ["-c", "user.name=Bench", "-c", "user.email=bench@localhost"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from gatewright.contracts import RunRequest, TaskContract
-from gatewright.contracts.common import (
+from gatewright.contracts.task_contract import Inputs, LogPaths, LogRefs, RequiredOutput, Rollback
+from gatewright.contracts.vocabulary import (
     AcceptanceTest,
     Agent,
     Executor,
@@ -13,7 +14,6 @@ from gatewright.contracts.common import (
     TimeoutRetry,
     ToolPermissions,
 )
-from gatewright.contracts.task_contract import Inputs, LogPaths, LogRefs, RequiredOutput, Rollback
 
 BASELINE = "1" * 40
 BASELINE_TREE = "2" * 40

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from gatewright.artifacts import stored_digest, uri_of
 from gatewright.bus.task_handler import TaskContext
 from gatewright.contracts import TaskContract, codec
-from gatewright.contracts.common import Artifact, Repository
 from gatewright.contracts.task_contract import Rollback
+from gatewright.contracts.vocabulary import Artifact, Repository
 from gatewright.errors import ArtifactError, SandboxError
 from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.sandbox import Completed, Limits, Place, SandboxReport

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.contracts.common import Artifact, Environment, TimeoutRetry
 from gatewright.contracts.task_contract import Inputs
+from gatewright.contracts.vocabulary import Artifact, Environment, TimeoutRetry
 from gatewright.errors import DeniedError, GitError, MalformedError, PatchError
 from gatewright.task_inputs import (
     LONGEST_COMMAND,

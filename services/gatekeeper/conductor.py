@@ -17,8 +17,8 @@ from gatewright.bus.port import TRACE_HEADER, Bus
 from gatewright.bus.topology import CANCEL_SUBJECT, task_subject
 from gatewright.clock import Clock
 from gatewright.contracts import RequestTask, Transition, codec
-from gatewright.contracts.common import Document
 from gatewright.contracts.records import CommandRef
+from gatewright.contracts.vocabulary import Document
 from gatewright.errors import BusError, ConflictError, MalformedError
 from gatewright.evidence.signing import Signer
 from gatewright.evidence.writer import BundleWriter

@@ -28,8 +28,8 @@ from gatewright.contracts import (
     codec,
     strict_json,
 )
-from gatewright.contracts.common import RunId
 from gatewright.contracts.reports import ErrorFault
+from gatewright.contracts.vocabulary import RunId
 from gatewright.errors import Fault, GatewrightError, MalformedError, UnavailableError
 from gatewright.ledger.run import run_id_of, trace_id_of
 from gatewright.telemetry.logs import Logger

@@ -9,8 +9,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from gatewright.contracts import RequestTask, RunRequest, TaskContract
-from gatewright.contracts.common import Agent, TimeoutRetry
 from gatewright.contracts.task_contract import Inputs, LogPaths, LogRefs, Rollback, RuntimeOptions
+from gatewright.contracts.vocabulary import Agent, TimeoutRetry
 from gatewright.worker_role import PERMISSIONS, REQUIRED_OUTPUTS, TOOL_SET, WORKER, answers, resolve_role
 from services.pm.completeness import check_complete
 

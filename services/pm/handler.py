@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gatewright.bus.task_handler import TaskContext
 from gatewright.contracts import Error, RequestTask, TaskContract
-from gatewright.contracts.common import Agent
 from gatewright.contracts.reports import ErrorFault
+from gatewright.contracts.vocabulary import Agent
 from gatewright.errors import MalformedError
 from services.pm.compiler import compile_contract
 

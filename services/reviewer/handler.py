@@ -7,8 +7,8 @@ import asyncio
 from gatewright.bus.task_handler import TaskContext
 from gatewright.clock import timestamp
 from gatewright.contracts import ReviewReport, TaskContract
-from gatewright.contracts.common import Agent
 from gatewright.contracts.reports import Finding
+from gatewright.contracts.vocabulary import Agent
 from gatewright.errors import PatchError
 from gatewright.git.changes import Change
 from gatewright.git.mirror import Mirror, Mirrors

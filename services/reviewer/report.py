@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gatewright.contracts import ReviewReport, TaskContract
-from gatewright.contracts.common import Agent
 from gatewright.contracts.reports import Finding, ScopeCheck
+from gatewright.contracts.vocabulary import Agent
 from services.reviewer.checks import CHECKS
 from services.reviewer.checks.paths import OUT_OF_SCOPE
 

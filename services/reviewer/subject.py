@@ -9,8 +9,8 @@ from functools import cached_property
 
 from gatewright import scope
 from gatewright.contracts import TaskContract
-from gatewright.contracts.common import Scope
 from gatewright.contracts.reports import Finding
+from gatewright.contracts.vocabulary import Scope
 from gatewright.git.changes import Change
 from gatewright.git.paths import display
 

@@ -6,7 +6,7 @@ from gatewright import scope
 from gatewright.bus.task_handler import TaskContext
 from gatewright.clock import timestamp
 from gatewright.contracts import Plan, TaskContract
-from gatewright.contracts.common import Agent
+from gatewright.contracts.vocabulary import Agent
 from gatewright.errors import MalformedError
 from gatewright.git.mirror import Mirrors
 from gatewright.task_inputs import open_baseline

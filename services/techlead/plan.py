@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from gatewright.contracts import Plan, TaskContract
-from gatewright.contracts.common import Agent
+from gatewright.contracts.vocabulary import Agent
 from gatewright.worker_role import PERMISSIONS, REQUIRED_OUTPUTS, WORKER, resolve_role
 from services.techlead.partition import Group
 

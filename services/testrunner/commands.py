@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gatewright.contracts.common import AcceptanceTest
 from gatewright.contracts.reports import TestCommand, TestSummary
+from gatewright.contracts.vocabulary import AcceptanceTest
 from gatewright.errors import CommandRefusedError
 from gatewright.sandbox import parse_command
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from gatewright.bus.task_handler import TaskContext
 from gatewright.clock import timestamp
 from gatewright.contracts import TaskContract, TestReport
-from gatewright.contracts.common import Agent, Artifact
 from gatewright.contracts.reports import TestCommand
+from gatewright.contracts.vocabulary import Agent, Artifact
 from gatewright.errors import ConfigurationError, DeniedError, SandboxError
 from gatewright.git.mirror import Mirrors
 from gatewright.git.paths import display

@@ -9,7 +9,7 @@ from gatewright.artifacts import uri_of
 from gatewright.bus.task_handler import TaskContext
 from gatewright.clock import timestamp
 from gatewright.contracts import TaskContract, TaskResult, codec
-from gatewright.contracts.common import Agent
+from gatewright.contracts.vocabulary import Agent
 from gatewright.errors import ConfigurationError, DeniedError, MalformedError, SandboxError
 from gatewright.git.changes import Change
 from gatewright.git.mirror import Mirrors

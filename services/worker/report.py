@@ -8,8 +8,8 @@ from typing import Literal
 
 from gatewright import scope
 from gatewright.contracts import TaskContract, TaskResult, WorkReport
-from gatewright.contracts.common import Agent, Artifact
 from gatewright.contracts.reports import GateOutcome, GateOutcomes, GitOutcome, NextSteps
+from gatewright.contracts.vocabulary import Agent, Artifact
 from gatewright.git.changes import Change
 from gatewright.git.paths import display
 from services.worker.executors.port import Execution

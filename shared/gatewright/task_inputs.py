@@ -13,7 +13,7 @@ from pathlib import Path
 from gatewright.artifacts import stored_digest, uri_of
 from gatewright.bus.task_handler import ArtifactPort
 from gatewright.contracts import TaskContract
-from gatewright.contracts.common import Artifact, Environment
+from gatewright.contracts.vocabulary import Artifact, Environment
 from gatewright.errors import DeniedError, MalformedError
 from gatewright.git.mirror import Mirror, Mirrors
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from gatewright.contracts import TaskContract
-from gatewright.contracts.common import Agent, Executor, ToolPermissions
 from gatewright.contracts.task_contract import (
     Handoff,
     HandoffChain,
@@ -14,6 +13,7 @@ from gatewright.contracts.task_contract import (
     RuntimeBinding,
     RuntimeOptions,
 )
+from gatewright.contracts.vocabulary import Agent, Executor, ToolPermissions
 
 #: Whichever process takes the task: contracts name the role's registered agent, results the process that did the work.
 WORKER = Agent(role="WORKER", agent_id="worker-1")

@@ -25,8 +25,8 @@ from gatewright.bus.topology import (
 )
 from gatewright.clock import SystemClock
 from gatewright.contracts import Error, TaskContract, TaskResult, codec
-from gatewright.contracts.common import Agent, Document
 from gatewright.contracts.reports import GateOutcome, GateOutcomes, GitOutcome, NextSteps
+from gatewright.contracts.vocabulary import Agent, Document
 from gatewright.telemetry.logs import make_logger
 from gatewright.telemetry.metrics import Metrics
 

@@ -17,7 +17,7 @@ from gatewright.bus.subjects import MAX_MESSAGE_BYTES
 from gatewright.bus.task_protocol import cancel_notice
 from gatewright.bus.topology import CANCEL_SUBJECT, result_subject
 from gatewright.contracts import Error, TaskContract, TaskResult, codec
-from gatewright.contracts.common import Document, TimeoutRetry
+from gatewright.contracts.vocabulary import Document, TimeoutRetry
 from gatewright.errors import BusError, DeniedError, GatewrightError, SandboxError
 from tests.bus.role_at_work import ACK_WAIT, QUICK, Handler, RoleAtWork, Work, do_nothing, make_result
 from tests.making import make_contract

@@ -22,7 +22,7 @@ from gatewright.bus.task_protocol import (
 )
 from gatewright.bus.topology import TASK_ROLES, Role
 from gatewright.contracts import Error, RequestTask, TaskContract, codec
-from gatewright.contracts.common import Document, TimeoutRetry
+from gatewright.contracts.vocabulary import Document, TimeoutRetry
 from gatewright.errors import MalformedError
 from tests.bus.role_at_work import make_result
 from tests.making import BASELINE, make_contract, make_request

@@ -8,7 +8,7 @@ import pytest
 
 from gatewright.cli.commands.running import Kind
 from gatewright.cli.request import RunOptions, prepare
-from gatewright.contracts.common import ChangeKind, Scope
+from gatewright.contracts.vocabulary import ChangeKind, Scope
 from tests.cli.conftest import MakeRepository
 
 

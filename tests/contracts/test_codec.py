@@ -19,8 +19,8 @@ from gatewright.contracts import (
     codec,
     schemas,
 )
-from gatewright.contracts.common import MAX_INTEGER, Document, Repository, TimeoutRetry
 from gatewright.contracts.strict_json import MAX_DEPTH
+from gatewright.contracts.vocabulary import MAX_INTEGER, Document, Repository, TimeoutRetry
 from gatewright.errors import Fault, MalformedError
 from gatewright.resources import schema_directory
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from gatewright.contracts import codec, schemas
-from gatewright.contracts.common import Document
+from gatewright.contracts.vocabulary import Document
 from tests.contracts.inlined import inlined
 
 #: Words for people, and what says nothing about which documents are valid.

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gatewright.contracts import codec, schemas
-from gatewright.contracts.common import Document
+from gatewright.contracts.vocabulary import Document
 from gatewright.errors import Fault, MalformedError
 from tests.contracts.generated import documents, mutated
 

@@ -19,7 +19,7 @@ import msgspec
 
 from gatewright.client.sync import SyncClient
 from gatewright.contracts import RunRequest
-from gatewright.contracts.common import AcceptanceTest, Environment, Executor, Repository, Sharding
+from gatewright.contracts.vocabulary import AcceptanceTest, Environment, Executor, Repository, Sharding
 from gatewright.stack.state import Member, StackState
 
 #: The interpreter's own prefix: what the commands of test repositories see as `python`.

@@ -10,7 +10,6 @@ from typing import Literal
 from msgspec.structs import replace
 
 from gatewright.contracts import Error, GateReport, Plan, ReviewReport, TaskContract, TaskResult, TestReport, Transition, codec
-from gatewright.contracts.common import Agent, Artifact, Executor
 from gatewright.contracts.records import Cause, OrchestratorEvent
 from gatewright.contracts.reports import (
     Evidence,
@@ -25,6 +24,7 @@ from gatewright.contracts.reports import (
     Violation,
     WorkReport,
 )
+from gatewright.contracts.vocabulary import Agent, Artifact, Executor
 from gatewright.errors import ArtifactError
 from gatewright.ledger import events as e
 from gatewright.ledger.chain import GENESIS, link

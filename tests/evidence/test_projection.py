@@ -11,8 +11,8 @@ import pytest
 from msgspec.structs import replace
 
 from gatewright.contracts import EvidenceReport, ReviewReport, TaskResult, TestReport, codec
-from gatewright.contracts.common import Artifact
 from gatewright.contracts.schemas import fault_report, names
+from gatewright.contracts.vocabulary import Artifact
 from gatewright.errors import ArtifactError, MalformedError
 from gatewright.evidence import layout
 from gatewright.evidence.history import evidence_records, evidence_transitions, tell

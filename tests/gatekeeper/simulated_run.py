@@ -12,9 +12,9 @@ from datetime import UTC, datetime, timedelta
 from msgspec.structs import replace
 
 from gatewright.contracts import GateReport, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport, Transition
-from gatewright.contracts.common import Agent, Executor, TimeoutRetry
 from gatewright.contracts.records import CommandRef
 from gatewright.contracts.reports import GateName, GateOutcome, GateOutcomes, GitOutcome, NextSteps, ScopeCheck
+from gatewright.contracts.vocabulary import Agent, Executor, TimeoutRetry
 from gatewright.ledger.events import StateEntered, payload_of
 from gatewright.ledger.evolve import fold
 from gatewright.ledger.run import Run

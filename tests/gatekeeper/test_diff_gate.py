@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gatewright.contracts import TaskContract
-from gatewright.contracts.common import Scope
+from gatewright.contracts.vocabulary import Scope
 from gatewright.git.mirror import Mirrors
 from services.gatekeeper.gates.candidate import judge_patch
 from services.gatekeeper.gates.judgement import Judgement

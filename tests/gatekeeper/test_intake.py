@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from gatewright.artifacts import inline_uri
 from gatewright.contracts import RunRequest, TaskContract
-from gatewright.contracts.common import AcceptanceTest, Agent, Artifact, Executor, Repository, ToolPermissions
 from gatewright.contracts.task_contract import Rollback
+from gatewright.contracts.vocabulary import AcceptanceTest, Agent, Artifact, Executor, Repository, ToolPermissions
 from services.gatekeeper.decider.questions import IntakeQuestion, IntakeVerdict
 from services.gatekeeper.gates.judge import Gates
 from tests.git.repositories import MakeRepository

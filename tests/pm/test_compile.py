@@ -8,7 +8,7 @@ import pytest
 
 from gatewright.bus.task_handler import TaskContext
 from gatewright.contracts import Error, RequestTask, RunRequest, TaskContract, codec
-from gatewright.contracts.common import (
+from gatewright.contracts.vocabulary import (
     AcceptanceTest,
     Artifact,
     Budget,

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from gatewright.contracts.common import Scope
 from gatewright.contracts.reports import Finding
+from gatewright.contracts.vocabulary import Scope
 from gatewright.git.changes import Change
 from services.reviewer.checks import Check
 from services.reviewer.checks.conflict_markers import conflict_markers

@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from gatewright.contracts import ReviewReport, TaskContract, codec
-from gatewright.contracts.common import Agent, Scope
 from gatewright.contracts.task_contract import Inputs
+from gatewright.contracts.vocabulary import Agent, Scope
 from gatewright.errors import ArtifactError, MalformedError
 from services.reviewer.handler import make_handler
 from services.reviewer.review import MAX_FINDINGS

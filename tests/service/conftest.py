@@ -18,7 +18,7 @@ from gatewright.bus.jetstream import JetStreamBus
 from gatewright.bus.setup import ensure_topology
 from gatewright.bus.topology import RESULT_CONSUMER, task_consumer, task_subject
 from gatewright.contracts import TaskContract, codec
-from gatewright.contracts.common import Document
+from gatewright.contracts.vocabulary import Document
 from gatewright.stack.nats_server import NatsServer
 
 ROOT = Path(__file__).parents[2]

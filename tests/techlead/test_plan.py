@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from gatewright import scope
 from gatewright.contracts import Plan, TaskContract, codec
-from gatewright.contracts.common import Agent, Executor, Scope, Sharding
+from gatewright.contracts.vocabulary import Agent, Executor, Scope, Sharding
 from gatewright.errors import MalformedError, ScopeError
 from services.techlead.handler import make_handler
 from services.techlead.partition import Group

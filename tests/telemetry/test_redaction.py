@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gatewright.contracts.common import Repository
+from gatewright.contracts.vocabulary import Repository
 from gatewright.telemetry.redaction import MAX_DEPTH, MAX_ITEMS, MAX_TEXT, is_secret_key, redact, redact_text
 
 SECRET = "hunter2-correct-horse"

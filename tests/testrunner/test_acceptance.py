@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from gatewright.contracts import TaskContract, TestReport, codec
-from gatewright.contracts.common import AcceptanceTest, Agent, Environment, TimeoutRetry
 from gatewright.contracts.task_contract import Inputs
+from gatewright.contracts.vocabulary import AcceptanceTest, Agent, Environment, TimeoutRetry
 from gatewright.errors import MalformedError, SandboxError
 from gatewright.workspace import Workspaces
 from services.testrunner.handler import TestRunnerHandler, make_handler

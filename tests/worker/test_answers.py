@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gatewright.contracts import TaskResult, WorkReport, codec
-from gatewright.contracts.common import Artifact, Executor, Repository
 from gatewright.contracts.task_contract import Inputs
+from gatewright.contracts.vocabulary import Artifact, Executor, Repository
 from gatewright.errors import ArtifactError, GitError
 from services.worker.handler import WorkerHandler
 from services.worker.report import MAX_LISTED

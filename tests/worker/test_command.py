@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gatewright.contracts import TaskResult, WorkReport, codec
-from gatewright.contracts.common import Environment, Executor, TimeoutRetry
+from gatewright.contracts.vocabulary import Environment, Executor, TimeoutRetry
 from gatewright.errors import SandboxError
 from gatewright.workspace import Workspaces
 from services.worker.executors.command import CommandExecutor

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from gatewright.artifacts import stored_digest, stored_uri
 from gatewright.contracts import ReviewReport, RunRequest, TaskContract, TestReport, codec
-from gatewright.contracts.common import Agent, Artifact, ToolPermissions
 from gatewright.contracts.task_contract import RequiredOutput
+from gatewright.contracts.vocabulary import Agent, Artifact, ToolPermissions
 from gatewright.ledger.run import Run
 from gatewright.task_inputs import CANDIDATE
 from gatewright.worker_role import answers as answers_of

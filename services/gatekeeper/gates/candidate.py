@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 
 from gatewright.contracts import TaskContract
-from gatewright.contracts.common import Scope
+from gatewright.contracts.vocabulary import Scope
 from gatewright.errors import PatchError
 from gatewright.git.changes import Change
 from gatewright.git.mirror import Mirror

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from gatewright import scope
 from gatewright.contracts import TaskContract
-from gatewright.contracts.common import ChangeKind, Scope
+from gatewright.contracts.vocabulary import ChangeKind, Scope
 from gatewright.git.changes import Change
 from gatewright.git.paths import path_fault
 from services.gatekeeper.gates.judgement import Judgement

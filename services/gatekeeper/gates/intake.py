@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from gatewright.artifacts import inline_bytes
 from gatewright.contracts import RunRequest, TaskContract
-from gatewright.contracts.common import Artifact, Repository
+from gatewright.contracts.vocabulary import Artifact, Repository
 from gatewright.errors import ArtifactError, GitError, MalformedError
 from gatewright.git.mirror import Mirrors
 from services.gatekeeper.artifact_cache import ArtifactCache

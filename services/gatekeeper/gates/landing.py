@@ -6,7 +6,7 @@ import hashlib
 from datetime import datetime
 
 from gatewright.contracts import TaskContract, codec
-from gatewright.contracts.common import Repository
+from gatewright.contracts.vocabulary import Repository
 from gatewright.errors import GitError
 from gatewright.git.mirror import Mirror
 from gatewright.ledger.run import Run

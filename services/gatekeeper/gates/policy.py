@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from gatewright import scope
 from gatewright.contracts import RunRequest, TaskContract
-from gatewright.contracts.common import AcceptanceTest, Artifact, Executor, Repository, ToolPermissions
 from gatewright.contracts.task_contract import HandoffChain, RoleContract, RuntimeOptions
+from gatewright.contracts.vocabulary import AcceptanceTest, Artifact, Executor, Repository, ToolPermissions
 from gatewright.errors import CommandRefusedError, ScopeError
 from gatewright.task_inputs import LONGEST_COMMAND
 from services.gatekeeper.gates.commands import check_command

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gatewright import scope
-from gatewright.contracts.common import ChangeKind
 from gatewright.contracts.reports import Finding
+from gatewright.contracts.vocabulary import ChangeKind
 from services.reviewer.subject import Subject
 
 OUT_OF_SCOPE = "path_out_of_scope"

@@ -11,7 +11,7 @@ from gatewright.bus.port import TRACE_HEADER, Bus, Delivery
 from gatewright.bus.task_protocol import Answer, Task, TaskRef, make_answer, refusal, traceparent
 from gatewright.bus.topology import Consumer, Role, result_subject
 from gatewright.clock import Clock
-from gatewright.contracts.common import Document
+from gatewright.contracts.vocabulary import Document
 from gatewright.errors import BusError, GatewrightError, MalformedError
 from gatewright.telemetry.logs import Logger
 from gatewright.telemetry.metrics import Metrics, TaskOutcome

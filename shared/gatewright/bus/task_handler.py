@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 from gatewright.bus.port import Bus
 from gatewright.clock import Clock
-from gatewright.contracts.common import Document
+from gatewright.contracts.vocabulary import Document
 from gatewright.telemetry.logs import Logger
 
 TaskKind_contra = TypeVar("TaskKind_contra", bound=Document, contravariant=True)

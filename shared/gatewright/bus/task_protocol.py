@@ -22,7 +22,7 @@ from gatewright.contracts import (
     TestReport,
     codec,
 )
-from gatewright.contracts.common import Document
+from gatewright.contracts.vocabulary import Document
 from gatewright.errors import MalformedError
 
 #: What a role is sent (by schema) and what it answers (by type); besides, every role may answer with an Error.

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from gatewright.bus.port import Delivery
 from gatewright.clock import Clock
-from gatewright.contracts.common import Document
+from gatewright.contracts.vocabulary import Document
 from gatewright.errors import BusError, GatewrightError
 from gatewright.telemetry.logs import Logger
 

@@ -15,7 +15,7 @@ from typing import Literal
 from gatewright.cli.home import find_repository
 from gatewright.clock import new_id
 from gatewright.contracts import RunRequest
-from gatewright.contracts.common import (
+from gatewright.contracts.vocabulary import (
     AcceptanceTest,
     Artifact,
     ChangeKind,

@@ -17,7 +17,7 @@ from gatewright.bus.topology import ABORT_SUBJECT, SUBMIT_SUBJECT, run_subject
 from gatewright.client.refusals import error_of
 from gatewright.clock import Clock, SystemClock, new_id
 from gatewright.contracts import AbortRequest, Error, OrchestratorEvent, RunRequest, SubmitReply, TaskContract, codec
-from gatewright.contracts.common import Artifact, RunId
+from gatewright.contracts.vocabulary import Artifact, RunId
 from gatewright.errors import BusError, MalformedError, UnavailableError
 from gatewright.ledger import chain
 from gatewright.ledger.events import BundleSealed

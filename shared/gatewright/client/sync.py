@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 
 from gatewright.client.client import DEFAULT_URL, Client
 from gatewright.contracts import OrchestratorEvent, RunRequest, TaskContract
-from gatewright.contracts.common import Artifact
+from gatewright.contracts.vocabulary import Artifact
 from gatewright.ledger.run import Run
 
 T = TypeVar("T")

@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from gatewright import contracts
-from gatewright.contracts.common import MAX_INTEGER, Document
 from gatewright.contracts.schemas import fault_report
 from gatewright.contracts.strict_json import MAX_WORDS, is_shallow, parse, pointer
+from gatewright.contracts.vocabulary import MAX_INTEGER, Document
 from gatewright.errors import Fault, MalformedError, UnknownSchemaError
 
 D = TypeVar("D", bound=Document)

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from gatewright.contracts.common import (
+from gatewright.contracts.vocabulary import (
     Attempt,
     Count,
     Document,

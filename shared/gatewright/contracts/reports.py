@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from gatewright.contracts.common import (
+from gatewright.contracts.task_contract import TaskContract
+from gatewright.contracts.vocabulary import (
     Agent,
     Artifact,
     Attempt,
@@ -20,7 +21,6 @@ from gatewright.contracts.common import (
     Timestamp,
     keep_one_spelling,
 )
-from gatewright.contracts.task_contract import TaskContract
 
 
 class GateOutcome(Document):

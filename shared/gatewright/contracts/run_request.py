@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from gatewright.contracts.common import (
+from gatewright.contracts.vocabulary import (
     AcceptanceTest,
     Artifact,
     Budget,

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from gatewright.contracts.common import (
+from gatewright.contracts.vocabulary import (
     END,
     AcceptanceTest,
     Agent,

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gatewright.contracts import EvidenceBundle, GateReport, ReviewReport, TaskResult, TestReport
-from gatewright.contracts.common import Agent, Artifact
 from gatewright.contracts.reports import (
     GateName,
     GateOutcome,
@@ -20,6 +19,7 @@ from gatewright.contracts.reports import (
     TestSummary,
     Violation,
 )
+from gatewright.contracts.vocabulary import Agent, Artifact
 from gatewright.evidence.history import History
 from gatewright.evidence.layout import digest_of
 from gatewright.evidence.names import name_list

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gatewright.contracts import codec
-from gatewright.contracts.common import Document
+from gatewright.contracts.vocabulary import Document
 from gatewright.errors import MalformedError
 from gatewright.evidence import layout
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from gatewright import contracts
 from gatewright.artifacts import stored_digest
-from gatewright.contracts.common import Document
+from gatewright.contracts.vocabulary import Document
 from gatewright.errors import MalformedError
 
 MANIFEST = "manifest.json"

@@ -11,8 +11,8 @@ from typing import Literal
 
 from gatewright.bus.topology import STREAMS, run_subject
 from gatewright.contracts import RunManifest
-from gatewright.contracts.common import RoleName
 from gatewright.contracts.records import FileRecord, Integrity, RepoRecord, TaskRecord
+from gatewright.contracts.vocabulary import RoleName
 from gatewright.evidence import layout
 from gatewright.evidence.closing_reports import failure_reason
 from gatewright.evidence.history import History

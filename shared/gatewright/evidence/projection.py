@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gatewright.contracts import GateReport, TestReport, codec
-from gatewright.contracts.common import Artifact, Document
 from gatewright.contracts.reports import EvidenceReport
+from gatewright.contracts.vocabulary import Artifact, Document
 from gatewright.evidence import closing_reports, layout
 from gatewright.evidence.file_plan import Content, FilePlan
 from gatewright.evidence.history import History

@@ -10,11 +10,11 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
-from gatewright.contracts.common import Document
 from gatewright.contracts.records import OrchestratorEvent
 from gatewright.contracts.reports import Error, GateReport, Plan, ReviewReport, TaskResult, TestReport
 from gatewright.contracts.run_request import RunRequest
 from gatewright.contracts.task_contract import TaskContract
+from gatewright.contracts.vocabulary import Document
 from gatewright.errors import MalformedError
 
 State = Literal["S0", "S1", "S2", "S3", "S4", "S5", "S6", "FAILED", "ABORTED"]
