@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -56,11 +57,12 @@ class TestRunnerHandler:
         self._sandbox = sandbox
         self._environments = environments
 
-    async def probe(self) -> None:
-        """Return when commands can run on this host. Raises SandboxError with the cause."""
+    async def probe(self) -> Mapping[str, str]:
+        """How commands will run on this host. Raises SandboxError with the cause when they cannot."""
         report = await self._sandbox.probe()
         if not report.available:
             raise SandboxError(report.cause)
+        return {"sandbox": self._sandbox.name, "workspaces": await self._workspaces.prepare()}
 
     async def handle(self, task: TaskContract, context: TaskContext) -> TestReport:
         """PASS when every command that must pass ended with 0; FAIL when one did not; ERROR when they could not be run.

@@ -35,23 +35,32 @@ def make_handler(settings: Settings) -> WorkerHandler:
         "patch": PatchExecutor(),
         "reply": ReplyExecutor(),
     }
-    return WorkerHandler(settings.agent_id, Mirrors(state / "mirrors"), executors, sandbox)
+    return WorkerHandler(settings.agent_id, Mirrors(state / "mirrors"), executors, sandbox, workspaces)
 
 
 class WorkerHandler:
     """A worker of id ``agent_id``; ``executors`` by the kind that contracts name."""
 
-    def __init__(self, agent_id: str, mirrors: Mirrors, executors: Mapping[str, Executor], sandbox: Sandbox) -> None:
+    def __init__(
+        self,
+        agent_id: str,
+        mirrors: Mirrors,
+        executors: Mapping[str, Executor],
+        sandbox: Sandbox,
+        workspaces: Workspaces,
+    ) -> None:
         self._agent = Agent(role="WORKER", agent_id=agent_id)
         self._mirrors = mirrors
         self._executors = executors
         self._sandbox = sandbox
+        self._workspaces = workspaces
 
-    async def probe(self) -> None:
-        """Return when commands can run on this host. Raises SandboxError with the cause."""
+    async def probe(self) -> Mapping[str, str]:
+        """How commands will run on this host. Raises SandboxError with the cause when they cannot."""
         report = await self._sandbox.probe()
         if not report.available:
             raise SandboxError(report.cause)
+        return {"sandbox": self._sandbox.name, "workspaces": await self._workspaces.prepare()}
 
     async def handle(self, task: TaskContract, context: TaskContext) -> TaskResult:
         """Do the task and say what came of it: SUCCESS, FAILED, or BLOCKED where this host cannot do it.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Mapping
 
 from gatewright.bus.runner import TaskContext
 from gatewright.contracts import TaskContract, TaskResult
@@ -23,9 +24,10 @@ class Echo:
     def __init__(self, *, can_work: bool) -> None:
         self._can_work = can_work
 
-    async def probe(self) -> None:
+    async def probe(self) -> Mapping[str, str]:
         if not self._can_work:
             raise SandboxError("no user namespaces here")
+        return {}
 
     async def handle(self, task: TaskContract, context: TaskContext) -> TaskResult:
         match task.inputs.spec.split():

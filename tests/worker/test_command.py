@@ -143,8 +143,9 @@ async def test_a_contract_without_an_executor_fails_with_the_cause(desk: Desk, w
 
 async def test_a_worker_without_a_sandbox_is_blocked_and_says_so_beforehand(desk: Desk, tmp_path: Path) -> None:
     sandbox = BrokenSandbox()
-    executor = CommandExecutor(Workspaces(tmp_path / "workspaces", overlay=False), sandbox, ())
-    worker = WorkerHandler("worker-1", desk.mirrors, {"command": executor}, sandbox)
+    workspaces = Workspaces(tmp_path / "workspaces", overlay=False)
+    executor = CommandExecutor(workspaces, sandbox, ())
+    worker = WorkerHandler("worker-1", desk.mirrors, {"command": executor}, sandbox, workspaces)
     with pytest.raises(SandboxError, match="forbidden here"):
         await worker.probe()
     result = await work(desk, worker, "true")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeVar, runtime_checkable
 
@@ -72,5 +72,5 @@ class TaskHandler(Protocol[TaskKind_contra]):
 class Probing(Protocol):
     """A handler that can tell whether it could do its work on this host."""
 
-    async def probe(self) -> None:
-        """Return when it could. Raises GatewrightError with the cause when not."""
+    async def probe(self) -> Mapping[str, str]:
+        """How it will work here, for the log, when it could. Raises GatewrightError with the cause when not."""

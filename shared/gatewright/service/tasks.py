@@ -59,11 +59,12 @@ async def _probe(service: Service, handler: TaskHandler[Any]) -> None:
     service.readiness.lacks("probe", "not finished yet")
     while True:
         try:
-            await handler.probe()
+            facts = await handler.probe()
         except GatewrightError as error:
             service.log.error("probe_failed", code=error.reason, cause=error.message)  # noqa: TRY400 - the words name the cause
             service.readiness.lacks("probe", error.message)
             await asyncio.sleep(_PROBE_AGAIN)
         else:
+            service.log.info("probed", **facts)
             service.readiness.has("probe")
             return

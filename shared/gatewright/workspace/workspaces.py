@@ -80,6 +80,11 @@ class Workspaces:
         """Why overlays are not used although nobody forbade them; empty when they are, or nothing was opened yet."""
         return self._fault
 
+    async def prepare(self) -> str:
+        """Do now what the first workspace would have to wait for; says how workspaces are made: overlays, or copies and why."""
+        prepared = await self._prepare()
+        return "overlays" if prepared.overlay else f"copies: {self._fault or 'overlays are not wanted'}"
+
     @asynccontextmanager
     async def open(self, mirror: Mirror, baseline: str, tree: str | None = None) -> AsyncIterator[Workspace]:
         """A workspace that shows ``tree`` (by default that of the commit ``baseline``), and is gone when the context is left.

@@ -1,0 +1,101 @@
+"""What a broken or hostile client sends: answered or put aside, and the honest run next to it is unharmed."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+import pytest
+
+from gatewright import Client
+from gatewright.bus.jetstream import JetStreamBus
+from gatewright.bus.port import Message
+from gatewright.bus.topology import ABORT_SUBJECT, REQUEST_SUBJECT, result_subject
+from gatewright.contracts import Error, codec
+from gatewright.errors import MalformedError
+from tests.e2e.conftest import MakeProject
+from tests.e2e.stack import Stack, slow_request
+
+GARBAGE = (b"", b"{", b"\xff\xfe", b"[]", b"null", b"[" * 20_000, b'{"run_id": "../../x"}', b'{"request": 1e400}')
+
+
+async def send_garbage(url: str) -> int:
+    """Every kind of garbage on every subject that the gatekeeper reads; how many messages that were."""
+    bus = await JetStreamBus.connect(url, name="stranger")
+    sent = 0
+    for subject in (REQUEST_SUBJECT, ABORT_SUBJECT, result_subject("worker"), result_subject("testrunner")):
+        for number, data in enumerate(GARBAGE):
+            for schema in ("task_result.v1", "no_such_schema.v9"):
+                await bus.publish(subject, data, schema=schema, message_id=f"garbage:{subject}:{schema}:{number}")
+                sent += 1
+    await bus.close()
+    return sent
+
+
+async def dead_letters(url: str, wanted: int) -> list[Message]:
+    bus = await JetStreamBus.connect(url, name="operator")
+    found: list[Message] = []
+    for _ in range(100):
+        found = [message async for message in bus.replay("gw.dead.gatekeeper")]
+        if len(found) >= wanted:
+            break
+        await asyncio.sleep(0.1)
+    await bus.close()
+    return found
+
+
+def test_garbage_is_put_aside_with_its_reason_and_harms_nobody(own_stack: Stack, make_project: MakeProject) -> None:
+    (gatekeeper,) = own_stack.members("gatekeeper")
+    sent = asyncio.run(send_garbage(own_stack.state.url))
+    with own_stack.client() as client:
+        run = client.wait(client.submit_request(slow_request(make_project(), 0.0), patience=10.0), timeout=30.0)
+    assert run.status == "SUCCESS"
+    buried = asyncio.run(dead_letters(own_stack.state.url, sent))
+    assert len(buried) == sent
+    assert all(message.headers["Gw-Dead-Code"] for message in buried)
+    assert own_stack.members("gatekeeper") == [gatekeeper]
+
+
+def test_a_forged_result_of_another_role_is_ignored(own_stack: Stack, make_project: MakeProject) -> None:
+    async def forge(run_id: str) -> None:
+        bus = await JetStreamBus.connect(own_stack.state.url, name="stranger")
+        for role in ("pm", "techlead", "reviewer", "testrunner"):
+            forged = Error(code="tests_failed", message="forged", run_id=run_id, task_id=f"{run_id}.plan.w01", role=role)
+            await bus.publish(result_subject(role), codec.encode(forged), schema="error.v1", message_id=f"forged:{role}")
+        await bus.close()
+
+    with own_stack.client() as client:
+        run_id = client.submit_request(slow_request(make_project(), 1.0), patience=10.0)
+        asyncio.run(forge(run_id))
+        run = client.wait(run_id, timeout=30.0)
+    assert run.status == "SUCCESS"
+
+
+def test_the_same_idempotency_key_gives_the_same_run(stack: Stack, make_project: MakeProject) -> None:
+    request = msgspec.structs.replace(slow_request(make_project(), 0.0), idempotency_key="one and the same")
+
+    async def submit_at_once() -> set[str]:
+        async with Client.connect(stack.state.url) as client:
+            return set(await asyncio.gather(*(client.submit_request(request, patience=5.0) for _ in range(8))))
+
+    (run_id,) = asyncio.run(submit_at_once())
+    with stack.client() as client:
+        run = client.wait(run_id, timeout=30.0)
+        assert [listed.run_id for listed in client.runs()].count(run_id) == 1
+    assert run.status == "SUCCESS"
+
+
+def test_a_request_that_lacks_paths_and_tests_fails_with_the_fields_named(stack: Stack, make_project: MakeProject) -> None:
+    incomplete = msgspec.structs.replace(slow_request(make_project(), 0.0), allowed_paths=(), acceptance_tests=())
+    with stack.client() as client:
+        run = client.wait(client.submit_request(incomplete, patience=5.0), timeout=30.0)
+    assert run.failure is not None
+    assert run.failure.code == "request_incomplete"
+    assert "/allowed_paths" in run.failure.message
+    assert "/acceptance_tests" in run.failure.message
+
+
+def test_a_malformed_submission_is_answered_with_every_fault(stack: Stack) -> None:
+    with stack.client() as client, pytest.raises(MalformedError) as refused:
+        client.submit_request({"request": 5, "surprise": True})
+    assert {fault.pointer for fault in refused.value.faults} >= {"/request", "/surprise", "/repository"}
