@@ -120,7 +120,7 @@ def look(landed: dict[str, object], refused: dict[str, object]) -> None:
         ("what the two workers changed", f"git -C .demo/markdown diff main {landed['branch']}"),
         ("the landed commit and its trailers", f"git -C .demo/markdown log -1 {landed['branch']}"),
         ("the evidence of the first run", f"ls {landed['bundle']}"),
-        ("why the second one was refused", f"cd .demo/markdown && gatewright show {refused['run_id']}"),
+        ("why the second one was refused", f"cd .demo/markdown && ../../.venv/bin/gatewright show {refused['run_id']}"),
     ):
         console.print(f"  {words}:\n      [bold]{command}[/]", soft_wrap=True)
 

@@ -40,6 +40,8 @@ from services.gatekeeper.decider.inputs import AbortAsked, Answered, Submitted
 #: Seconds after which a run that waits for locks, or an input that met a silent bus, is brought again.
 COME_BACK = 0.2
 RETRY = 1.0
+#: Deliveries after which a message that meets a defect is put aside.
+MOST_CRASHES = 5
 SUBJECT_SCHEMAS = {
     REQUEST_SUBJECT: "run_request.v1",
     CONTRACT_SUBJECT: "task_contract.v1",
@@ -70,7 +72,19 @@ class Desk:
         return _reply(SubmitReply(run_id=item.run_id, existing=not new))
 
     async def handle(self, delivery: Delivery) -> None:
-        """One message of INTAKE or RESULTS, settled in every case."""
+        """One message of INTAKE or RESULTS, settled in every case.
+
+        A defect of ours ends the process, and the message comes again; one that has brought that about time and again is put
+        aside first, so that it cannot keep the gatekeeper from everybody else's work.
+        """
+        try:
+            await self._settle(delivery)
+        except Exception as defect:
+            if delivery.attempts >= MOST_CRASHES:
+                await self._bury(delivery, GatewrightError(f"{type(defect).__name__}: {defect}"))
+            raise
+
+    async def _settle(self, delivery: Delivery) -> None:
         message = delivery.message
         try:
             done = await self._advance(message)

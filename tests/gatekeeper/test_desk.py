@@ -1,0 +1,79 @@
+"""The desk: a message that meets a defect of the gatekeeper's own must not come back for ever."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from gatewright.bus.memory import MemoryBus
+from gatewright.bus.port import Message
+from gatewright.bus.topology import result_subject
+from gatewright.clock import SystemClock
+from gatewright.contracts import Error, codec
+from gatewright.evidence import keys
+from gatewright.evidence.signing import Signer
+from gatewright.evidence.writer import BundleWriter
+from gatewright.ledger.store import Ledger
+from gatewright.telemetry.logs import make_logger
+from gatewright.telemetry.metrics import Metrics
+from services.gatekeeper.conductor import Conductor
+from services.gatekeeper.desk import MOST_CRASHES, Desk
+from services.gatekeeper.gates.judge import Gates
+
+
+class BrokenLedger(Ledger):
+    async def load(self, run_id: str) -> object:  # type: ignore[override]  # it never returns
+        raise KeyError(run_id)
+
+
+@dataclass
+class Given:
+    """A delivery that remembers how it was settled."""
+
+    message: Message
+    attempts: int
+    settled: list[str] = field(default_factory=list)
+
+    async def ack(self) -> None:
+        self.settled.append("ack")
+
+    async def nak(self, delay: float = 0.0) -> None:
+        self.settled.append(f"nak {delay}")
+
+    async def term(self) -> None:
+        self.settled.append("term")
+
+    async def in_progress(self) -> None: ...
+
+
+@pytest.fixture
+async def broken_desk(bus: MemoryBus, gates: Gates, tmp_path: Path) -> Desk:
+    log, metrics = make_logger(), Metrics("gatekeeper")
+    signer = Signer(keys.load_or_create(tmp_path / "key.pem"))
+    conductor = Conductor(bus, BrokenLedger(bus), gates, BundleWriter(tmp_path / "runs"), signer, SystemClock(), log, metrics)
+    return Desk(bus, conductor, log, metrics)
+
+
+def make_delivery(attempts: int) -> Given:
+    answer = Error(code="task_failed", message="x", run_id="run-0123456789", task_id="run-0123456789.pm")
+    message = Message(result_subject("pm"), codec.encode(answer), {"Gw-Schema": "error.v1"}, sequence=7)
+    return Given(message, attempts)
+
+
+async def test_a_defect_ends_the_process_and_leaves_the_message_for_the_next(broken_desk: Desk) -> None:
+    delivery = make_delivery(attempts=1)
+    with pytest.raises(KeyError):
+        await broken_desk.handle(delivery)
+    assert delivery.settled == []
+
+
+async def test_a_message_that_meets_a_defect_every_time_is_put_aside(broken_desk: Desk, bus: MemoryBus) -> None:
+    delivery = make_delivery(attempts=MOST_CRASHES)
+    with pytest.raises(KeyError):
+        await broken_desk.handle(delivery)
+    assert delivery.settled == ["term"]
+    (buried,) = [message async for message in bus.replay("gw.dead.gatekeeper")]
+    assert buried.data == delivery.message.data
+    assert buried.headers["Gw-Dead-Code"] == "internal_error"
