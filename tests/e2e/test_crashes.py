@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -40,6 +43,21 @@ def test_a_role_killed_at_its_work_does_not_lose_the_run(role: str, own_stack: S
         run = client.wait(run_id, timeout=SECONDS)
     assert_landed_once(run, project, own_stack)
     assert own_stack.members(role)[0].restarts >= 1
+
+
+def test_a_reviewer_killed_with_its_task_in_hand_does_not_lose_the_run(own_stack: Stack, make_project: MakeProject) -> None:
+    """A review takes milliseconds, so the reviewer is stopped first: its open request is handed the task, then it is killed."""
+    project = make_project()
+    (reviewer,) = own_stack.members("reviewer")
+    with own_stack.client() as client:
+        os.kill(reviewer.pid, signal.SIGSTOP)
+        run_id = client.submit_request(slow_request(project, 0.0), patience=10.0)
+        wait_until(lambda: client.get(run_id).state == "S3")
+        time.sleep(0.5)
+        assert client.get(run_id).state == "S3"
+        os.kill(reviewer.pid, signal.SIGKILL)
+        run = client.wait(run_id, timeout=SECONDS)
+    assert_landed_once(run, project, own_stack)
 
 
 @pytest.mark.parametrize("role", ["pm", "techlead", "reviewer"])
