@@ -1,4 +1,4 @@
-"""The main job, end to end, on a real project: a codemod for two workers that lands, and a hostile reply that does not.
+"""The main job, end to end, on a real project: a codemod for two workers that lands, and five attacks that do not.
 
 Run it with `make demo`. Everything it makes lies in `.demo/`; nothing outside is touched.
 """
@@ -16,14 +16,16 @@ import venv
 from dataclasses import dataclass
 from pathlib import Path
 
+from hostile import ATTACKS, CODEMOD, Attack, attacks
 from rich.console import Console
+from rich.table import Table
 
 HERE = Path(__file__).resolve().parent
 DEMO = HERE.parent.parent / ".demo"
 PROJECT = DEMO / "markdown"
 PREFIX = DEMO / "env"
 GATEWRIGHT = [sys.executable, "-m", "gatewright.cli.main"]
-CODEMOD = "ruff check --fix --exit-zero --no-cache --isolated --target-version py39 --select UP {paths}"
+MODERNISE = "ruff check --fix --exit-zero --no-cache --isolated --target-version py39 --select UP {paths}"
 TESTS = "python -m unittest discover tests"
 
 console = Console(highlight=False)
@@ -33,11 +35,12 @@ def main() -> int:
     prepare()
     started = time.monotonic()
     landed = codemod()
-    refused = hostile_reply()
+    refused = hostile()
     seconds = time.monotonic() - started
     console.rule("what happened")
-    console.print(f"both runs took [bold]{seconds:.1f} s[/] after set-up")
-    look(landed, refused)
+    tell(landed, refused)
+    console.print(f"\n{1 + len(refused)} runs took [bold]{seconds:.1f} s[/] after set-up; no attack moved a ref")
+    look(landed, refused[0][1])
     return 0
 
 
@@ -64,6 +67,8 @@ def prepare() -> None:
         sources.extractall(DEMO, filter="data")
     (DEMO / archive.name.removesuffix(".tar.gz")).rename(PROJECT)
     identity = ["-c", "user.name=Demo", "-c", "user.email=demo@localhost"]
+    (PROJECT / CODEMOD).parent.mkdir(exist_ok=True)
+    shutil.copyfile(ATTACKS / "phones_home.py", PROJECT / CODEMOD)
     run(["git", "init", "--quiet", "--initial-branch=main", str(PROJECT)])
     run(["git", "-C", str(PROJECT), "add", "--all", "--force"])
     run(["git", "-C", str(PROJECT), *identity, "commit", "--quiet", "--message", f"Import {archive.name}"])
@@ -74,7 +79,7 @@ def codemod() -> dict[str, object]:
     """Two workers share a codemod; the project's own tests prove it; it lands on a branch; the bundle verifies."""
     console.rule("1. a codemod over a real project, split for two workers")
     change = Change("Use f-strings and today's idioms", allow="markdown", test=TESTS)
-    code, result = change.order("--exec", CODEMOD, "--shards", "2", "--workers", "2")
+    code, result = change.order("--exec", MODERNISE, "--shards", "2", "--workers", "2")
     if code != 0 or result["status"] != "SUCCESS":
         raise SystemExit(f"the codemod run did not succeed: {result}")
     console.rule("its evidence, checked offline")
@@ -83,16 +88,26 @@ def codemod() -> dict[str, object]:
     return result
 
 
-def hostile_reply() -> dict[str, object]:
-    """A model's reply that also rewrites a test; the contract did not allow it."""
-    console.rule("2. a reply that writes outside its scope")
-    console.print((HERE / "hostile_reply.md").read_text(), style="dim", markup=False)
-    change = Change("Tidy up the sane lists extension", allow="markdown/extensions", test=TESTS)
-    code, result = change.order("--reply", str(HERE / "hostile_reply.md"))
-    failure = result["failure"]
-    if code != 1 or not isinstance(failure, dict) or failure["code"] != "path_out_of_scope":
-        raise SystemExit(f"the hostile reply was not refused as it should be: exit {code}, {result}")
-    return result
+def hostile() -> list[tuple[Attack, dict[str, object]]]:
+    """Each attack as a run of its own; each must be refused for its own reason, and no ref may have moved."""
+    before = refs()
+    outcomes = []
+    for number, attack in enumerate(attacks(DEMO), start=2):
+        console.rule(f"{number}. {attack.title}")
+        change = Change(attack.request, allow=attack.allow, test=TESTS)
+        code, result = change.order(*attack.words)
+        failure = result["failure"]
+        if code != 1 or not isinstance(failure, dict) or failure["code"] != attack.code:
+            raise SystemExit(f"the attack was not refused as it should be ({attack.code}): exit {code}, {result}")
+        outcomes.append((attack, result))
+    if refs() != before:
+        raise SystemExit("an attack was refused, and yet a ref has moved")
+    return outcomes
+
+
+def refs() -> str:
+    """Every ref of the project and what it points at."""
+    return run(["git", "-C", str(PROJECT), "for-each-ref"])
 
 
 @dataclass(frozen=True)
@@ -113,6 +128,15 @@ class Change:
         return code, result
 
 
+def tell(landed: dict[str, object], refused: list[tuple[Attack, dict[str, object]]]) -> None:
+    """One line for each run."""
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_row("[green]landed[/]", "a codemod by two workers", str(landed["status"]))
+    for attack, _ in refused:
+        table.add_row("[red]refused[/]", attack.title, attack.code)
+    console.print(table)
+
+
 def look(landed: dict[str, object], refused: dict[str, object]) -> None:
     """What to look at next."""
     console.print("\nlook at it yourself:")
@@ -120,15 +144,17 @@ def look(landed: dict[str, object], refused: dict[str, object]) -> None:
         ("what the two workers changed", f"git -C .demo/markdown diff main {landed['branch']}"),
         ("the landed commit and its trailers", f"git -C .demo/markdown log -1 {landed['branch']}"),
         ("the evidence of the first run", f"ls {landed['bundle']}"),
-        ("why the second one was refused", f"cd .demo/markdown && ../../.venv/bin/gatewright show {refused['run_id']}"),
+        ("why the first attack was refused", f"cd .demo/markdown && ../../.venv/bin/gatewright show {refused['run_id']}"),
     ):
         console.print(f"  {words}:\n      [bold]{command}[/]", soft_wrap=True)
 
 
-def run(argv: list[str]) -> None:
+def run(argv: list[str]) -> str:
+    """What a command of the set-up prints; the demo ends where it fails."""
     finished = subprocess.run(argv, check=False, capture_output=True, text=True)
     if finished.returncode != 0:
         raise SystemExit(f"{' '.join(argv)}\n{finished.stdout}{finished.stderr}")
+    return finished.stdout
 
 
 if __name__ == "__main__":
