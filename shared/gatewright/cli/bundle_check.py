@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from gatewright.cli.place import find_place
+from gatewright.cli.place import Place, find_place
 from gatewright.cli.sources import RUNS_FOLDER, BundleSource, find_run
 from gatewright.errors import ConfigurationError, MalformedError
 from gatewright.evidence import keys
@@ -20,22 +20,28 @@ MOST_FINDINGS = 20
 
 
 def check_bundle(given: str, key: Path | None) -> Verification:
-    """Verify the bundle that ``given`` names: a folder, or a run (or its beginning) of the home folder.
-
-    Trusts ``key`` if given, else this host's own key. Raises MalformedError when there is no such bundle or no such key.
-    """
+    """Verify the bundle that ``given`` names. Raises MalformedError when there is no such bundle or no such key."""
     place = find_place()
+    return verify(find_bundle(given, place), trusted_keys(key, place))
+
+
+def find_bundle(given: str, place: Place) -> Path:
+    """The folder that ``given`` names: a folder, or a run (or its beginning) of the home folder. Raises MalformedError."""
     folder = Path(given)
-    if not folder.is_dir():
-        run_id = asyncio.run(find_run(BundleSource(place.home, lambda _: None), given))
-        folder = place.home / RUNS_FOLDER / run_id
+    if folder.is_dir():
+        return folder
+    run_id = asyncio.run(find_run(BundleSource(place.home, lambda _: None), given))
+    return place.home / RUNS_FOLDER / run_id
+
+
+def trusted_keys(key: Path | None, place: Place) -> list[keys.PublicKey]:
+    """``key`` if given, else this host's own. Raises MalformedError when it cannot be read."""
     public = key or keys.public_path(place.key)
     try:
-        trusted = keys.load_public(public)
+        return [keys.load_public(public)]
     except ConfigurationError as error:
         hint = "" if key else "; say whom you trust: --key FILE"
         raise MalformedError(f"{error.message}{hint}", code=error.reason) from error
-    return verify(folder, [trusted])
 
 
 def verification_document(result: Verification) -> dict[str, Any]:

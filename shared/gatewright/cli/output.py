@@ -26,6 +26,11 @@ def say(text: str = "", *, stream: TextIO | None = None) -> None:
     print(text, file=stream or sys.stdout, flush=True)
 
 
+def note(words: str) -> None:
+    """A remark for people while something takes its time, on standard error."""
+    say(printable(words), stream=sys.stderr)
+
+
 def emit(document: Any) -> None:
     """Print one JSON document on one line."""
     import msgspec

@@ -59,6 +59,11 @@ class Client:
         """
         return Connecting(url, requested_by, patience)
 
+    @property
+    def bus(self) -> Bus:
+        """The bus that it speaks to, for what reads the ledger itself; closed with the client."""
+        return self._bus
+
     async def close(self) -> None:
         await self._bus.close()
 

@@ -57,6 +57,8 @@ class Reading:
     signer: str = ""
     records: tuple[OrchestratorEvent, ...] = ()
     run: Run | None = None
+    #: The files that the events make, but for manifest and signature; empty until they have been made again.
+    derived: tuple[str, ...] = ()
 
     @property
     def listed(self) -> dict[str, FileRecord]:

@@ -40,6 +40,7 @@ def check_story(reading: Reading, step: int) -> str:
     except MalformedError as error:
         reading.findings.malformed(step, error.reason, layout.EVENTS, error.message)
         return "the events make no bundle"
+    reading.derived = tuple(projection.files)
     _compare_files(reading, projection, step)
     _compare_manifest(reading, manifest, expected, step)
     patch = reading.listed.get(layout.PATCH)

@@ -46,15 +46,7 @@ def verify(bundle: Path, trusted_keys: Sequence[PublicKey]) -> Verification:
     Without a trusted key the bundle is not verified (``no_trusted_key``), whatever else holds. Raises nothing about the
     bundle: what is wrong, or cannot be read, is a finding.
     """
-    reading = Reading(bundle, tuple(trusted_keys))
-    steps: tuple[Step, ...] = (_shape, _signature, _files, check_schemas, check_events, check_story)
-    checked, unchecked = [], []
-    for number, (name, step) in enumerate(zip(STEPS, steps, strict=True), 1):
-        why_not = step(reading, number)
-        if why_not:
-            unchecked.append(f"step {number} ({name}): {why_not}")
-        else:
-            checked.append(f"{number} {name}")
+    reading, checked, unchecked = examine(bundle, trusted_keys)
     manifest = reading.manifest
     return Verification(
         location=bundle,
@@ -65,9 +57,23 @@ def verify(bundle: Path, trusted_keys: Sequence[PublicKey]) -> Verification:
         manifest_sha256=hashlib.sha256(reading.manifest_bytes).hexdigest() if manifest else "",
         files=len(reading.shape.files),
         size=sum(facts.size for facts in reading.facts.values()),
-        checked=tuple(checked),
+        checked=checked,
         unchecked=(*unchecked, *reading.notes, *OUT_OF_REACH),
     )
+
+
+def examine(bundle: Path, trusted_keys: Sequence[PublicKey]) -> tuple[Reading, tuple[str, ...], tuple[str, ...]]:
+    """Take the steps of ``verify``; everything that was read, the steps that were taken, and those that could not be."""
+    reading = Reading(bundle, tuple(trusted_keys))
+    steps: tuple[Step, ...] = (_shape, _signature, _files, check_schemas, check_events, check_story)
+    checked, unchecked = [], []
+    for number, (name, step) in enumerate(zip(STEPS, steps, strict=True), 1):
+        why_not = step(reading, number)
+        if why_not:
+            unchecked.append(f"step {number} ({name}): {why_not}")
+        else:
+            checked.append(f"{number} {name}")
+    return reading, tuple(checked), tuple(unchecked)
 
 
 def _shape(reading: Reading, step: int) -> str:

@@ -1,18 +1,28 @@
-"""``verify``: does a bundle prove what it claims?"""
+"""``verify`` and ``replay``: does a bundle prove what it claims, and can its run be told or done again?"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from gatewright.cli.commands.options import JsonOutput
 from gatewright.cli.output import emit, printable, reported, say
 
+_HELP_REPLAY = """Tell a run again from its events, and compare every file that follows from them.
+
+Nothing is run and no bus is asked. With --from-ledger the bundle itself is made again, byte for byte, from the ledger and \
+the artifact store. With --reexecute the order is carried out once more on the same baseline, landing nowhere, and the \
+results are compared.
+
+Examples: gatewright replay RUN; gatewright replay --from-ledger RUN -o DIR; gatewright replay --reexecute RUN
+"""
+
 
 def register(app: typer.Typer) -> None:
     app.command()(verify)
+    app.command(help=_HELP_REPLAY)(replay)
 
 
 @reported
@@ -34,3 +44,53 @@ def verify(
         for line in verdict_lines(result):
             say(printable(line))
     raise typer.Exit(Exit.GOOD if result.ok else Exit.FAILED)
+
+
+@reported
+def replay(
+    bundle: Annotated[str, typer.Argument(metavar="BUNDLE|RUN", help="A bundle's folder, or a run of this home folder.")],
+    *,
+    from_ledger: Annotated[
+        bool, typer.Option("--from-ledger", help="Make the bundle of this run again from the ledger.")
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="DIR", help="With --from-ledger: where to put it.")
+    ] = None,
+    signing_key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --from-ledger: the private key, where it is not this host's own.")
+    ] = None,
+    again: Annotated[bool, typer.Option("--reexecute", help="Carry out the order again and compare the results.")] = False,
+    repo: Annotated[
+        str | None, typer.Option(metavar="URL", help="With --reexecute: where the repository lies now.", show_default="as then")
+    ] = None,
+    key: Annotated[Path | None, typer.Option(metavar="FILE", help="With --reexecute: the public key to trust (PEM).")] = None,
+    json_output: JsonOutput = False,
+) -> None:
+    import asyncio
+
+    from gatewright.cli import replaying
+    from gatewright.cli.bundle_check import find_bundle
+    from gatewright.cli.outcome import Exit
+    from gatewright.cli.place import find_place
+    from gatewright.errors import MalformedError
+    from gatewright.replay.rehydration import rehydrate
+
+    if from_ledger and again:
+        raise MalformedError("give --from-ledger or --reexecute, not both", code="invalid_input")
+    if from_ledger:
+        sealed = asyncio.run(replaying.rebuild_bundle(bundle, output, signing_key))
+        document: Any = {"location": sealed.location, "manifest_sha256": sealed.manifest_sha256, "signer": sealed.signer}
+        lines, good = [f"✔ made again, byte for byte: {printable(sealed.location)}"], True
+    elif again:
+        folder = find_bundle(bundle, find_place())
+        report, file = asyncio.run(replaying.reexecute(folder, key, repo, quiet=json_output))
+        document, lines, good = report, replaying.reexecution_lines(report, file), report.status == "pass"
+    else:
+        result = rehydrate(find_bundle(bundle, find_place()))
+        document, lines, good = replaying.rehydration_document(result), replaying.rehydration_lines(result), result.ok
+    if json_output:
+        emit(document)
+    else:
+        for line in lines:
+            say(line)
+    raise typer.Exit(Exit.GOOD if good else Exit.FAILED)
