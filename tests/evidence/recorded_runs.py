@@ -40,6 +40,18 @@ WORKER = Agent(role="WORKER", agent_id="worker-1")
 NAMES = (b"src/a.py", b'src/na\xc3\xafve "quoted".py', b"src/tab\there.py")
 
 
+@dataclass(frozen=True)
+class GitFacts:
+    """Ids and bytes that a run is about; by default of a repository that never was."""
+
+    baseline: str = BASELINE
+    baseline_tree: str = BASELINE_TREE
+    tree: str = TREE
+    commit: str = COMMIT
+    patch: bytes = b""
+    names: tuple[bytes, ...] = NAMES
+
+
 @dataclass
 class Store:
     """Artifacts in a dictionary: the part of a bus that a bundle needs."""
@@ -67,6 +79,7 @@ class RecordedRun:
     run_id: str = "run-00112233445566778899"
     store: Store = field(default_factory=Store)
     transitions: list[Transition] = field(default_factory=list)
+    git: GitFacts = GitFacts()
 
     @property
     def run(self) -> Run:
@@ -143,7 +156,9 @@ class RecordedRun:
                 self.artifact("stderr", b""),
                 *extra,
             ),
-            git=GitOutcome(baseline_ref=BASELINE, head_ref=TREE, changed_files=("src/a.py",), patch=self.store.put(patch)),
+            git=GitOutcome(
+                baseline_ref=self.git.baseline, head_ref=self.git.tree, changed_files=("src/a.py",), patch=self.store.put(patch)
+            ),
             gates=GateOutcomes(diff_gate=outcome, policy_gate=outcome, review_gate=outcome, tests_gate=outcome),
             next_steps=NextSteps(suggested_action="none", notes=""),
         )
@@ -158,7 +173,7 @@ class RecordedRun:
             scope_check=ScopeCheck(passed=True, violations=()),
             evidence=(),
             task_id=task_id,
-            tree=TREE,
+            tree=self.git.tree,
         )
         return e.Event(e.ReviewReceived(report=report), task_id=task_id)
 
@@ -184,7 +199,7 @@ class RecordedRun:
             commands=(command, lint),
             artifacts=(self.artifact("coverage.xml", b"<coverage/>\n"),),
             summary=TestSummary(passed=2, failed=0, skipped=0),
-            tree=TREE,
+            tree=self.git.tree,
             sandbox="bubblewrap",
         )
         return e.Event(e.TestsReceived(report=report), task_id=task_id)
@@ -197,8 +212,8 @@ class RecordedRun:
             submitted_sha256="5" * 64,
             policy_sha256="6" * 64,
             versions={"gatewright": "0.1.0"},
-            baseline_commit=BASELINE,
-            baseline_tree=BASELINE_TREE,
+            baseline_commit=self.git.baseline,
+            baseline_tree=self.git.baseline_tree,
             request=make_request(),
         )
         self.step(e.Event(accepted), self.gate("policy"), self.dispatch(f"{self.run_id}.pm", "pm"))
@@ -231,15 +246,15 @@ class RecordedRun:
             patch = f"--- the patch of {task.task_id}\n".encode()
             result = self.result(task.task_id, patch=patch, extra=(self.artifact("notes", b"more\n"),))
             finished = e.Event(
-                e.TaskFinished(result=result, accepted=result.status == "SUCCESS", tree=TREE), task_id=task.task_id
+                e.TaskFinished(result=result, accepted=result.status == "SUCCESS", tree=self.git.tree), task_id=task.task_id
             )
             self.step(self.gate("diff", task_id=task.task_id, evidence=result.git.patch), finished)
 
     def compose(self) -> None:
         attempt = self.run.attempt
-        patch = self.artifact("candidate.patch", f"diff --git a/src/a.py b/src/a.py\n{attempt}\n".encode())
-        names = self.store.put(b"".join(name + b"\0" for name in NAMES))
-        composed = e.CandidateComposed(tree=TREE, patch=patch.uri, names=names, changed_files=len(NAMES))
+        patch = self.artifact("candidate.patch", self.git.patch or f"diff --git a/src/a.py b/src/a.py\n{attempt}\n".encode())
+        names = self.store.put(b"".join(name + b"\0" for name in self.git.names))
+        composed = e.CandidateComposed(tree=self.git.tree, patch=patch.uri, names=names, changed_files=len(self.git.names))
         review = f"{self.run_id}.review.a{attempt}"
         inputs = replace(self.contract(review).inputs, artifacts=(patch,))
         contract = self.contract(review, task_type="REVIEW", inputs=inputs, attempt=attempt)
@@ -282,7 +297,7 @@ class RecordedRun:
     def land(self) -> None:
         test = f"{self.run_id}.test.a{self.run.attempt}"
         self.step(self.tests(test), self.gate("tests", task_id=test))
-        landed = e.Landed(mode="branch", commit=COMMIT, tree=TREE, ref=f"refs/heads/gatewright/{self.run_id}")
+        landed = e.Landed(mode="branch", commit=self.git.commit, tree=self.git.tree, ref=f"refs/heads/gatewright/{self.run_id}")
         self.step(
             self.gate("landing"),
             e.Event(landed),
@@ -298,9 +313,9 @@ class RecordedRun:
         )
 
 
-def make_success() -> RecordedRun:
+def make_success(git: GitFacts = GitFacts()) -> RecordedRun:
     """Two shards, two test commands, landed on a branch."""
-    run = RecordedRun()
+    run = RecordedRun(git=git)
     run.accept()
     run.plan()
     run.work()
@@ -325,9 +340,9 @@ def make_fixed() -> RecordedRun:
     return run
 
 
-def make_failed() -> RecordedRun:
+def make_failed(git: GitFacts = GitFacts()) -> RecordedRun:
     """Refused by the diff gate: the worker's patch leaves its scope."""
-    run = RecordedRun()
+    run = RecordedRun(git=git)
     run.accept()
     run.plan(shards=1)
     (task,) = run.run.workers()

@@ -12,17 +12,17 @@ from gatewright.cli.place import Place, find_place
 from gatewright.cli.sources import RUNS_FOLDER, BundleSource, find_run
 from gatewright.errors import ConfigurationError, MalformedError
 from gatewright.evidence import keys
-from gatewright.evidence.findings import STEPS, Verification
+from gatewright.evidence.findings import Verification
 from gatewright.evidence.verify import verify
 
 #: More findings than this are counted, not listed, for people.
 MOST_FINDINGS = 20
 
 
-def check_bundle(given: str, key: Path | None) -> Verification:
+def check_bundle(given: str, key: Path | None, repository: str | None = None) -> Verification:
     """Verify the bundle that ``given`` names. Raises MalformedError when there is no such bundle or no such key."""
     place = find_place()
-    return verify(find_bundle(given, place), trusted_keys(key, place))
+    return verify(find_bundle(given, place), trusted_keys(key, place), repository)
 
 
 def find_bundle(given: str, place: Place) -> Path:
@@ -57,7 +57,7 @@ def verdict_lines(result: Verification) -> list[str]:
         return [
             f"✔ {name}: all {result.files} files are as they were signed",
             f"  signed by {result.signer}",
-            f"  checked   {', '.join(STEPS)}",
+            f"  checked   {', '.join(step.partition(' ')[2] for step in result.checked)}",
             "  a bundle alone cannot tell:",
             *(f"    {words}" for words in result.unchecked),
         ]

@@ -44,7 +44,7 @@ async def rebuild_bundle(wanted: str, folder: Path | None, key: Path | None) -> 
 
 
 async def reexecute(bundle: Path, key: Path | None, repository: str | None, *, quiet: bool) -> tuple[ReexecReport, Path]:
-    """Carry out the order of the bundle in the folder ``bundle`` again and compare; the report, and the file that it was written to.
+    """Carry out the order of the bundle in the folder ``bundle`` again and compare; the report, and the file that has it.
 
     Raises as ``read_order`` does, and what running raises.
     """

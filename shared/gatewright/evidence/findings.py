@@ -12,6 +12,8 @@ Outcome = Literal["ok", "malformed", "not_verified", "incomplete"]
 #: A bundle with several faults is called by the first of these that it has.
 PRECEDENCE: tuple[Fault, ...] = ("malformed", "not_verified", "incomplete")
 STEPS: tuple[str, ...] = ("shape", "signature", "files", "schemas", "events", "story")
+#: Where a repository is given, it is asked too.
+REPOSITORY_STEP = "repository"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""``verify``: does this folder prove what it claims? Reads bytes and writes nothing; asks no bus, no network, no git.
+"""``verify``: does this folder prove what it claims? Reads bytes and writes nothing; asks no bus and no network.
 
 Every fault is collected, not only the first, and names its file. What the codes mean is in docs/bundle.md.
 """
@@ -15,7 +15,7 @@ from gatewright.contracts import RunManifest, codec
 from gatewright.errors import MalformedError, VerificationError
 from gatewright.evidence import layout
 from gatewright.evidence.document_checks import check_events, check_schemas
-from gatewright.evidence.findings import STEPS, Verification
+from gatewright.evidence.findings import REPOSITORY_STEP, STEPS, Verification
 from gatewright.evidence.keys import PublicKey
 from gatewright.evidence.reading import Reading, read, scan
 from gatewright.evidence.signing import open_envelope, payload_of
@@ -25,15 +25,17 @@ from gatewright.evidence.story import check_story
 #: What no bundle can show by itself.
 OUT_OF_REACH: tuple[str, ...] = (
     "that the ledger holds these events and no others (the bus was not asked)",
-    "that the repository holds the landed commit, and that patch.diff leads to its tree (git was not run)",
     "that a role's own words about its work are true (results/, codex/: claims, kept as they came)",
     "that the gatekeeper's clock was right",
 )
+#: What it cannot show without a repository, and what not even with one.
+NOT_ASKED = "that the repository holds the landed commit, and that patch.diff leads to its tree (give --repo)"
+NOT_JUDGED = "that the policies of the time allowed the change (their digest is recorded, they themselves are not)"
 #: A step returns why it could not be taken, or nothing.
 Step = Callable[[Reading, int], str]
 
 
-def verify(bundle: Path, trusted_keys: Sequence[PublicKey]) -> Verification:
+def verify(bundle: Path, trusted_keys: Sequence[PublicKey], repository: str | None = None) -> Verification:
     """Check the run bundle in the folder ``bundle``, to which nobody may be writing meanwhile.
 
     1. shape: a folder of plain files, no links, no special files, a manifest that parses
@@ -42,11 +44,13 @@ def verify(bundle: Path, trusted_keys: Sequence[PublicKey]) -> Verification:
     4. schemas: every document is valid under its schema
     5. events: the hash chain holds from the first to the last, and the events fold to the end that the manifest tells
     6. story: every other file, the manifest and the signed statement are exactly what these events make of them
+    7. repository, where its address is given: its objects tell the same (``repository.py``; not from a running event loop)
 
     Without a trusted key the bundle is not verified (``no_trusted_key``), whatever else holds. Raises nothing about the
     bundle: what is wrong, or cannot be read, is a finding.
     """
-    reading, checked, unchecked = examine(bundle, trusted_keys)
+    reading, checked, unchecked = examine(bundle, trusted_keys, repository)
+    asked = NOT_ASKED if repository is None else NOT_JUDGED
     manifest = reading.manifest
     return Verification(
         location=bundle,
@@ -58,16 +62,25 @@ def verify(bundle: Path, trusted_keys: Sequence[PublicKey]) -> Verification:
         files=len(reading.shape.files),
         size=sum(facts.size for facts in reading.facts.values()),
         checked=checked,
-        unchecked=(*unchecked, *reading.notes, *OUT_OF_REACH),
+        unchecked=(*unchecked, *reading.notes, asked, *OUT_OF_REACH),
     )
 
 
-def examine(bundle: Path, trusted_keys: Sequence[PublicKey]) -> tuple[Reading, tuple[str, ...], tuple[str, ...]]:
+def examine(
+    bundle: Path, trusted_keys: Sequence[PublicKey], repository: str | None = None
+) -> tuple[Reading, tuple[str, ...], tuple[str, ...]]:
     """Take the steps of ``verify``; everything that was read, the steps that were taken, and those that could not be."""
     reading = Reading(bundle, tuple(trusted_keys))
-    steps: tuple[Step, ...] = (_shape, _signature, _files, check_schemas, check_events, check_story)
+    steps: dict[str, Step] = dict(
+        zip(STEPS, (_shape, _signature, _files, check_schemas, check_events, check_story), strict=True)
+    )
+    if repository is not None:
+        # Imported only when it is asked for: offline verification needs no git.
+        from gatewright.evidence.repository import check_repository
+
+        steps[REPOSITORY_STEP] = lambda reading, number: check_repository(reading, number, repository)
     checked, unchecked = [], []
-    for number, (name, step) in enumerate(zip(STEPS, steps, strict=True), 1):
+    for number, (name, step) in enumerate(steps.items(), 1):
         why_not = step(reading, number)
         if why_not:
             unchecked.append(f"step {number} ({name}): {why_not}")

@@ -109,6 +109,11 @@ class Mirror:
         known = self._trees.get(commit)
         return known if known is not None else await in_thread(self._tree_of, commit)
 
+    async def parents(self, commit: str) -> tuple[str, ...]:
+        """The full ids of the parents of a commit in the mirror. GitError (``object_missing``)."""
+        said = await self.git.run("rev-list", "--parents", "--max-count=1", "--end-of-options", refs.check_object_id(commit))
+        return tuple(said.decode("ascii", "replace").split()[1:])
+
     async def apply(self, baseline: str, patch: bytes) -> str:
         """The tree id of the commit ``baseline`` with ``patch``; an empty one changes nothing. PatchError when refused."""
         return await in_thread(lambda: self._objects.apply(self._tree_of(baseline), patch))

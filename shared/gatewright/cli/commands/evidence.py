@@ -31,19 +31,27 @@ def verify(
     key: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The public key to trust (PEM).", show_default="this host's own")
     ] = None,
+    repo: Annotated[
+        str | None, typer.Option(metavar="PATH|URL", help="Compare the recorded trees and commit with this repository's.")
+    ] = None,
     json_output: JsonOutput = False,
 ) -> None:
     """Check every byte of a run bundle, without a bus and without writing. Exit code 1 when it does not hold."""
     from gatewright.cli.bundle_check import check_bundle, verdict_lines, verification_document
     from gatewright.cli.outcome import Exit
 
-    result = check_bundle(bundle, key)
+    result = check_bundle(bundle, key, _address(repo))
     if json_output:
         emit(verification_document(result))
     else:
         for line in verdict_lines(result):
             say(printable(line))
     raise typer.Exit(Exit.GOOD if result.ok else Exit.FAILED)
+
+
+def _address(repo: str | None) -> str | None:
+    """A path as an absolute one; an address as it is."""
+    return str(Path(repo).absolute()) if repo is not None and Path(repo).is_dir() else repo
 
 
 @reported

@@ -1,0 +1,145 @@
+"""Verification with a repository: the recorded trees, patch and commit are held against git's own objects."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from gatewright.evidence.findings import Verification
+from gatewright.evidence.signing import Signer
+from gatewright.evidence.verify import verify
+from gatewright.evidence.writer import BundleWriter
+from gatewright.git.changes import FileChange
+from gatewright.git.mirror import Mirrors
+from tests.evidence.recorded_runs import GitFacts, make_failed, make_success
+from tests.git.conftest import first_repository, make_repository
+from tests.git.repositories import MakeRepository, Repository
+
+__all__ = ["first_repository", "make_repository"]
+
+Check = Callable[[GitFacts], Verification]
+WHEN = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+@pytest.fixture
+def repository(make_repository: MakeRepository) -> Repository:
+    return make_repository()
+
+
+@pytest.fixture
+def facts(repository: Repository, tmp_path: Path) -> GitFacts:
+    """A change of src/app.py that has landed in ``repository``."""
+
+    async def land() -> GitFacts:
+        mirror = await Mirrors(tmp_path / "landing").open(repository.url)
+        baseline = await mirror.resolve("main")
+        before = await mirror.tree_of(baseline)
+        tree = await mirror.write_tree(before, [FileChange(b"src/app.py", "100644", b"changed\n")])
+        commit = await mirror.commit_tree(tree, parent=baseline, message="landed", when=WHEN)
+        await mirror.push(commit, "refs/heads/landed", expected=None)
+        return GitFacts(baseline, before, tree, commit, await mirror.diff(before, tree), (b"src/app.py",))
+
+    return asyncio.run(land())
+
+
+@pytest.fixture
+def check(repository: Repository, signer: Signer, tmp_path: Path) -> Check:
+    """Seal a successful run about ``facts`` and verify it with the repository."""
+
+    def checked(facts: GitFacts) -> Verification:
+        run = make_success(facts)
+        sealed = asyncio.run(BundleWriter(tmp_path / "runs").seal(run.run, run.transitions, run.store, signer))
+        return verify(Path(sealed.location), [signer.public], repository.url)
+
+    return checked
+
+
+def codes(verification: Verification) -> list[tuple[int, str]]:
+    return [(finding.step, finding.code) for finding in verification.findings]
+
+
+def test_the_repository_tells_the_same(check: Check, facts: GitFacts) -> None:
+    found = check(facts)
+    assert found.ok, found.findings
+    assert found.checked[-1] == "7 repository"
+    assert not any("give --repo" in words for words in found.unchecked)
+
+
+def test_a_patch_that_leads_to_another_tree(check: Check, facts: GitFacts) -> None:
+    other = facts.patch.replace(b"+changed", b"+altered")
+    assert codes(check(replace(facts, patch=other))) == [(7, "patch_leads_elsewhere")]
+
+
+def test_a_patch_that_does_not_apply(check: Check, facts: GitFacts) -> None:
+    other = facts.patch.replace(b"-two", b"-owt")
+    assert codes(check(replace(facts, patch=other))) == [(7, "patch_does_not_apply")]
+
+
+def test_a_patch_that_is_not_git_s_own_diff(check: Check, facts: GitFacts) -> None:
+    other = b"words before the patch\n" + facts.patch
+    assert codes(check(replace(facts, patch=other))) == [(7, "patch_not_canonical")]
+
+
+def test_a_baseline_that_the_repository_does_not_have(check: Check, facts: GitFacts) -> None:
+    assert codes(check(replace(facts, baseline="8" * 40))) == [(7, "baseline_missing")]
+
+
+def test_a_baseline_with_another_tree(check: Check, facts: GitFacts) -> None:
+    assert codes(check(replace(facts, baseline_tree="8" * 40))) == [(7, "baseline_differs")]
+
+
+def test_a_landed_commit_that_is_gone(check: Check, facts: GitFacts, repository: Repository) -> None:
+    repository.git("update-ref", "-d", "refs/heads/landed")
+    repository.git("gc", "--quiet", "--prune=now")
+    assert codes(check(facts)) == [(7, "landed_missing")]
+
+
+def test_a_landed_commit_with_another_tree_or_parent(check: Check, facts: GitFacts, repository: Repository) -> None:
+    child = repository.commit({"README.md": b"other\n"})
+    assert codes(check(replace(facts, commit=child))) == [(7, "landed_differs")]
+    tree = repository.git("commit-tree", facts.tree, "-m", "an orphan with the right tree").decode().strip()
+    repository.git("update-ref", "refs/heads/orphan", tree)
+    (finding,) = [found for found in check(replace(facts, commit=tree)).findings if found.step == 7]
+    assert finding.code == "landed_differs"
+    assert "parents" in finding.message
+
+
+def test_a_changed_path_outside_the_contract(check: Check, repository: Repository, facts: GitFacts, tmp_path: Path) -> None:
+    async def elsewhere() -> GitFacts:
+        mirror = await Mirrors(tmp_path / "wider").open(repository.url)
+        await mirror.ensure(facts.baseline)
+        tree = await mirror.write_tree(facts.baseline_tree, [FileChange(b"README.md", "100644", b"changed\n")])
+        commit = await mirror.commit_tree(tree, parent=facts.baseline, message="landed", when=WHEN)
+        await mirror.push(commit, "refs/heads/wider", expected=None)
+        patch = await mirror.diff(facts.baseline_tree, tree)
+        return replace(facts, tree=tree, commit=commit, patch=patch, names=(b"README.md",))
+
+    assert codes(check(asyncio.run(elsewhere()))) == [(7, "path_out_of_scope")]
+
+
+@pytest.mark.parametrize("url", ["/nowhere/at/all", "ext::sh -c true", "--upload-pack=true"])
+def test_a_repository_that_cannot_be_had_is_never_a_pass(sealed_bundles: dict[str, Path], signer: Signer, url: str) -> None:
+    found = verify(sealed_bundles["success"], [signer.public], url)
+    assert codes(found) == [(7, "repository_unavailable")]
+    assert found.outcome == "incomplete"
+
+
+def test_a_run_without_a_candidate_is_checked_as_far_as_it_went(
+    facts: GitFacts, repository: Repository, signer: Signer, tmp_path: Path
+) -> None:
+    run = make_failed(facts)
+    sealed = asyncio.run(BundleWriter(tmp_path / "runs").seal(run.run, run.transitions, run.store, signer))
+    found = verify(Path(sealed.location), [signer.public], repository.url)
+    assert found.ok
+    assert any("no candidate" in words for words in found.unchecked)
+
+
+def test_verifying_leaves_the_repository_as_it_was(check: Check, facts: GitFacts, repository: Repository) -> None:
+    before = {path: path.stat().st_mtime_ns for path in repository.path.rglob("*")}
+    assert check(facts).ok
+    assert {path: path.stat().st_mtime_ns for path in repository.path.rglob("*")} == before
