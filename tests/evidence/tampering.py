@@ -91,6 +91,28 @@ def replace_by_folder(bundle: Path, path: str) -> bool:
     return True
 
 
+def reorder_lines(bundle: Path, path: str) -> bool:
+    """The last line first; False for a file of one line, or of equal ones."""
+    lines = (bundle / path).read_bytes().splitlines(keepends=True)
+    changed = b"".join([*lines[-1:], *lines[:-1]])
+    if changed == b"".join(lines):
+        return False
+    put(bundle / path, changed)
+    return True
+
+
+def write_again(bundle: Path, path: str) -> bool:
+    """The same JSON in another form: a reader of documents sees no difference. False for what is no JSON."""
+    try:
+        documents = [json.loads(line) for line in (bundle / path).read_bytes().splitlines()]
+    except ValueError:
+        return False
+    if not all(isinstance(document, dict) for document in documents) or not documents:
+        return False
+    put(bundle / path, b"".join(json.dumps(document, indent=None).encode() + b"\n" for document in documents))
+    return True
+
+
 def swap_with_next(bundle: Path, path: str) -> bool:
     """Exchange two files; False when they are equal."""
     files = files_of(bundle)
@@ -113,8 +135,32 @@ KINDS: dict[str, Callable[[Path, str], bool]] = {
     "symlink": replace_by_symlink,
     "hard_link": replace_by_hard_link,
     "folder": replace_by_folder,
+    "reorder_lines": reorder_lines,
+    "write_again": write_again,
     "swap": swap_with_next,
 }
+#: What a listed file that was changed so is found to be.
+CODES: dict[str, frozenset[str]] = {
+    "flip_first": frozenset({"digest_differs"}),
+    "flip_middle": frozenset({"digest_differs"}),
+    "flip_last": frozenset({"digest_differs"}),
+    "truncate": frozenset({"size_differs"}),
+    "empty": frozenset({"size_differs"}),
+    "delete": frozenset({"file_missing"}),
+    "append": frozenset({"size_differs"}),
+    "prepend": frozenset({"size_differs"}),
+    "symlink": frozenset({"symlink"}),
+    "hard_link": frozenset({"hard_link"}),
+    "folder": frozenset({"file_missing", "folder_unlisted"}),
+    "reorder_lines": frozenset({"digest_differs"}),
+    "write_again": frozenset({"size_differs", "digest_differs"}),
+    "swap": frozenset({"size_differs", "digest_differs"}),
+}
+#: What the manifest and the envelopes, which no list names, are found to be, however they were changed.
+UNLISTED_CODES = frozenset(
+    {"bad_manifest", "manifest_altered", "not_sealed", "bad_envelope", "bad_signature", "untrusted_key", "bad_statement"}
+    | {"not_signed", "symlink", "hard_link", "folder_unlisted", "unreadable"}
+)
 
 
 def restore(bundle: Path, original: Path, paths: Sequence[str]) -> None:
