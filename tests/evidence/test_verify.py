@@ -277,6 +277,33 @@ def test_a_bundle_without_its_signature_is_not_verified(make_bundle: MakeBundle,
     assert (found.outcome, codes(found)) == ("not_verified", {("not_signed", "manifest.dsse.json")})
 
 
+def test_an_unsigned_bundle_passes_only_where_that_is_asked_for_by_its_name(
+    make_bundle: MakeBundle, private_key: PrivateKey
+) -> None:
+    bundle = make_bundle("success")
+    (bundle / layout.ENVELOPE).unlink()
+    assert verify(bundle, [private_key.public]).outcome == "not_verified"
+    found = verify(bundle, [], insecure_allow_unsigned=True)
+    assert found.ok
+    assert found.signer == ""
+    assert "2 signature" not in found.checked
+    assert any("ANYBODY" in words for words in found.unchecked)
+
+
+def test_allowing_no_signature_does_not_allow_a_wrong_one_or_a_changed_file(
+    make_bundle: MakeBundle, private_key: PrivateKey
+) -> None:
+    bundle = make_bundle("success")
+    assert verify(bundle, [], insecure_allow_unsigned=True).outcome == "not_verified"
+    assert verify(bundle, [private_key.public], insecure_allow_unsigned=True).ok
+    envelope = (bundle / layout.ENVELOPE).read_bytes()
+    put(bundle / layout.ENVELOPE, envelope.replace(b'"sig":"', b'"sig":"A', 1))
+    assert not verify(bundle, [private_key.public], insecure_allow_unsigned=True).ok
+    (bundle / layout.ENVELOPE).unlink()
+    put(bundle / layout.PATCH, b"another patch\n")
+    assert not verify(bundle, [], insecure_allow_unsigned=True).ok
+
+
 @pytest.mark.parametrize("make", [Path.exists, Path.touch, Path.mkdir])
 def test_what_is_no_bundle_is_said_to_be_none(tmp_path: Path, private_key: PrivateKey, make: Callable[[Path], object]) -> None:
     make(tmp_path / "none")

@@ -19,10 +19,12 @@ from gatewright.evidence.verify import verify
 MOST_FINDINGS = 20
 
 
-def check_bundle(given: str, key: Path | None, repository: str | None = None) -> Verification:
+def check_bundle(given: str, key: Path | None, repository: str | None, *, unsigned: bool) -> Verification:
     """Verify the bundle that ``given`` names. Raises MalformedError when there is no such bundle or no such key."""
     place = find_place()
-    return verify(find_bundle(given, place), trusted_keys(key, place), repository)
+    bundle = find_bundle(given, place)
+    trusted = [] if unsigned and key is None else trusted_keys(key, place)
+    return verify(bundle, trusted, repository, insecure_allow_unsigned=unsigned)
 
 
 def find_bundle(given: str, place: Place) -> Path:
@@ -54,9 +56,10 @@ def verdict_lines(result: Verification) -> list[str]:
     """The verdict for people."""
     name = f"{result.run_id or 'bundle'} ({result.status or 'unknown'})"
     if result.ok:
+        signed = result.signer != ""
         return [
-            f"✔ {name}: all {result.files} files are as they were signed",
-            f"  signed by {result.signer}",
+            f"✔ {name}: all {result.files} files are as they were {'signed' if signed else 'written'}",
+            f"  signed by {result.signer}" if signed else "  NOT SIGNED: anybody may have written this bundle",
             f"  checked   {', '.join(step.partition(' ')[2] for step in result.checked)}",
             "  a bundle alone cannot tell:",
             *(f"    {words}" for words in result.unchecked),

@@ -45,6 +45,8 @@ class Reading:
 
     root: Path
     trusted: tuple[PublicKey, ...]
+    #: Whether a bundle without a signature is to be looked at all the same.
+    unsigned: bool = False
     findings: Findings = field(default_factory=Findings)
     notes: list[str] = field(default_factory=list)
     shape: Shape = field(default_factory=Shape)

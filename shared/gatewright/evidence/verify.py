@@ -35,7 +35,9 @@ NOT_JUDGED = "that the policies of the time allowed the change (their digest is 
 Step = Callable[[Reading, int], str]
 
 
-def verify(bundle: Path, trusted_keys: Sequence[PublicKey], repository: str | None = None) -> Verification:
+def verify(
+    bundle: Path, trusted_keys: Sequence[PublicKey], repository: str | None = None, *, insecure_allow_unsigned: bool = False
+) -> Verification:
     """Check the run bundle in the folder ``bundle``, to which nobody may be writing meanwhile.
 
     1. shape: a folder of plain files, no links, no special files, a manifest that parses
@@ -46,10 +48,11 @@ def verify(bundle: Path, trusted_keys: Sequence[PublicKey], repository: str | No
     6. story: every other file, the manifest and the signed statement are exactly what these events make of them
     7. repository, where its address is given: its objects tell the same (``repository.py``; not from a running event loop)
 
-    Without a trusted key the bundle is not verified (``no_trusted_key``), whatever else holds. Raises nothing about the
-    bundle: what is wrong, or cannot be read, is a finding.
+    Without a trusted key the bundle is not verified (``no_trusted_key``), whatever else holds. ``insecure_allow_unsigned`` lets
+    one pass that has no signature at all: it agrees with itself then, and anybody may have written it. Raises nothing about
+    the bundle: what is wrong, or cannot be read, is a finding.
     """
-    reading, checked, unchecked = examine(bundle, trusted_keys, repository)
+    reading, checked, unchecked = examine(bundle, trusted_keys, repository, unsigned=insecure_allow_unsigned)
     asked = NOT_ASKED if repository is None else NOT_JUDGED
     manifest = reading.manifest
     return Verification(
@@ -67,10 +70,10 @@ def verify(bundle: Path, trusted_keys: Sequence[PublicKey], repository: str | No
 
 
 def examine(
-    bundle: Path, trusted_keys: Sequence[PublicKey], repository: str | None = None
+    bundle: Path, trusted_keys: Sequence[PublicKey], repository: str | None = None, *, unsigned: bool = False
 ) -> tuple[Reading, tuple[str, ...], tuple[str, ...]]:
     """Take the steps of ``verify``; everything that was read, the steps that were taken, and those that could not be."""
-    reading = Reading(bundle, tuple(trusted_keys))
+    reading = Reading(bundle, tuple(trusted_keys), unsigned)
     steps: dict[str, Step] = dict(
         zip(STEPS, (_shape, _signature, _files, check_schemas, check_events, check_story), strict=True)
     )
@@ -126,6 +129,8 @@ def _manifest(data: bytes) -> RunManifest:
 def _signature(reading: Reading, step: int) -> str:
     """2. A trusted key signed a statement about just these bytes of the manifest."""
     findings = reading.findings
+    if reading.unsigned and layout.ENVELOPE not in reading.shape.files and layout.ENVELOPE not in reading.shape.odd:
+        return "there is no signature, and it was asked to do without: ANYBODY may have written this bundle"
     if not reading.trusted:
         findings.wrong(step, "no_trusted_key", layout.ENVELOPE, "no key is trusted, so nobody vouches for this bundle")
     data = reading.document(layout.ENVELOPE, step)

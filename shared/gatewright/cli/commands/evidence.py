@@ -34,13 +34,16 @@ def verify(
     repo: Annotated[
         str | None, typer.Option(metavar="PATH|URL", help="Compare the recorded trees and commit with this repository's.")
     ] = None,
+    unsigned: Annotated[
+        bool, typer.Option("--insecure-allow-unsigned", help="UNSAFE: accept a bundle that has no signature at all.")
+    ] = False,
     json_output: JsonOutput = False,
 ) -> None:
     """Check every byte of a run bundle, without a bus and without writing. Exit code 1 when it does not hold."""
     from gatewright.cli.bundle_check import check_bundle, verdict_lines, verification_document
     from gatewright.cli.outcome import Exit
 
-    result = check_bundle(bundle, key, _address(repo))
+    result = check_bundle(bundle, key, _address(repo), unsigned=unsigned)
     if json_output:
         emit(verification_document(result))
     else:
