@@ -30,6 +30,7 @@ from services.gatekeeper.decider.decide import decide
 from services.gatekeeper.decider.inputs import Continue, Input, SealReported, Submitted
 from services.gatekeeper.decider.questions import next_step, questions
 from services.gatekeeper.gates.judge import Gates
+from services.gatekeeper.screening import ScreenedArtifacts
 
 #: Times an input is decided anew after another gatekeeper appended first.
 CONFLICT_TRIES = 20
@@ -170,7 +171,8 @@ class Conductor:
         if run.locks is not None:
             await self.gates.locks.release(run.locks.repository_url, run.run_id)
         position = await self.ledger.get(run.run_id)
-        sealed = await self.bundles.seal(run, position.transitions, self.gates.artifacts, self.signer)
+        artifacts = ScreenedArtifacts(self.gates.artifacts, run, self.gates.secrets.scanner)
+        sealed = await self.bundles.seal(run, position.transitions, artifacts, self.signer, position.sequences)
         await self._step(
             run.run_id, SealReported(sealed.manifest_sha256, sealed.signer, sealed.location, f"{run.run_id}:sealed")
         )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -32,6 +32,8 @@ from gatewright.contracts.reports import ErrorFault
 from gatewright.contracts.vocabulary import RunId
 from gatewright.errors import Fault, GatewrightError, MalformedError, UnavailableError
 from gatewright.ledger.run import run_id_of, trace_id_of
+from gatewright.secrets.documents import check_document, redact_document, redact_message, redact_words
+from gatewright.secrets.scanner import SecretScanner
 from gatewright.telemetry.logs import Logger
 from gatewright.telemetry.metrics import Metrics
 from services.gatekeeper.conductor import Conductor
@@ -57,12 +59,14 @@ class Desk:
     conductor: Conductor
     log: Logger
     metrics: Metrics
+    scanner: SecretScanner = field(default_factory=SecretScanner)
     background: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def submit(self, message: Message) -> Reply:
         """The endpoint ``gw.submit``: a run id, once the run is in the ledger, or an error that names each fault."""
         try:
             item = submission(message, durable_key=None)
+            await asyncio.to_thread(check_document, item.document, self.scanner)
             new = await self.conductor.accept(item)
         except GatewrightError as error:
             self.log.warning("submission_refused", code=error.reason, cause=error.message)
@@ -98,7 +102,7 @@ class Desk:
             await (delivery.ack() if done else delivery.nak(COME_BACK))
 
     async def _bury(self, delivery: Delivery, error: GatewrightError) -> None:
-        message = delivery.message
+        message, reason = await self._presentable(delivery.message, error)
         stream = "INTAKE" if message.subject.startswith("gw.intake.") else "RESULTS"
         await publish_dead_letter(
             self.bus,
@@ -107,20 +111,38 @@ class Desk:
             message,
             attempts=delivery.attempts,
             code=error.reason,
-            reason=error.message,
+            reason=reason,
         )
         self.metrics.dead_letter(error.reason)
         await delivery.term()
 
+    async def _presentable(self, message: Message, error: GatewrightError) -> tuple[Message, str]:
+        """What is put aside, and why, is kept for people to look at: it may not hold what the ledger may not hold."""
+        try:
+            data = await asyncio.to_thread(redact_message, message.data, self.scanner)
+            reason = await asyncio.to_thread(redact_words, error.message, self.scanner)
+        except GatewrightError as failed:
+            self.log.warning("dead_letter_without_body", code=failed.reason, cause=failed.message)
+            return replace(message, data=b""), error.reason
+        return replace(message, data=data), reason
+
     async def _advance(self, message: Message) -> bool:
         if message.subject == ABORT_SUBJECT:
-            request = codec.decode(message.data, AbortRequest)
+            request, _ = await asyncio.to_thread(redact_document, codec.decode(message.data, AbortRequest), self.scanner)
             return await self.conductor.advance(request.run_id, AbortAsked(request, _message_id(message)))
         if message.subject in SUBJECT_SCHEMAS:
             item = submission(message, durable_key=_message_id(message))
+            await asyncio.to_thread(check_document, item.document, self.scanner)
             return await self.conductor.advance(item.run_id, item)
-        answered = answer_of(message)
+        answered = await self._clean(answer_of(message))
         return await self.conductor.advance(run_of(answered), answered)
+
+    async def _clean(self, answered: Answered) -> Answered:
+        """A role's document as it may be kept: what looks like a secret in it is replaced by the name of its rule."""
+        document, redactions = await asyncio.to_thread(redact_document, answered.document, self.scanner)
+        if redactions:
+            self.log.warning("answer_redacted", role=answered.role, places=redactions)
+        return replace(answered, document=document)
 
     def _later(self, item: Submitted) -> None:
         """Take the run's own next steps after the publisher has been answered; a crash here is made good by ``resume``."""

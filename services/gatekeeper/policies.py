@@ -6,30 +6,34 @@ A missing, unreadable or invalid file raises ConfigurationError, and the gatekee
 from __future__ import annotations
 
 import hashlib
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, get_args
 
 import pathspec
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from gatewright.contracts import AgentRegistry, codec
 from gatewright.contracts.records import RegisteredAgent
 from gatewright.errors import ConfigurationError, MalformedError
+from gatewright.git.paths import folded
+from services.gatekeeper.full_access import names_full_access
+from services.gatekeeper.organisation import Rule, load_rules
+from services.gatekeeper.policy_model import Policy
+from services.gatekeeper.policy_packs import Approvals, PolicyPacks
+from services.gatekeeper.role_policy import RoleTable, registry_faults
 
 Use = Literal["acceptance", "executor"]
 CommandClass = Literal["read-only", "local-write", "network", "dependency-install", "destructive", "credential-sensitive"]
 ProtectedClass = Literal["sacred", "protected", "dependencies", "migrations"]
 
 
-class _Policy(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+P = TypeVar("P", bound=Policy)
 
 
-P = TypeVar("P", bound=_Policy)
-
-
-class CommandRule(_Policy):
+class CommandRule(Policy):
     """An argv prefix that may run. ``script`` asks for a script of the workspace as the first word that is no option."""
 
     prefix: tuple[str, ...] = Field(min_length=1)
@@ -41,26 +45,26 @@ class CommandRule(_Policy):
     trivial: bool = False
 
 
-class CommandAllowlist(_Policy):
+class CommandAllowlist(Policy):
     version: Literal["1"]
     commands: tuple[CommandRule, ...] = Field(min_length=1)
 
 
-class ForbiddenAction(_Policy):
+class ForbiddenAction(Policy):
     """A run of words that no command may contain."""
 
     name: str = Field(min_length=1)
     argv: tuple[str, ...] = Field(min_length=1)
 
 
-class ForbiddenActions(_Policy):
+class ForbiddenActions(Policy):
     version: Literal["1"]
     actions: tuple[ForbiddenAction, ...] = Field(min_length=1)
     #: The only MCP tools that a contract may name.
     mcp_tools: tuple[str, ...]
 
 
-class PathClass(_Policy):
+class PathClass(Policy):
     """Paths by gitignore patterns, compared without regard to case, and the contract field that opens them."""
 
     name: ProtectedClass
@@ -68,7 +72,7 @@ class PathClass(_Policy):
     patterns: tuple[str, ...] = Field(min_length=1)
 
 
-class DiffLimits(_Policy):
+class DiffLimits(Policy):
     """Bytes of one changed file, bytes of the whole diff, number of changed files."""
 
     max_file_bytes: int = Field(gt=0)
@@ -76,10 +80,20 @@ class DiffLimits(_Policy):
     max_changed_files: int = Field(gt=0)
 
 
-class ProtectedPaths(_Policy):
+class ProtectedPaths(Policy):
     version: Literal["1"]
     classes: tuple[PathClass, ...]
     limits: DiffLimits
+
+    @model_validator(mode="after")
+    def _whole(self) -> ProtectedPaths:
+        """Every class once, the sacred first and opened by nothing: what a file forgets it would let through."""
+        names = [kind.name for kind in self.classes]
+        if sorted(names) != sorted(get_args(ProtectedClass)):
+            raise ValueError(f"every class must be named exactly once: {', '.join(get_args(ProtectedClass))}")
+        if names[0] != "sacred" or [kind.name for kind in self.classes if kind.opened_by == "nothing"] != ["sacred"]:
+            raise ValueError("the sacred class comes first, and nothing opens it")
+        return self
 
 
 @dataclass(frozen=True)
@@ -90,44 +104,115 @@ class Policies:
     allowlist: CommandAllowlist
     forbidden: ForbiddenActions
     protected: ProtectedPaths
+    roles: RoleTable
+    packs: PolicyPacks
+    approvals: Approvals
     matchers: tuple[tuple[PathClass, pathspec.GitIgnoreSpec], ...]
+    any_pattern: re.Pattern[str]
+    rules: tuple[Rule, ...]
     sha256: str
+    #: Digests of the single files, by their names below the folder.
+    digests: dict[str, str]
 
     def agent(self, role: str, agent_id: str) -> RegisteredAgent | None:
         """The registered agent of that id and role."""
         return next((a for a in self.registry.agents if a.role == role and a.agent_id == agent_id), None)
 
-    def path_class(self, path: bytes) -> PathClass | None:
-        """The first class that ``path`` (of the repository, with ``/``) falls into; bytes that are not UTF-8 match as is."""
-        text = path.decode("utf-8", "surrogateescape").casefold()
-        return next((kind for kind, spec in self.matchers if spec.match_file(text)), None)
+    def path_classes(self, path: bytes) -> tuple[PathClass, ...]:
+        """The classes that ``path`` (of the repository, with ``/``) falls into, each with its own rule.
+
+        Names are compared as the most forgiving file system would (``folded``).
+        """
+        text = "/".join(map(folded, path.split(b"/")))
+        if self.unprotected(text):
+            return ()
+        return tuple(kind for kind, spec in self.matchers if spec.match_file(text))
+
+    def unprotected(self, text: str) -> bool:
+        """Whether no pattern at all matches: the answer for nearly every path, in one search."""
+        return self.any_pattern.search(text) is None
 
 
-FILES = ("agent_registry.json", "command_allowlist.json", "forbidden_actions.json", "protected_paths.json")
+FILES = (
+    "agent_registry.json",
+    "command_allowlist.json",
+    "forbidden_actions.json",
+    "protected_paths.json",
+    "roles.json",
+    "policy_packs.json",
+    "approvals.json",
+)
+#: The folder of the organisation's own rules; it may be empty.
+ORGANISATION = "organisation"
 
 
 def load(folder: Path) -> Policies:
     """Read and validate the policies in ``folder``. Raises ConfigurationError naming the file and the place."""
     contents = {name: _read(folder / name) for name in FILES}
-    try:
-        registry = codec.decode(contents["agent_registry.json"], AgentRegistry)
-    except MalformedError as error:
-        raise ConfigurationError(f"{folder / 'agent_registry.json'}: {error}") from error
+    forbidden = _parse(folder, "forbidden_actions.json", ForbiddenActions, contents)
+    roles = _parse(folder, "roles.json", RoleTable, contents)
+    for role in roles.roles:
+        for tool in role.mcp_tools:
+            if tool not in forbidden.mcp_tools:
+                raise ConfigurationError(f"{folder / 'roles.json'}: {role.role}: the tool {tool!r} is not on the allowlist")
     protected = _parse(folder, "protected_paths.json", ProtectedPaths, contents)
+    matchers = tuple((kind, _matcher(kind)) for kind in protected.classes)
+    rules = load_rules(folder / ORGANISATION)
+    return Policies(
+        registry=_registry(folder, contents["agent_registry.json"]),
+        allowlist=_parse(folder, "command_allowlist.json", CommandAllowlist, contents),
+        forbidden=forbidden,
+        protected=protected,
+        roles=roles,
+        packs=_parse(folder, "policy_packs.json", PolicyPacks, contents),
+        approvals=_parse(folder, "approvals.json", Approvals, contents),
+        rules=rules,
+        matchers=matchers,
+        any_pattern=_union(spec for _, spec in matchers),
+        sha256=_digest(contents, rules),
+        digests={name: hashlib.sha256(contents[name]).hexdigest() for name in FILES}
+        | {f"{ORGANISATION}/{rule.name}": rule.sha256 for rule in rules},
+    )
+
+
+def _matcher(kind: PathClass) -> pathspec.GitIgnoreSpec:
+    return pathspec.GitIgnoreSpec.from_lines(pattern.casefold() for pattern in kind.patterns)
+
+
+def _union(specs: Iterable[pathspec.GitIgnoreSpec]) -> re.Pattern[str]:
+    """Matches whatever one of the patterns matches; those that take away again are left to the patterns themselves."""
+    parts = [pattern.regex.pattern for spec in specs for pattern in spec.patterns if pattern.include and pattern.regex]
+    # Each part is a whole expression with named groups of its own, which one expression cannot hold twice.
+    plain = (re.sub(r"\(\?P<[^>]+>", "(?:", part) for part in parts)
+    return re.compile("|".join(f"(?:{part})" for part in plain))
+
+
+def _digest(contents: dict[str, bytes], rules: tuple[Rule, ...]) -> str:
+    """One digest for all: whoever changes, adds, removes or renames any policy changes it."""
     digest = hashlib.sha256()
     for name in FILES:
         digest.update(hashlib.sha256(contents[name]).digest())
-    return Policies(
-        registry=registry,
-        allowlist=_parse(folder, "command_allowlist.json", CommandAllowlist, contents),
-        forbidden=_parse(folder, "forbidden_actions.json", ForbiddenActions, contents),
-        protected=protected,
-        matchers=tuple(
-            (kind, pathspec.GitIgnoreSpec.from_lines(pattern.casefold() for pattern in kind.patterns))
-            for kind in protected.classes
-        ),
-        sha256=digest.hexdigest(),
-    )
+    for rule in rules:
+        digest.update(rule.name.encode() + b"\0" + bytes.fromhex(rule.sha256))
+    return digest.hexdigest()
+
+
+def _registry(folder: Path, data: bytes) -> AgentRegistry:
+    path = folder / "agent_registry.json"
+    try:
+        registry = codec.decode(data, AgentRegistry)
+    except MalformedError as error:
+        raise ConfigurationError(f"{path}: {error}") from error
+    faults = list(registry_faults(registry))
+    for agent in registry.agents:
+        faults.extend(
+            f"{agent.agent_id!r}: {words!r} would switch the sandbox off"
+            for words in (*agent.capabilities, agent.codex_home or "")
+            if names_full_access(words)
+        )
+    if faults:
+        raise ConfigurationError(f"{path}: {'; '.join(faults)}")
+    return registry
 
 
 def _read(path: Path) -> bytes:

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import platform
-import subprocess
+from importlib import metadata
 
-import msgspec
-
-from gatewright import __version__
 from gatewright.bus.port import Delivery, Subscription
 from gatewright.bus.topology import INTAKE_CONSUMER, RESULT_CONSUMER, SUBMIT_SUBJECT, Consumer
 from gatewright.errors import ConfigurationError
@@ -17,13 +13,16 @@ from gatewright.evidence import keys
 from gatewright.evidence.signing import Signer
 from gatewright.evidence.writer import BundleWriter
 from gatewright.git.mirror import Mirrors
+from gatewright.host_facts import program_versions
 from gatewright.ledger.store import Ledger
+from gatewright.secrets.scanner import SecretScanner
 from gatewright.service.process import Service
 from services.gatekeeper.artifact_cache import ArtifactCache
 from services.gatekeeper.conductor import Conductor
 from services.gatekeeper.desk import Desk
 from services.gatekeeper.gates.judge import Gates
 from services.gatekeeper.gates.locks import PathLocks
+from services.gatekeeper.gates.secrets import SecretsCheck
 from services.gatekeeper.policies import load
 from services.gatekeeper.settings import Settings
 
@@ -36,10 +35,12 @@ async def serve(service: Service, settings: Settings) -> None:
     conductor, desk = assemble(service, settings)
     async with contextlib.AsyncExitStack() as stack:
         queues = [await _open(service, consumer, stack) for consumer in (INTAKE_CONSUMER, RESULT_CONSUMER)]
-        await conductor.resume()
-        await service.register({SUBMIT_SUBJECT: desk.submit})
         slots = asyncio.Semaphore(settings.parallel_inputs)
         async with asyncio.TaskGroup() as group:
+            # Beside everything else: the first look for secrets waits for it, and the process ends when it cannot be had.
+            group.create_task(asyncio.to_thread(desk.scanner.prepare))
+            await conductor.resume()
+            await service.register({SUBMIT_SUBJECT: desk.submit})
             for consumer, queue in queues:
                 group.create_task(_feed(service.stop, queue, consumer, desk, slots, group))
         if desk.background:
@@ -59,24 +60,19 @@ def assemble(service: Service, settings: Settings) -> tuple[Conductor, Desk]:
     locks = PathLocks(service.bus, has_ended)
     mirrors = Mirrors(settings.directory("gatekeeper") / "mirrors")
     artifacts = ArtifactCache(service.bus)
-    gates = Gates(policies, mirrors, artifacts, locks, service.clock, versions())
+    scanner = settings.scanner()
+    gates = Gates(policies, mirrors, artifacts, locks, service.clock, versions(scanner), SecretsCheck(scanner))
     bundles = BundleWriter(settings.home / "runs")
     conductor = Conductor(service.bus, ledger, gates, bundles, signer, service.clock, service.log, service.metrics)
-    return conductor, Desk(service.bus, conductor, service.log, service.metrics)
+    return conductor, Desk(service.bus, conductor, service.log, service.metrics, scanner)
 
 
-def versions() -> dict[str, str]:
+def versions(scanner: SecretScanner) -> dict[str, str]:
     """What decides here, for the manifest. Raises ConfigurationError when there is no git."""
-    try:
-        git = subprocess.run(["git", "--version"], capture_output=True, text=True, check=True).stdout.split()[-1]
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise ConfigurationError(f"git cannot be run: {error}") from error
-    return {
-        "gatewright": __version__,
-        "python": platform.python_version(),
-        "git": git,
-        "msgspec": msgspec.__version__,
-    }
+    found = program_versions(securesystemslib=metadata.version("securesystemslib"), secret_scanner=scanner.name)
+    if "git" not in found:
+        raise ConfigurationError("git cannot be run")
+    return found
 
 
 async def _open(service: Service, consumer: Consumer, stack: contextlib.AsyncExitStack) -> tuple[Consumer, Subscription]:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
+from pathlib import Path
+
+from msgspec.structs import replace
 
 from gatewright.bus.task_handler import TaskContext
 from gatewright.clock import timestamp
@@ -12,6 +16,8 @@ from gatewright.contracts.vocabulary import Agent
 from gatewright.errors import PatchError
 from gatewright.git.changes import Change
 from gatewright.git.mirror import Mirror, Mirrors
+from gatewright.host_facts import surroundings
+from gatewright.service.confinement import confine_writes
 from gatewright.task_inputs import CANDIDATE, Candidate, find_artifact, rebuild_candidate
 from gatewright.worker_role import WORKER
 from services.reviewer.report import review_report
@@ -22,16 +28,28 @@ from services.reviewer.subject import ChangedFile, Subject
 _NO_CONTENT = frozenset({"000000", "160000"})
 
 
+def confine(settings: Settings) -> str:
+    """Leave this process its mirrors as the only place that it can write to; how, or why not."""
+    mirrors = _mirrors(settings)
+    mirrors.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return confine_writes([mirrors])
+
+
 def make_handler(settings: Settings) -> ReviewerHandler:
     """The handler of a process with these settings."""
-    mirrors = Mirrors(settings.directory("reviewer") / "mirrors")
-    return ReviewerHandler(settings.agent_id, mirrors, settings.max_file_bytes)
+    mirrors = _mirrors(settings)
+    mirrors.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return ReviewerHandler(settings.agent_id, Mirrors(mirrors), settings.max_file_bytes, confined=_is_confined(mirrors))
 
 
 class ReviewerHandler:
-    """The reviewer of id ``agent_id``. It has objects only: no workspace, no sandbox, nothing that could make a diff."""
+    """The reviewer of id ``agent_id``. It has objects only: no workspace, no sandbox, nothing that could make a diff.
 
-    def __init__(self, agent_id: str, mirrors: Mirrors, max_file_bytes: int) -> None:
+    ``confined``: its process was tried, and cannot write anywhere but into its mirrors.
+    """
+
+    def __init__(self, agent_id: str, mirrors: Mirrors, max_file_bytes: int, *, confined: bool) -> None:
+        self._confined = confined
         self._agent = Agent(role="REVIEWER", agent_id=agent_id)
         self._mirrors = mirrors
         self._max_file_bytes = max_file_bytes
@@ -53,9 +71,14 @@ class ReviewerHandler:
                 tree = candidate.tree
                 subject = Subject(task, await _changed_files(candidate), self._max_file_bytes)
                 findings = await asyncio.to_thread(review, subject)
-        evidence = (f"baseline {task.rollback.baseline_ref}", f"{CANDIDATE} {find_artifact(task, CANDIDATE).uri}")
+        evidence = (
+            f"baseline {task.rollback.baseline_ref}",
+            f"{CANDIDATE} {find_artifact(task, CANDIDATE).uri}",
+            "could write to its mirrors only" if self._confined else "its writes were not confined by the kernel",
+        )
         reviewed_at = timestamp(context.clock.now())
         report = review_report(task, self._agent, reviewed_at, tree=tree, findings=findings, blocked=blocked, evidence=evidence)
+        report = replace(report, surroundings=await asyncio.to_thread(surroundings))
         context.log.info("reviewed", verdict=report.verdict, findings=len(report.findings))
         return report
 
@@ -65,6 +88,19 @@ class ReviewerHandler:
         if task.assigned_agent.role == "REVIEWER" and mine not in {task.owner_agent.agent_id, WORKER.agent_id}:
             return None
         return Finding(code="reviewer_not_independent", message=f"{mine} may not review this change", blocking=True)
+
+
+def _mirrors(settings: Settings) -> Path:
+    return settings.directory("reviewer") / "mirrors"
+
+
+def _is_confined(mirrors: Path) -> bool:
+    """By trying: a word about oneself proves nothing."""
+    try:
+        with tempfile.TemporaryFile(dir=mirrors.parent):
+            return False
+    except PermissionError:
+        return True
 
 
 async def _changed_files(candidate: Candidate) -> tuple[ChangedFile, ...]:

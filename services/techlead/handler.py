@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+
+from msgspec.structs import replace
+
 from gatewright import scope
 from gatewright.bus.task_handler import TaskContext
 from gatewright.clock import timestamp
@@ -9,6 +13,7 @@ from gatewright.contracts import Plan, TaskContract
 from gatewright.contracts.vocabulary import Agent
 from gatewright.errors import MalformedError
 from gatewright.git.mirror import Mirrors
+from gatewright.host_facts import surroundings
 from gatewright.task_inputs import open_baseline
 from services.techlead.partition import Group, partition
 from services.techlead.plan import make_plan
@@ -34,7 +39,8 @@ class TechLeadHandler:
         """
         groups = await self._groups(task)
         context.log.info("planned", shards=len(groups), files=[group.size for group in groups])
-        return make_plan(task, groups, self._agent, timestamp(context.clock.now()))
+        plan = make_plan(task, groups, self._agent, timestamp(context.clock.now()))
+        return replace(plan, surroundings=await asyncio.to_thread(surroundings))
 
     async def _groups(self, task: TaskContract) -> tuple[Group, ...]:
         allowed = [scope.check_allowed_path(path) for path in task.allowed_paths]

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from gatewright.contracts import Plan, TaskContract
 from gatewright.contracts.vocabulary import Agent
-from gatewright.worker_role import PERMISSIONS, REQUIRED_OUTPUTS, WORKER, resolve_role
+from gatewright.worker_role import REQUIRED_OUTPUTS, WORKER, least_permissions, resolve_role
 from services.techlead.partition import Group
 
 #: With this many shards or more, one can be broad.
@@ -31,7 +31,6 @@ def make_plan(task: TaskContract, groups: Sequence[Group], producer: Agent, crea
 
 def _shard(task: TaskContract, number: int, group: Group, producer: Agent) -> TaskContract:
     """Everything that the contract fixed stays; only paths, ids, agents and permissions are the shard's own."""
-    permissions = replace(PERMISSIONS, shell="deny") if task.tool_permissions.shell == "deny" else PERMISSIONS
     shard = replace(
         task,
         task_id=f"{task.task_id}.w{number:02}",
@@ -41,7 +40,8 @@ def _shard(task: TaskContract, number: int, group: Group, producer: Agent) -> Ta
         assigned_agent=WORKER,
         required_outputs=REQUIRED_OUTPUTS,
         allowed_paths=group.paths,
-        tool_permissions=permissions,
+        tool_permissions=least_permissions(task.requested_permissions or task.tool_permissions),
+        requested_permissions=None,
         sharding=None,
     )
     return replace(shard, role_contract=resolve_role(shard))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,9 @@ from gatewright.contracts.reports import TestCommand, TestSummary
 from gatewright.contracts.vocabulary import AcceptanceTest
 from gatewright.errors import CommandRefusedError
 from gatewright.sandbox import parse_command
+
+#: A shell's way, and bubblewrap's, to say that a signal ended a program.
+_SIGNALLED = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +36,40 @@ def read_commands(tests: Sequence[AcceptanceTest]) -> tuple[AcceptanceCommand, .
 
 def has_passed(command: TestCommand) -> bool:
     """Only the exit code counts, of a command that was let to its end."""
-    return command.exit_code == 0 and not command.timed_out
+    return command.exit_code == 0 and not command.timed_out and not command.stopped
+
+
+def final_runs(done: Sequence[TestCommand]) -> tuple[TestCommand, ...]:
+    """The run of each command that decides: the second where there is one, which comes right after the first."""
+    return tuple(command for number, command in enumerate(done) if number + 1 == len(done) or done[number + 1].run == 1)
 
 
 def summarise(done: Sequence[TestCommand], planned: int) -> TestSummary:
-    """``planned`` commands were asked for; those that did not run were skipped."""
-    passed = sum(has_passed(command) for command in done)
-    return TestSummary(passed=passed, failed=len(done) - passed, skipped=planned - len(done))
+    """``planned`` commands were asked for; those that did not run were skipped. A re-run is not counted twice."""
+    final = final_runs(done)
+    passed = sum(has_passed(command) for command in final)
+    return TestSummary(passed=passed, failed=len(final) - passed, skipped=planned - len(final))
 
 
 def first_failure(done: Sequence[TestCommand]) -> str | None:
     """``tests_failed: ...`` for the first command that had to pass and did not."""
-    for command in done:
+    for command in final_runs(done):
         if command.must_pass and not has_passed(command):
-            how = f"was killed after {command.timeout_sec:g} s" if command.timed_out else f"ended with {command.exit_code}"
-            return f"tests_failed: {command.name} {how}"
+            again = ", and so it did when it was run again" if command.run > 1 else ""
+            return f"tests_failed: {command.name} {how_it_ended(command)}{again}"
     return None
+
+
+def how_it_ended(command: TestCommand) -> str:
+    """In words; a signal by its name."""
+    if command.timed_out:
+        return f"was killed after {command.timeout_sec:g} s"
+    if command.stopped:
+        return f"was killed at its limit of {command.stopped}"
+    number = -command.exit_code if command.exit_code < 0 else command.exit_code - _SIGNALLED
+    if number > 0:
+        try:
+            return f"was ended by {signal.Signals(number).name} ({command.exit_code})"
+        except ValueError:
+            pass
+    return f"ended with {command.exit_code}"

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from gatewright.bus.task_handler import TaskContext
 from gatewright.clock import timestamp
 from gatewright.contracts import TaskContract, TestReport
 from gatewright.contracts.reports import TestCommand
-from gatewright.contracts.vocabulary import Agent, Artifact
+from gatewright.contracts.vocabulary import Agent, Artifact, Surroundings
 from gatewright.errors import ConfigurationError, DeniedError, SandboxError
 from gatewright.git.mirror import Mirrors
 from gatewright.git.paths import display
+from gatewright.host_facts import surroundings
 from gatewright.sandbox import Limits, Sandbox, make_sandbox
+from gatewright.secrets.documents import redact_document
+from gatewright.secrets.redaction import REDACTIONS, Redaction, record_of, redact_output
+from gatewright.secrets.scanner import SecretScanner
 from gatewright.task_inputs import Candidate, command_seconds, environment_prefix, rebuild_candidate, reference
+from gatewright.telemetry.redaction import redact_text
 from gatewright.workspace import Workspace, Workspaces
-from services.testrunner.commands import AcceptanceCommand, first_failure, read_commands, summarise
+from services.testrunner.commands import AcceptanceCommand, first_failure, has_passed, read_commands, summarise
 from services.testrunner.settings import Settings
 
 #: Paths that the note about edited files lists.
@@ -30,7 +38,8 @@ def make_handler(settings: Settings) -> TestRunnerHandler:
     state = settings.directory("testrunner")
     sandbox = make_sandbox(settings.sandbox)
     workspaces = Workspaces.for_sandbox(state / "workspaces", sandbox)
-    return TestRunnerHandler(settings.agent_id, Mirrors(state / "mirrors"), workspaces, sandbox, settings.environments)
+    mirrors, scanner = Mirrors(state / "mirrors"), settings.scanner()
+    return TestRunnerHandler(settings.agent_id, mirrors, workspaces, sandbox, settings.environments, scanner)
 
 
 @dataclass
@@ -41,6 +50,16 @@ class _Session:
     tree: str | None = None
     commands: list[TestCommand] = field(default_factory=list)
     artifacts: list[Artifact] = field(default_factory=list)
+    redactions: list[Redaction] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where the commands of one task run."""
+
+    workspace: Workspace
+    prefix: Path | None
+    limits: Limits
 
 
 class TestRunnerHandler:
@@ -49,20 +68,33 @@ class TestRunnerHandler:
     __test__ = False
 
     def __init__(
-        self, agent_id: str, mirrors: Mirrors, workspaces: Workspaces, sandbox: Sandbox, environments: tuple[Path, ...]
+        self,
+        agent_id: str,
+        mirrors: Mirrors,
+        workspaces: Workspaces,
+        sandbox: Sandbox,
+        environments: tuple[Path, ...],
+        scanner: SecretScanner | None = None,
     ) -> None:
         self._agent = Agent(role="TEST_RUNNER", agent_id=agent_id)
         self._mirrors = mirrors
         self._workspaces = workspaces
         self._sandbox = sandbox
         self._environments = environments
+        self._scanner = scanner or SecretScanner()
+        self._walls = {"sandbox": sandbox.name, "probe": "not finished"}
 
     async def probe(self) -> Mapping[str, str]:
-        """How commands will run on this host. Raises SandboxError with the cause when they cannot."""
-        report = await self._sandbox.probe()
+        """How commands will run on this host, and what looks for secrets.
+
+        Raises SandboxError or ConfigurationError with the cause when they cannot be had.
+        """
+        report, _ = await asyncio.gather(self._sandbox.probe(), asyncio.to_thread(self._scanner.prepare))
         if not report.available:
             raise SandboxError(report.cause)
-        return {"sandbox": self._sandbox.name, "workspaces": await self._workspaces.prepare()}
+        workspaces = await self._workspaces.prepare()
+        self._walls = {**report.facts, "sandbox": self._sandbox.name, "workspaces": workspaces}
+        return {"sandbox": self._sandbox.name, "workspaces": workspaces, "secret_scanner": self._scanner.name}
 
     async def handle(self, task: TaskContract, context: TaskContext) -> TestReport:
         """PASS when every command that must pass ended with 0; FAIL when one did not; ERROR when they could not be run.
@@ -70,11 +102,20 @@ class TestRunnerHandler:
         Raises MalformedError, GitError, ArtifactError, and other UnavailableErrors that another try may cure.
         """
         session = _Session(timestamp(context.clock.now()))
+        failure = None
         try:
             await self._run(task, session, context)
         except (DeniedError, ConfigurationError, SandboxError) as error:
-            return self._report(task, session, context, failure=f"{error.reason}: {error.message}")
-        return self._report(task, session, context)
+            failure = redact_text(f"{error.reason}: {error.message}")
+        report, _ = redact_document(self._report(task, session, context, failure=failure), self._scanner)
+        return replace(report, surroundings=await asyncio.to_thread(self._surroundings, task))
+
+    def _surroundings(self, task: TaskContract) -> Surroundings:
+        """What the commands were run with; the prefix only where it is listed here."""
+        prefix = None
+        with contextlib.suppress(DeniedError):
+            prefix = environment_prefix(task.environment, self._environments)
+        return surroundings(sandbox=self._walls, prefix=prefix, versions={"secret_scanner": self._scanner.name})
 
     async def _run(self, task: TaskContract, session: _Session, context: TaskContext) -> None:
         # First of all, so that an ERROR too says which candidate it is about.
@@ -85,17 +126,28 @@ class TestRunnerHandler:
         limits = Limits(wall_seconds=command_seconds(task))
         async with self._workspaces.open(candidate.mirror, candidate.baseline, candidate.tree) as workspace:
             for command in commands:
-                session.commands.append(await self._run_one(command, workspace, prefix, limits, context))
-                context.progress()
-            session.artifacts += await _edited_files(candidate, workspace, context)
+                await self._run_and_rerun(command, _Place(workspace, prefix, limits), session, context)
+            session.artifacts += await _noted("workspace_changes", await _edited_files(candidate, workspace), context)
+            session.artifacts += await _noted(REDACTIONS, record_of(session.redactions), context)
+
+    async def _run_and_rerun(self, command: AcceptanceCommand, place: _Place, session: _Session, context: TaskContext) -> None:
+        """Every run is reported; whether a second one may count is the contract's word, and the gatekeeper's to judge."""
+        first = await self._run_one(command, place, session, context)
+        if command.test.may_rerun and not has_passed(first):
+            await self._run_one(command, place, session, context, run=2)
 
     async def _run_one(
-        self, command: AcceptanceCommand, workspace: Workspace, prefix: Path | None, limits: Limits, context: TaskContext
+        self, command: AcceptanceCommand, place: _Place, session: _Session, context: TaskContext, *, run: int = 1
     ) -> TestCommand:
-        completed = await self._sandbox.run(command.argv, workspace=workspace, prefix=prefix, limits=limits)
-        stdout, stderr = await asyncio.gather(_kept(completed.stdout, context), _kept(completed.stderr, context))
-        return TestCommand(
-            name=command.test.name,
+        limits = place.limits
+        completed = await self._sandbox.run(command.argv, workspace=place.workspace, prefix=place.prefix, limits=limits)
+        name = command.test.name
+        stdout, stderr = await asyncio.gather(
+            self._kept(f"{name}.stdout", completed.stdout, session, context),
+            self._kept(f"{name}.stderr", completed.stderr, session, context),
+        )
+        done = TestCommand(
+            name=name,
             cmd_argv=command.argv,
             must_pass=command.test.must_pass,
             timeout_sec=limits.wall_seconds,
@@ -105,9 +157,22 @@ class TestRunnerHandler:
             stderr=stderr,
             timed_out=completed.timed_out,
             truncated=completed.truncated,
+            stopped=completed.stopped,
+            run=run,
         )
+        session.commands.append(done)
+        context.progress()
+        return done
 
-    def _report(self, task: TaskContract, session: _Session, context: TaskContext, *, failure: str | None = None) -> TestReport:
+    async def _kept(self, place: str, output: bytes, session: _Session, context: TaskContext) -> str:
+        """The URI of output as it may be stored, without secrets; empty when there was none."""
+        if not output:
+            return ""
+        clean = await asyncio.to_thread(redact_output, place, output, self._scanner)
+        session.redactions += clean.redactions
+        return await context.artifacts.put(clean.data)
+
+    def _report(self, task: TaskContract, session: _Session, context: TaskContext, *, failure: str | None) -> TestReport:
         failed = first_failure(session.commands)
         report = TestReport(
             run_id=task.log_refs.run_id,
@@ -127,12 +192,7 @@ class TestRunnerHandler:
         return report
 
 
-async def _kept(output: bytes, context: TaskContext) -> str:
-    """The URI of stored output; empty when there was none."""
-    return await context.artifacts.put(output) if output else ""
-
-
-async def _edited_files(candidate: Candidate, workspace: Workspace, context: TaskContext) -> list[Artifact]:
+async def _edited_files(candidate: Candidate, workspace: Workspace) -> bytes:
     """A note of the candidate's own files that the commands edited: tests that rewrite what they test prove little.
 
     What lands is the tree that was judged, whatever happened in the workspace.
@@ -140,12 +200,14 @@ async def _edited_files(candidate: Candidate, workspace: Workspace, context: Tas
     try:
         changed = {change.path for change in await workspace.changes()}
     except DeniedError as error:
-        note = f"{error.reason}: {error.message}\n".encode()
-    else:
-        entries = await candidate.mirror.files(candidate.tree) if changed else ()
-        edited = sorted(entry.path for entry in entries if entry.path in changed)
-        note = "".join(f"{display(path)}\n" for path in edited[:_MAX_LISTED]).encode()
+        return f"{error.reason}: {error.message}\n".encode()
+    entries = await candidate.mirror.files(candidate.tree) if changed else ()
+    edited = sorted(entry.path for entry in entries if entry.path in changed)
+    return "".join(f"{display(path)}\n" for path in edited[:_MAX_LISTED]).encode()
+
+
+async def _noted(name: str, note: bytes, context: TaskContext) -> list[Artifact]:
     if not note:
         return []
     await context.artifacts.put(note)
-    return [reference("workspace_changes", note)]
+    return [reference(name, note)]

@@ -3,26 +3,41 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
 
 from gatewright.artifacts import uri_of
 from gatewright.bus.task_handler import TaskContext
 from gatewright.clock import timestamp
 from gatewright.contracts import TaskContract, TaskResult, codec
-from gatewright.contracts.vocabulary import Agent
+from gatewright.contracts.vocabulary import Agent, Surroundings
 from gatewright.errors import ConfigurationError, DeniedError, MalformedError, SandboxError
 from gatewright.git.changes import Change
 from gatewright.git.mirror import Mirrors
+from gatewright.git.paths import display
+from gatewright.host_facts import surroundings
 from gatewright.sandbox import Sandbox, make_sandbox
-from gatewright.task_inputs import open_baseline, reference
+from gatewright.secrets.changes import FoundSecret, secrets_brought_in
+from gatewright.secrets.documents import redact_document
+from gatewright.secrets.redaction import REDACTIONS, Redacted, Redaction, record_of, redact_output
+from gatewright.secrets.scanner import SecretScanner
+from gatewright.task_inputs import environment_prefix, open_baseline, reference
+from gatewright.telemetry.redaction import redact_text
 from gatewright.worker_role import answers
 from gatewright.workspace import Workspaces
 from services.worker.executors.command import CommandExecutor
 from services.worker.executors.patch import PatchExecutor
 from services.worker.executors.port import Execution, Executor, Failure, Job
-from services.worker.executors.reply import ReplyExecutor
+from services.worker.executors.reply import REPLY_LOG, ReplyExecutor
 from services.worker.report import Outcome, task_result, work_report
 from services.worker.settings import Settings
+
+#: Places of secrets that a failure names.
+_MAX_PLACES = 10
 
 
 def make_handler(settings: Settings) -> WorkerHandler:
@@ -35,7 +50,8 @@ def make_handler(settings: Settings) -> WorkerHandler:
         "patch": PatchExecutor(),
         "reply": ReplyExecutor(),
     }
-    return WorkerHandler(settings.agent_id, Mirrors(state / "mirrors"), executors, sandbox, workspaces)
+    mirrors, scanner = Mirrors(state / "mirrors"), settings.scanner()
+    return WorkerHandler(settings.agent_id, mirrors, executors, sandbox, workspaces, scanner, settings.environments)
 
 
 class WorkerHandler:
@@ -48,19 +64,29 @@ class WorkerHandler:
         executors: Mapping[str, Executor],
         sandbox: Sandbox,
         workspaces: Workspaces,
+        scanner: SecretScanner | None = None,
+        environments: tuple[Path, ...] = (),
     ) -> None:
         self._agent = Agent(role="WORKER", agent_id=agent_id)
         self._mirrors = mirrors
         self._executors = executors
         self._sandbox = sandbox
         self._workspaces = workspaces
+        self._scanner = scanner or SecretScanner()
+        self._environments = environments
+        self._walls = {"sandbox": sandbox.name, "probe": "not finished"}
 
     async def probe(self) -> Mapping[str, str]:
-        """How commands will run on this host. Raises SandboxError with the cause when they cannot."""
-        report = await self._sandbox.probe()
+        """How commands will run on this host, and what looks for secrets.
+
+        Raises SandboxError or ConfigurationError with the cause when they cannot be had.
+        """
+        report, _ = await asyncio.gather(self._sandbox.probe(), asyncio.to_thread(self._scanner.prepare))
         if not report.available:
             raise SandboxError(report.cause)
-        return {"sandbox": self._sandbox.name, "workspaces": await self._workspaces.prepare()}
+        workspaces = await self._workspaces.prepare()
+        self._walls = {**report.facts, "sandbox": self._sandbox.name, "workspaces": workspaces}
+        return {"sandbox": self._sandbox.name, "workspaces": workspaces, "secret_scanner": self._scanner.name}
 
     async def handle(self, task: TaskContract, context: TaskContext) -> TaskResult:
         """Do the task and say what came of it: SUCCESS, FAILED, or BLOCKED where this host cannot do it.
@@ -72,19 +98,22 @@ class WorkerHandler:
         try:
             execution, changes = await self._execute(task, context)
         except SandboxError as error:
-            execution = Execution(failure=Failure(error.reason, error.message, blocked=True))
+            execution = Execution(failure=Failure(error.reason, redact_text(error.message), blocked=True))
         except (DeniedError, MalformedError, ConfigurationError) as error:
-            execution = Execution(failure=Failure(error.reason, error.message))
+            execution = Execution(failure=Failure(error.reason, redact_text(error.message)))
         finished = timestamp(context.clock.now())
-        logs = {name: data for name, data in execution.logs.items() if data}
+        logs = await asyncio.to_thread(self._storable, execution.logs)
         references = tuple(reference(name, data) for name, data in logs.items())
         patch = uri_of(execution.patch) if execution.patch else ""
         outcome = Outcome(task, self._agent, started, finished, execution, changes, patch, references)
-        report = codec.encode(work_report(outcome))
+        # What a patch made the worker say (a path, a last line) may hold what was taken out of the logs.
+        own, _ = redact_document(work_report(outcome), self._scanner)
+        report = codec.encode(own)
         # References are digests, so everything can be stored at once.
         stored = [data for data in (execution.patch, report, *logs.values()) if data]
         await asyncio.gather(*(context.artifacts.put(data) for data in stored))
-        result = task_result(outcome, reference("work_report", report))
+        result, _ = redact_document(task_result(outcome, reference("work_report", report)), self._scanner)
+        result = msgspec.structs.replace(result, surroundings=await asyncio.to_thread(self._surroundings, task))
         context.log.info("worked", status=result.status, changed=len(changes), failure=result.failure)
         return result
 
@@ -99,4 +128,33 @@ class WorkerHandler:
         job = Job(task, given[task.attempt - 1], mirror, baseline, context.artifacts)
         execution = await self._executors[task.executor.kind].execute(job)
         changes = await mirror.changes(baseline, execution.tree) if execution.tree else ()
+        secrets = await secrets_brought_in(changes, mirror, self._scanner)
+        if secrets:
+            # The gatekeeper would refuse the patch all the same; refused here, it is never stored.
+            places = ", ".join(dict.fromkeys(_place_of(secret) for secret in secrets[:_MAX_PLACES]))
+            return replace(execution, tree="", patch=b"", failure=Failure("secret_found", places)), ()
         return execution, changes
+
+    def _surroundings(self, task: TaskContract) -> Surroundings:
+        """What the change was made with; the prefix only where the executor runs commands, and it is listed here."""
+        prefix = None
+        if task.executor is not None and task.executor.kind == "command":
+            with contextlib.suppress(DeniedError):
+                prefix = environment_prefix(task.environment, self._environments)
+        return surroundings(sandbox=self._walls, prefix=prefix, versions={"secret_scanner": self._scanner.name})
+
+    def _storable(self, logs: Mapping[str, bytes]) -> dict[str, bytes]:
+        """The logs without secrets, and the record of what was taken out. A reply is an input: it is kept as it was given."""
+        kept: dict[str, bytes] = {}
+        redactions: list[Redaction] = []
+        for name, data in logs.items():
+            clean = Redacted(data, ()) if name == REPLY_LOG else redact_output(name, data, self._scanner)
+            redactions += clean.redactions
+            kept[name] = clean.data
+        kept[REDACTIONS] = record_of(redactions)
+        return {name: data for name, data in kept.items() if data}
+
+
+def _place_of(secret: FoundSecret) -> str:
+    where = "a file's name" if secret.path is None else f"{display(secret.path)}:{secret.line}"
+    return f"{where} looks like a secret ({secret.rule})"

@@ -14,6 +14,7 @@ from gatewright.contracts.task_contract import (
     RuntimeOptions,
 )
 from gatewright.contracts.vocabulary import Agent, Executor, ToolPermissions
+from gatewright.permissions import FILESYSTEM_ORDER, NETWORK_ORDER, SHELL_ORDER, narrower
 
 #: Whichever process takes the task: contracts name the role's registered agent, results the process that did the work.
 WORKER = Agent(role="WORKER", agent_id="worker-1")
@@ -28,6 +29,16 @@ _FAIL_CLOSED = (
     "a sandbox or an environment that cannot be had",
     "an input artifact whose digest is not the one named here",
 )
+
+
+def least_permissions(granted: ToolPermissions) -> ToolPermissions:
+    """What a worker gets for a shard of a contract with ``granted``: the least it can work with, and never more than that."""
+    return ToolPermissions(
+        filesystem=narrower(FILESYSTEM_ORDER, granted.filesystem, PERMISSIONS.filesystem),
+        shell=narrower(SHELL_ORDER, granted.shell, PERMISSIONS.shell),
+        network=narrower(NETWORK_ORDER, granted.network, PERMISSIONS.network),
+        mcp_tools=PERMISSIONS.mcp_tools,
+    )
 
 
 def resolve_role(contract: TaskContract) -> RoleContract:

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 
+from gatewright.contracts.vocabulary import Shell
 from gatewright.errors import ConfigurationError
+from gatewright.permissions import (
+    FILESYSTEM_ORDER,
+    NETWORK_ORDER,
+    SHELL_MEANINGS,
+    SHELL_ORDER,
+    approval_policy,
+    is_wider,
+    narrower,
+)
 from gatewright.resources import policy_directory
+from services.gatekeeper.full_access import names_full_access
 from services.gatekeeper.policies import FILES, Policies, load
+from services.gatekeeper.role_policy import CEILINGS
 
 
 @pytest.fixture
@@ -32,6 +47,58 @@ def test_an_unknown_field_is_refused(folder: Path) -> None:
     path = folder / "command_allowlist.json"
     path.write_text(path.read_text().replace('"uses"', '"use"', 1))
     with pytest.raises(ConfigurationError, match="command_allowlist"):
+        load(folder)
+
+
+def edit(folder: Path, name: str, change: Callable[[Any], object]) -> None:
+    path = folder / name
+    value = json.loads(path.read_text())
+    change(value)
+    path.write_text(json.dumps(value))
+
+
+def make_approval(**fields: object) -> dict[str, object]:
+    approval = {"what": "broad_path", "repository": "/srv/project", "paths": ["src"], "approved_by": "A. Person"}
+    return {**approval, "reason": "the move", "expires_at": "2100-01-01T00:00:00Z", **fields}
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("command_allowlist.json", lambda value: value["commands"].clear()),
+        ("forbidden_actions.json", lambda value: value["actions"].clear()),
+        ("forbidden_actions.json", lambda value: value.update(mcp_tools=[])),
+        ("agent_registry.json", lambda value: value["agents"].clear()),
+        ("agent_registry.json", lambda value: value["agents"].append(value["agents"][0])),
+        ("agent_registry.json", lambda value: value["role_contracts"].append(value["role_contracts"][0])),
+        ("agent_registry.json", lambda value: value.update(comment="mine")),
+        ("protected_paths.json", lambda value: value["classes"].pop(0)),
+        ("protected_paths.json", lambda value: value["classes"].reverse()),
+        ("protected_paths.json", lambda value: value["classes"][1].update(opened_by="nothing")),
+        ("protected_paths.json", lambda value: value["classes"][0].update(opened_by="scope.allow_protected_paths")),
+        ("protected_paths.json", lambda value: value["classes"][0]["patterns"].clear()),
+        ("roles.json", lambda value: value["roles"].pop()),
+        ("roles.json", lambda value: value["roles"].append(value["roles"][0])),
+        ("roles.json", lambda value: value["roles"][0]["mcp_tools"].append("browser")),
+        ("roles.json", lambda value: value["roles"][0].update(may_dispatch_to=["NOBODY"])),
+        ("policy_packs.json", lambda value: value.pop("high")),
+        ("policy_packs.json", lambda value: value["high"].pop("strict_acceptance")),
+        ("policy_packs.json", lambda value: value["high"].update(network="everything")),
+        ("policy_packs.json", lambda value: value.update(default="none")),
+        ("approvals.json", lambda value: value["approvals"].append(make_approval(expires_at=None))),
+        ("approvals.json", lambda value: value["approvals"].append(make_approval(expires_at="2100-01-01T00:00:00"))),
+        ("approvals.json", lambda value: value["approvals"].append(make_approval(paths=[]))),
+        ("approvals.json", lambda value: value["approvals"].append(make_approval(paths=["."]))),
+        ("approvals.json", lambda value: value["approvals"].append(make_approval(paths=["src/*"]))),
+        ("approvals.json", lambda value: value["approvals"].append(make_approval(approved_by=""))),
+        ("approvals.json", lambda value: value["approvals"].append(make_approval(what="everything"))),
+    ],
+)
+def test_a_policy_that_would_let_too_much_through_stops_the_gatekeeper(
+    name: str, change: Callable[[Any], object], folder: Path
+) -> None:
+    edit(folder, name, change)
+    with pytest.raises(ConfigurationError, match=name if name != "forbidden_actions.json" else "json"):
         load(folder)
 
 
@@ -61,5 +128,85 @@ def test_every_change_of_a_policy_changes_the_digest(folder: Path, policies: Pol
     ],
 )
 def test_paths_fall_into_their_class(path: bytes, kind: str | None, policies: Policies) -> None:
-    found = policies.path_class(path)
-    assert (found.name if found else None) == kind
+    assert [found.name for found in policies.path_classes(path)] == ([kind] if kind else [])
+
+
+def test_a_path_of_two_classes_needs_both_opened(policies: Policies) -> None:
+    assert [kind.name for kind in policies.path_classes(b"tests/requirements.txt")] == ["protected", "dependencies"]
+
+
+def test_classes_are_those_that_a_forgiving_file_system_would_see(policies: Policies) -> None:
+    for path in ("a/.ENV", "a/.env.", "a/.e\u200cnv", "\u212aeys/SERVER.\u212aEY"):
+        assert [kind.name for kind in policies.path_classes(path.encode())] == ["sacred"], path
+
+
+@pytest.mark.parametrize(
+    ("shell", "policy"), [("deny", None), ("never", "never"), ("on-request", "on-request"), ("untrusted", "untrusted")]
+)
+def test_a_shell_permission_is_the_approval_policy_of_the_specification(shell: Shell, policy: str | None) -> None:
+    assert approval_policy(shell) == policy
+
+
+def test_a_shell_permission_that_is_not_given_is_deny() -> None:
+    assert approval_policy(None) is None
+    assert set(SHELL_MEANINGS) == set(get_args(Shell))
+
+
+@pytest.mark.parametrize(
+    ("asked", "granted", "narrow"),
+    [
+        ("on-request", "never", "never"),
+        ("untrusted", "never", "deny"),
+        ("never", "untrusted", "deny"),
+        ("on-request", "untrusted", "untrusted"),
+        ("deny", "on-request", "deny"),
+        ("never", "never", "never"),
+    ],
+)
+def test_the_narrower_of_two_shell_permissions_is_wider_than_neither(asked: Shell, granted: Shell, narrow: Shell) -> None:
+    assert narrower(SHELL_ORDER, asked, granted) == narrow
+
+
+@pytest.mark.parametrize("order", [FILESYSTEM_ORDER, SHELL_ORDER, NETWORK_ORDER])
+def test_any_two_permissions_have_one_widest_in_common(order: Mapping[str, frozenset[str]]) -> None:
+    for some in order:
+        for other in order:
+            common = narrower(order, some, other)
+            assert not is_wider(order, common, some)
+            assert not is_wider(order, common, other)
+            assert common == narrower(order, other, some)
+
+
+def test_the_role_matrix_is_that_of_the_specification(policies: Policies) -> None:
+    """Specification 8, mechanism 5."""
+    writes = ("workspace-write", "never", "deny")
+    reads = ("read-only", "never", "deny")
+    expected = {"PM": reads, "TECH_LEAD": reads, "WORKER": writes, "REVIEWER": reads, "TEST_RUNNER": writes}
+    expected |= dict.fromkeys(("SEARCHER", "RESEARCHER"), ("workspace-write", "never", "allow"))
+    given = {
+        agent.role: (agent.defaults.sandbox, agent.defaults.approval_policy, agent.defaults.network)
+        for agent in policies.registry.agents
+    }
+    assert given == expected
+    for role, ceiling in CEILINGS.items():
+        assert (ceiling.filesystem, ceiling.shell, ceiling.network) == expected.get(role, writes)
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("--sandbox danger-full-access", True),
+        ("sandbox_mode='danger-full-access'", True),
+        ("--dangerously-bypass-approvals-and-sandbox", True),
+        ("--permission-mode=bypassPermissions", True),
+        ("codex exec --full-auto", True),
+        ("--yolo", True),
+        ("--yolo=1", True),
+        ("ruff check src", False),
+        ("python tools/yolo.py", False),
+        ("grep -c dangerous README.md", False),
+        ("", False),
+    ],
+)
+def test_words_that_would_switch_the_sandbox_off_are_known(words: str, found: bool) -> None:
+    assert names_full_access(words) == found

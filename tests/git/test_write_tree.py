@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatewright.errors import DeniedError, GitError, MalformedError
-from gatewright.git.changes import FileChange, parse_blobs, parse_changes, parse_entries
+from gatewright.git.changes import FileChange, parse_changes, parse_entries, parse_objects
 from gatewright.git.paths import path_fault
 from tests.git.repositories import Known
 
@@ -201,4 +201,4 @@ def test_output_that_is_no_list_of_files_is_an_error(output: bytes) -> None:
 @pytest.mark.parametrize("output", [b"abc missing\n", b"abc tree 3\nxyz\n", b"no line end"])
 def test_output_that_is_no_blob_is_an_error(output: bytes) -> None:
     with pytest.raises(GitError):
-        dict(parse_blobs(output))
+        dict(parse_objects(output, "blob"))

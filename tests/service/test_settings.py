@@ -29,6 +29,7 @@ def test_defaults_are_those_of_a_single_host() -> None:
     settings = ServiceSettings.load()
     assert settings.nats_url == "nats://127.0.0.1:4222"
     assert (settings.sandbox, settings.metrics_host, settings.concurrency) == ("bubblewrap", "127.0.0.1", 1)
+    assert (settings.secret_scanner, settings.scanner().name.partition(" ")[0]) == ("kingfisher", "patterns+kingfisher")
     assert settings.home == Path.cwd() / ".gatewright"
     assert settings.directory("worker") == settings.home / "worker"
 

@@ -51,6 +51,23 @@ async def test_forked_process_is_its_own_in_every_respect(tmp_path: Path) -> Non
     await nursery.close()
 
 
+async def test_forked_process_finds_the_catalogue_of_secrets_loaded(tmp_path: Path) -> None:
+    program = """
+import sys, time
+from pathlib import Path
+from gatewright.secrets import kingfisher
+was_loaded = bool(kingfisher._LOADED)
+hits = list(kingfisher.Kingfisher(Path("nowhere")).find(b"gh" + b"p_" + b"7hF2kQ9mZx4LbVt8WcRy3NpDs6JgUaEoX1Bi"))
+sys.exit(40 + was_loaded + len(hits))
+"""
+    environment = make_package(tmp_path, program)
+    log = tmp_path / "logs" / "nursery.log"
+    nursery = await Nursery.open(["roles.worker"], environment, log, secrets=tmp_path / "rules")
+    forked = await nursery.fork(make_plan(tmp_path, environment))
+    assert await forked.wait() == 42, (tmp_path / "logs" / "worker-2.log").read_text()
+    await nursery.close()
+
+
 async def test_output_of_an_import_does_not_disturb_the_reports(tmp_path: Path) -> None:
     environment = make_package(tmp_path, SLEEPER)
     (tmp_path / "python" / "roles" / "worker" / "__init__.py").write_text("print('{not a report')")

@@ -26,6 +26,7 @@ from services.gatekeeper.decider.questions import (
     Verdict,
     answer,
     expected,
+    misfit,
     next_step,
 )
 
@@ -80,6 +81,8 @@ def _accept(item: Submitted, verdicts: Sequence[Verdict], now: datetime) -> Tran
         baseline_tree=verdict.baseline_tree,
         request=request,
         contract=contract,
+        policies=verdict.policies,
+        host=verdict.host,
     )
     draft = Draft.begin(item, accepted, now)
     if not draft.judged(verdict.report):
@@ -97,6 +100,10 @@ def _plan(draft: Draft, contract: TaskContract) -> None:
 
 
 def _answered(draft: Draft, item: Answered, verdicts: Sequence[Verdict]) -> None:
+    if misfit(draft.run, item) is not None:
+        words = f"the {item.role} answered with a document that is not the one its task is bound to"
+        draft.end("FAILED", "output_schema_mismatch", words)
+        return
     if expected(draft.run, item) is None:
         return
     match item.document:

@@ -36,7 +36,7 @@ def plan_task_id(run_id: str) -> str:
 
 
 def planning(contract: TaskContract, run_id: str) -> TaskContract:
-    """The tech lead's task: split this contract."""
+    """The tech lead's task: split this contract. What the workers may have stands beside what the tech lead has."""
     return replace(
         contract,
         task_id=plan_task_id(run_id),
@@ -44,6 +44,7 @@ def planning(contract: TaskContract, run_id: str) -> TaskContract:
         task_type="PLAN",
         assigned_agent=TECH_LEAD,
         tool_permissions=no_shell_unless(contract, READ_ONLY),
+        requested_permissions=contract.tool_permissions,
         required_outputs=(RequiredOutput(name="plan", type="json", acceptance="disjoint shards inside allowed_paths"),),
         role_contract=None,
     )
@@ -111,7 +112,9 @@ def _judging(contract: TaskContract, patch: str) -> TaskContract:
     return replace(
         contract,
         parent_task_id=contract.task_id,
+        owner_agent=TECH_LEAD,
         inputs=replace(contract.inputs, artifacts=(artifact,)),
         executor=None,
         role_contract=None,
+        requested_permissions=None,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from gatewright.contracts import GateReport, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport
@@ -114,6 +114,8 @@ class IntakeVerdict(Verdict):
     baseline_tree: str
     policy_sha256: str
     versions: dict[str, str]
+    policies: dict[str, str] = field(default_factory=dict)
+    host: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +226,15 @@ ANSWERS: dict[str, type] = {
     "reviewer": ReviewReport,
     "testrunner": TestReport,
 }
+
+
+def misfit(run: Run, item: Answered) -> Task | None:
+    """The running task that ``item`` answers with the document of another role (specification 6.1.3); None when it does not."""
+    document = item.document
+    if isinstance(document, ANSWERS[item.role]) or not isinstance(document, tuple(ANSWERS.values())):
+        return None
+    task = run.tasks.get(document.task_id or "")
+    return task if task is not None and task.role == item.role and task.status == "RUNNING" else None
 
 
 def expected(run: Run, item: Answered) -> Task | None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from gatewright import scope
 from gatewright.contracts import TaskContract
 from gatewright.contracts.vocabulary import Scope
 from gatewright.errors import PatchError
@@ -12,12 +15,23 @@ from gatewright.git.changes import Change
 from gatewright.git.mirror import Mirror
 from gatewright.ledger.run import Run, Task
 from services.gatekeeper.artifact_cache import ArtifactCache
-from services.gatekeeper.gates.diff import ABSENT, REGULAR, judge_changes
+from services.gatekeeper.gates.diff import ABSENT, LIMIT_RULE, REGULAR, judge_changes, kind_rule
 from services.gatekeeper.gates.judgement import Judgement
+from services.gatekeeper.gates.links import judge_links
+from services.gatekeeper.gates.trees import judge_collisions, owners
 from services.gatekeeper.policies import Policies
 
 #: git's own rule of thumb: a NUL among the first bytes makes a file binary.
 SNIFFED_BYTES = 8000
+OWNERS_RULE = "file_ownership"
+BINARY_RULE = kind_rule("binary")
+
+
+class Trees(NamedTuple):
+    """Two tree ids: what the change starts from, and what it leads to."""
+
+    baseline: str
+    candidate: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +53,35 @@ async def judge_patch(
 ) -> str:
     """Apply one worker's patch to the baseline and judge what it changes; returns the resulting tree."""
     opened = (contract.scope or Scope()).allow
+    found.checked(LIMIT_RULE)
     if len(patch) > policies.protected.limits.max_diff_bytes and "large_diff" not in opened:
-        found.violate("diff_too_large", "protected_paths.limits", f"{len(patch)} bytes of patch")
+        found.violate("diff_too_large", LIMIT_RULE, f"{len(patch)} bytes of patch; opened only by scope.allow: large_diff")
         return ""
     await mirror.ensure(run.accepted.baseline_commit)
+    found.checked("patch")
     try:
         tree = await mirror.apply(run.accepted.baseline_commit, patch)
     except PatchError as error:
-        found.violate(error.reason, "diff_gate", error.message)
+        found.violate(error.reason, "patch", error.message)
         return ""
     found.saw("candidate_tree", tree)
     changes = await mirror.changes(run.accepted.baseline_tree, tree)
-    judge_changes(changes, contract, policies, found)
-    await _contents(changes, contract, mirror, policies, found)
+    await judge_tree(changes, Trees(run.accepted.baseline_tree, tree), contract, mirror, policies, found)
     return tree
+
+
+async def judge_tree(
+    changes: Sequence[Change], trees: Trees, contract: TaskContract, mirror: Mirror, policies: Policies, found: Judgement
+) -> None:
+    """Everything that a tree can be refused for, seen from its baseline: names, kinds, classes, collisions, links, contents.
+
+    Raises GitError.
+    """
+    if not judge_changes(changes, contract, policies, found):
+        return
+    await judge_collisions(changes, trees.baseline, trees.candidate, mirror, found)
+    await judge_links(changes, trees.candidate, mirror, policies, found)
+    await _contents(changes, contract, mirror, policies, found)
 
 
 async def compose(run: Run, mirror: Mirror, artifacts: ArtifactCache, found: Judgement) -> Candidate | None:
@@ -64,21 +93,48 @@ async def compose(run: Run, mirror: Mirror, artifacts: ArtifactCache, found: Jud
         try:
             tree = await mirror.apply_to_tree(tree, patch)
         except PatchError as error:
-            found.violate("patches_collide", "integrated_gate", f"{task.task_id}: {error.message}")
+            found.violate("patches_collide", OWNERS_RULE, f"{task.task_id}: {error.message}")
             return None
     baseline = run.accepted.baseline_tree
     changes, patch = await asyncio.gather(mirror.changes(baseline, tree), mirror.diff(baseline, tree))
     return Candidate(tree, changes, patch)
 
 
-def judge_candidate(candidate: Candidate, run: Run, contract: TaskContract, policies: Policies, found: Judgement) -> None:
-    """The whole change against the whole contract, and every file against the shard that owned it."""
+async def judge_candidate(
+    candidate: Candidate, run: Run, contract: TaskContract, mirror: Mirror, policies: Policies, found: Judgement
+) -> None:
+    """The whole change against the whole contract, and every file against the shard that owned it. Raises GitError."""
+    found.checked("empty_diff", "audit_only" if contract.audit_only else "")
     if not candidate.changes and not contract.audit_only:
-        found.violate("empty_diff", "integrated_gate", "nothing was changed, and the contract is not audit_only")
-    judge_changes(candidate.changes, contract, policies, found)
+        found.violate("empty_diff", "empty_diff", "nothing was changed, and the contract is not audit_only")
     found.saw("candidate_tree", candidate.tree)
-    for task in run.workers():
+    trees = Trees(run.accepted.baseline_tree, candidate.tree)
+    await judge_tree(candidate.changes, trees, contract, mirror, policies, found)
+    await _judge_owners(candidate, run, mirror, found)
+
+
+async def _judge_owners(candidate: Candidate, run: Run, mirror: Mirror, found: Judgement) -> None:
+    """The audit of ownership: each changed file is the change of just one worker, whose shard it lies in, and as he made it."""
+    found.checked(OWNERS_RULE)
+    workers = run.workers()
+    made = {task.task_id: await mirror.changes(run.accepted.baseline_tree, task.tree) for task in workers}
+    for task in workers:
         found.saw(task.task_id, task.tree)
+        found.saw(f"{task.task_id} owns", f"{len(made[task.task_id])} of {len(candidate.changes)} changed files")
+        shard = task.contract.allowed_paths if task.contract is not None else ()
+        for path in scope.outside(shard, (change.path for change in made[task.task_id])):
+            found.violate("path_out_of_scope", OWNERS_RULE, f"not in the shard of {task.task_id}", path)
+    by_path = owners(made)
+    for change in candidate.changes:
+        mine = by_path.pop(change.path, [])
+        if len(mine) > 1:
+            found.violate("patches_collide", OWNERS_RULE, "changed by " + ", ".join(name for name, _ in mine), change.path)
+        elif not mine:
+            found.violate("file_unowned", OWNERS_RULE, "no worker changed it", change.path)
+        elif mine[0][1] != change:
+            found.violate("file_unowned", OWNERS_RULE, f"not as {mine[0][0]} made it", change.path)
+    for path in by_path:
+        found.violate("file_unowned", OWNERS_RULE, "a worker's change that the candidate has lost", path)
 
 
 async def patch_of(task: Task, artifacts: ArtifactCache) -> bytes:
@@ -89,19 +145,27 @@ async def patch_of(task: Task, artifacts: ArtifactCache) -> bytes:
 
 
 async def _contents(
-    changes: tuple[Change, ...], contract: TaskContract, mirror: Mirror, policies: Policies, found: Judgement
+    changes: Sequence[Change], contract: TaskContract, mirror: Mirror, policies: Policies, found: Judgement
 ) -> None:
-    """Size and kind of every file that is there afterwards."""
+    """Size and kind of every file that is there afterwards. What is too large is not read at all."""
     limit = policies.protected.limits.max_file_bytes
     opened = (contract.scope or Scope()).allow
+    found.checked(BINARY_RULE, "opened by scope.allow" if "binary" in opened else "")
     written = [change for change in changes if change.new_mode in REGULAR and change.new_id != change.old_id]
-    blobs = await mirror.blobs([change.new_id for change in written])
+    sizes = await mirror.sizes({change.new_id for change in written})
+    readable = []
     for change in written:
-        content = blobs[change.new_id]
-        if len(content) > limit and "large_file" not in opened:
-            found.violate("file_too_large", "protected_paths.limits", f"{len(content)} bytes", change.path)
-        if b"\0" in content[:SNIFFED_BYTES] and "binary" not in opened:
-            found.violate("binary_refused", "diff_gate", "opened only by scope.allow: binary", change.path)
-    removed = [change for change in changes if change.new_mode == ABSENT]
+        if sizes[change.new_id] <= limit:
+            readable.append(change)
+        elif "large_file" not in opened:
+            words = f"{sizes[change.new_id]} bytes; opened only by scope.allow: large_file"
+            found.violate("file_too_large", LIMIT_RULE, words, change.path)
+        elif "binary" not in opened:
+            readable.append(change)
+    if "binary" not in opened:
+        blobs = await mirror.blobs({change.new_id for change in readable})
+        for change in readable:
+            if b"\0" in blobs[change.new_id][:SNIFFED_BYTES]:
+                found.violate("binary_refused", BINARY_RULE, "opened only by scope.allow: binary", change.path)
     found.saw("files_written", str(len(written)))
-    found.saw("files_removed", str(len(removed)))
+    found.saw("files_removed", str(sum(change.new_mode == ABSENT for change in changes)))

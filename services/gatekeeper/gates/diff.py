@@ -1,6 +1,7 @@
 """The diff gate: what changed between two trees in the gatekeeper's own mirror, against what the contract allows.
 
-Only objects are looked at: no working tree, no word of the worker (specification 8, mechanism 1).
+Only objects are looked at: no working tree, no word of the worker (specification 8, mechanism 1). Here each changed path is
+judged on its own; what it is among the other paths of its tree is for ``trees.py``, where links lead for ``links.py``.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from gatewright import scope
 from gatewright.contracts import TaskContract
 from gatewright.contracts.vocabulary import ChangeKind, Scope
 from gatewright.git.changes import Change
-from gatewright.git.paths import path_fault
+from gatewright.git.paths import is_gitattributes, is_gitmodules, path_fault
 from services.gatekeeper.gates.judgement import Judgement
 from services.gatekeeper.policies import PathClass, Policies
 
@@ -21,36 +22,58 @@ SYMLINK = "120000"
 SUBMODULE = "160000"
 KNOWN = REGULAR | {SYMLINK, SUBMODULE}
 ABSENT = "000000"
-RULE = "diff_gate"
+
+SCOPE_RULE = "allowed_paths"
+NAMES_RULE = "git_paths"
+MODES_RULE = "file_modes"
+LIMIT_RULE = "protected_paths.limits"
+#: Kinds of change with a rule of their own, in the order of the report.
+KINDS: tuple[ChangeKind, ...] = ("submodule", "symlink", "executable", "mode_change", "gitattributes", "gitmodules")
 
 
-def judge_changes(changes: Sequence[Change], contract: TaskContract, policies: Policies, found: Judgement) -> None:
-    """Judge every changed path on its own; a rename is a deletion and an addition, so both sides are judged."""
-    allowed = contract.allowed_paths
+def kind_rule(kind: ChangeKind) -> str:
+    """The name of the rule on a kind of change."""
+    return f"change_kinds.{kind}"
+
+
+def judge_changes(changes: Sequence[Change], contract: TaskContract, policies: Policies, found: Judgement) -> bool:
+    """Judge every changed path on its own; a rename is a deletion and an addition, so both sides are judged.
+
+    False when there are so many that nothing more is worth looking at.
+    """
     opened = contract.scope or Scope()
-    if len(changes) > policies.protected.limits.max_changed_files:
-        found.violate("diff_too_large", RULE, f"{len(changes)} changed files")
-        return
+    limit = policies.protected.limits.max_changed_files
+    found.checked(SCOPE_RULE, ", ".join(contract.allowed_paths))
+    found.checked(NAMES_RULE)
+    found.checked(MODES_RULE)
+    for kind in KINDS:
+        found.checked(kind_rule(kind), "opened by scope.allow" if kind in opened.allow else "")
+    for path_class in policies.protected.classes:
+        found.checked(f"protected_paths.{path_class.name}", f"opened by {path_class.opened_by}")
+    found.checked(LIMIT_RULE)
+    if len(changes) > limit:
+        found.violate("diff_too_large", LIMIT_RULE, f"{len(changes)} changed files where {limit} are allowed")
+        return False
+    for path in scope.outside(contract.allowed_paths, (change.path for change in changes)):
+        found.violate("path_out_of_scope", SCOPE_RULE, "outside the contract's paths", path)
     for change in changes:
-        if not scope.covers(allowed, change.path):
-            found.violate("path_out_of_scope", "allowed_paths", "outside the contract's paths", change.path)
         fault = path_fault(change.path, change.new_mode)
         if fault is not None:
-            found.violate("git_path", RULE, fault, change.path)
+            found.violate("git_path", NAMES_RULE, fault, change.path)
         _mode(change, opened, found)
-        kind = policies.path_class(change.path)
-        if kind is not None:
-            _class(change, kind, opened, found)
+        for path_class in policies.path_classes(change.path):
+            _class(change, path_class, opened, found)
+    return True
 
 
 def _mode(change: Change, opened: Scope, found: Judgement) -> None:
     """Each kind of change has its own rule; the contract opens it by naming the kind in ``scope.allow``."""
     modes = {change.old_mode, change.new_mode} - {ABSENT}
     if not modes <= KNOWN:
-        found.violate("special_file", RULE, f"unknown mode {change.new_mode}", change.path)
+        found.violate("special_file", MODES_RULE, f"unknown mode {change.new_mode}", change.path)
     for kind, code, words in _kinds(change, modes):
         if kind not in opened.allow:
-            found.violate(code, RULE, f"{words}; opened only by scope.allow: {kind}", change.path)
+            found.violate(code, kind_rule(kind), f"{words}; opened only by scope.allow: {kind}", change.path)
 
 
 def _kinds(change: Change, modes: set[str]) -> Iterator[tuple[ChangeKind, str, str]]:
@@ -63,10 +86,10 @@ def _kinds(change: Change, modes: set[str]) -> Iterator[tuple[ChangeKind, str, s
         yield "executable", "executable_refused", "becomes executable"
     elif change.old_mode == EXECUTABLE and change.new_mode in REGULAR - {EXECUTABLE}:
         yield "mode_change", "mode_change_refused", "is executable no more"
-    name = change.path.rpartition(b"/")[2].lower()
-    if name == b".gitattributes":
+    name = change.path.rpartition(b"/")[2]
+    if is_gitattributes(name):
         yield "gitattributes", "path_protected", "changes how git reads files"
-    if name == b".gitmodules":
+    if is_gitmodules(name):
         yield "gitmodules", "path_protected", "names other repositories"
 
 
@@ -74,9 +97,18 @@ def _class(change: Change, kind: PathClass, opened: Scope, found: Judgement) -> 
     rule = f"protected_paths.{kind.name}"
     match kind.opened_by:
         case "scope.allow_protected_paths" if scope.covers(opened.allow_protected_paths, change.path):
+            found.touched(rule, change.path)
             return
         case "scope.allow_dependency_change" if opened.allow_dependency_change:
+            found.touched(rule, change.path)
             return
         case "append-only" if change.old_mode == ABSENT:
+            found.touched(rule, change.path)
             return
-    found.violate("path_protected", rule, f"opened only by {kind.opened_by}", change.path)
+        case "nothing":
+            words = "no contract opens it"
+        case "append-only":
+            words = "what is there already may not change; new files may be added"
+        case field:
+            words = f"opened only by {field}"
+    found.violate("path_protected", rule, words, change.path)

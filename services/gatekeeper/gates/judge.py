@@ -7,25 +7,31 @@ question stay open: the input is given back and judged later.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gatewright.clock import Clock
 from gatewright.contracts import ReviewReport, TaskContract, TestReport, codec
 from gatewright.contracts.reports import GateName
 from gatewright.errors import BusError, ConflictError, GatewrightError
 from gatewright.git.mirror import Mirror, Mirrors
+from gatewright.host_facts import host
 from gatewright.ledger.run import Run
 from services.gatekeeper.artifact_cache import ArtifactCache
 from services.gatekeeper.decider import questions as q
 from services.gatekeeper.gates import candidate as candidates
 from services.gatekeeper.gates.claims import check_artifacts
+from services.gatekeeper.gates.completion import judge_completion
+from services.gatekeeper.gates.destructive import judge_losses
 from services.gatekeeper.gates.intake import judge_intake
 from services.gatekeeper.gates.judgement import Judgement
 from services.gatekeeper.gates.landing import land
 from services.gatekeeper.gates.locks import PathLocks
+from services.gatekeeper.gates.organisation import judge_evidence_rules
 from services.gatekeeper.gates.plan import judge_plan
 from services.gatekeeper.gates.policy import judge_compiled, judge_contract
 from services.gatekeeper.gates.reports import judge_review, judge_tests
+from services.gatekeeper.gates.secrets import SecretsCheck, note_redactions
+from services.gatekeeper.gates.whole_change import judge_whole_change
 from services.gatekeeper.policies import Policies
 
 
@@ -39,6 +45,7 @@ class Gates:
     locks: PathLocks
     clock: Clock
     versions: dict[str, str]
+    secrets: SecretsCheck = field(default_factory=SecretsCheck)
 
     async def answer(self, question: q.Question) -> q.Verdict:
         """The verdict on one question. Raises BusError or ConflictError when the bus cannot serve now."""
@@ -49,7 +56,7 @@ class Gates:
                 return self._contract(run, contract)
             case q.PlanQuestion(run=run, plan=plan):
                 found, started = self._begin(run, "plan", plan.task_id)
-                judge_plan(plan, _contract(run), found)
+                judge_plan(plan, _contract(run), self.policies, found)
                 return q.Verdict(found.report(self.clock, started))
             case q.LocksQuestion(run=run):
                 return await self._locks(run)
@@ -60,10 +67,12 @@ class Gates:
             case q.ReviewQuestion(run=run, report=review):
                 found, started = self._begin(run, "reviewer", review.task_id)
                 judge_review(review, run, found)
+                note_redactions(review, (), found)
                 return await self._on_report(review, found, started)
             case q.TestsQuestion(run=run, report=tests):
                 found, started = self._begin(run, "tests", tests.task_id)
                 judge_tests(tests, run, _contract(run), found)
+                note_redactions(tests, tests.artifacts, found)
                 outputs = [uri for command in tests.commands for uri in (command.stdout, command.stderr) if uri]
                 await check_artifacts([*outputs, *(artifact.uri for artifact in tests.artifacts)], found, self.artifacts)
                 return await self._on_report(tests, found, started)
@@ -76,16 +85,18 @@ class Gates:
     async def _intake(self, question: q.IntakeQuestion) -> q.IntakeVerdict:
         found, started = Judgement(question.run_id, "policy"), self.clock.monotonic()
         found.saw("policies", self.policies.sha256)
-        document, commit, tree = await judge_intake(question.document, found, self.policies, self.mirrors, self.artifacts)
+        now = self.clock.now()
+        document, commit, tree = await judge_intake(question.document, found, self.policies, self.mirrors, self.artifacts, now)
         report = found.report(self.clock, started)
-        return q.IntakeVerdict(report, document, commit, tree, self.policies.sha256, self.versions)
+        policies = self.policies
+        return q.IntakeVerdict(report, document, commit, tree, policies.sha256, self.versions, policies.digests, host())
 
     def _contract(self, run: Run, contract: TaskContract) -> q.Verdict:
         found, started = self._begin(run, "policy")
         found.saw("policies", self.policies.sha256)
         if run.request is not None:
             judge_compiled(contract, run.request, run.accepted.baseline_commit, found)
-        judge_contract(contract, self.policies, found)
+        judge_contract(contract, self.policies, found, from_outside=False)
         return q.Verdict(found.report(self.clock, started))
 
     async def _locks(self, run: Run) -> q.LocksVerdict:
@@ -105,9 +116,14 @@ class Gates:
             patch = await self.artifacts.get_artifact(result.git.patch) if result.git.patch else b""
             found.saw("patch", result.git.patch)
             await check_artifacts([artifact.uri for artifact in result.artifacts], found, self.artifacts)
+            note_redactions(result, result.artifacts, found)
             contract = task.contract or _contract(run)
             mirror = await self._mirror(run)
             tree = await candidates.judge_patch(patch, contract, run, mirror, self.policies, found)
+            if tree and found.clean:
+                changes = await mirror.changes(run.accepted.baseline_tree, tree)
+                await judge_losses(changes, contract, tree, mirror, found)
+                await self.secrets.judge(changes, mirror, found)
         except GatewrightError as error:
             _fail(found, error)
         return q.DiffVerdict(found.report(self.clock, started), tree)
@@ -116,9 +132,13 @@ class Gates:
         found, started = self._begin(run, "integrated")
         candidate, patch, names = None, "", ""
         try:
-            candidate = await candidates.compose(run, await self._mirror(run), self.artifacts, found)
+            mirror = await self._mirror(run)
+            candidate = await candidates.compose(run, mirror, self.artifacts, found)
             if candidate is not None:
-                candidates.judge_candidate(candidate, run, _contract(run), self.policies, found)
+                await candidates.judge_candidate(candidate, run, _contract(run), mirror, self.policies, found)
+                await judge_losses(candidate.changes, _contract(run), candidate.tree, mirror, found)
+                await judge_whole_change(candidate, _contract(run), mirror, self.policies, found)
+            if candidate is not None and await self.secrets.judge(candidate.changes, mirror, found):
                 patch, names = await asyncio.gather(
                     self.artifacts.put_artifact(candidate.patch), self.artifacts.put_artifact(candidate.names)
                 )
@@ -139,7 +159,11 @@ class Gates:
         found, started = self._begin(run, "landing")
         commit, tree, ref, previous = "", "", "", None
         try:
-            commit, tree, ref, previous = await land(run, _contract(run), await self._mirror(run), found)
+            mirror = await self._mirror(run)
+            await judge_completion(run, _contract(run), mirror, self.artifacts, found)
+            await judge_evidence_rules(run, _contract(run), mirror, self.artifacts, self.policies, found)
+            if found.clean:
+                commit, tree, ref, previous = await land(run, _contract(run), mirror, found)
         except GatewrightError as error:
             _fail(found, error)
         return q.LandingVerdict(found.report(self.clock, started), commit, tree, ref, previous)

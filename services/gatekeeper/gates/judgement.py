@@ -4,18 +4,32 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from gatewright.clock import Clock, timestamp
 from gatewright.contracts import GateReport
-from gatewright.contracts.reports import Evidence, GateName, Violation
+from gatewright.contracts.reports import Evidence, GateName, RuleOutcome, Violation
 from gatewright.git.paths import display
+from gatewright.secrets.documents import redact_words
+from gatewright.secrets.scanner import SecretScanner
 
 #: More violations than this are counted, not listed: a hostile patch must not make the report huge.
 MAX_VIOLATIONS = 100
 
+_PATTERNS = SecretScanner()
+#: Paths that a kept rule names as touched; the rest is counted.
+MAX_TOUCHED = 20
+#: Characters of one detail; what a stranger wrote is quoted in it, and a report has to fit into one message of the ledger.
+MAX_DETAIL = 600
+
 
 @dataclass
 class Judgement:
-    """Gathers what one gate finds. The first violation gives the report its reason code."""
+    """Gathers what one gate finds. The first violation gives the report its reason code.
+
+    A rule is named by ``checked`` when it is applied, or by ``violate`` when it is broken; the report lists each once, in the
+    order in which they were first named.
+    """
 
     run_id: str
     gate: GateName
@@ -24,18 +38,38 @@ class Judgement:
     violations: list[Violation] = field(default_factory=list)
     evidence: list[Evidence] = field(default_factory=list)
     unlisted: int = 0
+    rules: dict[str, RuleOutcome] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+    touches: dict[str, list[bytes]] = field(default_factory=dict)
+
+    def checked(self, rule: str, detail: str = "") -> None:
+        """A rule is applied; it counts as kept unless it is broken, before or after."""
+        self.rules.setdefault(rule, RuleOutcome(rule=rule, verdict="PASS", detail=_short(detail)))
 
     def violate(self, code: str, rule: str, detail: str, path: bytes | None = None) -> None:
         """A rule is broken."""
+        detail = _short(detail)
+        known = self.rules.get(rule)
+        if known is None or known.verdict == "PASS":
+            self.rules[rule] = RuleOutcome(rule=rule, verdict="FAIL", detail=detail)
         if len(self.violations) == MAX_VIOLATIONS:
             self.unlisted += 1
             return
-        shown = None if path is None else display(path)
+        # Whatever rule a path breaks, its name may be what must not be kept.
+        shown = None if path is None else redact_words(display(path), _PATTERNS)
         self.violations.append(Violation(code=code, rule=rule, detail=detail, path=shown))
+
+    def touched(self, rule: str, path: bytes) -> None:
+        """What a rule would have refused, had the contract not opened it: the report names it all the same."""
+        self.touches.setdefault(rule, []).append(path)
 
     def saw(self, name: str, digest: str) -> None:
         """Something that was looked at."""
         self.evidence.append(Evidence(name=name, digest=digest))
+
+    def remark(self, words: str) -> None:
+        """Something that breaks no rule and that people should see all the same: it stands in the summary."""
+        self.remarks.append(words)
 
     @property
     def clean(self) -> bool:
@@ -56,11 +90,24 @@ class Judgement:
             evidence=tuple(self.evidence),
             evaluated_at=timestamp(clock.now()),
             duration_ms=round((clock.monotonic() - started) * 1000, 3),
+            rules=tuple(self._told(outcome) for outcome in self.rules.values()),
         )
+
+    def _told(self, outcome: RuleOutcome) -> RuleOutcome:
+        paths = self.touches.get(outcome.rule)
+        if not paths or outcome.verdict == "FAIL":
+            return outcome
+        named = redact_words(", ".join(display(path) for path in paths[:MAX_TOUCHED]), _PATTERNS)
+        more = f" and {len(paths) - MAX_TOUCHED} more" if len(paths) > MAX_TOUCHED else ""
+        return replace(outcome, detail=f"{outcome.detail}, touched: {named}{more}")
 
     def _summary(self, first: Violation | None) -> str:
         if first is None:
-            return "passed"
+            return "; ".join(["passed", *self.remarks[:MAX_VIOLATIONS]])
         words = f"{first.path}: {first.detail}" if first.path else first.detail
         more = len(self.violations) + self.unlisted - 1
         return f"{words} (and {more} more)" if more else words
+
+
+def _short(detail: str) -> str:
+    return detail if len(detail) <= MAX_DETAIL else f"{detail[:MAX_DETAIL]}..."

@@ -27,8 +27,12 @@ def landing_ref(run_id: str, repository: Repository) -> str:
 
 
 def commit_message(run: Run, contract: TaskContract) -> str:
-    """Subject from the contract, and trailers that lead from the commit to the evidence."""
-    subject = " ".join(contract.inputs.spec.split())[:72]
+    """Subject from the contract, and trailers that lead from the commit to the evidence.
+
+    The chain's head is that of the run before it lands: a landing done again after a crash makes the same commit.
+    """
+    words = "".join(char if char.isprintable() else " " for char in contract.inputs.spec)
+    subject = " ".join(words.split())[:72].rstrip() or run.run_id
     digest = hashlib.sha256(codec.encode(contract)).hexdigest()
     return (
         f"{subject}\n\n"

@@ -1,4 +1,8 @@
-"""The policy gate: may this contract be carried out at all? Judged first (specification 8, mechanism 5)."""
+"""The policy gate: may this contract be carried out at all? Judged first (specification 8, mechanism 5).
+
+The order of the rules is the order of the report. What a rule says stands in its own module: permissions, dispatch, packs,
+forbidden actions, the organisation's rules; and breadth, which needs the baseline and comes after it.
+"""
 
 from __future__ import annotations
 
@@ -7,46 +11,68 @@ from collections.abc import Iterable
 
 from gatewright import scope
 from gatewright.contracts import RunRequest, TaskContract
-from gatewright.contracts.task_contract import HandoffChain, RoleContract, RuntimeOptions
-from gatewright.contracts.vocabulary import AcceptanceTest, Artifact, Executor, Repository, ToolPermissions
+from gatewright.contracts.vocabulary import AcceptanceTest, Artifact, Executor, PolicyPack, Repository
 from gatewright.errors import CommandRefusedError, ScopeError
 from gatewright.task_inputs import LONGEST_COMMAND
 from services.gatekeeper.gates.commands import check_command
+from services.gatekeeper.gates.destructive import by_allowlist, judge_destructive
+from services.gatekeeper.gates.dispatch import judge_dispatch, judge_order
+from services.gatekeeper.gates.forbidden import judge_forbidden_commands
 from services.gatekeeper.gates.judgement import Judgement
+from services.gatekeeper.gates.organisation import judge_contract_rules
+from services.gatekeeper.gates.packs import judge_pack
+from services.gatekeeper.gates.permissions import judge_executor_access, judge_full_access, judge_permissions
+from services.gatekeeper.gates.role_contract import judge_output_schema, judge_role_contract
 from services.gatekeeper.policies import Policies
 
-#: From least to most: a contract may ask for what the registry grants the role, or for less.
-FILESYSTEM = ("read-only", "workspace-write")
-SHELL = ("deny", "never", "untrusted", "on-request")
-NETWORK = ("deny", "on-request", "allow")
 LANDABLE = "refs/heads/"
 
 
 def judge_request(request: RunRequest, policies: Policies, found: Judgement) -> None:
     """What of a request can be judged before the pm has compiled it; what is missing is the pm's to name."""
-    _paths(request.allowed_paths, request.policy_pack, policies, found)
-    _commands(request.acceptance_tests, request.executor, policies, found, strict=request.strict_acceptance)
+    judge_executor_access(request.executor, found)
+    _paths(request.allowed_paths, policies, found)
+    pack = judge_pack(request.policy_pack, request.repository, request.timeout_retry, policies, found)
+    strict = request.strict_acceptance or pack.strict_acceptance
+    _commands(request.acceptance_tests, request.executor, policies, found, strict=strict)
     _artifacts(request.executor, request.artifacts, found)
     _repository(request.repository, found)
 
 
-def judge_contract(contract: TaskContract, policies: Policies, found: Judgement) -> None:
-    """Every rule of the policy gate, on a whole contract."""
-    strict = contract.runtime_options is not None and contract.runtime_options.strict_acceptance
-    _paths(contract.allowed_paths, contract.policy_pack or "low", policies, found)
+def judge_contract(contract: TaskContract, policies: Policies, found: Judgement, *, from_outside: bool = True) -> TaskContract:
+    """Every rule of the policy gate but breadth, on a whole contract.
+
+    Returns the contract as it may be carried out: what comes from outside may ask for more than its role has, and gets less.
+    What one of our own roles has written must be right as it is.
+    """
+    name: PolicyPack = contract.policy_pack or policies.packs.default
+    judge_full_access(contract, found)
+    _paths(contract.allowed_paths, policies, found)
+    pack = judge_pack(name, contract.repository, contract.timeout_retry, policies, found)
+    strict = pack.strict_acceptance or (contract.runtime_options is not None and contract.runtime_options.strict_acceptance)
     _commands(contract.acceptance_tests, contract.executor, policies, found, strict=strict)
-    _artifacts(contract.executor, contract.inputs.artifacts, found)
-    _repository(contract.repository, found)
-    _agent(contract, policies, found)
-    _role_contract(contract, contract.role_contract, found)
+    judge_forbidden_commands(contract, found)
     if contract.executor is None:
         found.violate("executor_missing", "executor", "the contract does not say how the change is made")
+    _artifacts(contract.executor, contract.inputs.artifacts, found)
+    judge_destructive(contract, by_allowlist(policies), found)
+    _repository(contract.repository, found)
+    judge_order(contract, found)
+    judge_dispatch(contract, policies, found)
+    judge_role_contract(contract, found)
+    judge_output_schema(contract, found)
+    granted = judge_permissions(contract, pack, policies, found, from_outside=from_outside)
+    found.checked("timeout_retry")
     if contract.timeout_retry.timeout_sec > LONGEST_COMMAND:
         found.violate("permission_too_wide", "timeout_retry", f"no command may take longer than {LONGEST_COMMAND:.0f} s")
+    judge_contract_rules(granted, policies, found)
+    return granted
 
 
 def judge_compiled(contract: TaskContract, request: RunRequest, baseline: str, found: Judgement) -> None:
     """The pm may not order anything that the request did not say: what can be compared is compared."""
+    found.checked("request", "the contract is the request's")
+    options = contract.runtime_options
     pairs = {
         "allowed_paths": (contract.allowed_paths, request.allowed_paths),
         "acceptance_tests": (contract.acceptance_tests, request.acceptance_tests),
@@ -56,31 +82,40 @@ def judge_compiled(contract: TaskContract, request: RunRequest, baseline: str, f
         "environment": (contract.environment, request.environment),
         "artifacts": (contract.inputs.artifacts, request.artifacts),
         "spec": (contract.inputs.spec, request.request),
+        "policy_pack": (contract.policy_pack, request.policy_pack),
+        "sharding": (contract.sharding, request.sharding),
+        "budget": (contract.budget, request.budget),
+        "requirement_ids": (contract.requirement_ids, request.requirement_ids),
+        "audit_only": (contract.audit_only, request.audit_only),
+        "strict_acceptance": (options is not None and options.strict_acceptance, request.strict_acceptance),
+        "timeout_retry": (contract.timeout_retry, request.timeout_retry or contract.timeout_retry),
+        "requested_permissions": (contract.requested_permissions, None),
         "baseline_ref": (contract.rollback.baseline_ref, baseline),
         "run_id": (contract.log_refs.run_id, found.run_id),
+        "owner_agent.role": (contract.owner_agent.role, "PM"),
     }
     for name, (compiled, asked) in pairs.items():
         if compiled != asked:
             found.violate("contract_differs", "request", f"the compiled contract's {name} is not the request's")
 
 
-def _paths(paths: Iterable[str], pack: str, policies: Policies, found: Judgement) -> None:
+def _paths(paths: Iterable[str], policies: Policies, found: Judgement) -> None:
+    found.checked("allowed_paths", ", ".join(paths))
+    found.checked("protected_paths.sacred", "no allowed path is one")
     for path in paths:
         try:
             clean = scope.check_allowed_path(path)
         except ScopeError as error:
             found.violate(error.reason, "allowed_paths", error.message)
             continue
-        kind = policies.path_class(clean.encode())
-        if kind is not None and kind.name == "sacred":
+        if any(kind.name == "sacred" for kind in policies.path_classes(clean.encode())):
             found.violate("path_protected", "protected_paths.sacred", "no contract may open it", clean.encode())
-        if pack != "low" and "/" not in clean and "." not in clean:
-            found.violate("path_too_broad", f"policy_pack.{pack}", "a whole top-level directory needs approval", clean.encode())
 
 
 def _commands(
     tests: Iterable[AcceptanceTest], executor: Executor | None, policies: Policies, found: Judgement, *, strict: bool
 ) -> None:
+    found.checked("command_allowlist", "strict: a test must prove something" if strict else "")
     for test in tests:
         try:
             check_command(test.cmd, "acceptance", policies, strict=strict)
@@ -96,6 +131,7 @@ def _commands(
 def _artifacts(executor: Executor | None, artifacts: Iterable[Artifact], found: Judgement) -> None:
     if executor is None:
         return
+    found.checked("executor", executor.kind)
     known = {artifact.name for artifact in artifacts}
     for name in executor.artifacts:
         if name not in known:
@@ -106,6 +142,7 @@ def _artifacts(executor: Executor | None, artifacts: Iterable[Artifact], found: 
 
 
 def _repository(repository: Repository | None, found: Judgement) -> None:
+    found.checked("repository", repository.landing if repository is not None else "")
     if repository is None:
         found.violate("repository_missing", "repository", "the contract does not say which repository it is about")
     elif _has_credentials(repository.url):
@@ -119,47 +156,3 @@ def _has_credentials(url: str) -> bool:
         return urllib.parse.urlsplit(url).password is not None
     except ValueError:
         return True
-
-
-def _agent(contract: TaskContract, policies: Policies, found: Judgement) -> None:
-    agent = contract.assigned_agent
-    known = policies.agent(agent.role, agent.agent_id)
-    if known is None:
-        found.violate("agent_unknown", "agent_registry", f"{agent.role} {agent.agent_id!r} is not registered")
-        return
-    asked = contract.tool_permissions
-    granted = known.defaults
-    _no_wider("filesystem", FILESYSTEM, asked.filesystem, granted.sandbox, found)
-    _no_wider("shell", SHELL, asked.shell, granted.approval_policy, found)
-    _no_wider("network", NETWORK, asked.network, granted.network, found)
-    for tool in (*asked.mcp_tools, *contract.mcp_tool_set):
-        if tool not in policies.forbidden.mcp_tools:
-            found.violate("tool_unknown", "mcp_tools", f"the tool {tool!r} is not on the allowlist")
-
-
-def _no_wider(name: str, order: tuple[str, ...], asked: str, granted: str, found: Judgement) -> None:
-    if order.index(asked) > order.index(granted):
-        found.violate("permission_too_wide", "agent_registry", f"{name}: {asked} asked for, {granted} granted")
-
-
-def _role_contract(contract: TaskContract, role: RoleContract | None, found: Judgement) -> None:
-    """Specification 6.1.4: the resolved view may not drift from the fields it resolves."""
-    if role is None:
-        return
-    asked = contract.tool_permissions
-    resolved = ToolPermissions(
-        filesystem=role.tool_permissions.filesystem,
-        shell=role.tool_permissions.shell,
-        network=role.tool_permissions.network,
-        mcp_tools=asked.mcp_tools,
-    )
-    same_agent = (role.identity.role, role.identity.agent_id) == (
-        contract.assigned_agent.role,
-        contract.assigned_agent.agent_id,
-    )
-    options, chain = contract.runtime_options or RuntimeOptions(), contract.handoff_chain or HandoffChain()
-    same_binding = (role.runtime_binding.runner, role.runtime_binding.provider) == (options.runner, options.provider)
-    same_chain = role.handoff.eligible == chain.enabled and role.handoff.chain_roles == chain.roles
-    same_tools = role.resolved_mcp_tool_set == contract.mcp_tool_set and resolved == asked
-    if not (same_agent and same_tools and same_binding and same_chain):
-        found.violate("role_contract_drift", "role_contract", "the resolved role does not agree with the contract")

@@ -11,6 +11,8 @@ from gatewright.task_inputs import read_artifact
 from services.worker.executors.port import Execution, Job
 from services.worker.reply.files import extract
 
+#: The name of the artifact that holds the reply.
+REPLY_LOG = "reply"
 _NEW_FILE = "100644"
 _REGULAR = frozenset({"100644", "100755"})
 #: Added, modified: all that a reply may do to a path.
@@ -39,4 +41,4 @@ class ReplyExecutor:
             if done.status not in _WRITTEN:
                 raise ExtractionError(f"{display(done.path)!r} would be taken away by a file of the reply")
         summary = f"{len(changes)} file(s) from the reply; {extraction.snippets} block(s) without a name left out"
-        return Execution(tree, await job.mirror.diff(job.baseline, tree), {"reply": reply}, summary)
+        return Execution(tree, await job.mirror.diff(job.baseline, tree), {REPLY_LOG: reply}, summary)

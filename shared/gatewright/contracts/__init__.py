@@ -1,5 +1,6 @@
 """The documents that cross the bus: JSON Schemas are the authority, these frozen structs are their typed form."""
 
+from gatewright.contracts.completion import CompletionReport
 from gatewright.contracts.records import AgentRegistry, OrchestratorEvent, RunManifest, Transition
 from gatewright.contracts.reports import (
     Error,
@@ -13,27 +14,47 @@ from gatewright.contracts.reports import (
     TestReport,
     WorkReport,
 )
+from gatewright.contracts.retention import LegalHold, Tombstone
 from gatewright.contracts.run_request import AbortRequest, RequestTask, RunRequest, SubmitReply
 from gatewright.contracts.task_contract import TaskContract
+from gatewright.contracts.work_documents import (
+    Blocked,
+    Brief,
+    DecisionsLog,
+    Done,
+    ProvenanceManifest,
+    RevisionPacket,
+    RevisionTrail,
+)
 
 __all__ = [
     "AbortRequest",
     "AgentRegistry",
+    "Blocked",
+    "Brief",
+    "CompletionReport",
+    "DecisionsLog",
+    "Done",
     "Error",
     "EvidenceBundle",
     "EvidenceReport",
     "GateReport",
+    "LegalHold",
     "OrchestratorEvent",
     "Plan",
+    "ProvenanceManifest",
     "ReexecReport",
     "RequestTask",
     "ReviewReport",
+    "RevisionPacket",
+    "RevisionTrail",
     "RunManifest",
     "RunRequest",
     "SubmitReply",
     "TaskContract",
     "TaskResult",
     "TestReport",
+    "Tombstone",
     "Transition",
     "WorkReport",
 ]

@@ -88,15 +88,22 @@ class TaskRecord(Document):
 
 
 class FileRecord(Document):
-    """A file of the bundle: path with ``/``, size in bytes, digest."""
+    """A file of the bundle: path with ``/``, size in bytes, digest.
+
+    ``same_as`` is the first place of the same fact, where the layout asks for a second: the bytes are equal.
+    """
 
     path: NonEmpty
     size: Count
     sha256: Sha256
+    same_as: NonEmpty | None = None
 
 
 class Integrity(Document):
-    """What ties the bundle together: every file, the head and length of the event chain, the place in the ledger."""
+    """What ties the bundle together: every file, the head and length of the event chain, the place in the ledger.
+
+    ``ledger_first`` and ``ledger_last`` are the stream sequences of the first and the last of its ``transitions`` messages.
+    """
 
     files: tuple[FileRecord, ...]
     chain_head: Sha256
@@ -106,9 +113,13 @@ class Integrity(Document):
     transitions: Count
     policy_sha256: str
     signer: str
+    ledger_first: Positive | None = None
+    ledger_last: Positive | None = None
 
 
 class RunManifest(Document):
+    """``layout`` is the version of the bundle's form; the first bundles that were written did not name theirs."""
+
     run_id: RunId
     created_at: Timestamp
     status: Literal["RUNNING", "SUCCESS", "FAILURE"]
@@ -126,6 +137,7 @@ class RunManifest(Document):
     policy_pack: PolicyPack | None = None
     runner: str | None = None
     model: str | None = None
+    layout: Positive | None = None
 
 
 class AgentDefaults(Document):

@@ -18,6 +18,7 @@ from gatewright.contracts.vocabulary import (
     Positive,
     RunId,
     Seconds,
+    Surroundings,
     Timestamp,
     keep_one_spelling,
 )
@@ -64,6 +65,7 @@ class TaskResult(Document):
     attempt: Attempt = 1
     #: ``code: message`` of what went wrong, for a status other than SUCCESS.
     failure: str | None = None
+    surroundings: Surroundings | None = None
 
 
 class WorkReport(Document):
@@ -104,10 +106,11 @@ class ReviewReport(Document):
     #: The candidate tree that the reviewer rebuilt and looked at.
     tree: ObjectId | None = None
     findings: tuple[Finding, ...] = ()
+    surroundings: Surroundings | None = None
 
 
 class TestCommand(Document):
-    """One acceptance command as it ran; ``stdout`` and ``stderr`` are artifact URIs."""
+    """One acceptance command as it ran; ``stdout`` and ``stderr`` are artifact URIs. ``run`` 2: again, after a failure."""
 
     __test__ = False
 
@@ -121,9 +124,12 @@ class TestCommand(Document):
     stderr: str
     timed_out: bool = False
     truncated: bool = False
+    #: The limit that ended it; empty when it ended by itself.
+    stopped: Literal["", "time", "output", "memory", "processes", "disk"] = ""
+    run: Annotated[int, Meta(ge=1, le=2)] = 1
 
     def __post_init__(self) -> None:
-        keep_one_spelling(self, "timeout_sec", "duration_sec")
+        keep_one_spelling(self, "timeout_sec", "duration_sec", "stopped")
 
 
 class TestSummary(Document):
@@ -151,6 +157,7 @@ class TestReport(Document):
     #: What contained the commands: ``bubblewrap``, or ``none`` where the operator's policy says so.
     sandbox: str | None = None
     failure: str | None = None
+    surroundings: Surroundings | None = None
 
 
 class Plan(Document):
@@ -162,6 +169,7 @@ class Plan(Document):
     created_at: Timestamp
     contracts: Annotated[tuple[TaskContract, ...], Meta(min_length=1)]
     batches: Annotated[tuple[Annotated[tuple[NonEmpty, ...], Meta(min_length=1)], ...], Meta(min_length=1)]
+    surroundings: Surroundings | None = None
 
 
 GateName = Literal["schema", "policy", "plan", "locks", "diff", "integrated", "reviewer", "tests", "landing"]
@@ -183,8 +191,16 @@ class Evidence(Document):
     digest: str
 
 
+class RuleOutcome(Document):
+    """One rule that a gate applied, in the order in which it did; ``detail`` says what decided, in words."""
+
+    rule: NonEmpty
+    verdict: Literal["PASS", "FAIL"]
+    detail: str = ""
+
+
 class GateReport(Document):
-    """A gate's verdict. ``code`` is ``ok`` or the stable reason of the first violation."""
+    """A gate's verdict. ``code`` is ``ok`` or the stable reason of the first violation; ``rules`` are all that were applied."""
 
     run_id: RunId
     gate: GateName
@@ -197,6 +213,7 @@ class GateReport(Document):
     task_id: str | None = None
     attempt: Attempt = 1
     duration_ms: Seconds | None = None
+    rules: tuple[RuleOutcome, ...] = ()
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "duration_ms")

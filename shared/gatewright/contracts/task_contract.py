@@ -181,6 +181,8 @@ class TaskContract(Document):
     scope: Scope | None = None
     budget: Budget | None = None
     requirement_ids: tuple[RequirementId, ...] = ()
+    #: What was asked for, where ``tool_permissions`` are what was granted instead. Written by the gatekeeper alone.
+    requested_permissions: ToolPermissions | None = None
     #: Which answer of the executor to take: 1 for the first attempt, raised by every round of the fix loop.
     attempt: Attempt = 1
 

@@ -106,6 +106,25 @@ class Artifact(Document):
     sha256: Sha256
 
 
+class Interpreter(Document):
+    """The prefix that commands saw, pinned: its interpreter's bytes, and the names and versions of its packages."""
+
+    prefix: NonEmpty
+    version: str
+    sha256: Sha256
+    packages_sha256: Sha256
+
+
+class Surroundings(Document):
+    """What a role worked with, in its own words: programs and their versions, the host, and what contained its commands."""
+
+    versions: dict[str, str]
+    host: dict[str, str]
+    #: What the sandbox was seen to do when it was tried; left out by a role that runs no commands.
+    sandbox: dict[str, str] | None = None
+    interpreter: Interpreter | None = None
+
+
 class Repository(Document):
     """Where the change belongs. ``url`` is whatever git can fetch; ``target_ref`` the full name of the ref to land on."""
 
@@ -141,13 +160,34 @@ class Environment(Document):
     prefix: NonEmpty
 
 
+class BlastRadius(Document):
+    """What a destructive operation touches and cannot undo: in words, and in figures that are held against the change."""
+
+    summary: NonEmpty
+    paths: tuple[NonEmpty, ...]
+    max_deletions: Count
+
+
+class DestructiveStatement(Document):
+    """What has to be known before a destructive operation. ``dry_run`` names the input artifact with its captured output."""
+
+    operation: NonEmpty
+    dry_run: NonEmpty
+    blast_radius: BlastRadius
+    backup: NonEmpty
+
+
 class Scope(Document):
-    """What is allowed beyond plain edits inside ``allowed_paths``."""
+    """What is allowed beyond plain edits inside ``allowed_paths``.
+
+    ``destructive`` lists operations: a command of the contract word for word, or ``delete files``. Each needs its statement.
+    """
 
     allow_dependency_change: bool = False
     allow_protected_paths: tuple[NonEmpty, ...] = ()
     allow: tuple[ChangeKind, ...] = ()
     destructive: tuple[NonEmpty, ...] = ()
+    destructive_statements: tuple[DestructiveStatement, ...] = ()
 
 
 class Budget(Document):
@@ -163,9 +203,12 @@ class Budget(Document):
 
 
 class AcceptanceTest(Document):
+    """``may_rerun``: when it fails it is run once more; a pass then is recorded as flaky, and counts."""
+
     name: str
     cmd: str
     must_pass: bool
+    may_rerun: bool = False
 
 
 class ToolPermissions(Document):

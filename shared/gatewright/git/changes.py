@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from gatewright.errors import GitError
 
@@ -37,6 +38,14 @@ class TreeEntry:
     size: int
 
 
+class Node(NamedTuple):
+    """One entry of one directory: a file, a link, a submodule, or a directory (mode ``40000``)."""
+
+    mode: str
+    name: bytes
+    object_id: str
+
+
 @dataclass(frozen=True)
 class FileChange:
     """One wanted change: the whole new ``content`` of ``path`` (the target, for a symbolic link).
@@ -65,17 +74,44 @@ def parse_entries(output: bytes) -> tuple[TreeEntry, ...]:
     return tuple(_entry(record) for record in records)
 
 
-def parse_blobs(output: bytes) -> Iterator[tuple[str, bytes]]:
-    """Id and content of each blob in the output of ``cat-file --batch``. GitError (``object_missing``) for anything else."""
+def parse_objects(output: bytes, kind: str) -> Iterator[tuple[str, bytes]]:
+    """Id and content of each object in the output of ``cat-file --batch``.
+
+    GitError (``object_missing``) for what is not there, or no ``kind`` (``blob``, ``tree``).
+    """
     at = 0
     while at < len(output):
         end = output.find(b"\n", at)
         words = output[at:end].decode("ascii", "replace").split(" ")
-        if end < 0 or len(words) != 3 or words[1] != "blob":
-            raise GitError(f"not a blob that can be read: {' '.join(words)[:120]!a}", code="object_missing")
+        if end < 0 or len(words) != 3 or words[1] != kind:
+            raise GitError(f"not a {kind} that can be read: {' '.join(words)[:120]!a}", code="object_missing")
         start, stop = end + 1, end + 1 + int(words[2])
         yield words[0], output[start:stop]
         at = stop + 1
+
+
+def parse_sizes(output: bytes) -> Iterator[tuple[str, int]]:
+    """Id and size in bytes of each blob in the output of ``cat-file --batch-check``. GitError (``object_missing``)."""
+    for line in output.decode("ascii", "replace").splitlines():
+        words = line.split(" ")
+        if len(words) != 3 or words[1] != "blob":
+            raise GitError(f"not a blob that can be read: {line[:120]!a}", code="object_missing")
+        yield words[0], int(words[2])
+
+
+def parse_directory(content: bytes, id_bytes: int) -> tuple[Node, ...]:
+    """The entries of one tree object, whose ids have ``id_bytes`` bytes. GitError when it is none."""
+    nodes, at = [], 0
+    while at < len(content):
+        space, end = content.find(b" ", at), content.find(b"\0", at)
+        stop = end + 1 + id_bytes
+        if not at < space < end or stop > len(content):
+            raise _unreadable("cat-file")
+        nodes.append(
+            Node(content[at:space].decode("ascii", "replace"), content[space + 1 : end], content[end + 1 : stop].hex())
+        )
+        at = stop
+    return tuple(nodes)
 
 
 def _change(head: bytes, path: bytes) -> Change:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gatewright.errors import GitError, MalformedError
 from gatewright.git import refs
-from gatewright.git.changes import Change, FileChange, TreeEntry
+from gatewright.git.changes import Change, FileChange, Node, TreeEntry
 from gatewright.git.command import GitCommand
 from gatewright.git.locks import held
 from gatewright.git.objects import Objects
@@ -146,6 +146,14 @@ class Mirror:
     async def blobs(self, object_ids: Iterable[str]) -> dict[str, bytes]:
         """The contents of several blobs by id, at most 1 GiB together. GitError (``object_missing``)."""
         return await in_thread(self._objects.blobs, tuple(object_ids))
+
+    async def sizes(self, object_ids: Iterable[str]) -> dict[str, int]:
+        """The size in bytes of blobs, by id, in one go. GitError (``object_missing``)."""
+        return await in_thread(self._objects.sizes, tuple(object_ids))
+
+    async def directories(self, tree_ids: Iterable[str]) -> dict[str, tuple[Node, ...]]:
+        """What lies directly in trees, by id, in one go. GitError (``object_missing``)."""
+        return await in_thread(self._objects.directories, tuple(tree_ids))
 
     async def write_tree(self, baseline: str, changes: Sequence[FileChange]) -> str:
         """The tree id of ``baseline`` (a commit or tree) with ``changes``. DeniedError (``git_path``), MalformedError."""

@@ -14,7 +14,17 @@ from pathlib import Path
 
 from gatewright.errors import GitError, MalformedError, PatchError
 from gatewright.git import fast_import
-from gatewright.git.changes import Change, FileChange, TreeEntry, parse_blobs, parse_changes, parse_entries
+from gatewright.git.changes import (
+    Change,
+    FileChange,
+    Node,
+    TreeEntry,
+    parse_changes,
+    parse_directory,
+    parse_entries,
+    parse_objects,
+    parse_sizes,
+)
 from gatewright.git.command import CommandFailedError, GitCommand
 from gatewright.git.index_cache import IndexCache
 from gatewright.git.process import OutputTooLargeError
@@ -126,8 +136,24 @@ class Objects:
         wanted = sorted({check_object_id(object_id) for object_id in object_ids})
         if not wanted:
             return {}
-        asked = "".join(f"{object_id}\n" for object_id in wanted).encode()
-        return dict(parse_blobs(self._git.execute("cat-file", "--batch", "--buffer", stdin=asked, limit=BLOBS_LIMIT)))
+        return dict(parse_objects(self._batch("--batch", wanted), "blob"))
+
+    def sizes(self, object_ids: Iterable[str]) -> dict[str, int]:
+        """Bytes of blobs by id. GitError (``object_missing``) for what is no blob here."""
+        wanted = sorted({check_object_id(object_id) for object_id in object_ids})
+        return dict(parse_sizes(self._batch("--batch-check", wanted))) if wanted else {}
+
+    def directories(self, tree_ids: Iterable[str]) -> dict[str, tuple[Node, ...]]:
+        """The entries of trees by id, without what lies below. GitError (``object_missing``) for what is no tree here."""
+        wanted = sorted({check_object_id(tree_id) for tree_id in tree_ids})
+        if not wanted:
+            return {}
+        trees = parse_objects(self._batch("--batch", wanted), "tree")
+        return {tree_id: parse_directory(content, len(tree_id) // 2) for tree_id, content in trees}
+
+    def _batch(self, form: str, object_ids: Sequence[str]) -> bytes:
+        asked = "".join(f"{object_id}\n" for object_id in object_ids).encode()
+        return self._git.execute("cat-file", form, "--buffer", stdin=asked, limit=BLOBS_LIMIT)
 
     def write_tree(self, tree: str, changes: Sequence[FileChange]) -> str:
         """The id of ``tree`` with ``changes``; the errors are those of ``fast_import.checked``."""

@@ -6,18 +6,44 @@ Pure functions over bytes. Policy (scope, protected paths, traversal out of a co
 from __future__ import annotations
 
 import re
+import unicodedata
 
 #: Code points that HFS+ drops when it compares names (git's ``next_hfs_char``).
 _HFS_IGNORED = dict.fromkeys([*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
 #: ``.git`` as NTFS understands it: short name, trailing dots and spaces, alternate streams (git's ``is_ntfs_dotgit``).
 _DOT_GIT = re.compile(r"(?:\.git|git~1)[. ]*(?::.*)?", re.IGNORECASE | re.DOTALL)
 _DOT_GITMODULES = re.compile(r"(?:\.gitmodules|gitmod~[1-4]|gi7eba~[0-9]+)[. ]*(?::.*)?", re.IGNORECASE | re.DOTALL)
+_DOT_GITATTRIBUTES = re.compile(r"(?:\.gitattributes|gitatt~[1-4]|gi7d29~[0-9]+)[. ]*(?::.*)?", re.IGNORECASE | re.DOTALL)
 SYMLINK = "120000"
 
 
 def is_git_path(component: bytes) -> bool:
     """True when some file system takes this one path component for ``.git`` (CVE-2014-9390, CVE-2019-1352)."""
     return _is_like(component, _DOT_GIT)
+
+
+def is_gitattributes(component: bytes) -> bool:
+    """True when some file system takes this one path component for ``.gitattributes``."""
+    return _is_like(component, _DOT_GITATTRIBUTES)
+
+
+def is_gitmodules(component: bytes) -> bool:
+    """True when some file system takes this one path component for ``.gitmodules``."""
+    return _is_like(component, _DOT_GITMODULES)
+
+
+def folded(component: bytes) -> str:
+    """What a path component is to a file system that ignores case, normalises, or drops what cannot be seen.
+
+    Two components of one directory with the same result may be one file somewhere: compatibility caseless matching (Unicode,
+    D146), without what HFS+ ignores and without the dots and spaces that Windows takes off the end.
+    """
+    if component.isascii():
+        return component.decode("ascii").lower().rstrip(". ") or component.decode("ascii")
+    name = component.decode("utf-8", "surrogateescape").translate(_HFS_IGNORED)
+    for _ in range(2):
+        name = unicodedata.normalize("NFKD", unicodedata.normalize("NFD", name).casefold())
+    return name.rstrip(". ") or name
 
 
 def path_fault(path: bytes, mode: str | None = None) -> str | None:

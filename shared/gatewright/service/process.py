@@ -94,11 +94,22 @@ async def service(role: Role, settings: ServiceSettings, log: Logger, *, clock: 
         raise lost[0]
 
 
-def run_process(role: Role, body: Callable[[Service, S], Awaitable[None]], settings_type: type[S]) -> int:
-    """Run ``body`` as the process of ``role`` until it returns or raises; the result is the exit code."""
+def run_process(
+    role: Role,
+    body: Callable[[Service, S], Awaitable[None]],
+    settings_type: type[S],
+    *,
+    before: Callable[[S], object] | None = None,
+) -> int:
+    """Run ``body`` as the process of ``role`` until it returns or raises; the result is the exit code.
+
+    ``before`` is called with the settings while there is one thread only.
+    """
     log = make_logger().bind(role=role)
     try:
         settings = settings_type.load()
+        if before is not None:
+            before(settings)
         log = make_logger(level=settings.log_level, style=settings.log_style).bind(role=role)
         route_foreign_output(log)
         asyncio.run(_live(role, body, settings, log))

@@ -14,6 +14,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, Settin
 
 from gatewright.bus.topology import DEFAULT_POOL
 from gatewright.errors import ConfigurationError
+from gatewright.secrets.scanner import DEFAULT_SCANNER, ScannerName, SecretScanner, make_scanner
 from gatewright.telemetry.logs import LogLevel, LogStyle
 
 PREFIX = "GATEWRIGHT_"
@@ -38,6 +39,8 @@ class ServiceSettings(BaseSettings):
     grace_seconds: float = Field(default=15.0, ge=0, le=3600)
     #: What contains commands. ``none`` is for hosts that are themselves a sandbox; it is written into the bundle.
     sandbox: Literal["bubblewrap", "none"] = "bubblewrap"
+    #: What looks for secrets: the library's catalogue beside our own patterns, or these alone. It is written into the bundle.
+    secret_scanner: ScannerName = DEFAULT_SCANNER
     #: Prefixes (virtual environments) that contracts may name; separated by ``:`` in the variable.
     environments: Annotated[tuple[Path, ...], NoDecode] = ()
     metrics_host: str = Field(default="127.0.0.1", min_length=1)
@@ -81,6 +84,10 @@ class ServiceSettings(BaseSettings):
     def directory(self, role: str) -> Path:
         """Where a role keeps its state on this host: ``home/<role>``. It may not exist yet."""
         return self.home / role
+
+    def scanner(self) -> SecretScanner:
+        """The scanner for secrets. Raises ConfigurationError when its library is not installed."""
+        return make_scanner(self.secret_scanner, self.home / "secret-rules")
 
 
 def _variable(location: tuple[int | str, ...]) -> str:

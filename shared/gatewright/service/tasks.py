@@ -17,16 +17,23 @@ from gatewright.service.process import S, Service, run_process
 _PROBE_AGAIN = 15.0
 
 
-def run_service(role: Role, make_handler: Callable[[S], TaskHandler[Any]], settings_type: type[S]) -> int:
+def run_service(
+    role: Role,
+    make_handler: Callable[[S], TaskHandler[Any]],
+    settings_type: type[S],
+    *,
+    before: Callable[[S], object] | None = None,
+) -> int:
     """Serve the tasks of ``role`` until the process is told to leave; the result is its exit code.
 
-    ``make_handler`` is called once, with the settings that were read. A role's main is ``raise SystemExit(run_service(...))``.
+    ``make_handler`` is called once, with the settings that were read; ``before`` ahead of it, while there is one thread only.
+    A role's main is ``raise SystemExit(run_service(...))``.
     """
 
     async def body(service: Service, settings: S) -> None:
         await serve_tasks(service, make_handler(settings), settings)
 
-    return run_process(role, body, settings_type)
+    return run_process(role, body, settings_type, before=before)
 
 
 async def serve_tasks(service: Service, handler: TaskHandler[Any], settings: S) -> None:

@@ -13,7 +13,7 @@ import msgspec
 
 from gatewright.errors import ConfigurationError, UnavailableError
 from gatewright.stack.launch import ProcessPlan, interpreter, prepare_log
-from gatewright.stack.nursery_process import Order, Report
+from gatewright.stack.nursery_process import SECRETS, Order, Report
 from gatewright.stack.processes import dies_with_parent
 
 #: What is said of a process whose nursery was killed: the kernel has killed it too.
@@ -48,13 +48,19 @@ class Nursery:
         self._listening = asyncio.create_task(self._listen(), name="nursery")
 
     @classmethod
-    async def open(cls, modules: Sequence[str], environment: Mapping[str, str], log: Path) -> Nursery:
-        """Start a nursery that preloads the programs of these packages. Raises ConfigurationError when it cannot be started."""
+    async def open(
+        cls, modules: Sequence[str], environment: Mapping[str, str], log: Path, *, secrets: Path | None = None
+    ) -> Nursery:
+        """Start a nursery that preloads the programs of these packages. Raises ConfigurationError when it cannot be started.
+
+        ``secrets``: load the catalogue of the scanner for secrets too; where it may be kept, if not in the installation.
+        """
         prepare_log(log)
+        first = () if secrets is None else (SECRETS, str(secrets))
         try:
             with log.open("ab") as errors:
                 process = await asyncio.create_subprocess_exec(
-                    *interpreter("gatewright.stack.nursery_process", *modules),
+                    *interpreter("gatewright.stack.nursery_process", *first, *modules),
                     stdin=asyncio.subprocess.PIPE,
                     stdout=asyncio.subprocess.PIPE,
                     stderr=errors,

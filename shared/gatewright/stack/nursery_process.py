@@ -1,8 +1,9 @@
 """The nursery's own process: imports what all roles need once, then forks one process for each that it is asked for.
 
 A fresh interpreter spends most of its start on imports that are the same for every role. Here they are paid for once, and
-their memory is shared. It runs one thread and no event loop, so that forking is safe. It reads orders from standard input
-and reports on standard output, one JSON object a line; when its input ends it ends, and all that it forked with it.
+their memory is shared; so is the catalogue of the scanner for secrets, loaded in a thread beside the imports. That thread has
+ended before the first fork, and there is no event loop, so that forking is safe. It reads orders from standard input and
+reports on standard output, one JSON object a line; when its input ends it ends, and all that it forked with it.
 """
 
 from __future__ import annotations
@@ -15,12 +16,18 @@ import runpy
 import selectors
 import signal
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
+from gatewright.errors import ConfigurationError
+from gatewright.secrets.scanner import make_scanner
 from gatewright.stack.processes import dies_with_parent
+
+#: Before the modules on the command line: where the catalogue of secrets may be kept, for it to be loaded ahead.
+SECRETS = "--secrets"
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -53,13 +60,29 @@ def preload(module: str) -> None:
     gc.freeze()
 
 
+def load_secrets(fallback: Path) -> threading.Thread:
+    """Begin to load the catalogue. A role finds it loaded; where it cannot be had, each role says so itself."""
+
+    def load() -> None:
+        try:
+            make_scanner("kingfisher", fallback).prepare()
+        except ConfigurationError as error:
+            sys.stderr.write(f"the catalogue of secrets is not preloaded: {error.message}\n")
+
+    thread = threading.Thread(target=load, name="secrets")
+    thread.start()
+    return thread
+
+
 class Forks:
     """Serves orders until its input ends. In a forked child, ``serve`` returns the order that the child has to carry out.
 
     ``modules`` are preloaded in that order whenever no order waits, so that the first role need not wait for the last one.
+    ``ahead`` is a thread that has to end before anything is forked.
     """
 
-    def __init__(self, orders: int, reports: int, modules: Sequence[str]) -> None:
+    def __init__(self, orders: int, reports: int, modules: Sequence[str], ahead: threading.Thread | None = None) -> None:
+        self._ahead = ahead
         self._orders = orders
         self._reports = reports
         self._unloaded = list(modules)
@@ -96,6 +119,8 @@ class Forks:
         if order.module in self._unloaded:
             self._unloaded.remove(order.module)
             preload(order.module)
+        if self._ahead is not None:
+            self._ahead.join()
         before_program = dies_with_parent()
         pid = os.fork()
         if pid == 0:
@@ -162,7 +187,10 @@ def main() -> None:
     orders, reports = os.dup(0), os.dup(1)
     # What an import prints must not stand between the reports.
     os.dup2(2, 1)
-    order = Forks(orders, reports, sys.argv[1:]).serve()
+    modules, ahead = sys.argv[1:], None
+    if modules[:1] == [SECRETS]:
+        modules, ahead = modules[2:], load_secrets(Path(modules[1]))
+    order = Forks(orders, reports, modules, ahead).serve()
     if order is not None:
         become(order)
         runpy.run_module(order.module, run_name="__main__", alter_sys=True)

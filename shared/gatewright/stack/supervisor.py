@@ -16,6 +16,7 @@ from pathlib import Path
 
 from gatewright.clock import Clock, SystemClock
 from gatewright.errors import BusError, UnavailableError
+from gatewright.secrets.scanner import DEFAULT_SCANNER
 from gatewright.stack import state
 from gatewright.stack.kept_process import KeptProcess
 from gatewright.stack.launch import ProcessPlan, Running, execute
@@ -27,7 +28,11 @@ from gatewright.stack.restarts import RestartPolicy, RestartRecord
 #: The first ones are needed first: with few cores they should not wait for the last ones.
 START_ORDER = ("gatekeeper", "pm", "techlead", "worker", "reviewer", "testrunner")
 
+#: Those that look for secrets; the catalogue is loaded once for all of them.
+SCANNING_ROLES = frozenset({"gatekeeper", "worker", "testrunner"})
+
 _ENVIRONMENTS = "GATEWRIGHT_ENVIRONMENTS"
+_SCANNER = "GATEWRIGHT_SECRET_SCANNER"
 _PING_SECONDS = 0.5
 _PING_PAUSE = 0.03
 
@@ -175,8 +180,13 @@ class Supervisor:
         self._held.close()
 
     async def _open_nursery(self) -> Nursery:
-        modules = [self._module(role) for role in self.options.roles]
-        return await Nursery.open(modules, self.options.base_environment, self.options.home / "logs" / "nursery.log")
+        options = self.options
+        modules = [self._module(role) for role in options.roles]
+        log = options.home / "logs" / "nursery.log"
+        scans = any(role in SCANNING_ROLES for role in options.roles)
+        settled = options.base_environment.get(_SCANNER, DEFAULT_SCANNER)
+        secrets = options.home / "secret-rules" if scans and settled == DEFAULT_SCANNER else None
+        return await Nursery.open(modules, options.base_environment, log, secrets=secrets)
 
     def _module(self, role: str) -> str:
         return f"{self.options.package}.{role}"

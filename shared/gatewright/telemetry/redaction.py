@@ -2,8 +2,7 @@
 
 Two nets: a value whose key names a secret goes whole; in any other text, what has the shape of a credential goes. Every hit
 is replaced by ``[redacted:<rule>]``. It is a last net and no proof of absence: what is known to be secret is not logged at all.
-It never raises, and its time is linear in the text, because hostile text reaches it: no pattern asks for anything after an
-unbounded run in which it could start again.
+The shapes are those of ``gatewright/secrets/rules.py``. It never raises, and its time is linear in the text.
 """
 
 from __future__ import annotations
@@ -14,9 +13,11 @@ import re
 from collections.abc import Iterable, Mapping
 from datetime import date
 from pathlib import PurePath
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
+
+from gatewright.secrets.rules import RULES
 
 #: A text longer than this is cut, a deeper nesting is not followed, further items are left out: a log line stays a line.
 MAX_TEXT = 16_384
@@ -25,60 +26,6 @@ MAX_ITEMS = 200
 #: Redaction looks this much further than the cut, so that a credential which the cut halves is still known by its shape.
 _OVERLAP = 4_096
 _MAX_JSON_INTEGER = 2**63 - 1
-
-
-class Rule(NamedTuple):
-    """``pattern`` finds a credential; ``replacement`` is a template for ``Match.expand``."""
-
-    name: str
-    pattern: re.Pattern[str]
-    replacement: str
-
-
-def _rule(name: str, pattern: str, *, keep: str = "", end: str = "") -> Rule:
-    return Rule(name, re.compile(pattern, re.ASCII), f"{keep}[redacted:{name}]{end}")
-
-
-#: Words that make an assignment (``password=...``, ``"api_key": ...``, ``--token ...``) secret. Longer ones first.
-_ASSIGNED = (
-    r"(?i:passwords?|passwd|passphrase|pwd|secrets?|tokens?|credentials?"
-    r"|api[_-]?keys?|access[_-]?keys?|private[_-]?keys?|signing[_-]?keys?|cookie|[_-]pass|_auth)"
-)
-#: The value of an assignment: quoted up to its quote (escaped quotes included), else up to white space or a separator.
-_VALUE = r"""(?:\\?"(?:[^"\\]|\\(?!").)*\\?"?|'[^'\n]*'?|[^\s"',;&)}\]]+)"""
-
-#: In this order; a replacement is not looked at again by the rules after it, because it holds none of their shapes.
-RULES: tuple[Rule, ...] = (
-    _rule(
-        "private_key",
-        r"-----BEGIN (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----(?s:.*?)"
-        r"(?:-----END (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----|\Z)",
-    ),
-    # ``git@`` and the like, a bare name before the host of an ssh URL, is no secret.
-    _rule("url_credentials", r"://(?!(?<=ssh://)[\w.-]+@(?![^\s/]*@))[^\s/]+@", keep="://", end="@"),
-    _rule(
-        "authorization",
-        r"""(?P<name>(?i:authorization)\\?["']?\s{0,4}[:=]\s{0,4})\\?["']?[^\n"'\\]+""",
-        keep=r"\g<name>",
-    ),
-    _rule("bearer", r"(?P<scheme>(?i:bearer)\s{1,4})[A-Za-z0-9._~+/=-]{6,}", keep=r"\g<scheme>"),
-    _rule("github_token", r"(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,})"),
-    _rule("gitlab_token", r"gl[a-z]{2,6}-[A-Za-z0-9_-]{16,}"),
-    _rule("slack_token", r"xox[a-z]-[A-Za-z0-9-]{10,}"),
-    _rule("model_key", r"\bsk-[A-Za-z0-9_-]{16,}"),
-    _rule("payment_key", r"[rs]k_(?:live|test)_[A-Za-z0-9]{10,}"),
-    _rule("registry_token", r"(?:pypi-[A-Za-z0-9_-]{16,}|npm_[A-Za-z0-9]{30,})"),
-    _rule("google_key", r"AIza[A-Za-z0-9_-]{35}"),
-    _rule("aws_key", r"\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}(?![A-Za-z0-9])"),
-    _rule("nats_seed", r"\bS[ACNOUX][A-Z2-7]{56}(?![A-Za-z0-9])"),
-    _rule("jwt", r"eyJ[A-Za-z0-9_-]{14,}(?:\.[A-Za-z0-9_-]*){0,2}"),
-    _rule(
-        "assignment",
-        rf"""(?P<name>{_ASSIGNED}[A-Za-z0-9_-]{{0,40}}(?:\\?["']?\s{{0,4}}[:=]\s{{0,4}}))(?!\[redacted:){_VALUE}""",
-        keep=r"\g<name>",
-    ),
-    _rule("option", rf"(?P<name>--{_ASSIGNED}\s{{1,4}})(?!\[redacted:){_VALUE}", keep=r"\g<name>"),
-)
 
 #: A key is secret when one of its words is here, or when it contains one of the joined forms.
 _SECRET_WORDS = frozenset(

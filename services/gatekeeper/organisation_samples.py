@@ -1,0 +1,85 @@
+"""One example of all that an organisation rule can see. Rules are tried on it when they are loaded; it documents the names.
+
+The real documents are made by ``gates/organisation.py``; a test holds their names to these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+CONTRACT: Mapping[str, Any] = {
+    "task_id": "run-0123456789abcdef0123.contract",
+    "task_type": "IMPLEMENT",
+    "spec": "Rename the option.",
+    "owner": {"role": "PM", "agent_id": "pm-1"},
+    "assigned": {"role": "WORKER", "agent_id": "worker-1"},
+    "policy_pack": "low",
+    "allowed_paths": ["src/options"],
+    "acceptance_tests": [{"name": "unit", "cmd": "pytest -q", "must_pass": True}],
+    "permissions": {"filesystem": "workspace-write", "shell": "never", "network": "deny", "mcp_tools": []},
+    "repository": {"url": "https://git.example.org/shop.git", "target_ref": "refs/heads/main", "landing": "branch"},
+    "executor": {"kind": "command", "commands": ["ruff format {paths}"], "artifacts": []},
+    "scope": {
+        "allow_dependency_change": False,
+        "allow_protected_paths": [],
+        "allow": [],
+        "destructive": [],
+    },
+    "max_retries": 0,
+    "strict_acceptance": False,
+    "audit_only": False,
+    "requirement_ids": ["SHOP-CART-014"],
+    "forbidden_actions": ["sudo"],
+}
+DIFF: Mapping[str, Any] = {
+    "changed_files": 1,
+    "added": 0,
+    "modified": 1,
+    "deleted": 0,
+    "patch_bytes": 120,
+    "classes": {"sacred": 0, "protected": 0, "dependencies": 0, "migrations": 0, "plain": 1},
+    "changes": [
+        {
+            "path": "src/options/colour.py",
+            "status": "modified",
+            "old_mode": "100644",
+            "new_mode": "100644",
+            "classes": ["plain"],
+            "size": 900,
+        }
+    ],
+}
+EVIDENCE: Mapping[str, Any] = {
+    "attempt": 1,
+    "baseline_commit": "0" * 40,
+    "candidate_tree": "0" * 40,
+    "workers": 1,
+    "review": {
+        "reviewer": "reviewer-1",
+        "verdict": "PASS",
+        "findings": [{"code": "style", "blocking": False, "path": "src/options/colour.py"}],
+    },
+    "tests": {
+        "runner": "testrunner-1",
+        "status": "PASS",
+        "sandbox": "bubblewrap",
+        "commands": [
+            {
+                "name": "unit",
+                "argv": ["pytest", "-q"],
+                "must_pass": True,
+                "exit_code": 0,
+                "timed_out": False,
+                "run": 1,
+                "trivial": False,
+            }
+        ],
+    },
+}
+
+
+def sample(*, sizes: bool) -> dict[str, Mapping[str, Any]]:
+    """The documents of the last stage; without ``sizes`` the changes have none, as in a run that nobody asked it for."""
+    changes = [change if sizes else {k: v for k, v in change.items() if k != "size"} for change in DIFF["changes"]]
+    return {"contract": CONTRACT, "diff": {**DIFF, "changes": changes}, "evidence": EVIDENCE}

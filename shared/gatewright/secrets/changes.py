@@ -1,0 +1,100 @@
+"""Secrets that a change brings into a repository: in the new content of files, and in their names.
+
+A value that stood in one of the changed files before is not this change's: moving or removing a leaked key must stay possible.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+from gatewright.git.changes import Change
+from gatewright.git.mirror import Mirror
+from gatewright.secrets.scanner import Hit, SecretScanner
+
+_ABSENT, _SUBMODULE = "000000", "160000"
+_NO_CONTENT = frozenset({_ABSENT, _SUBMODULE})
+#: Hits that are looked at; one is enough to refuse a change, and a hostile one must not make this endless.
+_MOST = 200
+_MOST_REMEMBERED = 100_000
+
+
+class FoundSecret(NamedTuple):
+    """Where a secret is, by rule and line (from 1). ``path`` is None when the path itself holds it: it may not be shown."""
+
+    rule: str
+    path: bytes | None
+    line: int
+
+
+class CleanContents:
+    """Ids of contents in which nothing was found: a content that two gates meet is looked at once.
+
+    It belongs to one scanner, and forgets everything when it has grown large.
+    """
+
+    def __init__(self) -> None:
+        self._ids: set[str] = set()
+
+    def add(self, object_ids: Iterable[str]) -> None:
+        if len(self._ids) > _MOST_REMEMBERED:
+            self._ids.clear()
+        self._ids.update(object_ids)
+
+    def __contains__(self, object_id: str) -> bool:
+        return object_id in self._ids
+
+
+async def secrets_brought_in(
+    changes: Sequence[Change], mirror: Mirror, scanner: SecretScanner, clean: CleanContents | None = None
+) -> tuple[FoundSecret, ...]:
+    """What ``changes`` bring in, at most 200. Raises GitError, and what ``SecretScanner.find`` raises."""
+    known = clean or CleanContents()
+    written = [change for change in changes if change.new_mode not in _NO_CONTENT and change.new_id != change.old_id]
+    blobs = await mirror.blobs({change.new_id for change in written if change.new_id not in known})
+    names = [change.path for change in changes if change.old_mode == _ABSENT]
+    in_names, hits = await asyncio.to_thread(_look, names, blobs, scanner)
+    if len(hits) < _MOST:
+        known.add(object_id for object_id in blobs if object_id not in hits)
+    if hits:
+        old = await mirror.blobs({change.old_id for change in changes if change.old_mode not in _NO_CONTENT})
+        hits = await asyncio.to_thread(_new_ones, hits, blobs, old)
+    found = [FoundSecret(hit.rule, None, 1) for hit in in_names]
+    for change in written:
+        for hit in hits.get(change.new_id, ()):
+            line = blobs[change.new_id].count(b"\n", 0, hit.start) + 1
+            found.append(FoundSecret(hit.rule, None if _holds(in_names, names, change.path) else change.path, line))
+    return tuple(found[:_MOST])
+
+
+Hits = Mapping[str, tuple[Hit, ...]]
+
+
+def _look(names: Sequence[bytes], blobs: Mapping[str, bytes], scanner: SecretScanner) -> tuple[tuple[Hit, ...], Hits]:
+    """Hits in the names, one a line, and in each blob that has any."""
+    found: dict[str, tuple[Hit, ...]] = {}
+    for object_id, content in blobs.items():
+        hits = scanner.find(content)
+        if hits:
+            found[object_id] = hits
+            if len(found) == _MOST:
+                break
+    return scanner.find(b"\n".join(names)), found
+
+
+def _new_ones(hits: Hits, blobs: Mapping[str, bytes], old: Mapping[str, bytes]) -> Hits:
+    before = b"\n".join(old.values())
+    return {
+        object_id: new
+        for object_id, some in hits.items()
+        if (new := tuple(hit for hit in some[:_MOST] if blobs[object_id][hit.start : hit.end] not in before))
+    }
+
+
+def _holds(hits: Sequence[Hit], names: Sequence[bytes], path: bytes) -> bool:
+    """Whether one of the hits in the joined ``names`` lies in ``path``."""
+    starts = list(accumulate((len(name) + 1 for name in names), initial=0))
+    return any(names[bisect_right(starts, hit.start) - 1] == path for hit in hits)

@@ -1,0 +1,115 @@
+"""Secrets in the texts of documents: contracts and requests from outside, reports of roles.
+
+Works on the decoded document, so that JSON escapes hide nothing. Each text is looked at by itself. An inline input of a
+publisher (a ``data:`` URI) is judged as what it is used for: a patch by the diff gate, on the objects that it leads to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from gatewright.contracts import codec, strict_json
+from gatewright.contracts.vocabulary import Document
+from gatewright.errors import Fault, MalformedError
+from gatewright.secrets.redaction import redact_output
+from gatewright.secrets.scanner import SecretScanner
+
+D = TypeVar("D", bound=Document)
+
+_MARK = re.compile(rb"\[redacted:([A-Za-z0-9_.-]{1,128})\]")
+
+
+class _Text(NamedTuple):
+    pointer: str
+    content: bytes
+
+
+def check_document(document: Document, scanner: SecretScanner) -> None:
+    """Raises MalformedError (``secret_found``) with the JSON pointer and the rule of each secret in ``document``."""
+    faults = tuple(
+        Fault(pointer, "secret_found", f"looks like a secret ({rule})")
+        for pointer, rule in _places(document, scanner, inline=False)
+    )
+    if faults:
+        where = ", ".join(dict.fromkeys(fault.pointer for fault in faults))
+        raise MalformedError(
+            f"the document would be kept as evidence, and holds secrets: {where}", faults=faults, code="secret_found"
+        )
+
+
+def redact_document(document: D, scanner: SecretScanner) -> tuple[D, tuple[str, ...]]:
+    """``document`` with its secrets replaced, and ``<pointer> <rule>`` of each; the very same document when it holds none.
+
+    Raises MalformedError when what is left is no valid document: the secret stood where only an id may stand.
+    """
+    places = _places(document, scanner, inline=True)
+    if not places:
+        return document, ()
+    value = _redacted(msgspec.to_builtins(document), scanner)
+    return codec.decode(msgspec.json.encode(value), type(document)), tuple(f"{pointer} {rule}" for pointer, rule in places)
+
+
+def redact_message(data: bytes, scanner: SecretScanner) -> bytes:
+    """``data``, whatever it is, without its secrets: as it came, and where it is JSON in its texts as well."""
+    clean = redact_output("message", data, scanner).data
+    try:
+        value = strict_json.parse(clean)
+    except MalformedError:
+        return clean
+    written = msgspec.json.encode(value)
+    decoded = msgspec.json.encode(_redacted(value, scanner))
+    return clean if decoded == written else decoded
+
+
+def redacted_places(document: Document) -> tuple[tuple[str, str], ...]:
+    """Pointer and rule of each mark that redaction left in ``document``."""
+    found = ((text.pointer, _MARK.findall(text.content)) for text in _texts(msgspec.to_builtins(document), ""))
+    return tuple((pointer, rule.decode()) for pointer, rules in found for rule in rules)
+
+
+def _places(document: Document, scanner: SecretScanner, *, inline: bool) -> tuple[tuple[str, str], ...]:
+    """``inline``: with what artifacts hold in their URIs."""
+    texts = [
+        text
+        for text in _texts(msgspec.to_builtins(document), "")
+        if inline or not (text.pointer.endswith("/uri") and text.content.startswith(b"data:"))
+    ]
+    # Nearly every document is clean: one look at everything says so.
+    if not scanner.find(b"\n".join(text.content for text in texts)):
+        return ()
+    return tuple((text.pointer, hit.rule) for text in texts for hit in scanner.find(text.content))
+
+
+def _texts(value: Any, pointer: str) -> Iterator[_Text]:
+    if isinstance(value, str):
+        yield _Text(pointer, value.encode("utf-8", "surrogatepass"))
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _texts(item, f"{pointer}/{key}")
+    elif isinstance(value, list | tuple):
+        for number, item in enumerate(value):
+            yield from _texts(item, f"{pointer}/{number}")
+
+
+def _redacted(value: Any, scanner: SecretScanner) -> Any:
+    if isinstance(value, str):
+        return redact_words(value, scanner)
+    if isinstance(value, dict):
+        return {redact_words(key, scanner): _redacted(item, scanner) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_redacted(item, scanner) for item in value]
+    return value
+
+
+def redact_words(text: str, scanner: SecretScanner) -> str:
+    """``text`` with its secrets replaced."""
+    data = text.encode("utf-8", "surrogatepass")
+    parts, done = [], 0
+    for hit in scanner.find(data):
+        parts += [data[done : hit.start], f"[redacted:{hit.rule}]".encode()]
+        done = hit.end
+    return b"".join([*parts, data[done:]]).decode("utf-8", "replace")

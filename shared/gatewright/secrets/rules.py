@@ -1,0 +1,79 @@
+"""The shapes of credentials, in one list for everything that looks for them: logs, outputs, reports, patches.
+
+Time is linear in the text, because hostile text reaches it: no pattern asks for anything after an unbounded run in which it
+could start again. A rule is *precise* when the form of the value alone says what it is; the others look at words around a
+value, which is right where a false alarm costs nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+
+class Rule(NamedTuple):
+    """``pattern`` finds a credential; ``replacement`` is a template for ``Match.expand``.
+
+    ``anchors``: texts of which one is in every match; empty: not known.
+    """
+
+    name: str
+    pattern: re.Pattern[str]
+    replacement: str
+    precise: bool = False
+    anchors: tuple[str, ...] = ()
+
+
+def _context(name: str, pattern: str, *, keep: str = "", end: str = "") -> Rule:
+    return Rule(name, re.compile(pattern, re.ASCII), f"{keep}[redacted:{name}]{end}")
+
+
+def _precise(name: str, pattern: str, *anchors: str) -> Rule:
+    return Rule(name, re.compile(pattern, re.ASCII), f"[redacted:{name}]", precise=True, anchors=anchors)
+
+
+#: Words that make an assignment (``password=...``, ``"api_key": ...``, ``--token ...``) secret. Longer ones first.
+_ASSIGNED = (
+    r"(?i:passwords?|passwd|passphrase|pwd|secrets?|tokens?|credentials?"
+    r"|api[_-]?keys?|access[_-]?keys?|private[_-]?keys?|signing[_-]?keys?|cookie|[_-]pass|_auth)"
+)
+#: The value of an assignment: quoted up to its quote (escaped quotes included), else up to white space or a separator.
+_VALUE = r"""(?:\\?"(?:[^"\\]|\\(?!").)*\\?"?|'[^'\n]*'?|[^\s"',;&)}\]]+)"""
+
+#: In this order; a replacement is not looked at again by the rules after it, because it holds none of their shapes.
+RULES: tuple[Rule, ...] = (
+    _precise(
+        "private_key",
+        r"-----BEGIN (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----(?s:.*?)"
+        r"(?:-----END (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----|\Z)",
+        "PRIVATE KEY",
+    ),
+    # ``git@`` and the like, a bare name before the host of an ssh URL, is no secret.
+    _context("url_credentials", r"://(?!(?<=ssh://)[\w.-]+@(?![^\s/]*@))[^\s/]+@", keep="://", end="@"),
+    _context(
+        "authorization",
+        r"""(?P<name>(?i:authorization)\\?["']?\s{0,4}[:=]\s{0,4})\\?["']?[^\n"'\\]+""",
+        keep=r"\g<name>",
+    ),
+    _context("bearer", r"(?P<scheme>(?i:bearer)\s{1,4})[A-Za-z0-9._~+/=-]{6,}", keep=r"\g<scheme>"),
+    _precise(
+        "github_token",
+        r"(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,})",
+        *("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
+    ),
+    _precise("gitlab_token", r"gl(?:pat|dt|rt|rtr|cbt|ptt|ft|imt|agent|soat|oas|ffct|wt)-[A-Za-z0-9_.-]{16,}", "gl"),
+    _precise("slack_token", r"xox[a-z]-[A-Za-z0-9-]{10,}", "xox"),
+    _precise("model_key", r"\bsk-[A-Za-z0-9_-]{16,}", "sk-"),
+    _precise("payment_key", r"[rs]k_(?:live|test)_[A-Za-z0-9]{10,}", "k_live_", "k_test_"),
+    _precise("registry_token", r"(?:pypi-[A-Za-z0-9_-]{16,}|npm_[A-Za-z0-9]{30,})", "pypi-", "npm_"),
+    _precise("google_key", r"AIza[A-Za-z0-9_-]{35}", "AIza"),
+    _precise("aws_key", r"\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}(?![A-Za-z0-9])", "AKIA", "ASIA", "ABIA", "ACCA"),
+    _precise("nats_seed", r"\bS[ACNOUX][A-Z2-7]{56}(?![A-Za-z0-9])", "SA", "SC", "SN", "SO", "SU", "SX"),
+    _precise("jwt", r"eyJ[A-Za-z0-9_-]{14,}(?:\.[A-Za-z0-9_-]*){0,2}", "eyJ"),
+    _context(
+        "assignment",
+        rf"""(?P<name>{_ASSIGNED}[A-Za-z0-9_-]{{0,40}}(?:\\?["']?\s{{0,4}}[:=]\s{{0,4}}))(?!\[redacted:){_VALUE}""",
+        keep=r"\g<name>",
+    ),
+    _context("option", rf"(?P<name>--{_ASSIGNED}\s{{1,4}})(?!\[redacted:){_VALUE}", keep=r"\g<name>"),
+)

@@ -1,0 +1,141 @@
+"""Looks for secrets in bytes: the precise rules of ``rules.py``, and the catalogue of a scanner library where it is installed.
+
+Says where a secret lies and which rule knows it, never what it is. Nothing is looked up on a network, nothing is validated. A
+marker in the text ("ignore this line") is the author's word about himself and counts for nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal, NamedTuple, Protocol
+
+from gatewright.secrets.rules import RULES, Rule
+
+ScannerName = Literal["kingfisher", "patterns"]
+DEFAULT_SCANNER: ScannerName = "kingfisher"
+
+#: Made at random, a token of that many letters has digits; a name such as ``sk-toggleable__content`` has none.
+_FEWEST_DIGITS = 2
+#: Words that no random value holds: documentation and fixtures write them on purpose.
+_PLACEHOLDER = re.compile(r"example|placeholder|dummy|changeme|redacted|x{4}|\.{3}|not[-_]?a?[-_]?real", re.IGNORECASE)
+#: What a private key has soon after its first line; a program that merely names the line has not.
+_KEY_MATERIAL = re.compile(r"[A-Za-z0-9+/=]{24}")
+_FIRST_LINE = re.compile(r"-----BEGIN (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----")
+_LAST_LINE = re.compile(r"-----END (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----")
+_SOON = 450
+#: A JSON web token has three parts; two dots less is a source map or a JSON value in base64.
+_DOTS_OF_A_JWT = 2
+
+
+class Hit(NamedTuple):
+    """Bytes ``start`` to ``end`` of what was looked at hold, or are the encoded form of, a secret that ``rule`` knows."""
+
+    rule: str
+    start: int
+    end: int
+
+
+class Engine(Protocol):
+    """A scanner library. ``name`` with its version goes into the evidence."""
+
+    @property
+    def name(self) -> str: ...
+
+    def find(self, data: bytes) -> Iterator[Hit]: ...
+
+    def prepare(self) -> None: ...
+
+
+class SecretScanner:
+    """Thread-safe; looking is pure computation and may take a while for megabytes: call it in a thread."""
+
+    def __init__(self, engine: Engine | None = None) -> None:
+        self._engine = engine
+
+    @property
+    def name(self) -> str:
+        """What looks, for the evidence: ``patterns`` or ``patterns+kingfisher 1.5.0``."""
+        return "patterns" if self._engine is None else f"patterns+{self._engine.name}"
+
+    def find(self, data: bytes) -> tuple[Hit, ...]:
+        """Every secret in ``data`` by its form, in order; regions do not overlap.
+
+        Waits for the library's catalogue while that is being loaded. Raises ConfigurationError when it cannot be had,
+        DeniedError (``secret_scan_failed``) when the library cannot look at ``data``: unsearched is not clean.
+        """
+        # Latin-1: one character a byte, so that offsets are the same and no content is beyond it.
+        text = data.decode("latin-1")
+        hits = [hit for rule in RULES if rule.precise for hit in _by_rule(rule, text)]
+        if self._engine is not None:
+            hits += self._engine.find(data)
+        return disjoint(hits)
+
+    def prepare(self) -> None:
+        """Load what looking needs, so that nobody waits for it later. Raises ConfigurationError when it cannot be had."""
+        if self._engine is not None:
+            self._engine.prepare()
+
+
+def make_scanner(name: ScannerName, fallback: Path) -> SecretScanner:
+    """The scanner that the settings name; ``fallback``: a directory of this host for the compiled catalogue.
+
+    Raises ConfigurationError when the library is not installed: a scanner that is not there has found nothing.
+    """
+    if name == "patterns":
+        return SecretScanner()
+    from gatewright.secrets.kingfisher import Kingfisher  # 35 MB of native code, for those who ask for it
+
+    return SecretScanner(Kingfisher(fallback))
+
+
+def looks_random(value: str) -> bool:
+    """Whether ``value`` may be a generated credential rather than a word: long, of letters and digits, no placeholder."""
+    digits = sum(char.isdigit() for char in value)
+    letters = sum(char.isalpha() for char in value)
+    return len(value) >= 10 and digits >= _FEWEST_DIGITS and letters >= 4 and not is_placeholder(value)
+
+
+def is_placeholder(value: str) -> bool:
+    """Whether ``value`` says of itself that it is none, as ``AKIAIOSFODNN7EXAMPLE`` does."""
+    return _PLACEHOLDER.search(value) is not None
+
+
+def _by_rule(rule: Rule, text: str) -> Iterator[Hit]:
+    if rule.anchors and not any(anchor in text for anchor in rule.anchors):
+        return
+    if rule.name == "private_key":
+        yield from _private_keys(rule.name, text)
+        return
+    for match in rule.pattern.finditer(text):
+        if _is_real(rule.name, match[0]):
+            yield Hit(rule.name, match.start(), match.end())
+
+
+def _private_keys(name: str, text: str) -> Iterator[Hit]:
+    """From a first line that key material follows to its last line; a first line that is only named hides no key after it."""
+    done = 0
+    for first in _FIRST_LINE.finditer(text):
+        if first.start() < done or not _KEY_MATERIAL.search(text, first.end(), first.end() + _SOON):
+            continue
+        last = _LAST_LINE.search(text, first.end())
+        done = last.end() if last is not None else len(text)
+        yield Hit(name, first.start(), done)
+
+
+def _is_real(name: str, value: str) -> bool:
+    if name == "jwt" and value.count(".") < _DOTS_OF_A_JWT:
+        return False
+    return sum(char.isdigit() for char in value) >= _FEWEST_DIGITS and not is_placeholder(value)
+
+
+def disjoint(hits: list[Hit]) -> tuple[Hit, ...]:
+    """The hits in order, overlapping ones made one, under the rule of the one that begins first (the longer, where two do)."""
+    merged: list[Hit] = []
+    for hit in sorted(hits, key=lambda hit: (hit.start, -hit.end)):
+        if merged and hit.start < merged[-1].end:
+            merged[-1] = merged[-1]._replace(end=max(merged[-1].end, hit.end))
+        else:
+            merged.append(hit)
+    return tuple(merged)

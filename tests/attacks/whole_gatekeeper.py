@@ -1,0 +1,237 @@
+"""The gatekeeper itself, on a real repository and a bus, with the tester in the place of every role and every publisher."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from gatewright.bus.memory import MemoryBus, MemoryServer
+from gatewright.bus.setup import ensure_topology
+from gatewright.clock import Clock, SystemClock
+from gatewright.contracts import GateReport, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport
+from gatewright.contracts.reports import GateOutcome, GateOutcomes, GitOutcome, NextSteps, ScopeCheck, TestCommand
+from gatewright.contracts.task_contract import Rollback
+from gatewright.contracts.vocabulary import Agent
+from gatewright.contracts.vocabulary import Repository as RepositoryField
+from gatewright.evidence import keys
+from gatewright.evidence.signing import Signer
+from gatewright.evidence.writer import BundleWriter
+from gatewright.git.mirror import Mirrors
+from gatewright.ledger.events import GateJudged, payload_of
+from gatewright.ledger.run import Run, Task
+from gatewright.ledger.store import Ledger
+from gatewright.resources import policy_directory
+from gatewright.telemetry.logs import make_logger
+from gatewright.telemetry.metrics import Metrics
+from gatewright.worker_role import PERMISSIONS, REQUIRED_OUTPUTS, WORKER, resolve_role
+from services.gatekeeper.artifact_cache import ArtifactCache
+from services.gatekeeper.conductor import Conductor
+from services.gatekeeper.decider.inputs import Answer, Answered, Submitted
+from services.gatekeeper.gates.judge import Gates
+from services.gatekeeper.gates.locks import PathLocks
+from services.gatekeeper.policies import load
+from tests.git.repositories import Repository
+from tests.making import make_contract
+
+RUN = "run-0123456789abcdef0123"
+WHEN = "2026-01-02T00:00:00.000Z"
+TECH_LEAD = Agent(role="TECH_LEAD", agent_id="techlead-1")
+_FINE = GateOutcome(passed=True, violations=())
+
+
+@dataclass
+class Gatekeeper:
+    """One repository, one run. ``refs`` are those of the repository before anything happened."""
+
+    repository: Repository
+    bus: MemoryBus
+    conductor: Conductor
+    refs: bytes
+    numbers: itertools.count[int] = field(default_factory=itertools.count)
+
+    async def submit(self, document: RunRequest | TaskContract) -> Run:
+        """A document from outside; the run as it stands when the gatekeeper has done all that it can do alone."""
+        await self.conductor.advance(RUN, Submitted(RUN, "0" * 32, document, "0" * 64, "submit"))
+        return await self.run()
+
+    async def answer(self, role: str, document: Answer) -> Run:
+        """What a role publishes on its result subject."""
+        name = next(known for known in ("pm", "techlead", "worker", "reviewer", "testrunner") if known == role)
+        await self.conductor.advance(RUN, Answered(name, document, f"answer:{next(self.numbers)}"))
+        return await self.run()
+
+    async def run(self) -> Run:
+        run = (await self.conductor.ledger.get(RUN)).run
+        assert run is not None
+        return run
+
+    async def reports(self, gate: str) -> list[GateReport]:
+        """The verdicts of one gate, in order, as the ledger has them."""
+        records = [record for step in (await self.conductor.ledger.get(RUN)).transitions for record in step.events]
+        payloads = [payload_of(record) for record in records]
+        return [each.report for each in payloads if isinstance(each, GateJudged) and each.report.gate == gate]
+
+    async def plan(self) -> Run:
+        """The tech lead's honest answer."""
+        return await self.answer("techlead", make_plan(await self.run()))
+
+    async def work(self, patch: bytes) -> Run:
+        """A worker's answer that says that all is well."""
+        run = await self.run()
+        uri = await self.bus.put_artifact(patch)
+        return await self.answer("worker", make_result(run, uri))
+
+    async def review(self) -> Run:
+        """The reviewer's honest answer."""
+        return await self.answer("reviewer", make_review(await self.run()))
+
+    async def test(self) -> Run:
+        """The test runner's honest answer: everything ran and passed."""
+        return await self.answer("testrunner", make_tests(await self.run()))
+
+    def patch(self, files: dict[str, bytes | None]) -> bytes:
+        """What plain git says of other files (None: deleted); the repository's branch stays where it is."""
+        for name, content in files.items():
+            target = self.repository.path / name
+            if content is None:
+                target.unlink()
+                continue
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+        self.repository.git("add", "--all", "--force")
+        return self.repository.git("diff", "--cached", "--binary", "--no-renames", "HEAD")
+
+    def nothing_landed(self) -> bool:
+        return refs_of(self.repository) == self.refs
+
+
+@asynccontextmanager
+async def open_gatekeeper(
+    repository: Repository, folder: Path, *, policies: Path | None = None, clock: Clock | None = None
+) -> AsyncIterator[Gatekeeper]:
+    """The gatekeeper with the policies that come with the package, or those of the operator's folder ``policies``."""
+
+    async def nobody_has_ended(_run_id: str) -> bool:
+        return False
+
+    bus = MemoryBus(MemoryServer())
+    await ensure_topology(bus)
+    now = clock or SystemClock()
+    mirrors = Mirrors(folder / "gatekeeper-mirrors")
+    gates = Gates(load(policies or policy_directory()), mirrors, ArtifactCache(bus), PathLocks(bus, nobody_has_ended), now, {})
+    signer = Signer(keys.load_or_create(folder / "key.pem"))
+    bundles = BundleWriter(folder / "runs")
+    conductor = Conductor(bus, Ledger(bus), gates, bundles, signer, now, make_logger(), Metrics("gatekeeper"))
+    yield Gatekeeper(repository, bus, conductor, refs_of(repository))
+    await bus.close()
+
+
+def contract_on(repository: Repository, **changes: object) -> TaskContract:
+    """A contract over one file of the repository's HEAD, as somebody outside would send it."""
+    contract = make_contract(
+        RUN,
+        repository=RepositoryField(url=repository.url),
+        rollback=Rollback(strategy="worktree_drop", baseline_ref="HEAD"),
+        allowed_paths=("README.md",),
+    )
+    return replace(contract, **changes)
+
+
+def refs_of(repository: Repository) -> bytes:
+    return repository.git("for-each-ref", "--format=%(refname) %(objectname)")
+
+
+def make_plan(run: Run, **changes: object) -> Plan:
+    """A plan of one shard; ``changes`` are fields of the shard."""
+    contract = run.contract
+    assert contract is not None
+    shard = replace(
+        contract,
+        task_id=f"{run.run_id}.plan.w01",
+        parent_task_id=contract.task_id,
+        owner_agent=TECH_LEAD,
+        assigned_agent=WORKER,
+        required_outputs=REQUIRED_OUTPUTS,
+        tool_permissions=replace(PERMISSIONS, shell=contract.tool_permissions.shell),
+        requested_permissions=None,
+        sharding=None,
+    )
+    shard = replace(replace(shard, role_contract=resolve_role(shard)), **changes)
+    return Plan(
+        run_id=run.run_id,
+        task_id=f"{run.run_id}.plan",
+        producer=TECH_LEAD,
+        created_at=WHEN,
+        contracts=(shard,),
+        batches=((shard.task_id,),),
+    )
+
+
+def make_result(run: Run, patch: str) -> TaskResult:
+    return TaskResult(
+        run_id=run.run_id,
+        task_id=_running(run, "worker").task_id,
+        producer=Agent(role="WORKER", agent_id="worker-1"),
+        status="SUCCESS",
+        started_at=WHEN,
+        finished_at=WHEN,
+        summary="all is well",
+        artifacts=(),
+        git=GitOutcome(baseline_ref=run.accepted.baseline_commit, head_ref="", changed_files=(), patch=patch),
+        gates=GateOutcomes(diff_gate=_FINE, policy_gate=_FINE, review_gate=_FINE, tests_gate=_FINE),
+        next_steps=NextSteps(suggested_action="land it", notes=""),
+    )
+
+
+def make_review(run: Run) -> ReviewReport:
+    assert run.candidate is not None
+    return ReviewReport(
+        run_id=run.run_id,
+        reviewer=Agent(role="REVIEWER", agent_id="reviewer-1"),
+        reviewed_at=WHEN,
+        verdict="PASS",
+        summary="nothing found",
+        scope_check=ScopeCheck(passed=True, violations=()),
+        evidence=(),
+        task_id=_running(run, "reviewer").task_id,
+        tree=run.candidate.tree,
+    )
+
+
+def make_tests(run: Run) -> TestReport:
+    assert run.candidate is not None
+    assert run.contract is not None
+    commands = [
+        TestCommand(
+            name=test.name,
+            cmd_argv=tuple(test.cmd.split()),
+            must_pass=test.must_pass,
+            timeout_sec=60,
+            exit_code=0,
+            duration_sec=1,
+            stdout="",
+            stderr="",
+        )
+        for test in run.contract.acceptance_tests
+    ]
+    return TestReport(
+        run_id=run.run_id,
+        task_id=_running(run, "testrunner").task_id,
+        runner=Agent(role="TEST_RUNNER", agent_id="testrunner-1"),
+        started_at=WHEN,
+        finished_at=WHEN,
+        status="PASS",
+        commands=tuple(commands),
+        artifacts=(),
+        tree=run.candidate.tree,
+        sandbox="bubblewrap",
+    )
+
+
+def _running(run: Run, role: str) -> Task:
+    return next(task for task in run.tasks.values() if task.role == role and task.status == "RUNNING")

@@ -1,0 +1,76 @@
+"""Credentials in a whole run: what the command line, the ledger, the store, the logs and the bundle keep of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+from tests.attacks import planted
+from tests.e2e.conftest import MakeProject
+from tests.e2e.stack import Stack
+
+#: In two halves: the repository holds no credential, its tools put one together.
+HALVES = f"{planted.GITHUB[:10]!r} + {planted.GITHUB[10:]!r}".encode()
+SAY = b"print('logging in with', " + HALVES + b")\nopen('src/a.py', 'a').write('edited = True\\n')\n"
+PLANT = b"open('src/a.py', 'a').write('key = \"' + " + HALVES + b" + '\"\\n')\n"
+TEST = b"import sys\nprint('using', " + HALVES + b", file=sys.stderr)\n"
+
+
+def holders(home: Path) -> list[str]:
+    """Every file of the stack's home that holds the value: NATS' own store, logs, mirrors, workspaces and bundles."""
+    value = planted.GITHUB.encode()
+    files = (path for path in home.rglob("*") if path.is_file() and not path.is_symlink())
+    return [str(path.relative_to(home)) for path in files if value in path.read_bytes()]
+
+
+def file_of(bundle: Path, digest: str) -> bytes:
+    """The file of a bundle that has this digest, wherever it lies."""
+    contents = (path.read_bytes() for path in bundle.rglob("*") if path.is_file())
+    return next(content for content in contents if hashlib.sha256(content).hexdigest() == digest)
+
+
+def test_a_secret_in_outputs_is_nowhere_and_its_removal_is_evidence(own_stack: Stack, make_project: MakeProject) -> None:
+    project = make_project(tools__say=SAY, tools__test=TEST)
+    words = ("--allow", "src", "--exec", "python tools/say.py", "--test", "python tools/test.py")
+    code, result = own_stack.run(project, *words)
+    assert (code, result["status"]) == (0, "SUCCESS"), result
+    bundle = Path(result["bundle"])
+    (stdout,) = bundle.glob("results/*/stdout.log")
+    assert stdout.read_bytes() == b"logging in with [redacted:github_token]\n"
+    assert (bundle / "tests/stderr.log").read_bytes() == b"using [redacted:github_token]\n"
+    for gate, place in (("diff", "stdout"), ("tests", "test-1.stderr")):
+        (report,) = bundle.glob(f"reports/gates/*-{gate}-*.json")
+        seen = {item["name"]: item["digest"] for item in json.loads(report.read_bytes())["evidence"]}
+        (record,) = json.loads(file_of(bundle, seen["redactions"]))
+        assert (record["rule"], record["count"], record["line"]) == ("github_token", 1, 1)
+        assert record["place"].rpartition(".")[2] == place.rpartition(".")[2]
+    assert own_stack.command("verify", result["bundle"]).returncode == 0
+    assert holders(own_stack.home) == []
+
+
+def test_a_secret_in_a_patch_is_refused_and_kept_by_nobody(own_stack: Stack, make_project: MakeProject) -> None:
+    project = make_project(tools__plant=PLANT)
+    words = ("--allow", "src", "--exec", "python tools/plant.py", "--test", "python tools/check.py 0")
+    code, result = own_stack.run(project, *words)
+    assert (code, result["failure"]["code"]) == (1, "secret_found")
+    assert "src/a.py:2" in result["failure"]["message"]
+    assert own_stack.command("verify", result["bundle"]).returncode == 0
+    # Objects of git are compressed; the bundle, the store and the logs are not.
+    assert holders(own_stack.home) == []
+
+
+def test_a_patch_file_with_a_secret_is_refused_and_left_out_of_the_bundle(
+    own_stack: Stack, make_project: MakeProject, tmp_path: Path
+) -> None:
+    project = make_project()
+    (tmp_path / "given.diff").write_text(
+        f'--- a/src/a.py\n+++ b/src/a.py\n@@ -1 +1,2 @@\n a = 1\n+key = "{planted.GITHUB}"\n', encoding="utf-8"
+    )
+    words = ("--allow", "src", "--patch", str(tmp_path / "given.diff"), "--test", "python tools/check.py 0")
+    code, result = own_stack.run(project, *words)
+    assert (code, result["failure"]["code"]) == (1, "secret_found")
+    bundle = Path(result["bundle"])
+    assert [name for name in holders(own_stack.home) if name.startswith(str(bundle.relative_to(own_stack.home)))] == []
+    missing = json.loads((bundle / "reports/evidence_report.json").read_bytes())["missing"]
+    assert any("artifact" in line for line in missing)
