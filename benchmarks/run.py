@@ -1,7 +1,7 @@
 """`make bench`: what a run costs, and the floor beside it, measured in one go on one machine.
 
 (a) a cold `gatewright run`; (b) submit to sealed bundle on a running stack, one at a time; (c) many runs in flight;
-(d) the same irreducible work done bare. Figures are for comparing within one go; nothing here passes or fails.
+(d) the same irreducible work done bare; (e) what evidence adds. Figures are for comparing within one go; nothing can fail.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from benchmarks.evidence_cost import EvidenceCost, one_cost
 from benchmarks.floor import Counts, Floor
 from benchmarks.workload import make_patch, make_repository, make_request
 from gatewright import Client
@@ -44,8 +45,10 @@ def main() -> None:
         root = Path(folder)
         console.print("(a) cold runs ...")
         cold = [cold_run(root, number) for number in range(COLD_RUNS)]
-        warm, events, throughput, floor = asyncio.run(on_a_running_stack(root))
+        warm, events, throughput, floor, evidence = asyncio.run(on_a_running_stack(root))
     show(cold, warm, throughput, floor)
+    for line in evidence.lines():
+        console.print(line)
     stages(events)
 
 
@@ -71,8 +74,10 @@ def cold_run(root: Path, number: int) -> float:
     return seconds
 
 
-async def on_a_running_stack(root: Path) -> tuple[list[float], tuple[OrchestratorEvent, ...], float, list[float]]:
-    """(b), (c) and (d): samples of (b) and (d) take turns, so that both see the same machine."""
+async def on_a_running_stack(
+    root: Path,
+) -> tuple[list[float], tuple[OrchestratorEvent, ...], float, list[float], EvidenceCost]:
+    """(b), (c), (d) and (e): samples of (b) and (d) take turns, so that both see the same machine."""
     repository = make_repository(root / "warm")
     home = root / "home"
     make_home(home)
@@ -101,11 +106,14 @@ async def on_a_running_stack(root: Path) -> tuple[list[float], tuple[Orchestrato
             last = await client.submit_request(make_request(repository, 9000))
             await client.wait(last)
             events = await client.events(last)
+            console.print("(e) the evidence of that run, written again ...")
+            (root / "evidence").mkdir()
+            evidence = await one_cost(client, repository, root / "evidence", 10_000)
     finally:
         await bus.close()
         await bare_server.stop()
         await stack.stop()
-    return warm[WARM_UP:], events, throughput, bare[WARM_UP:]
+    return warm[WARM_UP:], events, throughput, bare[WARM_UP:], evidence
 
 
 async def one_run(client: Client, repository: Path, number: int) -> float:

@@ -19,15 +19,15 @@ from gatewright.clock import Clock
 from gatewright.contracts import RequestTask, Transition, codec
 from gatewright.contracts.records import CommandRef
 from gatewright.contracts.vocabulary import Document
-from gatewright.errors import BusError, ConflictError, MalformedError
+from gatewright.errors import BusError, ConflictError, MalformedError, UnavailableError
 from gatewright.evidence.signing import Signer
-from gatewright.evidence.writer import BundleWriter
+from gatewright.evidence.writer import UNWRITABLE, BundleWriter
 from gatewright.ledger.run import Run
 from gatewright.ledger.store import NOWHERE, Ledger, Position
 from gatewright.telemetry.logs import Logger
 from gatewright.telemetry.metrics import Metrics, RunOutcome
 from services.gatekeeper.decider.decide import decide
-from services.gatekeeper.decider.inputs import Continue, Input, SealReported, Submitted
+from services.gatekeeper.decider.inputs import Continue, EvidenceRefused, Input, SealReported, Submitted
 from services.gatekeeper.decider.questions import next_step, questions
 from services.gatekeeper.gates.judge import Gates
 from services.gatekeeper.screening import ScreenedArtifacts
@@ -50,6 +50,8 @@ class Conductor:
     log: Logger
     metrics: Metrics
     turns: weakref.WeakValueDictionary[str, asyncio.Lock] = field(default_factory=weakref.WeakValueDictionary)
+    #: Ended runs whose bundle the disk did not take: run id -> cause.
+    owed: dict[str, str] = field(default_factory=dict)
 
     async def accept(self, item: Submitted) -> bool:
         """Make a submission a run. True when it is new: it is in the ledger and its first task is on the bus."""
@@ -102,7 +104,7 @@ class Conductor:
             if run is None or step is None:
                 return True
             if step == "seal":
-                await self._seal(run)
+                await self._seal_or_owe(run)
                 return True
             after = await self._step(run_id, Continue(f"{message_id}:{step}"))
             if after.run is not None and next_step(after.run) == step:
@@ -141,11 +143,22 @@ class Conductor:
         )
         if run.sealed is not None:
             return
-        await asyncio.gather(self._publish(run, transition.commands), self.bundles.append(run, transition.events))
+        _, refused = await asyncio.gather(self._publish(run, transition.commands), self._keep(run, transition))
+        if refused and not run.ended:
+            await self._step(run.run_id, EvidenceRefused(refused, f"{run.run_id}:{transition.number}:evidence"))
         if run.ended:
             seconds = (self.clock.now() - datetime.fromisoformat(run.created_at)).total_seconds()
             self.metrics.run_ended(OUTCOMES[run.status], seconds)
             await self._stop_work(run)
+
+    async def _keep(self, run: Run, transition: Transition) -> str:
+        """Write the events to the bundle; the cause when the disk does not take them, empty when it does."""
+        try:
+            await self.bundles.append(run, transition.events)
+        except UnavailableError as error:
+            self.log.error("evidence_unwritable", run_id=run.run_id, code=error.reason, cause=error.message)  # noqa: TRY400 - the cause is named
+            return error.message
+        return ""
 
     async def _publish(self, run: Run, commands: tuple[CommandRef, ...]) -> None:
         await asyncio.gather(*(self._publish_task(run, command) for command in commands))
@@ -166,6 +179,24 @@ class Conductor:
             await self.bus.broadcast(CANCEL_SUBJECT, msgspec.json.encode(run.run_id))
         if run.locks is not None:
             await self.gates.locks.release(run.locks.repository_url, run.run_id)
+
+    async def pay_debts(self) -> None:
+        """Seal what could not be sealed when its run ended; what still cannot stays owed."""
+        for run_id in tuple(self.owed):
+            async with self._turn(run_id):
+                await self._continue(run_id, f"{run_id}:owed")
+
+    async def _seal_or_owe(self, run: Run) -> None:
+        """A bundle that cannot be written now is owed: the run has ended, and its input has nothing more to bring about."""
+        try:
+            await self._seal(run)
+        except UnavailableError as error:
+            if error.reason != UNWRITABLE:
+                raise
+            self.owed[run.run_id] = error.message
+            self.log.error("bundle_not_sealed", run_id=run.run_id, code=error.reason, cause=error.message)  # noqa: TRY400 - the cause is named
+        else:
+            self.owed.pop(run.run_id, None)
 
     async def _seal(self, run: Run) -> None:
         if run.locks is not None:

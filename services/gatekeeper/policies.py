@@ -6,21 +6,18 @@ A missing, unreadable or invalid file raises ConfigurationError, and the gatekee
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar, get_args
 
-import pathspec
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from gatewright.contracts import AgentRegistry, codec
 from gatewright.contracts.records import RegisteredAgent
 from gatewright.errors import ConfigurationError, MalformedError
-from gatewright.git.paths import folded
 from services.gatekeeper.full_access import names_full_access
 from services.gatekeeper.organisation import Rule, load_rules
+from services.gatekeeper.path_classes import PathMatcher
 from services.gatekeeper.policy_model import Policy
 from services.gatekeeper.policy_packs import Approvals, PolicyPacks
 from services.gatekeeper.role_policy import RoleTable, registry_faults
@@ -107,8 +104,7 @@ class Policies:
     roles: RoleTable
     packs: PolicyPacks
     approvals: Approvals
-    matchers: tuple[tuple[PathClass, pathspec.GitIgnoreSpec], ...]
-    any_pattern: re.Pattern[str]
+    matcher: PathMatcher
     rules: tuple[Rule, ...]
     sha256: str
     #: Digests of the single files, by their names below the folder.
@@ -119,18 +115,8 @@ class Policies:
         return next((a for a in self.registry.agents if a.role == role and a.agent_id == agent_id), None)
 
     def path_classes(self, path: bytes) -> tuple[PathClass, ...]:
-        """The classes that ``path`` (of the repository, with ``/``) falls into, each with its own rule.
-
-        Names are compared as the most forgiving file system would (``folded``).
-        """
-        text = "/".join(map(folded, path.split(b"/")))
-        if self.unprotected(text):
-            return ()
-        return tuple(kind for kind, spec in self.matchers if spec.match_file(text))
-
-    def unprotected(self, text: str) -> bool:
-        """Whether no pattern at all matches: the answer for nearly every path, in one search."""
-        return self.any_pattern.search(text) is None
+        """The classes that ``path`` (of the repository, with ``/``) falls into, each with its own rule."""
+        return tuple(self.protected.classes[number] for number in self.matcher.of(path))
 
 
 FILES = (
@@ -156,7 +142,6 @@ def load(folder: Path) -> Policies:
             if tool not in forbidden.mcp_tools:
                 raise ConfigurationError(f"{folder / 'roles.json'}: {role.role}: the tool {tool!r} is not on the allowlist")
     protected = _parse(folder, "protected_paths.json", ProtectedPaths, contents)
-    matchers = tuple((kind, _matcher(kind)) for kind in protected.classes)
     rules = load_rules(folder / ORGANISATION)
     return Policies(
         registry=_registry(folder, contents["agent_registry.json"]),
@@ -167,24 +152,11 @@ def load(folder: Path) -> Policies:
         packs=_parse(folder, "policy_packs.json", PolicyPacks, contents),
         approvals=_parse(folder, "approvals.json", Approvals, contents),
         rules=rules,
-        matchers=matchers,
-        any_pattern=_union(spec for _, spec in matchers),
+        matcher=PathMatcher([kind.patterns for kind in protected.classes]),
         sha256=_digest(contents, rules),
         digests={name: hashlib.sha256(contents[name]).hexdigest() for name in FILES}
         | {f"{ORGANISATION}/{rule.name}": rule.sha256 for rule in rules},
     )
-
-
-def _matcher(kind: PathClass) -> pathspec.GitIgnoreSpec:
-    return pathspec.GitIgnoreSpec.from_lines(pattern.casefold() for pattern in kind.patterns)
-
-
-def _union(specs: Iterable[pathspec.GitIgnoreSpec]) -> re.Pattern[str]:
-    """Matches whatever one of the patterns matches; those that take away again are left to the patterns themselves."""
-    parts = [pattern.regex.pattern for spec in specs for pattern in spec.patterns if pattern.include and pattern.regex]
-    # Each part is a whole expression with named groups of its own, which one expression cannot hold twice.
-    plain = (re.sub(r"\(\?P<[^>]+>", "(?:", part) for part in parts)
-    return re.compile("|".join(f"(?:{part})" for part in plain))
 
 
 def _digest(contents: dict[str, bytes], rules: tuple[Rule, ...]) -> str:

@@ -8,7 +8,7 @@ from importlib import metadata
 
 from gatewright.bus.port import Delivery, Subscription
 from gatewright.bus.topology import INTAKE_CONSUMER, RESULT_CONSUMER, SUBMIT_SUBJECT, Consumer
-from gatewright.errors import ConfigurationError
+from gatewright.errors import ConfigurationError, UnavailableError
 from gatewright.evidence import keys
 from gatewright.evidence.signing import Signer
 from gatewright.evidence.writer import BundleWriter
@@ -28,6 +28,8 @@ from services.gatekeeper.settings import Settings
 
 #: Seconds that one look into a queue lasts; a stop is noticed that soon.
 POLL = 0.1
+#: Seconds between two attempts to seal what the disk did not take.
+DEBTS = 2.0
 
 
 async def serve(service: Service, settings: Settings) -> None:
@@ -41,6 +43,7 @@ async def serve(service: Service, settings: Settings) -> None:
             group.create_task(asyncio.to_thread(desk.scanner.prepare))
             await conductor.resume()
             await service.register({SUBMIT_SUBJECT: desk.submit})
+            group.create_task(_pay_debts(service, conductor))
             for consumer, queue in queues:
                 group.create_task(_feed(service.stop, queue, consumer, desk, slots, group))
         if desk.background:
@@ -73,6 +76,21 @@ def versions(scanner: SecretScanner) -> dict[str, str]:
     if "git" not in found:
         raise ConfigurationError("git cannot be run")
     return found
+
+
+async def _pay_debts(service: Service, conductor: Conductor) -> None:
+    """Until the process is told to leave, try to seal what the disk did not take; meanwhile the process says so."""
+    while not service.stop.is_set():
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(service.stop.wait(), DEBTS)
+        try:
+            await conductor.pay_debts()
+        except UnavailableError as error:
+            service.log.warning("debts_left_for_later", code=error.reason, cause=error.message)
+        if conductor.owed:
+            service.readiness.lacks("evidence", next(iter(conductor.owed.values())))
+        else:
+            service.readiness.has("evidence")
 
 
 async def _open(service: Service, consumer: Consumer, stack: contextlib.AsyncExitStack) -> tuple[Consumer, Subscription]:

@@ -77,7 +77,16 @@ def covers(allowed: Iterable[str], path: bytes) -> bool:
 def outside(allowed: Iterable[str], paths: Iterable[bytes]) -> tuple[bytes, ...]:
     """Those of ``paths`` that ``allowed`` does not cover, in order; for many paths at once."""
     known = {_bytes(text) for text in allowed}
-    return tuple(path for path in paths if path_fault(path) is not None or known.isdisjoint(_prefixes(path)))
+    # Thousands of paths lie in few directories: what is known of one is remembered.
+    inside: dict[bytes, bool] = {b"": False}
+
+    def is_outside(path: bytes) -> bool:
+        directory = path.rpartition(b"/")[0]
+        if directory not in inside:
+            inside[directory] = not known.isdisjoint(_prefixes(directory))
+        return path_fault(path) is not None or not (inside[directory] or path in known)
+
+    return tuple(path for path in paths if is_outside(path))
 
 
 def overlap(some: Iterable[str], others: Iterable[str]) -> bool:

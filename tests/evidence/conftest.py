@@ -51,7 +51,9 @@ def sealed_bundles(
 ) -> dict[str, Path]:
     async def seal(name: str, recorded: RecordedRun) -> Path:
         writer = BundleWriter(tmp_path_factory.mktemp(name))
-        return Path((await writer.seal(recorded.run, recorded.transitions, recorded.store, signer)).location)
+        return Path(
+            (await writer.seal(recorded.run, recorded.transitions, recorded.store, signer, recorded.sequences)).location
+        )
 
     return {name: asyncio.run(seal(name, recorded)) for name, recorded in recorded_runs.items()}
 

@@ -24,7 +24,7 @@ from gatewright.contracts.reports import (
     Violation,
     WorkReport,
 )
-from gatewright.contracts.vocabulary import Agent, Artifact, Executor
+from gatewright.contracts.vocabulary import Agent, Artifact, Executor, Interpreter, Surroundings
 from gatewright.errors import ArtifactError
 from gatewright.ledger import events as e
 from gatewright.ledger.chain import GENESIS, link
@@ -37,6 +37,12 @@ COMMIT = "4" * 40
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 STAMP = "2026-01-02T03:04:05.000Z"
 WORKER = Agent(role="WORKER", agent_id="worker-1")
+SURROUNDINGS = Surroundings(
+    versions={"python": "3.11.7", "git": "2.39.5"},
+    host={"system": "Linux"},
+    sandbox={"sandbox": "bubblewrap", "other networks": "0"},
+    interpreter=Interpreter(prefix="/srv/env", version="3.11.7", sha256="9" * 64, packages_sha256="a" * 64),
+)
 NAMES = (b"src/a.py", b'src/na\xc3\xafve "quoted".py', b"src/tab\there.py")
 
 
@@ -90,6 +96,11 @@ class RecordedRun:
     @property
     def records(self) -> list[OrchestratorEvent]:
         return [record for transition in self.transitions for record in transition.events]
+
+    @property
+    def sequences(self) -> tuple[int, ...]:
+        """Where its transitions lie in a stream that holds nothing else."""
+        return tuple(range(1, len(self.transitions) + 1))
 
     def step(self, *events: e.Event) -> None:
         """One transition."""
@@ -161,6 +172,7 @@ class RecordedRun:
             ),
             gates=GateOutcomes(diff_gate=outcome, policy_gate=outcome, review_gate=outcome, tests_gate=outcome),
             next_steps=NextSteps(suggested_action="none", notes=""),
+            surroundings=SURROUNDINGS,
         )
 
     def review(self, task_id: str, verdict: Literal["PASS", "FAIL"] = "PASS") -> e.Event:
@@ -212,6 +224,8 @@ class RecordedRun:
             submitted_sha256="5" * 64,
             policy_sha256="6" * 64,
             versions={"gatewright": "0.1.0"},
+            policies={"roles.json": "7" * 64, "agent_registry.json": "8" * 64},
+            host={"system": "Linux", "machine": "x86_64"},
             baseline_commit=self.git.baseline,
             baseline_tree=self.git.baseline_tree,
             request=make_request(),

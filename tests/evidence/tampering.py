@@ -193,12 +193,15 @@ def remake_manifest(bundle: Path) -> None:
     """A manifest that fits the files as they are now; the signature stays what it was."""
     manifest = codec.decode((bundle / layout.MANIFEST).read_bytes(), RunManifest)
     assert manifest.integrity
+    firsts = {record.path: record.same_as for record in manifest.integrity.files}
     listed = []
     for path in files_of(bundle):
         if path not in layout.UNLISTED:
             data = (bundle / path).read_bytes()
             listed.append(FileRecord(path=path, size=len(data), sha256=hashlib.sha256(data).hexdigest()))
     digests = {record.path: record.sha256 for record in listed}
+    repeats = {record.path: first for record in listed if digests.get(first := firsts.get(record.path) or "") == record.sha256}
+    listed = [replace(record, same_as=repeats.get(record.path)) for record in listed]
     last = read_events(bundle)[-1]
     integrity = replace(manifest.integrity, files=tuple(listed), chain_head=last.hash, chain_length=last.seq)
     hashes = {path: digests[path] for path in manifest.evidence_hashes if path in digests}
@@ -206,15 +209,16 @@ def remake_manifest(bundle: Path) -> None:
 
 
 def sign_again(bundle: Path, signer: Signer, **claims: object) -> None:
-    """Sign the manifest as it is now, with the old statement's claims or others; the manifest names the signer."""
+    """Sign the manifest as it is now, with the old statements, or other claims in the verdict; it names the signer."""
     manifest = codec.decode((bundle / layout.MANIFEST).read_bytes(), RunManifest)
     assert manifest.integrity
     named = codec.encode(replace(manifest, integrity=replace(manifest.integrity, signer=signer.key_id)))
     put(bundle / layout.MANIFEST, named)
-    statement = json.loads(payload_of((bundle / layout.ENVELOPE).read_bytes()))
     digests = {path: hashlib.sha256((bundle / path).read_bytes()).hexdigest() for path in (layout.MANIFEST, layout.PATCH)}
-    for subject in statement["subject"]:
-        if subject["name"] in digests:
-            subject["digest"] = {"sha256": digests[subject["name"]]}
-    statement["predicate"].update(claims)
-    put(bundle / layout.ENVELOPE, signer.envelope(json.dumps(statement, separators=(",", ":"), sort_keys=True).encode()))
+    for envelope in layout.ENVELOPES:
+        statement = json.loads(payload_of((bundle / envelope).read_bytes()))
+        for subject in statement["subject"]:
+            if subject["name"] in digests:
+                subject["digest"] = {"sha256": digests[subject["name"]]}
+        statement["predicate"].update(claims if envelope == layout.ENVELOPE else {})
+        put(bundle / envelope, signer.envelope(json.dumps(statement, separators=(",", ":"), sort_keys=True).encode()))

@@ -67,11 +67,12 @@ def test_without_a_trusted_key_nothing_is_verified(sealed_bundles: dict[str, Pat
 def test_a_strangers_signature_is_not_ours(
     sealed_bundles: dict[str, Path], make_bundle: MakeBundle, private_key: PrivateKey, stranger: Signer
 ) -> None:
-    assert codes(verify(sealed_bundles["success"], [stranger.public])) == {("untrusted_key", "manifest.dsse.json")}
+    untrusted = {("untrusted_key", path) for path in layout.ENVELOPES}
+    assert codes(verify(sealed_bundles["success"], [stranger.public])) == untrusted
     bundle = make_bundle("success")
     sign_again(bundle, stranger)
     found = verify(bundle, [private_key.public])
-    assert codes(found) == {("untrusted_key", "manifest.dsse.json")}
+    assert codes(found) == untrusted
     assert found.outcome == "not_verified"
     assert verify(bundle, [stranger.public]).ok
 
@@ -281,13 +282,48 @@ def test_an_unsigned_bundle_passes_only_where_that_is_asked_for_by_its_name(
     make_bundle: MakeBundle, private_key: PrivateKey
 ) -> None:
     bundle = make_bundle("success")
-    (bundle / layout.ENVELOPE).unlink()
-    assert verify(bundle, [private_key.public]).outcome == "not_verified"
+    for envelope in layout.ENVELOPES:
+        (bundle / envelope).unlink()
+        assert verify(bundle, [private_key.public]).outcome == "not_verified"
     found = verify(bundle, [], insecure_allow_unsigned=True)
     assert found.ok
     assert found.signer == ""
     assert "2 signature" not in found.checked
     assert any("ANYBODY" in words for words in found.unchecked)
+
+
+def test_half_of_the_signatures_is_not_taken_for_none(make_bundle: MakeBundle, private_key: PrivateKey) -> None:
+    for envelope in layout.ENVELOPES:
+        bundle = make_bundle("success")
+        (bundle / envelope).unlink()
+        found = verify(bundle, [private_key.public], insecure_allow_unsigned=True)
+        assert codes(found) == {("not_signed", envelope)}
+        shutil.rmtree(bundle)
+
+
+def test_the_two_statements_cannot_stand_for_each_other(make_bundle: MakeBundle, private_key: PrivateKey) -> None:
+    bundle = make_bundle("success")
+    put(bundle / layout.CHECKS, (bundle / layout.ENVELOPE).read_bytes())
+    assert codes(verify(bundle, [private_key.public])) == {("statement_differs", layout.CHECKS)}
+
+
+def test_a_bundle_of_an_older_layout_is_told_apart_from_a_forged_one(make_bundle: MakeBundle, signer: Signer) -> None:
+    """Layout 1: no layout in the manifest, one envelope, fewer files. Its signature and digests can still be checked."""
+    bundle = make_bundle("success")
+    for path in (layout.DECISIONS, layout.GIT_BASELINE_TREE):
+        (bundle / path).unlink()
+    remake_manifest(bundle)
+    manifest = codec.decode((bundle / layout.MANIFEST).read_bytes(), RunManifest)
+    put(bundle / layout.MANIFEST, codec.encode(replace(manifest, layout=None)))
+    sign_again(bundle, signer)
+    (bundle / layout.CHECKS).unlink()
+    found = verify(bundle, [signer.public])
+    assert codes(found) == {("layout_unknown", "manifest.json")}
+    assert found.outcome == "malformed"
+    assert "verify it with gatewright 0.1.0" in found.findings[0].message
+    assert found.signer == signer.key_id
+    put(bundle / layout.PATCH, b"forged")
+    assert ("size_differs", layout.PATCH) in codes(verify(bundle, [signer.public]))
 
 
 def test_allowing_no_signature_does_not_allow_a_wrong_one_or_a_changed_file(
@@ -299,7 +335,8 @@ def test_allowing_no_signature_does_not_allow_a_wrong_one_or_a_changed_file(
     envelope = (bundle / layout.ENVELOPE).read_bytes()
     put(bundle / layout.ENVELOPE, envelope.replace(b'"sig":"', b'"sig":"A', 1))
     assert not verify(bundle, [private_key.public], insecure_allow_unsigned=True).ok
-    (bundle / layout.ENVELOPE).unlink()
+    for path in layout.ENVELOPES:
+        (bundle / path).unlink()
     put(bundle / layout.PATCH, b"another patch\n")
     assert not verify(bundle, [], insecure_allow_unsigned=True).ok
 
@@ -355,7 +392,7 @@ async def test_lost_evidence_makes_a_bundle_incomplete(tmp_path: Path, signer: S
     recorded = make_success()
     assert recorded.run.tests
     del recorded.store.blobs[recorded.run.tests.commands[1].stdout]
-    sealed = await BundleWriter(tmp_path).seal(recorded.run, recorded.transitions, recorded.store, signer)
+    sealed = await BundleWriter(tmp_path).seal(recorded.run, recorded.transitions, recorded.store, signer, recorded.sequences)
     found = verify(Path(sealed.location), [private_key.public])
     assert (found.outcome, codes(found)) == ("incomplete", {("evidence_lost", "reports/evidence_report.json")})
 
@@ -371,7 +408,7 @@ async def test_a_workers_worthless_report_is_noted_and_does_not_spoil_the_bundle
     junk = recorded.artifact("work_report", b"trust me")
     recorded.step(e.Event(e.TaskFinished(result=replace(result, artifacts=(junk,)), accepted=True), task_id=task.task_id))
     recorded.end("FAILED", "executor_failed", "no")
-    sealed = await BundleWriter(tmp_path).seal(recorded.run, recorded.transitions, recorded.store, signer)
+    sealed = await BundleWriter(tmp_path).seal(recorded.run, recorded.transitions, recorded.store, signer, recorded.sequences)
     found = verify(Path(sealed.location), [private_key.public])
     assert found.ok
     assert any("work_report.json" in line for line in found.unchecked)
@@ -391,6 +428,6 @@ def test_every_code_is_in_the_documentation() -> None:
 
 def test_every_place_is_in_the_documentation() -> None:
     words = (Path(__file__).parents[2] / "docs" / "bundle.md").read_text(encoding="utf-8")
-    for path in (*layout.REQUIRED, layout.REQUEST, layout.ENVELOPE, layout.GIT_CANDIDATE, layout.GIT_LANDED):
+    for path in (*layout.REQUIRED, layout.REQUEST, *layout.ENVELOPES, layout.GIT_CANDIDATE, layout.GIT_LANDED):
         folder, _, name = path.rpartition("/")
         assert f"`{path}`" in words or (f"`{folder}/`" in words and f"`{name}`" in words) or folder in {"git", "tests"}, path

@@ -16,7 +16,7 @@ from gatewright.ledger import events as e
 from gatewright.ledger.run import Run
 from services.gatekeeper.decider import orders
 from services.gatekeeper.decider.draft import Draft
-from services.gatekeeper.decider.inputs import AbortAsked, Answered, Continue, Input, SealReported, Submitted
+from services.gatekeeper.decider.inputs import AbortAsked, Answered, Continue, EvidenceRefused, Input, SealReported, Submitted
 from services.gatekeeper.decider.questions import (
     CandidateVerdict,
     DiffVerdict,
@@ -50,6 +50,8 @@ def decide(run: Run | None, item: Input, verdicts: Sequence[Verdict], now: datet
         case AbortAsked() if not run.ended:
             draft.add(e.AbortRequested(reason=item.request.reason, requested_by=item.request.requested_by), level="WARN")
             draft.end("ABORTED", "aborted", item.request.reason)
+        case EvidenceRefused() if not run.ended:
+            draft.end("FAILED", "evidence_unwritable", item.cause)
         case Answered() if not run.ended:
             _answered(draft, item, verdicts)
         case Continue() if not run.ended:

@@ -53,7 +53,15 @@ class SealReported:
     message_id: str
 
 
-Input = Submitted | Answered | AbortAsked | Continue | SealReported
+@dataclass(frozen=True, slots=True)
+class EvidenceRefused:
+    """The disk did not take the run's events: a run that leaves no evidence does not go on."""
+
+    cause: str
+    message_id: str
+
+
+Input = Submitted | Answered | AbortAsked | Continue | SealReported | EvidenceRefused
 
 
 def kind(item: Input) -> str:
@@ -69,3 +77,5 @@ def kind(item: Input) -> str:
             return "continue"
         case SealReported():
             return "sealed"
+        case EvidenceRefused():
+            return "evidence_refused"

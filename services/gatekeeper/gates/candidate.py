@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,9 +13,10 @@ from gatewright.contracts.vocabulary import Scope
 from gatewright.errors import PatchError
 from gatewright.git.changes import Change
 from gatewright.git.mirror import Mirror
+from gatewright.git.process import OutputTooLargeError
 from gatewright.ledger.run import Run, Task
 from services.gatekeeper.artifact_cache import ArtifactCache
-from services.gatekeeper.gates.diff import ABSENT, LIMIT_RULE, REGULAR, judge_changes, kind_rule
+from services.gatekeeper.gates.diff import ABSENT, LIMIT_RULE, REGULAR, judge_changes, judge_number, kind_rule
 from services.gatekeeper.gates.judgement import Judgement
 from services.gatekeeper.gates.links import judge_links
 from services.gatekeeper.gates.trees import judge_collisions, owners
@@ -23,6 +24,8 @@ from services.gatekeeper.policies import Policies
 
 #: git's own rule of thumb: a NUL among the first bytes makes a file binary.
 SNIFFED_BYTES = 8000
+#: Contents of a change that are read in one go, in bytes.
+READ_AT_ONCE = 256 << 20
 OWNERS_RULE = "file_ownership"
 BINARY_RULE = kind_rule("binary")
 
@@ -77,11 +80,21 @@ async def judge_tree(
 
     Raises GitError.
     """
-    if not judge_changes(changes, contract, policies, found):
+    if not judge_number(changes, policies, found):
         return
+    # Reading is waiting for git: what is judged by name alone is judged meanwhile.
+    contents, _ = await asyncio.gather(
+        _read(changes, contract, mirror, policies), _judge_names(changes, trees, contract, mirror, policies, found)
+    )
+    _judge_contents(changes, contents, contract, policies, found)
+
+
+async def _judge_names(
+    changes: Sequence[Change], trees: Trees, contract: TaskContract, mirror: Mirror, policies: Policies, found: Judgement
+) -> None:
+    await asyncio.to_thread(judge_changes, changes, contract, policies, found)
     await judge_collisions(changes, trees.baseline, trees.candidate, mirror, found)
     await judge_links(changes, trees.candidate, mirror, policies, found)
-    await _contents(changes, contract, mirror, policies, found)
 
 
 async def compose(run: Run, mirror: Mirror, artifacts: ArtifactCache, found: Judgement) -> Candidate | None:
@@ -144,28 +157,46 @@ async def patch_of(task: Task, artifacts: ArtifactCache) -> bytes:
     return await artifacts.get_artifact(task.result.git.patch)
 
 
-async def _contents(
-    changes: Sequence[Change], contract: TaskContract, mirror: Mirror, policies: Policies, found: Judgement
+class _Contents(NamedTuple):
+    """By blob id: the size in bytes of every written file, and the beginning of those that were read."""
+
+    sizes: Mapping[str, int]
+    beginnings: Mapping[str, bytes]
+
+
+def _written(changes: Sequence[Change]) -> list[Change]:
+    return [change for change in changes if change.new_mode in REGULAR and change.new_id != change.old_id]
+
+
+async def _read(changes: Sequence[Change], contract: TaskContract, mirror: Mirror, policies: Policies) -> _Contents:
+    """All at once where that is not too much; else what is too large is refused unread. Raises GitError."""
+    ids = {change.new_id for change in _written(changes)}
+    try:
+        blobs = await mirror.blobs(ids, READ_AT_ONCE)
+    except OutputTooLargeError:
+        sizes = await mirror.sizes(ids)
+        opened = (contract.scope or Scope()).allow
+        limit = policies.protected.limits.max_file_bytes
+        wanted = [object_id for object_id, size in sizes.items() if size <= limit or "large_file" in opened]
+        blobs = await mirror.blobs(wanted) if "binary" not in opened else {}
+    else:
+        sizes = {object_id: len(content) for object_id, content in blobs.items()}
+    return _Contents(sizes, {object_id: content[:SNIFFED_BYTES] for object_id, content in blobs.items()})
+
+
+def _judge_contents(
+    changes: Sequence[Change], contents: _Contents, contract: TaskContract, policies: Policies, found: Judgement
 ) -> None:
-    """Size and kind of every file that is there afterwards. What is too large is not read at all."""
+    """Size and kind of every file that is there afterwards."""
     limit = policies.protected.limits.max_file_bytes
     opened = (contract.scope or Scope()).allow
     found.checked(BINARY_RULE, "opened by scope.allow" if "binary" in opened else "")
-    written = [change for change in changes if change.new_mode in REGULAR and change.new_id != change.old_id]
-    sizes = await mirror.sizes({change.new_id for change in written})
-    readable = []
+    written = _written(changes)
     for change in written:
-        if sizes[change.new_id] <= limit:
-            readable.append(change)
-        elif "large_file" not in opened:
-            words = f"{sizes[change.new_id]} bytes; opened only by scope.allow: large_file"
-            found.violate("file_too_large", LIMIT_RULE, words, change.path)
-        elif "binary" not in opened:
-            readable.append(change)
-    if "binary" not in opened:
-        blobs = await mirror.blobs({change.new_id for change in readable})
-        for change in readable:
-            if b"\0" in blobs[change.new_id][:SNIFFED_BYTES]:
-                found.violate("binary_refused", BINARY_RULE, "opened only by scope.allow: binary", change.path)
+        size = contents.sizes[change.new_id]
+        if size > limit and "large_file" not in opened:
+            found.violate("file_too_large", LIMIT_RULE, f"{size} bytes; opened only by scope.allow: large_file", change.path)
+        if b"\0" in contents.beginnings.get(change.new_id, b"") and "binary" not in opened:
+            found.violate("binary_refused", BINARY_RULE, "opened only by scope.allow: binary", change.path)
     found.saw("files_written", str(len(written)))
     found.saw("files_removed", str(sum(change.new_mode == ABSENT for change in changes)))

@@ -36,13 +36,18 @@ def kind_rule(kind: ChangeKind) -> str:
     return f"change_kinds.{kind}"
 
 
-def judge_changes(changes: Sequence[Change], contract: TaskContract, policies: Policies, found: Judgement) -> bool:
-    """Judge every changed path on its own; a rename is a deletion and an addition, so both sides are judged.
-
-    False when there are so many that nothing more is worth looking at.
-    """
-    opened = contract.scope or Scope()
+def judge_number(changes: Sequence[Change], policies: Policies, found: Judgement) -> bool:
+    """False when there are so many changed paths that nothing more is worth looking at."""
     limit = policies.protected.limits.max_changed_files
+    found.checked(LIMIT_RULE)
+    if len(changes) > limit:
+        found.violate("diff_too_large", LIMIT_RULE, f"{len(changes)} changed files where {limit} are allowed")
+    return len(changes) <= limit
+
+
+def judge_changes(changes: Sequence[Change], contract: TaskContract, policies: Policies, found: Judgement) -> None:
+    """Judge every changed path on its own; a rename is a deletion and an addition, so both sides are judged."""
+    opened = contract.scope or Scope()
     found.checked(SCOPE_RULE, ", ".join(contract.allowed_paths))
     found.checked(NAMES_RULE)
     found.checked(MODES_RULE)
@@ -50,10 +55,6 @@ def judge_changes(changes: Sequence[Change], contract: TaskContract, policies: P
         found.checked(kind_rule(kind), "opened by scope.allow" if kind in opened.allow else "")
     for path_class in policies.protected.classes:
         found.checked(f"protected_paths.{path_class.name}", f"opened by {path_class.opened_by}")
-    found.checked(LIMIT_RULE)
-    if len(changes) > limit:
-        found.violate("diff_too_large", LIMIT_RULE, f"{len(changes)} changed files where {limit} are allowed")
-        return False
     for path in scope.outside(contract.allowed_paths, (change.path for change in changes)):
         found.violate("path_out_of_scope", SCOPE_RULE, "outside the contract's paths", path)
     for change in changes:
@@ -63,7 +64,6 @@ def judge_changes(changes: Sequence[Change], contract: TaskContract, policies: P
         _mode(change, opened, found)
         for path_class in policies.path_classes(change.path):
             _class(change, path_class, opened, found)
-    return True
 
 
 def _mode(change: Change, opened: Scope, found: Judgement) -> None:

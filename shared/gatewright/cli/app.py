@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from gatewright import __version__
-from gatewright.cli.commands import evidence, following, house, running, schemas, stack
+from gatewright.cli.commands import evidence, following, house, keys, reporting, retention, running, schemas, stack
 
 app = typer.Typer(
     name="gatewright",
@@ -33,5 +33,5 @@ def gatewright(
     pass
 
 
-for module in (running, following, stack, evidence, schemas, house):
+for module in (running, following, stack, evidence, reporting, retention, schemas, keys, house):
     module.register(app)

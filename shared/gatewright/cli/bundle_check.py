@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +12,20 @@ import msgspec
 from gatewright.cli.place import Place, find_place
 from gatewright.cli.sources import RUNS_FOLDER, BundleSource, find_run
 from gatewright.errors import ConfigurationError, MalformedError
-from gatewright.evidence import keys
+from gatewright.evidence import keyring, keys
 from gatewright.evidence.findings import Verification
+from gatewright.evidence.layout import is_safe
 from gatewright.evidence.verify import verify
 
 #: More findings than this are counted, not listed, for people.
 MOST_FINDINGS = 20
 
 
-def check_bundle(given: str, key: Path | None, repository: str | None, *, unsigned: bool) -> Verification:
+def check_bundle(given: str, key: Sequence[Path], repository: str | None, *, unsigned: bool) -> Verification:
     """Verify the bundle that ``given`` names. Raises MalformedError when there is no such bundle or no such key."""
     place = find_place()
     bundle = find_bundle(given, place)
-    trusted = [] if unsigned and key is None else trusted_keys(key, place)
+    trusted = [] if unsigned and not key else trusted_keys(key, place)
     return verify(bundle, trusted, repository, insecure_allow_unsigned=unsigned)
 
 
@@ -32,17 +34,26 @@ def find_bundle(given: str, place: Place) -> Path:
     folder = Path(given)
     if folder.is_dir():
         return folder
+    # A pruned bundle tells no run any more, and its tombstone can be verified all the same.
+    if is_safe(given) and (place.home / RUNS_FOLDER / given).is_dir():
+        return place.home / RUNS_FOLDER / given
     run_id = asyncio.run(find_run(BundleSource(place.home, lambda _: None), given))
     return place.home / RUNS_FOLDER / run_id
 
 
-def trusted_keys(key: Path | None, place: Place) -> list[keys.PublicKey]:
-    """``key`` if given, else this host's own. Raises MalformedError when it cannot be read."""
-    public = key or keys.public_path(place.key)
+def trusted_keys(given: Path | Sequence[Path] | None, place: Place) -> list[keys.PublicKey]:
+    """The keys in the files that were given, or else all that this home folder trusts.
+
+    Raises MalformedError when one cannot be read, or there is none.
+    """
+    files = [given] if isinstance(given, Path) else list(given or ())
     try:
-        return [keys.load_public(public)]
+        if files:
+            return [keys.load_public(file) for file in files]
+        found = keyring.trusted(place.home, place.key)
+        return found or [keys.load_public(keys.public_path(place.key))]
     except ConfigurationError as error:
-        hint = "" if key else "; say whom you trust: --key FILE"
+        hint = "" if files else "; say whom you trust: --key FILE"
         raise MalformedError(f"{error.message}{hint}", code=error.reason) from error
 
 

@@ -84,7 +84,7 @@ def prepare(options: RunOptions, here: Path) -> Prepared:
     request = RunRequest(
         request=options.request,
         repository=Repository(url=repository, target_ref=options.target_ref, landing=options.land),
-        requested_by=_user(),
+        requested_by=user_name(),
         baseline_ref=options.ref,
         allowed_paths=options.allow,
         acceptance_tests=tuple(
@@ -201,7 +201,8 @@ def _answers(executor: Executor) -> int:
     return min(11, max(len(executor.commands), len(executor.artifacts)))
 
 
-def _user() -> str:
+def user_name() -> str:
+    """Who is at work here, for records; it decides nothing."""
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:

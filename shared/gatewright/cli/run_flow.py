@@ -16,6 +16,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from gatewright.cli.display import Display
+from gatewright.cli.following import events_to_the_seal
 from gatewright.cli.outcome import Exit, exit_of_error, exit_of_run
 from gatewright.cli.output import complain
 from gatewright.cli.request import Prepared, with_artifacts
@@ -121,7 +122,7 @@ class RunFlow:
             await asyncio.gather(following, return_exceptions=True)
 
     async def _show_events(self, client: Client, run_id: str) -> None:
-        async with contextlib.aclosing(client.follow(run_id)) as events:
+        async with contextlib.aclosing(events_to_the_seal(client, run_id)) as events:
             async for record in events:
                 self.view = advance(self.view, record)
                 if self._unread is None:

@@ -23,6 +23,7 @@ INPUT_CODES = frozenset(
 SURROUNDINGS_CODES = frozenset(
     {"unavailable", "internal_error", "configuration_invalid", "home_in_use", "role_keeps_dying", "ledger_conflict"}
     | {"bus_unavailable", "bus_no_answer", "bus_no_responders", "artifact_unavailable", "sandbox_unavailable"}
+    | {"evidence_unwritable", "bundle_unwritable", "bundle_not_sealed"}
     | {"workspace_unavailable", "git_failed", "git_timeout", "git_killed", "mirror_busy"}
 )
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gatewright.errors import ConfigurationError
+from gatewright.evidence.durable_files import publish_file
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -61,24 +61,35 @@ def home_key(home: Path) -> Path:
     return home / "keys" / "gatekeeper.pem"
 
 
+def generate() -> PrivateKey:
+    """A new key pair, in memory only."""
+    # Imported late, as everywhere here: a tenth of a second that only a signer or a verifier has to spend.
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    return _private(Ed25519PrivateKey.generate())
+
+
+def private_pem(key: PrivateKey) -> bytes:
+    """The private key as PEM, PKCS #8, not encrypted: for a file of mode 0600."""
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    return key.secret.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
 def create(path: Path) -> PrivateKey:
     """Make a key pair: ``path`` (mode 0600) and ``path`` + ``.pub``, both durable.
 
     Raises ConfigurationError (``key_exists``) and leaves everything as it was when ``path`` is there already.
     """
-    # Imported late, as everywhere here: a tenth of a second that only a signer or a verifier has to spend.
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-
-    secret = Ed25519PrivateKey.generate()
+    key = generate()
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _publish(path, secret.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()), 0o600)
+        publish_file(path, private_pem(key), mode=0o600)
     except FileExistsError:
         raise ConfigurationError(f"{path} exists already", code="key_exists") from None
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be written: {error.strerror}", code="key_unwritable") from error
-    return _with_public_file(_private(secret), path)
+    return _with_public_file(key, path)
 
 
 def load(path: Path) -> PrivateKey:
@@ -91,10 +102,7 @@ def load(path: Path) -> PrivateKey:
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     data, status = _read(path)
-    if stat.S_IMODE(status.st_mode) & 0o077:
-        raise ConfigurationError(f"{path} can be read by others; chmod 600 it", code="key_permissions")
-    if status.st_uid not in {os.geteuid(), 0}:
-        raise ConfigurationError(f"{path} belongs to somebody else", code="key_permissions")
+    _check_permissions(path, status)
     try:
         secret = load_pem_private_key(data, None)
     except (ValueError, TypeError) as error:
@@ -154,30 +162,23 @@ def _with_public_file(key: PrivateKey, path: Path) -> PrivateKey:
     public = public_path(path)
     if not public.exists():
         with contextlib.suppress(OSError):
-            _publish(public, key.public.pem(), 0o644)
+            publish_file(public, key.public.pem(), mode=0o644)
     if public.exists() and load_public(public) != key.public:
         raise ConfigurationError(f"{public} is not the public half of {path}", code="key_mismatch")
     return key
 
 
-def _publish(path: Path, data: bytes, mode: int) -> None:
-    """Create ``path`` whole and durable or not at all. Raises FileExistsError when another one was first."""
-    fd, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    draft = Path(name)
-    try:
-        with os.fdopen(fd, "wb") as file:
-            os.fchmod(fd, mode)
-            file.write(data)
-            file.flush()
-            os.fsync(fd)
-        os.link(draft, path)
-    finally:
-        draft.unlink()
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+def _check_permissions(path: Path, status: os.stat_result) -> None:
+    """Ours, and for us alone; or root's, given to us by a group of ours that may only read it.
+
+    The second is how an orchestrator mounts a secret for a process that is not root: owner root, mode 0440, group by fsGroup.
+    """
+    mode, own = stat.S_IMODE(status.st_mode), os.geteuid()
+    if status.st_uid not in {own, 0}:
+        raise ConfigurationError(f"{path} belongs to somebody else", code="key_permissions")
+    given = status.st_uid == 0 != own and status.st_gid in {os.getegid(), *os.getgroups()}
+    if mode & (0o037 if given else 0o077):
+        raise ConfigurationError(f"{path} can be read by others; chmod 600 it", code="key_permissions")
 
 
 def _read(path: Path) -> tuple[bytes, os.stat_result]:

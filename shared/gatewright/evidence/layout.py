@@ -13,8 +13,15 @@ from gatewright.artifacts import stored_digest
 from gatewright.contracts.vocabulary import Document
 from gatewright.errors import MalformedError
 
+#: The version of this layout; a manifest names it. Version 1 named none.
+VERSION = 2
+
 MANIFEST = "manifest.json"
+#: The verdict, signed: an envelope around a SLSA verification summary.
 ENVELOPE = "manifest.dsse.json"
+#: What was checked, signed: an envelope around an in-toto test result.
+CHECKS = "checks.dsse.json"
+ENVELOPES: tuple[str, ...] = (ENVELOPE, CHECKS)
 CONTRACT = "contract.json"
 REQUEST = "request.json"
 EVENTS = "events.jsonl"
@@ -22,14 +29,17 @@ PATCH = "patch.diff"
 NAMES = "diff_name_only.txt"
 META = "meta.json"
 WORKTREE_REF = "worktree_ref.txt"
+DECISIONS = "decisions.json"
 
 TASK_RESULT = "reports/task_result.json"
 REVIEW_REPORT = "reports/review_report.json"
 TEST_REPORT = "reports/test_report.json"
 EVIDENCE_BUNDLE = "reports/evidence_bundle.json"
 EVIDENCE_REPORT = "reports/evidence_report.json"
+COMPLETION_REPORT = "reports/completion_report.json"
 
 GIT_BASELINE = "git/baseline_commit.txt"
+GIT_BASELINE_TREE = "git/baseline_tree.txt"
 GIT_PATCH = "git/patch.diff"
 GIT_NAMES = "git/diff_name_only.txt"
 GIT_CANDIDATE = "git/candidate_tree.txt"
@@ -40,16 +50,18 @@ TEST_STDOUT = "tests/stdout.log"
 TEST_STDERR = "tests/stderr.log"
 TRACE_ID = "trace/trace_id.txt"
 
-#: What every bundle has (specification 5.2 and 5.3); only a run that never got a contract lacks ``contract.json``.
+#: What every bundle has (specification 5.2 and 5.3). ``contract.json`` is ``null`` in a run that never got a contract.
 REQUIRED: tuple[str, ...] = (
-    CONTRACT, MANIFEST, EVENTS, PATCH, NAMES, META, WORKTREE_REF,
-    TASK_RESULT, REVIEW_REPORT, TEST_REPORT, EVIDENCE_BUNDLE, EVIDENCE_REPORT,
-    GIT_BASELINE, GIT_PATCH, GIT_NAMES, TEST_COMMAND, TEST_STDOUT, TEST_STDERR, TRACE_ID,
+    CONTRACT, MANIFEST, EVENTS, PATCH, NAMES, META, WORKTREE_REF, DECISIONS,
+    TASK_RESULT, REVIEW_REPORT, TEST_REPORT, EVIDENCE_BUNDLE, EVIDENCE_REPORT, COMPLETION_REPORT,
+    GIT_BASELINE, GIT_BASELINE_TREE, GIT_PATCH, GIT_NAMES, TEST_COMMAND, TEST_STDOUT, TEST_STDERR, TRACE_ID,
 )  # fmt: skip
-#: What ``evidence_hashes`` of the manifest names.
-HASHED: tuple[str, ...] = (CONTRACT, EVENTS, PATCH, NAMES, TASK_RESULT, REVIEW_REPORT, TEST_REPORT)
-#: The two files that cannot be in the manifest's own list.
-UNLISTED: frozenset[str] = frozenset({MANIFEST, ENVELOPE})
+#: What ``evidence_hashes`` of the manifest names: always these.
+HASHED: tuple[str, ...] = (CONTRACT, EVENTS, PATCH, NAMES, REVIEW_REPORT, TEST_REPORT, TASK_RESULT)
+#: The files that cannot be in the manifest's own list.
+UNLISTED: frozenset[str] = frozenset({MANIFEST, *ENVELOPES})
+#: ``contract.json`` where there never was a contract.
+NO_CONTRACT = b"null"
 
 #: Artifacts of a task's result that have a place of their own; all others lie under ``artifacts/``.
 RESULT_ARTIFACTS: dict[str, str] = {
@@ -57,6 +69,8 @@ RESULT_ARTIFACTS: dict[str, str] = {
     "stdout": "results/{}/stdout.log",
     "stderr": "results/{}/stderr.log",
     "reply": "results/{}/reply.txt",
+    "redactions": "results/{}/redactions.json",
+    "codex_prompt": "codex/{}/prompt.md",
     "codex_events": "codex/{}/events.jsonl",
     "codex_transcript": "codex/{}/transcript.md",
     "codex_thread_id": "codex/{}/thread_id.txt",
@@ -134,6 +148,19 @@ def gate_report(number: int, gate: str, task_id: str | None) -> str:
     return f"reports/gates/{number:03}-{safe(gate)}{suffix}.json"
 
 
+def first_places(reviewed: str | None, tested: str | None) -> dict[str, str]:
+    """Second places of a fact in this layout -> its first: the same bytes, and whoever lists both says so.
+
+    ``reviewed`` and ``tested`` are the ids of the tasks whose reports are the run's own; None where there was none.
+    """
+    places = {GIT_PATCH: PATCH, GIT_NAMES: NAMES}
+    if reviewed is not None:
+        places[REVIEW_REPORT] = review(reviewed)
+    if tested is not None:
+        places[TEST_REPORT] = test(tested)
+    return places
+
+
 def folders_of(paths: Iterable[str]) -> set[str]:
     """Every folder, below the bundle's own, that files with these paths lie in."""
     folders: set[str] = set()
@@ -154,12 +181,14 @@ _KINDS: tuple[tuple[re.Pattern[str], type[Document]], ...] = tuple(
     for pattern, kind in (
         (r"contract\.json|tasks/[^/]+\.json", contracts.TaskContract),
         (r"request\.json", contracts.RunRequest),
+        (r"decisions\.json", contracts.DecisionsLog),
         (r"manifest\.json", contracts.RunManifest),
         (r"reports/task_result\.json|results/[^/]+/result\.json", contracts.TaskResult),
         (r"reports/review_report\.json|reviews/[^/]+\.json", contracts.ReviewReport),
         (r"reports/test_report\.json|ci/[^/]+\.json", contracts.TestReport),
         (r"reports/evidence_bundle\.json", contracts.EvidenceBundle),
         (r"reports/evidence_report\.json", contracts.EvidenceReport),
+        (r"reports/completion_report\.json", contracts.CompletionReport),
         (r"reports/gates/[^/]+\.json", contracts.GateReport),
         (r"results/[^/]+/error\.json", contracts.Error),
         (r"results/[^/]+/plan\.json", contracts.Plan),

@@ -6,16 +6,17 @@ A pure function of the run's events and of the digests of its files, so that a c
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from gatewright.bus.topology import STREAMS, run_subject
-from gatewright.contracts import RunManifest
+from gatewright.contracts import RunManifest, Transition
 from gatewright.contracts.records import FileRecord, Integrity, RepoRecord, TaskRecord
 from gatewright.contracts.vocabulary import RoleName
 from gatewright.evidence import layout
 from gatewright.evidence.closing_reports import failure_reason
-from gatewright.evidence.history import History
+from gatewright.evidence.history import History, evidence_transitions
 from gatewright.ledger.run import Run, Task, TaskStatus
 
 LEDGER_STREAM = next(stream.name for stream in STREAMS if run_subject("*") in stream.subjects)
@@ -39,13 +40,30 @@ def file_record(path: str, data: bytes) -> FileRecord:
     return FileRecord(path=path, size=len(data), sha256=hashlib.sha256(data).hexdigest())
 
 
-def make_manifest(history: History, files: Iterable[FileRecord], *, transitions: int, signer: str) -> RunManifest:
-    """The manifest of a bundle that holds ``files`` (itself and its signature left out).
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The ledger messages that a bundle rests on: how many, and the stream sequences of the first and the last."""
 
-    ``transitions`` is the number of the last ledger message it rests on, ``signer`` the key id of whoever signs it.
+    transitions: int
+    first: int | None
+    last: int | None
+
+
+def span_of(transitions: Sequence[Transition], sequences: Sequence[int]) -> Span:
+    """The span of a run: all messages but the one that holds the seal alone. ``sequences``: one for each transition."""
+    steps = evidence_transitions(transitions)
+    if len(sequences) != len(transitions) or not steps:
+        return Span(steps, None, None)
+    return Span(steps, sequences[0], sequences[steps - 1])
+
+
+def make_manifest(history: History, files: Iterable[FileRecord], *, span: Span, signer: str) -> RunManifest:
+    """The manifest of a bundle that holds ``files`` (itself and the signatures left out).
+
+    ``signer`` is the key id of whoever signs it.
     """
     run = history.run
-    listed = tuple(sorted((file for file in files if file.path not in layout.UNLISTED), key=lambda file: file.path))
+    listed = _listed(history, files)
     digests = {file.path: file.sha256 for file in listed}
     last = history.records[-1]
     contract = run.contract
@@ -70,11 +88,32 @@ def make_manifest(history: History, files: Iterable[FileRecord], *, transitions:
             chain_length=last.seq,
             ledger_stream=LEDGER_STREAM,
             ledger_subject=run_subject(run.run_id),
-            transitions=transitions,
+            transitions=span.transitions,
             policy_sha256=run.accepted.policy_sha256,
             signer=signer,
+            ledger_first=span.first,
+            ledger_last=span.last,
         ),
+        layout=layout.VERSION,
     )
+
+
+def _listed(history: History, files: Iterable[FileRecord]) -> tuple[FileRecord, ...]:
+    """The files by path, each second place of a fact with the name of the first."""
+    ranked = sorted((file for file in files if file.path not in layout.UNLISTED), key=lambda file: file.path)
+    digests = {file.path: file.sha256 for file in ranked}
+    reviewed = [*history.reviews][-1] if history.run.review else None
+    tested = [*history.tests][-1] if history.run.tests else None
+    firsts = layout.first_places(reviewed, tested)
+    firsts |= {layout.result_patch(task_id): layout.task_patch(task_id) for task_id in history.results}
+    return tuple(
+        FileRecord(path=file.path, size=file.size, sha256=file.sha256, same_as=_first(firsts.get(file.path), file, digests))
+        for file in ranked
+    )
+
+
+def _first(place: str | None, file: FileRecord, digests: Mapping[str, str]) -> str | None:
+    return place if place is not None and digests.get(place) == file.sha256 else None
 
 
 def _repository(run: Run) -> RepoRecord:
@@ -90,7 +129,8 @@ def _repository(run: Run) -> RepoRecord:
 
 def _task(task: Task, digests: Mapping[str, str]) -> TaskRecord:
     contract = layout.task_contract(task.task_id) if task.contract else layout.REQUEST
-    answers = (*_answers(task.task_id), *((layout.CONTRACT,) if task.role == "pm" else ()))
+    compiled = task.role == "pm" and task.status == "SUCCESS"
+    answers = (*_answers(task.task_id), *((layout.CONTRACT,) if compiled else ()))
     result = next((path for path in answers if path in digests), None)
     review, test = layout.review(task.task_id), layout.test(task.task_id)
     return TaskRecord(

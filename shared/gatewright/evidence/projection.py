@@ -12,11 +12,14 @@ from dataclasses import dataclass
 
 from gatewright.contracts import GateReport, TestReport, codec
 from gatewright.contracts.reports import EvidenceReport
-from gatewright.contracts.vocabulary import Artifact, Document
+from gatewright.contracts.vocabulary import Artifact
 from gatewright.evidence import closing_reports, layout
+from gatewright.evidence.completion import completion_report
 from gatewright.evidence.file_plan import Content, FilePlan
 from gatewright.evidence.history import History
 from gatewright.evidence.names import name_list
+from gatewright.evidence.surroundings import meta
+from gatewright.work_documents.decisions import decisions_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,23 +35,6 @@ class Projection:
     def artifacts(self) -> frozenset[str]:
         """The URIs of all artifacts that the files need."""
         return frozenset(uri for content in self.files.values() if isinstance(content, tuple) for uri in content)
-
-
-class RunMeta(Document):
-    """``meta.json``: the surroundings of the run, as far as they are recorded in its events."""
-
-    run_id: str
-    requested_by: str
-    repository_url: str
-    baseline_commit: str
-    baseline_tree: str
-    submitted_sha256: str
-    policy_sha256: str
-    versions: dict[str, str]
-    executor: str | None = None
-    environment: str | None = None
-    sandbox: str | None = None
-    model: str | None = None
 
 
 def project(history: History, *, names: bytes = b"", lost: frozenset[str] = frozenset()) -> Projection:
@@ -84,6 +70,7 @@ def _run_files(files: FilePlan, history: History, names: bytes) -> None:
     if run.contract:
         files.document(layout.CONTRACT, run.contract)
     else:
+        files.bytes(layout.CONTRACT, layout.NO_CONTRACT)
         files.missing.append(f"{layout.CONTRACT}: no contract was made: {why}")
     for patch, listing in ((layout.PATCH, layout.NAMES), (layout.GIT_PATCH, layout.GIT_NAMES)):
         files.artifact(patch, run.candidate.patch if run.candidate else "")
@@ -91,6 +78,7 @@ def _run_files(files: FilePlan, history: History, names: bytes) -> None:
     if run.candidate is None:
         files.missing += [f"{path}: empty, no candidate was composed: {why}" for path in (layout.PATCH, layout.NAMES)]
     files.text(layout.GIT_BASELINE, run.accepted.baseline_commit)
+    files.text(layout.GIT_BASELINE_TREE, run.accepted.baseline_tree)
     if run.candidate:
         files.text(layout.GIT_CANDIDATE, run.candidate.tree)
     if run.landed:
@@ -98,8 +86,10 @@ def _run_files(files: FilePlan, history: History, names: bytes) -> None:
     # No worktree is ever linked: the tree object that stood for it is named instead.
     files.text(layout.WORKTREE_REF, f"git-tree:{run.candidate.tree if run.candidate else run.accepted.baseline_tree}")
     files.text(layout.TRACE_ID, run.trace_id)
-    files.document(layout.META, _meta(history))
+    files.document(layout.META, meta(history))
+    files.document(layout.DECISIONS, decisions_of(run, history.records))
     files.document(layout.TASK_RESULT, closing_reports.final_result(history, names))
+    files.document(layout.COMPLETION_REPORT, completion_report(history))
     files.document(layout.EVIDENCE_BUNDLE, closing_reports.findings_bundle(history))
     files.document(layout.REVIEW_REPORT, closing_reports.review_report(history))
     if run.review is None:
@@ -107,24 +97,6 @@ def _run_files(files: FilePlan, history: History, names: bytes) -> None:
     files.document(layout.TEST_REPORT, closing_reports.test_report(history))
     if run.tests is None:
         files.missing.append(f"{layout.TEST_REPORT}: stands in for tests that were not run: {why}")
-
-
-def _meta(history: History) -> RunMeta:
-    run, accepted = history.run, history.run.accepted
-    contract = run.contract
-    return RunMeta(
-        run_id=run.run_id,
-        requested_by=accepted.requested_by,
-        repository_url=accepted.repository_url,
-        baseline_commit=accepted.baseline_commit,
-        baseline_tree=accepted.baseline_tree,
-        submitted_sha256=accepted.submitted_sha256,
-        policy_sha256=accepted.policy_sha256,
-        versions=accepted.versions,
-        executor=contract.executor.kind if contract and contract.executor else None,
-        environment=contract.environment.prefix if contract and contract.environment else None,
-        sandbox=run.tests.sandbox if run.tests else None,
-    )
 
 
 def _task_files(files: FilePlan, history: History) -> None:

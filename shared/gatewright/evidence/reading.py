@@ -53,8 +53,8 @@ class Reading:
     facts: dict[str, Facts] = field(default_factory=dict)
     manifest_bytes: bytes = b""
     manifest: RunManifest | None = None
-    #: What the signature was made over, checked or not.
-    payload: bytes | None = None
+    #: What the signatures were made over, checked or not, by the name of their envelope.
+    payloads: dict[str, bytes] = field(default_factory=dict)
     #: The id of the trusted key that signed; empty when none did.
     signer: str = ""
     records: tuple[OrchestratorEvent, ...] = ()

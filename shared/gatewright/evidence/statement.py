@@ -1,31 +1,39 @@
-"""What the gatekeeper signs about a bundle: an in-toto Statement v1 whose predicate is a SLSA verification summary.
+"""What the gatekeeper signs about a bundle: two in-toto Statements v1 about the same subjects.
 
-Subjects: the manifest (and through it every file), the canonical patch, the landed commit and its tree. Any in-toto or SLSA
-tool can read the verdict; nothing in it is known only to Gatewright. Pure; the signature itself is made in ``signing.py``.
+Subjects: the manifest (and through it every file), the canonical patch, the landed commit and its tree. One predicate is a
+SLSA verification summary (the verdict), the other an in-toto test result (each gate and each acceptance command). Any in-toto
+or SLSA tool can read them; nothing in them is known only to Gatewright. Pure; the signatures are made in ``signing.py``.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Literal
 
 import msgspec
 
+from gatewright.contracts.reports import TestCommand
 from gatewright.evidence import layout
 from gatewright.evidence.closing_reports import outcomes
 from gatewright.evidence.history import History
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
-PREDICATE_TYPE = "https://slsa.dev/verification_summary/v1"
+SUMMARY_TYPE = "https://slsa.dev/verification_summary/v1"
+CHECKS_TYPE = "https://in-toto.io/attestation/test-result/v0.1"
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 VERIFIER = "urn:gatewright:gatekeeper"
 POLICY = "urn:gatewright:policies"
 
+Result = Literal["PASSED", "WARNED", "FAILED"]
 
-class Subject(msgspec.Struct, frozen=True):
-    """Something that the statement is about, fixed by digest (in-toto ResourceDescriptor)."""
+
+class Descriptor(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Something fixed by digest (in-toto ResourceDescriptor)."""
 
     name: str
     digest: dict[str, str]
+    uri: str = ""
 
 
 class Verifier(msgspec.Struct, frozen=True):
@@ -49,40 +57,104 @@ class Summary(msgspec.Struct, frozen=True, rename="camel"):
     verified_levels: tuple[str, ...]
 
 
-class Statement(msgspec.Struct, frozen=True, rename="camel"):
-    type: str = msgspec.field(name="_type")
-    subject: tuple[Subject, ...]
-    predicate_type: str
-    predicate: Summary
+class Checks(msgspec.Struct, frozen=True, rename="camel"):
+    """An in-toto test result. Names are ``gate/<gate>`` and ``acceptance/<name of the test>``.
 
-
-def make_statement(history: History, manifest: bytes, patch_sha256: str) -> bytes:
-    """The bytes to sign, in canonical JSON: one bundle has exactly one statement, so a checker can make it again.
-
-    ``manifest`` are the exact bytes of ``manifest.json``, ``patch_sha256`` is the digest of ``patch.diff``.
+    ``configuration`` is what was checked against: the policies and the contract. What only warns: an acceptance test that
+    failed and need not pass, or that passed when it was run again.
     """
+
+    result: Result
+    configuration: tuple[Descriptor, ...]
+    passed_tests: tuple[str, ...]
+    warned_tests: tuple[str, ...]
+    failed_tests: tuple[str, ...]
+
+
+class Statement(msgspec.Struct, frozen=True, rename="camel"):
+    """A statement as it is read: ``predicate`` are the bytes of a JSON value."""
+
+    type: str = msgspec.field(name="_type")
+    subject: tuple[Descriptor, ...]
+    predicate_type: str
+    predicate: msgspec.Raw
+
+
+def make_statements(history: History, manifest: bytes, digests: Mapping[str, str]) -> dict[str, bytes]:
+    """The bytes to sign, in canonical JSON, by the name of their envelope: one bundle has exactly these.
+
+    ``manifest`` are the exact bytes of ``manifest.json``, ``digests`` the sha256 of the bundle's files by path.
+    """
+    subjects = tuple(_subjects(history, manifest, digests))
+    predicates = {
+        layout.ENVELOPE: (SUMMARY_TYPE, msgspec.json.encode(_summary(history), order="sorted")),
+        layout.CHECKS: (CHECKS_TYPE, msgspec.json.encode(_checks(history, digests), order="sorted")),
+    }
+    return {
+        path: msgspec.json.encode(Statement(STATEMENT_TYPE, subjects, kind, msgspec.Raw(predicate)), order="sorted")
+        for path, (kind, predicate) in predicates.items()
+    }
+
+
+def _subjects(history: History, manifest: bytes, digests: Mapping[str, str]) -> Iterable[Descriptor]:
+    landed = history.run.landed
+    yield Descriptor(layout.MANIFEST, {"sha256": hashlib.sha256(manifest).hexdigest()})
+    yield Descriptor(layout.PATCH, {"sha256": digests.get(layout.PATCH, "")})
+    if landed and landed.commit:
+        yield Descriptor(landed.ref or "commit", {"gitCommit": landed.commit})
+    if landed and landed.tree:
+        yield Descriptor("tree", {"gitTree": landed.tree})
+
+
+def _summary(history: History) -> Summary:
     run = history.run
-    subjects = [
-        Subject(layout.MANIFEST, {"sha256": hashlib.sha256(manifest).hexdigest()}),
-        Subject(layout.PATCH, {"sha256": patch_sha256}),
-    ]
-    if run.landed and run.landed.commit:
-        subjects.append(Subject(run.landed.ref or "commit", {"gitCommit": run.landed.commit}))
-    if run.landed and run.landed.tree:
-        subjects.append(Subject("tree", {"gitTree": run.landed.tree}))
     passed = [name for name, outcome in msgspec.structs.asdict(outcomes(history.decisive)).items() if outcome.passed]
     succeeded = run.status == "SUCCESS"
-    statement = Statement(
-        type=STATEMENT_TYPE,
-        subject=tuple(subjects),
-        predicate_type=PREDICATE_TYPE,
-        predicate=Summary(
-            verifier=Verifier(VERIFIER, run.accepted.versions),
-            time_verified=run.finished_at,
-            resource_uri=run.accepted.repository_url,
-            policy=Policy(POLICY, {"sha256": run.accepted.policy_sha256}),
-            verification_result="PASSED" if succeeded else "FAILED",
-            verified_levels=tuple(f"GATEWRIGHT_{name.upper()}" for name in passed) if succeeded else ("FAILED",),
-        ),
+    return Summary(
+        verifier=Verifier(VERIFIER, run.accepted.versions),
+        time_verified=run.finished_at,
+        resource_uri=run.accepted.repository_url,
+        policy=Policy(POLICY, {"sha256": run.accepted.policy_sha256}),
+        verification_result="PASSED" if succeeded else "FAILED",
+        verified_levels=tuple(f"GATEWRIGHT_{name.upper()}" for name in passed) if succeeded else ("FAILED",),
     )
-    return msgspec.json.encode(statement, order="sorted")
+
+
+def _checks(history: History, digests: Mapping[str, str]) -> Checks:
+    """Only a run that succeeded can have passed: a run may end for a reason that no check names."""
+    run = history.run
+    verdicts: dict[str, Result] = {}
+    for gate in history.decisive:
+        name = f"gate/{gate.gate}"
+        if verdicts.get(name) != "FAILED":
+            verdicts[name] = "PASSED" if gate.verdict == "PASS" else "FAILED"
+    for command in run.tests.commands if run.tests else ():
+        verdicts[f"acceptance/{command.name}"] = _result(command)
+    names: dict[Result, tuple[str, ...]] = {
+        kind: tuple(name for name, verdict in verdicts.items() if verdict == kind) for kind in ("PASSED", "WARNED", "FAILED")
+    }
+    good: Result = "WARNED" if names["WARNED"] else "PASSED"
+    return Checks(
+        result=good if run.status == "SUCCESS" and not names["FAILED"] else "FAILED",
+        configuration=tuple(_configuration(history, digests)),
+        passed_tests=names["PASSED"],
+        warned_tests=names["WARNED"],
+        failed_tests=names["FAILED"],
+    )
+
+
+def _result(command: TestCommand) -> Result:
+    """What one run of a command says; the last run of a command decides."""
+    if command.exit_code == 0 and not command.timed_out and not command.stopped:
+        return "PASSED" if command.run == 1 else "WARNED"
+    return "FAILED" if command.must_pass else "WARNED"
+
+
+def _configuration(history: History, digests: Mapping[str, str]) -> Iterable[Descriptor]:
+    accepted = history.run.accepted
+    yield Descriptor("policies", {"sha256": accepted.policy_sha256}, POLICY)
+    for name, sha256 in sorted(accepted.policies.items()):
+        yield Descriptor(f"policies/{name}", {"sha256": sha256})
+    contract = digests.get(layout.CONTRACT)
+    if history.run.contract and contract:
+        yield Descriptor(layout.CONTRACT, {"sha256": contract})

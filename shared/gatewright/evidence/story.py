@@ -15,15 +15,17 @@ from gatewright.errors import MalformedError
 from gatewright.evidence import layout
 from gatewright.evidence.file_plan import Content
 from gatewright.evidence.history import History, tell
-from gatewright.evidence.manifest import make_manifest
+from gatewright.evidence.manifest import Span, make_manifest
 from gatewright.evidence.projection import Projection, project
 from gatewright.evidence.reading import Reading, digest_of_all
-from gatewright.evidence.statement import make_statement
+from gatewright.evidence.statement import make_statements
 
 
 def check_story(reading: Reading, step: int) -> str:
     """6. Make the bundle's files, manifest and statement again from its events, and compare."""
     run, manifest = reading.run, reading.manifest
+    if manifest is not None and manifest.layout != layout.VERSION:
+        return f"the bundle has layout {manifest.layout or 1}, and only layout {layout.VERSION} can be made again"
     if run is None or manifest is None:
         return "there is no whole story: events or manifest cannot be read"
     if not run.ended or not run.finished_at:
@@ -34,7 +36,7 @@ def check_story(reading: Reading, step: int) -> str:
         expected = make_manifest(
             history,
             reading.listed.values(),
-            transitions=manifest.integrity.transitions if manifest.integrity else 0,
+            span=_span(manifest),
             signer=manifest.integrity.signer if manifest.integrity else "",
         )
     except MalformedError as error:
@@ -43,11 +45,19 @@ def check_story(reading: Reading, step: int) -> str:
     reading.derived = tuple(projection.files)
     _compare_files(reading, projection, step)
     _compare_manifest(reading, manifest, expected, step)
-    patch = reading.listed.get(layout.PATCH)
-    statement = make_statement(history, reading.manifest_bytes, patch.sha256 if patch else "")
-    if reading.payload is not None and reading.payload != statement:
-        reading.findings.wrong(step, "statement_differs", layout.ENVELOPE, "what was signed is not what the events tell")
+    digests = {path: record.sha256 for path, record in reading.listed.items()}
+    for path, statement in make_statements(history, reading.manifest_bytes, digests).items():
+        if reading.payloads.get(path, statement) != statement:
+            reading.findings.wrong(step, "statement_differs", path, "what was signed is not what the events tell")
     return ""
+
+
+def _span(manifest: RunManifest) -> Span:
+    """What the manifest says of its place in the ledger, which no event tells."""
+    integrity = manifest.integrity
+    if integrity is None:
+        return Span(0, None, None)
+    return Span(integrity.transitions, integrity.ledger_first, integrity.ledger_last)
 
 
 def _places(reading: Reading) -> dict[str, str]:

@@ -17,6 +17,7 @@ from gatewright.evidence import layout
 from gatewright.evidence.document_checks import check_events, check_schemas
 from gatewright.evidence.findings import REPOSITORY_STEP, STEPS, Verification
 from gatewright.evidence.keys import PublicKey
+from gatewright.evidence.pruned import look_for_tombstone
 from gatewright.evidence.reading import Reading, read, scan
 from gatewright.evidence.signing import open_envelope, payload_of
 from gatewright.evidence.statement import Statement
@@ -49,10 +50,16 @@ def verify(
     7. repository, where its address is given: its objects tell the same (``repository.py``; not from a running event loop)
 
     Without a trusted key the bundle is not verified (``no_trusted_key``), whatever else holds. ``insecure_allow_unsigned`` lets
-    one pass that has no signature at all: it agrees with itself then, and anybody may have written it. Raises nothing about
-    the bundle: what is wrong, or cannot be read, is a finding.
+    one pass that has no signature at all: it agrees with itself then, and anybody may have written it. Where a tombstone
+    stands (``pruned.py``), it is all that is verified. Raises nothing about the bundle: what is wrong, or cannot be read, is a
+    finding.
     """
+    stone = look_for_tombstone(bundle, trusted_keys)
+    if isinstance(stone, Verification):
+        return stone
     reading, checked, unchecked = examine(bundle, trusted_keys, repository, unsigned=insecure_allow_unsigned)
+    if stone is not None:
+        reading.findings.found.append(stone)
     asked = NOT_ASKED if repository is None else NOT_JUDGED
     manifest = reading.manifest
     return Verification(
@@ -113,6 +120,12 @@ def _shape(reading: Reading, step: int) -> str:
         reading.manifest = _manifest(data)
     except MalformedError as error:
         findings.malformed(step, "bad_manifest", layout.MANIFEST, error.message)
+        return ""
+    form = reading.manifest.layout or 1
+    if form != layout.VERSION:
+        writer = reading.manifest.versions.get("gatewright", "unknown")
+        words = f"a bundle of layout {form}, and this program reads layout {layout.VERSION}: verify it with gatewright {writer}"
+        findings.malformed(step, "layout_unknown", layout.MANIFEST, words)
     return ""
 
 
@@ -127,38 +140,46 @@ def _manifest(data: bytes) -> RunManifest:
 
 
 def _signature(reading: Reading, step: int) -> str:
-    """2. A trusted key signed a statement about just these bytes of the manifest."""
-    findings = reading.findings
-    if reading.unsigned and layout.ENVELOPE not in reading.shape.files and layout.ENVELOPE not in reading.shape.odd:
+    """2. A trusted key signed a statement about just these bytes of the manifest: the verdict, and the checks behind it."""
+    present = {path for path in layout.ENVELOPES if path in reading.shape.files or path in reading.shape.odd}
+    if reading.unsigned and not present:
         return "there is no signature, and it was asked to do without: ANYBODY may have written this bundle"
     if not reading.trusted:
-        findings.wrong(step, "no_trusted_key", layout.ENVELOPE, "no key is trusted, so nobody vouches for this bundle")
-    data = reading.document(layout.ENVELOPE, step)
+        words = "no key is trusted, so nobody vouches for this bundle"
+        reading.findings.wrong(step, "no_trusted_key", layout.ENVELOPE, words)
+    known = reading.manifest is None or reading.manifest.layout == layout.VERSION
+    envelopes = layout.ENVELOPES if known else layout.ENVELOPES[:1]
+    return "; ".join(filter(None, [_envelope(reading, step, path) for path in envelopes]))
+
+
+def _envelope(reading: Reading, step: int, path: str) -> str:
+    findings = reading.findings
+    data = reading.document(path, step)
     if data is None:
-        if reading.manifest_bytes and layout.ENVELOPE not in reading.shape.odd:
-            findings.wrong(step, "not_signed", layout.ENVELOPE, "there is no signature")
-        return "there is no signature"
+        if reading.manifest_bytes and path not in reading.shape.odd:
+            findings.wrong(step, "not_signed", path, "there is no signature")
+        return f"{path}: there is no signature"
     try:
-        reading.payload = payload_of(data)
+        reading.payloads[path] = payload_of(data)
         if reading.trusted:
             _, key = open_envelope(data, reading.trusted)
             reading.signer = key.key_id
-        statement = msgspec.json.decode(reading.payload, type=Statement)
+        statement = msgspec.json.decode(reading.payloads[path], type=Statement)
     except VerificationError as error:
-        findings.wrong(step, error.reason, layout.ENVELOPE, error.message)
+        findings.wrong(step, error.reason, path, error.message)
         return ""
     except MalformedError as error:
-        findings.malformed(step, error.reason, layout.ENVELOPE, error.message)
-        return "the signature cannot be read"
+        findings.malformed(step, error.reason, path, error.message)
+        return f"{path}: the signature cannot be read"
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        findings.malformed(step, "bad_statement", layout.ENVELOPE, f"what was signed is no statement: {error}")
-        return "the statement cannot be read"
+        findings.malformed(step, "bad_statement", path, f"what was signed is no statement: {error}")
+        return f"{path}: the statement cannot be read"
     signed = {subject.digest.get("sha256") for subject in statement.subject if subject.name == layout.MANIFEST}
     if reading.manifest_bytes and signed != {hashlib.sha256(reading.manifest_bytes).hexdigest()}:
-        findings.wrong(step, "manifest_altered", layout.MANIFEST, "these are not the bytes that were signed")
+        findings.wrong(step, "manifest_altered", layout.MANIFEST, f"these are not the bytes that {path} signs")
     named = reading.manifest.integrity.signer if reading.manifest and reading.manifest.integrity else ""
     if reading.signer and named and named != reading.signer:
-        findings.wrong(step, "signer_differs", layout.MANIFEST, "the manifest names another signer than the one that signed")
+        findings.wrong(step, "signer_differs", layout.MANIFEST, f"the manifest names another signer than that of {path}")
     return ""
 
 
@@ -167,9 +188,8 @@ def _files(reading: Reading, step: int) -> str:
     findings, shape, listed = reading.findings, reading.shape, reading.listed
     if reading.manifest is None:
         return "there is no list of files"
-    for path in layout.REQUIRED:
-        # Whether there must be a contract is told by the events (step 6).
-        if path not in listed and path not in {layout.MANIFEST, layout.CONTRACT}:
+    for path in layout.REQUIRED if reading.manifest.layout == layout.VERSION else ():
+        if path not in listed and path != layout.MANIFEST:
             findings.incomplete(step, "required_missing", path, "every bundle has this file, and the manifest does not list it")
     for path in sorted(shape.files.keys() - listed.keys() - layout.UNLISTED):
         findings.wrong(step, "file_unlisted", path, "the manifest does not list it")

@@ -12,22 +12,25 @@ import hashlib
 import os
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from gatewright.contracts import OrchestratorEvent, Transition, codec
-from gatewright.errors import UnavailableError
+from gatewright.contracts import OrchestratorEvent, Tombstone, Transition, codec
+from gatewright.errors import MalformedError, UnavailableError, VerificationError
 from gatewright.evidence import event_log, layout
 from gatewright.evidence.disk import Disk
-from gatewright.evidence.history import evidence_records, evidence_transitions, tell
-from gatewright.evidence.manifest import file_record, make_manifest
+from gatewright.evidence.history import evidence_records, tell
+from gatewright.evidence.manifest import file_record, make_manifest, span_of
 from gatewright.evidence.materials import ArtifactSource, materialize
 from gatewright.evidence.signing import Signer
-from gatewright.evidence.statement import make_statement
+from gatewright.evidence.statement import make_statements
+from gatewright.evidence.tombstone import read_tombstone
 from gatewright.ledger.events import BundleSealed
 from gatewright.ledger.run import Run
 
+#: The code of the error when the disk does not take what is to be written.
+UNWRITABLE = "bundle_unwritable"
 _DRAFT = ".manifest.json.draft"
 
 
@@ -61,22 +64,45 @@ class BundleWriter:
         async with self._turn(run.run_id):
             return await asyncio.to_thread(self._append, run.run_id, wanted)
 
-    async def seal(self, run: Run, transitions: Sequence[Transition], artifacts: ArtifactSource, signer: Signer) -> Sealed:
+    async def seal(
+        self,
+        run: Run,
+        transitions: Sequence[Transition],
+        artifacts: ArtifactSource,
+        signer: Signer,
+        sequences: Sequence[int] = (),
+    ) -> Sealed:
         """Write the whole bundle of an ended run and sign it. The same again, at any time, gives the same bytes.
 
-        ``transitions`` are all of the run's; a seal among them is left out. Raises MalformedError while the run is open,
-        ArtifactError or BusError when an artifact cannot be had, UnavailableError (``bundle_unwritable``): seal again later.
+        ``transitions`` are all of the run's; a seal among them is left out. ``sequences`` are their places in the ledger's
+        stream; a run that never was in a ledger has none, and its manifest says nothing about them.
+        Raises MalformedError while the run is open, ArtifactError or BusError when an artifact cannot be had, UnavailableError
+        (``bundle_unwritable``): seal again later. Where a tombstone of this signer stands for the run, nothing is written.
         """
         history = tell(run, evidence_records(transitions))
+        stone = await asyncio.to_thread(self._tombstone, run.run_id, signer)
+        if stone is not None:
+            return Sealed(stone.manifest_sha256, signer.key_id, str(self._root / run.run_id))
         files = await materialize(history, artifacts)
         listed = [file_record(path, data) for path, data in files.items()]
-        steps = evidence_transitions(transitions)
-        manifest = codec.encode(make_manifest(history, listed, transitions=steps, signer=signer.key_id))
-        patch = hashlib.sha256(files[layout.PATCH]).hexdigest()
-        files[layout.ENVELOPE] = signer.envelope(make_statement(history, manifest, patch))
+        span = span_of(transitions, sequences)
+        manifest = codec.encode(make_manifest(history, listed, span=span, signer=signer.key_id))
+        statements = make_statements(history, manifest, {file.path: file.sha256 for file in listed})
+        files |= {path: signer.envelope(statement) for path, statement in statements.items()}
         async with self._turn(run.run_id):
             location = await asyncio.to_thread(self._seal, run.run_id, files, manifest)
         return Sealed(hashlib.sha256(manifest).hexdigest(), signer.key_id, str(location))
+
+    def _tombstone(self, run_id: str, signer: Signer) -> Tombstone | None:
+        """What stands where this run's bundle was sealed and then pruned on purpose: it is not made again.
+
+        A tombstone that this signer did not sign stops nothing: the bundle is written in its place.
+        """
+        try:
+            found = read_tombstone(self._root / layout.safe(run_id), [signer.public])
+        except (MalformedError, VerificationError):
+            return None
+        return found[0] if found is not None and found[0].run_id == run_id else None
 
     def _turn(self, run_id: str) -> asyncio.Lock:
         turn = self._turns.get(run_id)
@@ -100,8 +126,9 @@ class BundleWriter:
     def _seal(self, run_id: str, files: Mapping[str, bytes], manifest: bytes) -> Path:
         """Make the folder hold just ``files`` and the manifest.
 
-        1. the manifest goes if anything is not as it should be  2. what does not belong there goes, what differs is written
-        3. all is made durable  4. the manifest comes last.
+        1. the manifest goes if anything is not as it should be  2. what does not belong there goes, what differs is written,
+        the signatures after everything that they are about  3. all is made durable  4. the manifest comes last.
+        What the disk does not take leaves no signature and no manifest behind.
         """
         disk = self._disk
         self._tails.pop(run_id, None)
@@ -117,18 +144,29 @@ class BundleWriter:
                 disk.remove(stray)
             for name in sorted(folders):
                 disk.make_folder(folder / name)
-            for path, data in files.items():
-                if path in kept:
-                    disk.protect(folder / path)
-                else:
-                    disk.create(folder / path, data)
-            disk.sync([folder, *(folder / path for path in (*files, *folders))])  # 3
-            if not sealed:  # 4
-                disk.create(folder / _DRAFT, manifest)
-                disk.sync([folder / _DRAFT])
-                disk.rename(folder / _DRAFT, final)
-            disk.sync([folder, self._root])
+            try:
+                for path, data in sorted(files.items(), key=lambda file: file[0] in layout.ENVELOPES):
+                    if path in kept:
+                        disk.protect(folder / path)
+                    else:
+                        disk.create(folder / path, data)
+                disk.sync([folder, *(folder / path for path in (*files, *folders))])  # 3
+                if not sealed:  # 4
+                    disk.create(folder / _DRAFT, manifest)
+                    disk.sync([folder / _DRAFT])
+                    disk.rename(folder / _DRAFT, final)
+                disk.sync([folder, self._root])
+            except OSError:
+                if not sealed:
+                    self._unsign(folder)
+                raise
         return folder
+
+    def _unsign(self, folder: Path) -> None:
+        """Take away whatever would vouch for a bundle that could not be finished."""
+        for name in (layout.MANIFEST, *layout.ENVELOPES, _DRAFT):
+            with suppress(OSError):
+                self._disk.remove(folder / name)
 
     @contextmanager
     def _folder(self, run_id: str) -> Iterator[Path]:
@@ -143,7 +181,7 @@ class BundleWriter:
             finally:
                 os.close(fd)
         except OSError as error:
-            raise UnavailableError(f"{folder}: {error.strerror or error}", code="bundle_unwritable") from error
+            raise UnavailableError(f"{folder}: {error.strerror or error}", code=UNWRITABLE) from error
 
 
 def _same(path: Path, data: bytes) -> bool:

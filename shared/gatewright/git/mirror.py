@@ -17,7 +17,7 @@ from gatewright.git import refs
 from gatewright.git.changes import Change, FileChange, Node, TreeEntry
 from gatewright.git.command import GitCommand
 from gatewright.git.locks import held
-from gatewright.git.objects import Objects
+from gatewright.git.objects import BLOBS_LIMIT, Objects
 from gatewright.git.process import in_thread
 from gatewright.git.remote import Remote
 
@@ -31,6 +31,8 @@ _REMEMBERED = 4096
 #: Differences between trees are remembered for the gate that looks next: the last pairs, and only small ones.
 _REMEMBERED_PAIRS = 32
 _REMEMBERED_PATHS = 1000
+#: Contents are remembered for the rule that looks next: those of the last call, when they are not too many bytes.
+_REMEMBERED_BYTES = 64 << 20
 
 
 class Mirrors:
@@ -90,6 +92,7 @@ class Mirror:
         self._kept: set[str] = set()
         self._trees: dict[str, str] = {}
         self._changes: dict[tuple[str, str], tuple[Change, ...]] = {}
+        self._recent: dict[str, bytes] = {}
 
     async def resolve(self, ref: str) -> str:
         """The full commit id that ``ref`` names in the repository now; the commit is in the mirror then.
@@ -143,9 +146,14 @@ class Mirror:
         """The content of one blob. GitError (``object_missing``)."""
         return (await self.blobs((object_id,)))[object_id]
 
-    async def blobs(self, object_ids: Iterable[str]) -> dict[str, bytes]:
-        """The contents of several blobs by id, at most 1 GiB together. GitError (``object_missing``)."""
-        return await in_thread(self._objects.blobs, tuple(object_ids))
+    async def blobs(self, object_ids: Iterable[str], limit: int = BLOBS_LIMIT) -> dict[str, bytes]:
+        """The contents of several blobs by id. GitError (``object_missing``), OutputTooLargeError beyond ``limit`` bytes."""
+        wanted = set(object_ids)
+        known = {object_id: self._recent[object_id] for object_id in wanted & self._recent.keys()}
+        read = await in_thread(self._objects.blobs, tuple(wanted - known.keys()), limit)
+        if read and sum(map(len, read.values())) <= _REMEMBERED_BYTES:
+            self._recent = read
+        return known | read
 
     async def sizes(self, object_ids: Iterable[str]) -> dict[str, int]:
         """The size in bytes of blobs, by id, in one go. GitError (``object_missing``)."""

@@ -131,12 +131,12 @@ class Objects:
             raise MalformedError("a path is empty or holds a NUL character", code="bad_path")
         return parse_entries(self._git.execute("ls-tree", "-r", "-z", "-l", "--full-tree", check_object_id(tree), "--", *paths))
 
-    def blobs(self, object_ids: Iterable[str]) -> dict[str, bytes]:
-        """Content by id. GitError ``object_missing`` for what is no blob here, ``git_output_too_large`` beyond the limit."""
+    def blobs(self, object_ids: Iterable[str], limit: int = BLOBS_LIMIT) -> dict[str, bytes]:
+        """Content by id. GitError ``object_missing`` for what is no blob here, OutputTooLargeError beyond ``limit`` bytes."""
         wanted = sorted({check_object_id(object_id) for object_id in object_ids})
         if not wanted:
             return {}
-        return dict(parse_objects(self._batch("--batch", wanted), "blob"))
+        return dict(parse_objects(self._batch("--batch", wanted, limit), "blob"))
 
     def sizes(self, object_ids: Iterable[str]) -> dict[str, int]:
         """Bytes of blobs by id. GitError (``object_missing``) for what is no blob here."""
@@ -151,9 +151,9 @@ class Objects:
         trees = parse_objects(self._batch("--batch", wanted), "tree")
         return {tree_id: parse_directory(content, len(tree_id) // 2) for tree_id, content in trees}
 
-    def _batch(self, form: str, object_ids: Sequence[str]) -> bytes:
+    def _batch(self, form: str, object_ids: Sequence[str], limit: int = BLOBS_LIMIT) -> bytes:
         asked = "".join(f"{object_id}\n" for object_id in object_ids).encode()
-        return self._git.execute("cat-file", form, "--buffer", stdin=asked, limit=BLOBS_LIMIT)
+        return self._git.execute("cat-file", form, "--buffer", stdin=asked, limit=limit)
 
     def write_tree(self, tree: str, changes: Sequence[FileChange]) -> str:
         """The id of ``tree`` with ``changes``; the errors are those of ``fast_import.checked``."""

@@ -14,6 +14,9 @@ _HFS_IGNORED = dict.fromkeys([*range(0x200C, 0x2010), *range(0x202A, 0x202F), *r
 _DOT_GIT = re.compile(r"(?:\.git|git~1)[. ]*(?::.*)?", re.IGNORECASE | re.DOTALL)
 _DOT_GITMODULES = re.compile(r"(?:\.gitmodules|gitmod~[1-4]|gi7eba~[0-9]+)[. ]*(?::.*)?", re.IGNORECASE | re.DOTALL)
 _DOT_GITATTRIBUTES = re.compile(r"(?:\.gitattributes|gitatt~[1-4]|gi7d29~[0-9]+)[. ]*(?::.*)?", re.IGNORECASE | re.DOTALL)
+_TRIMMED = re.compile(rb"[. ]/")
+#: Bytes without which no name is absolute, odd, or taken for one of git's: ``gi`` is in all of them, and in ``gi7eba~1``.
+_SUSPECT = re.compile(rb"//|/\.\.?/|[gG][iI]|[^\x20-\x7e]|\\")
 SYMLINK = "120000"
 
 
@@ -30,6 +33,13 @@ def is_gitattributes(component: bytes) -> bool:
 def is_gitmodules(component: bytes) -> bool:
     """True when some file system takes this one path component for ``.gitmodules``."""
     return _is_like(component, _DOT_GITMODULES)
+
+
+def folded_path(path: bytes) -> str:
+    """``path`` with each component ``folded``."""
+    if path.isascii() and _TRIMMED.search(path + b"/") is None:
+        return path.decode("ascii").lower()
+    return "/".join(map(folded, path.split(b"/")))
 
 
 def folded(component: bytes) -> str:
@@ -54,6 +64,8 @@ def path_fault(path: bytes, mode: str | None = None) -> str | None:
     """
     if b"\0" in path:
         return "holds a NUL byte"
+    if _is_plain(path):
+        return None
     for component in path.split(b"/"):
         if component in {b"", b".", b".."}:
             return "is absolute, or has an empty, '.' or '..' part"
@@ -73,6 +85,13 @@ def display(path: bytes) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
 
 
+def _is_plain(path: bytes) -> bool:
+    """Whether there is nothing in ``path`` that could be at fault: the answer for nearly every path, at little cost."""
+    return _SUSPECT.search(b"/" + path + b"/") is None
+
+
 def _is_like(component: bytes, pattern: re.Pattern[str]) -> bool:
+    if component.isascii() and b"gi" not in component.lower():
+        return False
     name = component.decode("utf-8", "replace").translate(_HFS_IGNORED)
     return any(pattern.fullmatch(piece) for piece in name.split("\\"))

@@ -46,7 +46,8 @@ class Payload(Document, frozen=True):
 class RunAccepted(Payload, frozen=True):
     """The run exists. ``submitted_sha256`` is the digest of the document as it came, before anything was pinned.
 
-    Exactly one of ``request`` and ``contract`` is set; the contract is the pinned one.
+    Exactly one of ``request`` and ``contract`` is set; the contract is the pinned one. ``policies`` are the digests of the
+    policy files by name, ``host`` is what the gatekeeper runs on.
     """
 
     event_type: ClassVar[str] = "run_accepted"
@@ -60,6 +61,8 @@ class RunAccepted(Payload, frozen=True):
     baseline_tree: str = ""
     request: RunRequest | None = None
     contract: TaskContract | None = None
+    policies: dict[str, str] = msgspec.field(default_factory=dict)
+    host: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class StateEntered(Payload, frozen=True):

@@ -15,11 +15,15 @@ from gatewright.ledger.run import Run
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A run as the ledger holds it; ``sequence`` is the stream sequence of its last message (0: no run yet)."""
+    """A run as the ledger holds it; ``sequence`` is the stream sequence of its last message (0: no run yet).
+
+    ``sequences`` are those of all its messages, one for each of ``transitions``.
+    """
 
     run: Run | None
     sequence: int
     transitions: tuple[Transition, ...] = ()
+    sequences: tuple[int, ...] = ()
 
 
 NOWHERE = Position(None, 0)
@@ -42,11 +46,11 @@ class Ledger:
 
     async def load(self, run_id: str) -> Position:
         """Read the run anew. Raises MalformedError when the ledger does not hold a valid history."""
-        transitions, sequence = [], 0
+        transitions, sequences = [], []
         async for message in self._bus.replay(run_subject(run_id)):
             transitions.append(read_transition(message.data, run_id))
-            sequence = message.sequence
-        position = Position(fold(transitions), sequence, tuple(transitions))
+            sequences.append(message.sequence)
+        position = Position(fold(transitions), sequences[-1] if sequences else 0, tuple(transitions), tuple(sequences))
         self._remember(run_id, position)
         return position
 
@@ -60,7 +64,7 @@ class Ledger:
             message_id=f"{transition.run_id}:{transition.number}:{transition.events[-1].hash[:16]}",
             expected_subject_sequence=position.sequence,
         )
-        advanced = Position(run, ack.sequence, (*position.transitions, transition))
+        advanced = Position(run, ack.sequence, (*position.transitions, transition), (*position.sequences, ack.sequence))
         self._remember(transition.run_id, advanced)
         return advanced
 
@@ -96,7 +100,8 @@ class Ledger:
 
 
 def _after(before: Position, transition: Transition, sequence: int) -> Position:
-    return Position(fold([transition], before.run), sequence, (*before.transitions, transition))
+    run = fold([transition], before.run)
+    return Position(run, sequence, (*before.transitions, transition), (*before.sequences, sequence))
 
 
 def read_transition(data: bytes, run_id: str) -> Transition:

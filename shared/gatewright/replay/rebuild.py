@@ -40,7 +40,7 @@ async def rebuild(bus: Bus, run_id: str, root: Path, signer: Signer) -> Sealed:
         raise MalformedError(f"{place} is there already: move it away, or name another folder with -o", code="bundle_exists")
     draft = await asyncio.to_thread(_draft, root)
     try:
-        sealed = await BundleWriter(draft).seal(run, position.transitions, bus, signer)
+        sealed = await BundleWriter(draft).seal(run, position.transitions, bus, signer, position.sequences)
         if run.sealed is not None and sealed.manifest_sha256 != run.sealed.manifest_sha256:
             raise VerificationError(
                 f"{run_id} was sealed as {run.sealed.manifest_sha256}, and what the ledger gives now is "

@@ -1,4 +1,4 @@
-"""``verify`` and ``replay``: does a bundle prove what it claims, and can its run be told or done again?"""
+"""``verify``, ``replay``, ``attach``: does a bundle prove what it claims, can its run be told again, and who else has it?"""
 
 from __future__ import annotations
 
@@ -23,13 +23,15 @@ Examples: gatewright replay RUN; gatewright replay --from-ledger RUN -o DIR; gat
 def register(app: typer.Typer) -> None:
     app.command()(verify)
     app.command(help=_HELP_REPLAY)(replay)
+    app.command()(attach)
 
 
 @reported
 def verify(
     bundle: Annotated[str, typer.Argument(metavar="BUNDLE|RUN", help="A bundle's folder, or a run of this home folder.")],
     key: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The public key to trust (PEM).", show_default="this host's own")
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="A public key to trust (PEM); may be given again.", show_default="this home's own"),
     ] = None,
     repo: Annotated[
         str | None, typer.Option(metavar="PATH|URL", help="Compare the recorded trees and commit with this repository's.")
@@ -43,13 +45,32 @@ def verify(
     from gatewright.cli.bundle_check import check_bundle, verdict_lines, verification_document
     from gatewright.cli.outcome import Exit
 
-    result = check_bundle(bundle, key, _address(repo), unsigned=unsigned)
+    result = check_bundle(bundle, key or (), _address(repo), unsigned=unsigned)
     if json_output:
         emit(verification_document(result))
     else:
         for line in verdict_lines(result):
             say(printable(line))
     raise typer.Exit(Exit.GOOD if result.ok else Exit.FAILED)
+
+
+@reported
+def attach(
+    bundle: Annotated[str, typer.Argument(metavar="BUNDLE|RUN", help="A bundle's folder, or a run of this home folder.")],
+    repo: Annotated[
+        str | None, typer.Option(metavar="PATH|URL", help="The repository to write to.", show_default="where it landed")
+    ] = None,
+    json_output: JsonOutput = False,
+) -> None:
+    """Put the signed statements on the landed commit, as a git note (refs/notes/gatewright). No work tree is touched."""
+    from gatewright.cli.attaching import attach as attach_bundle
+
+    done = attach_bundle(bundle, _address(repo))
+    if json_output:
+        emit(done)
+        return
+    say(f"{'attached to' if done.new else 'already on'} {done.commit} in {printable(done.repository)}")
+    say(f"  read it with: git notes --ref=gatewright show {done.commit}")
 
 
 def _address(repo: str | None) -> str | None:

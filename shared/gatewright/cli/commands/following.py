@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -63,11 +63,43 @@ async def _runs(*, json_output: bool) -> None:
 
 
 @reported
-def show(run: RunArgument = None, json_output: JsonOutput = False) -> None:
+def show(
+    run: RunArgument = None,
+    packet: Annotated[
+        bool, typer.Option("--packet", help="The Completion Proposal and Delivery Packet in Markdown, from the bundle.")
+    ] = False,
+    kind: Annotated[
+        str | None,
+        typer.Option("--as", metavar="KIND", help="As brief, done, blocked, decisions, trail or provenance, from the bundle."),
+    ] = None,
+    json_output: JsonOutput = False,
+) -> None:
     """Show a run: its state, its tasks, every gate's verdict, what it came to and where its evidence lies."""
     import asyncio
 
-    asyncio.run(_show(run, json_output=json_output))
+    if packet or kind is not None:
+        _show_document(run, kind, json_output=json_output)
+    else:
+        asyncio.run(_show(run, json_output=json_output))
+
+
+def _show_document(wanted: str | None, kind: str | None, *, json_output: bool) -> None:
+    from gatewright.cli.work_documents import document_of, lines_of, locate, packet_of
+
+    folder = locate(wanted)
+    if kind is None:
+        text = packet_of(folder)
+        if json_output:
+            emit({"packet": text})
+        else:
+            say(text)
+        return
+    document = document_of(kind, folder)
+    if json_output:
+        emit(document)
+        return
+    for line in lines_of(document):
+        say(printable(line))
 
 
 async def _show(wanted: str | None, *, json_output: bool) -> None:

@@ -18,11 +18,11 @@ def init(json_output: JsonOutput = False) -> None:
     """Make the home folder and the signing key of this host. Harmless when they exist; `run` and `up` do it too."""
     from gatewright.cli.home import make_home
     from gatewright.cli.place import find_place
-    from gatewright.evidence import keys
+    from gatewright.evidence import keyring, keys
 
     place = find_place()
     home, new = place.home, make_home(place.home)
-    key = keys.load_or_create(place.key).public
+    key = keyring.make(home, place.key).public
     public = keys.public_path(place.key)
     if json_output:
         emit({"home": str(home), "created": new, "key_id": key.key_id, "public_key": str(public)})

@@ -1,0 +1,44 @@
+"""``report``: a run as one page for a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gatewright.cli.commands.options import JsonOutput
+from gatewright.cli.output import emit, printable, reported, say
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(report)
+
+
+@reported
+def report(
+    bundle: Annotated[str, typer.Argument(metavar="BUNDLE|RUN", help="A bundle's folder, or a run of this home folder.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The page to write.")],
+    key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The public key to trust (PEM).", show_default="this host's own")
+    ] = None,
+    json_output: JsonOutput = False,
+) -> None:
+    """Write a run as one self-contained HTML page: timeline, gates, change, tests and evidence.
+
+    The bundle is verified first, and the page begins with the outcome. Exit code 1 when it does not verify; the page is
+    written all the same, and says so.
+    """
+    from gatewright.cli.outcome import Exit
+    from gatewright.cli.run_report import write_report
+
+    result = write_report(bundle, output, key)
+    if json_output:
+        emit({"report": str(output), "ok": result.ok, "outcome": result.outcome, "run_id": result.run_id})
+    else:
+        say(f"{'✔' if result.ok else '✘'} {printable(str(output))}: the bundle is {_words(result.outcome)}")
+    raise typer.Exit(Exit.GOOD if result.ok else Exit.FAILED)
+
+
+def _words(outcome: str) -> str:
+    return {"ok": "verified"}.get(outcome, outcome.replace("_", " "))

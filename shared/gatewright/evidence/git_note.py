@@ -1,0 +1,86 @@
+"""A bundle's signed statements as a git note on the commit that landed: whoever has the repository has them too.
+
+A note is an in-toto attestation bundle: one DSSE envelope a line. It is made in a mirror of our own and pushed by
+compare-and-swap; no file of anybody's work tree is touched, and the commit stays what it is.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from gatewright.errors import GitError, MalformedError
+from gatewright.evidence import layout
+from gatewright.git.mirror import Mirror, Mirrors
+
+NOTES = "refs/notes/gatewright"
+#: Times that somebody else may have added a note first.
+_TRIES = 5
+_AUTHOR = ("-c", "user.name=Gatewright", "-c", "user.email=gatewright@localhost")
+
+
+def note_of(bundle: Path) -> bytes:
+    """The note of a bundle: its envelopes as they are. Raises MalformedError (``not_signed``)."""
+    try:
+        envelopes = [(bundle / name).read_bytes() for name in layout.ENVELOPES]
+    except OSError as error:
+        raise MalformedError(f"{error.filename}: {error.strerror}", code="not_signed") from error
+    return b"".join(envelope + b"\n" for envelope in envelopes)
+
+
+def envelopes_of(note: bytes) -> list[bytes]:
+    """The envelopes in a note, unchecked."""
+    return note.splitlines()
+
+
+async def attach_note(url: str, commit: str, note: bytes) -> bool:
+    """Put ``note`` on ``commit`` in the repository at ``url``, instead of another one; False when it is there already.
+
+    Raises GitError (``ref_not_found``: the repository has no such commit; ``landing_conflict``: others were quicker again and
+    again), MalformedError for an address that may not be used.
+    """
+    with tempfile.TemporaryDirectory(prefix="gatewright-note-") as scratch:
+        mirror = await Mirrors(Path(scratch)).open(url)
+        await mirror.ensure(commit)
+        blob = (await mirror.git.run("hash-object", "-w", "--stdin", stdin=note)).decode().strip()
+        for left in reversed(range(_TRIES)):
+            before = await _fetch_notes(mirror)
+            if await _read(mirror, commit) == note:
+                return False
+            # A blob that is there is taken as it is; text would be tidied up, and these bytes are signed.
+            await mirror.git.run(*_AUTHOR, "notes", f"--ref={NOTES}", "add", "--force", "--reuse-message", blob, commit)
+            after = (await mirror.git.run("rev-parse", "--verify", NOTES)).decode().strip()
+            try:
+                await mirror.push(after, NOTES, expected=before)
+            except GitError as error:
+                if error.reason != "landing_conflict" or not left:
+                    raise
+            else:
+                break
+    return True
+
+
+async def read_note(url: str, commit: str) -> bytes | None:
+    """The note on ``commit`` in the repository at ``url``; None where there is none. Raises GitError, MalformedError."""
+    with tempfile.TemporaryDirectory(prefix="gatewright-note-") as scratch:
+        mirror = await Mirrors(Path(scratch)).open(url)
+        await mirror.ensure(commit)
+        await _fetch_notes(mirror)
+        return await _read(mirror, commit)
+
+
+async def _fetch_notes(mirror: Mirror) -> str | None:
+    """Have the repository's notes in the mirror as they are now; their commit."""
+    current = await mirror.current(NOTES)
+    if current is None:
+        await mirror.git.run("update-ref", "-d", NOTES)
+    else:
+        await mirror.ensure(current)
+        await mirror.git.run("update-ref", NOTES, current)
+    return current
+
+
+async def _read(mirror: Mirror, commit: str) -> bytes | None:
+    listed = await mirror.git.run("notes", f"--ref={NOTES}", "list", commit, ok=(0, 1))
+    blob = listed.decode("ascii", "replace").strip()
+    return await mirror.blob(blob) if blob else None

@@ -1,0 +1,147 @@
+"""The keys of a home folder over time: one signs, and every public key that ever did (or is trusted besides) verifies.
+
+``<home>/keys/trusted/*.pub`` are the keys that verifying accepts: PEM, with ``Created`` and ``Retired`` above it for people. A
+file that is put there by hand is trusted too; taking a file away is how a key stops being trusted. The times decide nothing:
+whoever holds an old key can write any date.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from gatewright.clock import timestamp
+from gatewright.errors import ConfigurationError
+from gatewright.evidence import keys
+from gatewright.evidence.durable_files import put_file
+
+_NOTE = re.compile(rb"^(Created|Retired): ([0-9TZ:.+-]{1,40})$", re.MULTILINE)
+#: Private keys that no longer sign: a lost bundle of their time can only be made again with them.
+RETIRED = "retired"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownKey:
+    """A key of the ring. Times are RFC 3339, empty where nobody noted them; ``file`` is the public half."""
+
+    key_id: str
+    state: Literal["signing", "trusted", "retired"]
+    created: str
+    retired: str
+    file: Path
+
+
+def trusted_folder(home: Path) -> Path:
+    """Where the public keys lie that verifying accepts."""
+    return home / "keys" / "trusted"
+
+
+def make(home: Path, private: Path) -> keys.PrivateKey:
+    """The signing key in ``private``, made when there is none, and known to the ring. Raises ConfigurationError."""
+    key = keys.load_or_create(private)
+    with _ours(home):
+        _note(home, key.public, created=_made(private))
+    return key
+
+
+def rotate(home: Path, private: Path, now: datetime, *, discard: bool = False) -> tuple[keys.PublicKey, keys.PublicKey]:
+    """A new signing key in the place of the one in ``private``; returns the old public key and the new one.
+
+    1. the old public key is trusted on, with the time of its retirement  2. the old private key is kept beside (not with
+    ``discard``)  3. the new public key is trusted  4. the new private key takes the place, in one step  5. its public file too.
+    Cut short anywhere, what is there is whole: doing it again makes a further key. Raises ConfigurationError.
+    """
+    old = keys.load(private)
+    new = keys.generate()
+    try:
+        with _ours(home):
+            _note(home, old.public, created=_made(private), retired=timestamp(now))  # 1
+            if not discard:
+                put_file(home / "keys" / RETIRED / f"{old.public.key_id}.pem", keys.private_pem(old), mode=0o600)  # 2
+            _note(home, new.public, created=timestamp(now))  # 3
+            # A public file of another key beside a private one is refused: without one it is written again.
+            keys.public_path(private).unlink(missing_ok=True)
+            put_file(private, keys.private_pem(new), mode=0o600)  # 4
+            put_file(keys.public_path(private), new.public.pem(), mode=0o644)  # 5
+    except OSError as error:
+        raise ConfigurationError(f"{error.filename or home}: {error.strerror}", code="key_unwritable") from error
+    return old.public, new.public
+
+
+def trusted(home: Path, private: Path) -> list[keys.PublicKey]:
+    """Every key that verifying accepts in this home: that of ``private`` first. Empty when there is none.
+
+    Raises ConfigurationError for a file among them that is no key.
+    """
+    public = keys.public_path(private)
+    own = [keys.load_public(public)] if public.exists() else []
+    others = [keys.load_public(file) for file in _files(home)]
+    return list(dict.fromkeys([*own, *others]))
+
+
+def known(home: Path, private: Path) -> list[KnownKey]:
+    """The whole ring, the signing key first, then by the time of making. Raises ConfigurationError."""
+    public = keys.public_path(private)
+    own = keys.load_public(public) if public.exists() else None
+    found: dict[str, KnownKey] = {}
+    for file in _files(home):
+        key_id, notes = keys.load_public(file).key_id, _notes(file)
+        retired = notes.get("Retired", "")
+        signing = own is not None and own.key_id == key_id
+        state: Literal["signing", "trusted", "retired"] = "signing" if signing else "retired" if retired else "trusted"
+        found.setdefault(key_id, KnownKey(key_id, state, notes.get("Created", ""), retired, file))
+    if own is not None and own.key_id not in found:
+        found[own.key_id] = KnownKey(own.key_id, "signing", _made(private), "", public)
+    return sorted(found.values(), key=lambda key: (key.state != "signing", key.created, key.key_id))
+
+
+def _files(home: Path) -> list[Path]:
+    return sorted(trusted_folder(home).glob("*.pub"))
+
+
+def _notes(file: Path) -> dict[str, str]:
+    try:
+        head = file.read_bytes()[: keys.MAX_KEY_BYTES].partition(b"-----BEGIN")[0]
+    except OSError as error:
+        raise ConfigurationError(f"{file} cannot be read: {error.strerror}", code="key_unreadable") from error
+    return {name.decode(): value.decode() for name, value in _NOTE.findall(head)}
+
+
+def _note(home: Path, key: keys.PublicKey, *, created: str, retired: str = "") -> None:
+    """Have ``key`` in the ring; what is noted of it already stays. Raises OSError."""
+    file = trusted_folder(home) / f"{key.key_id}.pub"
+    notes = {"Created": created, "Retired": retired} | (_notes(file) if file.exists() else {})
+    words = "".join(f"{name}: {value}\n" for name, value in notes.items() if value)
+    data = f"{words}\n".encode() + key.pem()
+    if not file.exists() or file.read_bytes() != data:
+        put_file(file, data, mode=0o644)
+
+
+def _made(private: Path) -> str:
+    """When a key file was made, as the file system knows it."""
+    return timestamp(datetime.fromtimestamp(private.stat().st_mtime, UTC)) if private.exists() else ""
+
+
+@contextmanager
+def _ours(home: Path) -> Iterator[None]:
+    """The ring, ours alone among all processes. Raises ConfigurationError when it cannot be written."""
+    folder = trusted_folder(home)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise ConfigurationError(f"{folder} cannot be made: {error.strerror}", code="key_unwritable") from error
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    except OSError as error:
+        raise ConfigurationError(f"{error.filename or folder}: {error.strerror}", code="key_unwritable") from error
+    finally:
+        os.close(fd)

@@ -1,0 +1,110 @@
+"""What stands in the place of a bundle that was removed on purpose: who, when, why, and the digest of what was there.
+
+An in-toto Statement whose subject is the bundle's manifest and whose predicate is the ``tombstone.v1`` document, in a DSSE
+envelope of the gatekeeper's key: nobody can pass a lost bundle off as a pruned one. ``gatewright.retention`` removes bundles.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from gatewright.contracts import Tombstone
+from gatewright.errors import MalformedError, VerificationError
+from gatewright.evidence import layout
+from gatewright.evidence.keys import PublicKey
+from gatewright.evidence.signing import Signer, open_envelope
+
+#: The one file that is left of a pruned bundle.
+FILE = "tombstone.dsse.json"
+PREDICATE_TYPE = "urn:gatewright:tombstone:v1"
+#: A larger file is none.
+MAX_BYTES = 256 * 1024
+
+
+STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
+
+
+class _Subject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+    digest: dict[str, str]
+
+
+class _Statement(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    type: str = msgspec.field(name="_type")
+    subject: tuple[_Subject, ...]
+    predicate_type: str
+    predicate: Tombstone
+
+
+def sign_tombstone(tombstone: Tombstone, signer: Signer) -> bytes:
+    """The bytes of the file."""
+    return signer.envelope(_payload(tombstone))
+
+
+def open_tombstone(data: bytes, trusted: Sequence[PublicKey]) -> tuple[Tombstone, PublicKey]:
+    """The tombstone in ``data``, and the trusted key that signed it.
+
+    Raises MalformedError (``bad_tombstone``, ``bad_envelope``), VerificationError as ``open_envelope`` does.
+    """
+    payload, key = open_envelope(data, trusted)
+    try:
+        tombstone = msgspec.json.decode(payload, type=_Statement).predicate
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise MalformedError(f"what was signed is no tombstone: {error}", code="bad_tombstone") from error
+    if _payload(tombstone) != payload:
+        raise MalformedError("what was signed is a tombstone in another form than it can have", code="bad_tombstone")
+    return tombstone, key
+
+
+def read_tombstone(folder: Path, trusted: Sequence[PublicKey]) -> tuple[Tombstone, PublicKey] | None:
+    """The tombstone in ``folder`` and the key that signed it; None where there is none.
+
+    Raises MalformedError and VerificationError: one that is not good, or is another run's (``other_run``).
+    """
+    if not stands(folder):
+        return None
+    tombstone, key = open_tombstone(_bytes(folder), trusted)
+    # What is still there must be what the tombstone speaks of: one cannot be carried to another bundle.
+    if _digest(folder / layout.MANIFEST) not in {"", tombstone.manifest_sha256}:
+        raise VerificationError("the tombstone is that of another bundle", code="other_run")
+    return tombstone, key
+
+
+def _bytes(folder: Path) -> bytes:
+    try:
+        fd = os.open(folder / FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(fd, "rb") as file:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise MalformedError("the tombstone is no plain file", code="bad_tombstone")
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise MalformedError(f"the tombstone cannot be read: {error.strerror or error}", code="bad_tombstone") from error
+    if len(data) > MAX_BYTES:
+        raise MalformedError(f"more than {MAX_BYTES} bytes are no tombstone", code="bad_tombstone")
+    return data
+
+
+def _digest(path: Path) -> str:
+    """The sha256 of a plain file; empty where there is none."""
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() and not path.is_symlink() else ""
+
+
+def stands(folder: Path) -> bool:
+    """Whether something lies where a tombstone would: no bundle may be written there any more."""
+    return os.path.lexists(folder / FILE)
+
+
+def _payload(tombstone: Tombstone) -> bytes:
+    statement = _Statement(
+        type=STATEMENT_TYPE,
+        subject=(_Subject(layout.MANIFEST, {"sha256": tombstone.manifest_sha256}),),
+        predicate_type=PREDICATE_TYPE,
+        predicate=tombstone,
+    )
+    return msgspec.json.encode(statement, order="sorted")

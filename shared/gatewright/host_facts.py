@@ -1,0 +1,104 @@
+"""What a process works with on this host, for its reports: versions of programs, the host, and the prefix that commands saw.
+
+Facts for whoever wants to repeat the work. Nothing is decided by them, and what cannot be found out is left empty.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import platform
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from gatewright import __version__
+from gatewright.contracts.vocabulary import Interpreter, Surroundings
+
+_PACKAGES = "lib/python*/site-packages"
+_BLOCK = 1024 * 1024
+
+
+@functools.cache
+def git_version() -> str:
+    """The version of git on PATH; empty where there is none."""
+    try:
+        return subprocess.run(["git", "--version"], capture_output=True, text=True, check=True).stdout.split()[-1]
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+def program_versions(**others: str) -> dict[str, str]:
+    """Program -> version of what every role works with, and of ``others`` that are its own."""
+    versions = {
+        "gatewright": __version__,
+        "python": platform.python_version(),
+        "git": git_version(),
+        "msgspec": msgspec.__version__,
+        **others,
+    }
+    return {name: version for name, version in versions.items() if version}
+
+
+def host() -> dict[str, str]:
+    """System, kernel release and processor. Not the host's name: a bundle is given to strangers."""
+    system = os.uname()
+    return {"system": system.sysname, "release": system.release, "machine": system.machine}
+
+
+def surroundings(
+    *, sandbox: Mapping[str, str] | None = None, prefix: Path | None = None, versions: Mapping[str, str] | None = None
+) -> Surroundings:
+    """What a role's report says of its surroundings. Reads files and may run ``git --version``: not for an event loop.
+
+    ``prefix`` is one that the operator listed, never merely one that a contract names.
+    """
+    return Surroundings(
+        versions=program_versions(**(versions or {})),
+        host=host(),
+        sandbox=dict(sandbox) if sandbox is not None else None,
+        interpreter=interpreter(prefix) if prefix is not None else None,
+    )
+
+
+def interpreter(prefix: Path) -> Interpreter | None:
+    """What pins the environment in the folder ``prefix``; None when it has no ``bin/python`` that can be read.
+
+    The interpreter's bytes are read once for as long as the file stays as it is; the list of packages is read every time.
+    """
+    program = prefix / "bin" / "python"
+    try:
+        facts = program.stat()
+        digest = _digest(program, (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns))
+    except OSError:
+        return None
+    names = sorted(found.name for place in sorted(prefix.glob(_PACKAGES)) for found in place.glob("*.dist-info"))
+    listing = "".join(f"{name.removesuffix('.dist-info')}\n" for name in names)
+    return Interpreter(
+        prefix=str(prefix),
+        version=_version(prefix),
+        sha256=digest,
+        packages_sha256=hashlib.sha256(listing.encode("utf-8", "surrogateescape")).hexdigest(),
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def _digest(program: Path, _facts: tuple[int, ...]) -> str:
+    digest = hashlib.sha256()
+    with program.open("rb", buffering=0) as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _version(prefix: Path) -> str:
+    """As ``pyvenv.cfg`` says it: the interpreter of a prefix is never run outside of the sandbox."""
+    try:
+        lines = (prefix / "pyvenv.cfg").read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return ""
+    pairs = (line.partition("=") for line in lines)
+    return next((value.strip() for key, _, value in pairs if key.strip() in {"version", "version_info"}), "")

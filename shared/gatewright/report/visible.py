@@ -1,0 +1,57 @@
+"""Text from outside as it may be shown: what does not simply print is written as an escape, so that a reader sees it.
+
+Control characters, escape sequences and bidirectional marks can make one text look like another. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+
+#: Terminal sequences: CSI, OSC and other strings up to their end, two-character escapes.
+_SEQUENCES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)?|[ -/]*[0-~])")
+
+
+def visible(text: str) -> str:
+    """``text`` with everything but printable characters, spaces, tabs and line feeds written as an escape."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() or char in "\n\t" else _escaped(char) for char in text)
+
+
+def one_line(text: str) -> str:
+    """``text`` on one line, visible, each run of white space as one space."""
+    return visible(" ".join(text.split()))
+
+
+def terminal_text(data: bytes) -> str:
+    """What a program printed, without its colours and cursor movements; bytes that are no UTF-8 become ``\\xNN``."""
+    text = data.decode("utf-8", "backslashreplace").replace("\r\n", "\n")
+    return visible(_SEQUENCES.sub("", text))
+
+
+def size_words(size: int) -> str:
+    """A number of bytes for people: ``512 B``, ``1.2 kB``, ``3.4 MB``."""
+    if size < 1000:
+        return f"{size} B"
+    amount = float(size)
+    for unit in ("kB", "MB", "GB"):
+        amount /= 1000
+        if amount < 999.95:
+            return f"{amount:.1f} {unit}"
+    return f"{amount / 1000:.1f} TB"
+
+
+def seconds_words(seconds: float) -> str:
+    """A duration for people: ``12 ms``, ``1.25 s``, ``3 min 20 s``, ``2 h 05 min``."""
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.2f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02} s"
+    return f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def _escaped(char: str) -> str:
+    return char.encode("unicode_escape").decode("ascii")

@@ -1,0 +1,85 @@
+"""Legal holds: bundles that must be kept, whatever the policy says. An append-only book in the home folder.
+
+The last act about a run counts. A book that cannot be read whole is not read at all: nothing may be pruned then (fail closed).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from gatewright.contracts import LegalHold, codec
+from gatewright.errors import ConfigurationError, MalformedError
+
+BOOK = "holds.jsonl"
+
+
+class HoldBook:
+    """The book of the home folder ``home``. Any number of processes may use it; one at a time does."""
+
+    def __init__(self, home: Path) -> None:
+        self._path = home / BOOK
+
+    def held(self) -> dict[str, LegalHold]:
+        """Run id -> the act that holds its bundle. Raises ConfigurationError (``holds_unreadable``)."""
+        return standing(self.acts())
+
+    def acts(self) -> tuple[LegalHold, ...]:
+        """Everything that was written, oldest first. Raises ConfigurationError (``holds_unreadable``)."""
+        try:
+            data = self._path.read_bytes()
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            raise ConfigurationError(f"{self._path} cannot be read: {error.strerror}", code="holds_unreadable") from error
+        return _parse(data, self._path)
+
+    def write(self, act: LegalHold) -> None:
+        """One more act, durable when it returns; a line that a crash cut off before is taken away first.
+
+        Raises MalformedError (``already_held``, ``not_held``), ConfigurationError (``holds_unreadable``).
+        """
+        with self.locked() as fd:
+            data = os.pread(fd, os.fstat(fd).st_size, 0)
+            whole = data[: data.rfind(b"\n") + 1]
+            is_held = act.run_id in standing(_parse(whole, self._path))
+            if act.act == "place" and is_held:
+                raise MalformedError(f"{act.run_id} is on hold already", code="already_held")
+            if act.act == "release" and not is_held:
+                raise MalformedError(f"{act.run_id} is not on hold", code="not_held")
+            os.ftruncate(fd, len(whole))
+            os.pwrite(fd, codec.encode(act) + b"\n", len(whole))
+            os.fsync(fd)
+
+    @contextmanager
+    def locked(self) -> Iterator[int]:
+        """The book, ours alone until it is left: no hold can come in between a look and what follows from it."""
+        try:
+            fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise ConfigurationError(f"{self._path} cannot be opened: {error.strerror}", code="holds_unreadable") from error
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            yield fd
+        finally:
+            os.close(fd)
+
+
+def standing(acts: tuple[LegalHold, ...]) -> dict[str, LegalHold]:
+    """Run id -> the act that holds it now."""
+    last = {act.run_id: act for act in acts}
+    return {run_id: act for run_id, act in last.items() if act.act == "place"}
+
+
+def _parse(data: bytes, path: Path) -> tuple[LegalHold, ...]:
+    *lines, rest = data.split(b"\n")
+    if rest:
+        words = f"{path}: the last line is not whole; the next `gatewright hold` mends it"
+        raise ConfigurationError(words, code="holds_unreadable")
+    try:
+        return tuple(codec.decode(line, LegalHold) for line in lines)
+    except MalformedError as error:
+        raise ConfigurationError(f"{path}: {error.message}", code="holds_unreadable") from error

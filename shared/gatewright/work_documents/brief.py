@@ -1,0 +1,80 @@
+"""A run's order as a brief: mission, boundary, and the command that proves it (OmegaOS, prompt protocols)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gatewright.contracts import Brief, OrchestratorEvent, TaskContract
+from gatewright.contracts.work_documents import BriefContext, BriefScope, BriefSpec
+from gatewright.errors import MalformedError
+from gatewright.ledger import events as e
+from gatewright.ledger.run import Run
+from gatewright.work_documents.decisions import BINDING, decisions_of
+
+#: A longer mission is one that was not taken apart; it is cut, and ``purpose`` has it whole.
+MOST_CHARACTERS = 200
+#: What has to pass before a run is done, in the order of its life.
+GATES: tuple[str, ...] = ("policy", "plan", "locks", "diff", "integrated", "reviewer", "tests", "landing")
+
+
+def brief_of(run: Run, records: Sequence[OrchestratorEvent]) -> Brief:
+    """The brief of a run. Raises MalformedError: ``no_contract``, or ``no_verify_command`` where no test must pass."""
+    contract = run.contract
+    if contract is None:
+        raise MalformedError(f"{run.run_id} has no contract, and so no brief", code="no_contract")
+    repository, command = contract.repository, verify_command(contract)
+    if not command:
+        raise MalformedError(f"nothing must pass in {run.run_id}, so nothing can prove it", code="no_verify_command")
+    return Brief(
+        id=contract.task_id,
+        mission=mission_of(contract),
+        purpose=run.accepted.user_request,
+        context=BriefContext(
+            project_root=run.accepted.repository_url,
+            stack="",
+            prior_runs=(contract.parent_task_id,) if contract.parent_task_id else (),
+        ),
+        whats_done=_done_before(records),
+        current_task=_task(contract),
+        done_criteria=_criteria(contract),
+        verify_command=command,
+        key_decisions=_decided(run, records),
+        spec=BriefSpec(scope=BriefScope(files_owned=contract.allowed_paths)),
+        relevant_memories=(),
+        ship=repository is not None and repository.landing == "target",
+        audit_gates=GATES,
+        lifecycle="ephemeral",
+    )
+
+
+def _decided(run: Run, records: Sequence[OrchestratorEvent]) -> tuple[str, ...]:
+    """What was settled before the work and binds it; how it came out is no part of an order."""
+    decisions = decisions_of(run, records).decisions
+    return tuple(f"{each.title}: {each.decision}" for each in decisions if each.title in BINDING)
+
+
+def mission_of(contract: TaskContract) -> str:
+    """The contract's words on one line, cut to what a mission may have."""
+    words = " ".join(contract.inputs.spec.split()) or contract.task_id
+    return words if len(words) <= MOST_CHARACTERS else f"{words[: MOST_CHARACTERS - 1]}…"
+
+
+def verify_command(contract: TaskContract) -> str:
+    """The commands that must succeed, as one line; each of them is an argv, run without a shell."""
+    return " && ".join(test.cmd for test in contract.acceptance_tests if test.must_pass)
+
+
+def _criteria(contract: TaskContract) -> str:
+    names = [test.name or test.cmd for test in contract.acceptance_tests if test.must_pass]
+    return f"exit code 0: {', '.join(names)}" if names else "nothing must pass"
+
+
+def _task(contract: TaskContract) -> str:
+    how = f" with {contract.executor.kind}" if contract.executor else ""
+    return f"{contract.task_type} in {', '.join(contract.allowed_paths)}{how}"
+
+
+def _done_before(records: Sequence[OrchestratorEvent]) -> tuple[str, ...]:
+    """The rounds that were made and refused."""
+    ordered = [payload for record in records if isinstance(payload := e.payload_of(record), e.FixOrdered)]
+    return tuple(f"attempt {each.attempt - 1} was refused: {each.reason}" for each in ordered)

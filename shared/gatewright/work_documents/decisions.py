@@ -1,0 +1,86 @@
+"""What was decided in a run: each with its reason and with the check that would prove it wrong (OmegaOS, decisions log)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from gatewright.contracts import DecisionsLog, OrchestratorEvent
+from gatewright.contracts.work_documents import Decision
+from gatewright.ledger import events as e
+from gatewright.ledger.run import Run
+
+#: Titles of the decisions that bind the work; the others tell how it went.
+BINDING = frozenset({"Baseline", "Split", "Repair"})
+Size = Literal["SIMPLE", "MEDIUM", "COMPLEX", "EPIC"]
+
+
+def decisions_of(run: Run, records: Sequence[OrchestratorEvent]) -> DecisionsLog:
+    """The log of a run, open or ended. Raises MalformedError for an event whose payload does not fit."""
+    size = _size(run)
+    made = []
+    for record in records:
+        said = _said(e.payload_of(record))
+        if said is None:
+            continue
+        title, decision, rationale, falsifier = said
+        made.append(
+            Decision(
+                at=record.ts,
+                title=title,
+                task=run.accepted.user_request,
+                classification=size,
+                decision=decision,
+                rationale=rationale,
+                falsifier=falsifier,
+                event=record.seq,
+            )
+        )
+    return DecisionsLog(run_id=run.run_id, decisions=tuple(made))
+
+
+def as_markdown(log: DecisionsLog) -> list[str]:
+    """The log in the form that its readers know; what is shown has to be made printable by the caller."""
+    lines = []
+    for each in log.decisions:
+        lines += [
+            f"### [{each.at}] {each.title}",
+            f"- **Task:** {' '.join(each.task.split())}",
+            f"- **Classification:** {each.classification}",
+            f"- **Decision:** {each.decision}",
+            f"- **Rationale:** {each.rationale}",
+            f"- **Falsifier:** {each.falsifier}",
+            "",
+        ]
+    return lines
+
+
+def _size(run: Run) -> Size:
+    parts = (len(run.plan.contracts) if run.plan else 1) * run.attempt
+    return "SIMPLE" if parts == 1 else "MEDIUM" if parts <= 4 else "COMPLEX" if parts <= 16 else "EPIC"
+
+
+def _said(payload: e.Payload) -> tuple[str, str, str, str] | None:
+    """Title, decision, rationale and falsifier; None for an event that decides nothing."""
+    match payload:
+        case e.RunAccepted(baseline_commit=commit) if commit:
+            return "Baseline", f"work from {commit}", "a ref may move, a commit does not", "policy gate: the ref names it"
+        case e.PlanAccepted(plan=plan):
+            count = len(plan.contracts)
+            paths = "; ".join(", ".join(shard.allowed_paths) for shard in plan.contracts)
+            return "Split", f"{count} shard{'s' * (count != 1)}: {paths}", "their paths are disjoint", "plan gate: disjoint"
+        case e.GateJudged(report=report) if report.verdict == "FAIL":
+            rules = ", ".join(dict.fromkeys(violation.rule for violation in report.violations))
+            return f"Refused by the {report.gate} gate", report.code, report.summary, f"{report.gate} gate: {rules or 'passes'}"
+        case e.FixOrdered(attempt=attempt, reason=reason):
+            return "Repair", f"attempt {attempt} is ordered", reason, "the same gate refuses again"
+        case e.CandidateComposed(tree=tree, changed_files=count):
+            return "Candidate", f"tree {tree}", f"{count} changed files compose", "integrated gate: another tree"
+        case e.Landed(ref=ref, commit=commit, tree=tree) if ref:
+            return "Landing", f"{ref} at {commit}", "every gate has passed", f"the commit has another tree than {tree}"
+        case e.AbortRequested(reason=reason, requested_by=person):
+            return "Abort", "the run is ended", f"{reason} ({person})", ""
+        case e.RunFinished(status=status, code=code, message=message):
+            return "End", f"{status}: {code}", message, "the bundle does not verify"
+        case _:
+            return None

@@ -1,0 +1,87 @@
+"""Repairs that a run ordered, and what came of each (TheHood, runtime loop).
+
+A packet answers a finding and widens nothing. Evidence from before a repair says nothing about what came after it, so each item
+holds only the verdicts that followed it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from gatewright.contracts import GateReport, OrchestratorEvent, ReviewReport, RevisionPacket, RevisionTrail, TestReport
+from gatewright.contracts.work_documents import RepairResponse, RevisionItem
+from gatewright.ledger import events as e
+from gatewright.ledger.run import Run
+
+
+@dataclass
+class _Round:
+    packet: RevisionPacket
+    responses: list[RepairResponse] = field(default_factory=list)
+    review: ReviewReport | None = None
+    tests: TestReport | None = None
+
+
+def trail_of(run: Run, records: Sequence[OrchestratorEvent]) -> RevisionTrail:
+    """The repairs of a run, open or ended, in order. Raises MalformedError for an event whose payload does not fit."""
+    rounds: list[_Round] = []
+    refusal: GateReport | None = None
+    for record in records:
+        payload = e.payload_of(record)
+        match payload:
+            case e.GateJudged(report=report) if report.verdict == "FAIL":
+                refusal = report
+            case e.FixOrdered():
+                rounds.append(_Round(_packet(run, record, payload, refusal)))
+            case e.TaskFinished(result=result, accepted=accepted) if rounds:
+                response = RepairResponse(task_id=result.task_id, agent=result.producer.agent_id, accepted=accepted)
+                rounds[-1].responses.append(response)
+            case e.ReviewReceived(report=review) if rounds:
+                rounds[-1].review = review
+            case e.TestsReceived(report=tests) if rounds:
+                rounds[-1].tests = tests
+            case _:
+                pass
+    items = (_item(each, run, is_last=each is rounds[-1]) for each in rounds)
+    return RevisionTrail(run_id=run.run_id, items=tuple(items))
+
+
+def _packet(run: Run, record: OrchestratorEvent, order: e.FixOrdered, refusal: GateReport | None) -> RevisionPacket:
+    reviewed = refusal is not None and refusal.gate == "reviewer"
+    paths = dict.fromkeys(path for contract in order.contracts for path in contract.allowed_paths)
+    shown = dict.fromkeys(uri for contract in order.contracts for uri in contract.evidence_links)
+    return RevisionPacket(
+        run_id=run.run_id,
+        attempt=order.attempt,
+        ordered_at=record.ts,
+        reason=order.reason,
+        source="reviewer" if reviewed else "tests",
+        objective="Cure what the reviewer found." if reviewed else "Make the acceptance tests pass.",
+        findings=refusal.violations if refusal else (),
+        tasks=tuple(contract.task_id for contract in order.contracts),
+        allowed_paths=tuple(paths),
+        evidence_refs=tuple(shown),
+        event=record.seq,
+    )
+
+
+def _item(made: _Round, run: Run, *, is_last: bool) -> RevisionItem:
+    return RevisionItem(
+        packet=made.packet,
+        state=_state(made, run, is_last=is_last),
+        responses=tuple(made.responses),
+        review=made.review.verdict if made.review else None,
+        tests=made.tests.status if made.tests else None,
+    )
+
+
+def _state(made: _Round, run: Run, *, is_last: bool) -> Literal["active", "cured", "not_cured", "abandoned"]:
+    if not is_last:
+        return "not_cured"
+    if not run.ended:
+        return "active"
+    if run.status == "SUCCESS":
+        return "cured"
+    return "not_cured" if made.review or made.tests else "abandoned"

@@ -1,0 +1,52 @@
+"""``gatewright show --as`` and ``--packet``: from the bundle alone, with or without a running system."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gatewright.cli.work_documents import KINDS
+from gatewright.contracts import codec
+from tests.cli.conftest import Command
+from tests.cli.test_report import make_bundle
+
+SCHEMAS = {
+    "brief": "brief.v1",
+    "done": "done.v1",
+    "decisions": "decisions_log.v1",
+    "trail": "revision_trail.v1",
+    "provenance": "provenance_manifest.v1",
+}
+
+
+@pytest.mark.parametrize("kind", sorted(SCHEMAS))
+def test_run_is_told_as_a_valid_document(gatewright: Command, tmp_path: Path, kind: str) -> None:
+    bundle = make_bundle(tmp_path)
+    said = gatewright("show", bundle.name, "--as", kind, "--json")
+    assert said.exit_code == 0
+    codec.decode_named(said.out.encode(), SCHEMAS[kind])
+    assert gatewright("show", bundle, "--as", kind).out.strip()
+
+
+def test_run_that_is_not_blocked_has_no_such_document(gatewright: Command, tmp_path: Path) -> None:
+    bundle = make_bundle(tmp_path)
+    said = gatewright("show", bundle.name, "--as", "blocked", "--json")
+    assert said.exit_code == 2
+    assert said.documents[0]["error"]["code"] == "not_blocked"
+
+
+def test_unknown_kind_is_bad_input_and_names_those_that_there_are(gatewright: Command, tmp_path: Path) -> None:
+    make_bundle(tmp_path)
+    said = gatewright("show", "--as", "poem")
+    assert said.exit_code == 2
+    assert all(kind in said.err for kind in KINDS)
+
+
+def test_packet_of_the_newest_run_is_markdown(gatewright: Command, tmp_path: Path) -> None:
+    bundle = make_bundle(tmp_path)
+    said = gatewright("show", "--packet")
+    assert said.exit_code == 0
+    assert said.out.startswith("> Verified: ")
+    assert "### Delivery Packet" in said.out
+    assert gatewright("show", bundle, "--packet", "--json").documents[0]["packet"].rstrip() == said.out.rstrip()

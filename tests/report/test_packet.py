@@ -1,0 +1,110 @@
+"""The packet for people: the sections that the rules ask for, facts only, and no markup out of a bundle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from gatewright.evidence import keys
+from gatewright.evidence.verify import verify
+from gatewright.report import markdown
+from gatewright.report.account import read_account
+from gatewright.report.packet import packet
+from tests.evidence.recorded_runs import RecordedRun, make_failed, make_success
+from tests.report.conftest import HostileRun, SealRun
+
+MakePacket = Callable[[Path], str]
+PROPOSAL = (
+    *("Artifact", "Scope", "Snapshot", "Spec & DR Links", "Diff Summary", "Tests", "Perf/SLO", "Security", "Compliance"),
+    *("Docs/Runbooks", "Rollback Plan", "Open Yellows"),
+)
+RENDERER = MarkdownIt("gfm-like", {"linkify": False})
+
+
+@pytest.fixture
+def make_packet(private_key: keys.PrivateKey) -> MakePacket:
+    return lambda bundle: packet(read_account(bundle), verify(bundle, [private_key.public]))
+
+
+def test_every_run_has_a_packet_with_every_part(recorded: RecordedRun, seal: SealRun, make_packet: MakePacket) -> None:
+    text = make_packet(seal(recorded))
+    for heading in (
+        "### Completion Proposal",
+        "### Provenance",
+        "### Evidence",
+        "### Request for Review",
+        "### Delivery Packet",
+    ):
+        assert f"\n{heading}\n" in text
+    for name in PROPOSAL:
+        assert f"\n**{name}:** " in text
+    for name in ("Consensus Receipt", "Final Diff", "Provenance", "Compliance"):
+        assert f"\n**{name}:**\n" in text
+
+
+def test_facts_of_a_landed_run_are_named(seal: SealRun, make_packet: MakePacket) -> None:
+    run = make_success()
+    text = make_packet(seal(run))
+    assert run.run.landed is not None
+    assert text.startswith("> Verified: ")
+    for fact in (run.run.landed.commit, run.run.landed.ref, run.run.head, "python -m pytest 'a b'"):
+        assert f"`{fact}`" in text
+    assert "green: reviewer-1 (REVIEWER)" in text
+    assert "not measured by this run" in text, "nothing is filled in"
+
+
+def test_failed_run_claims_nothing(seal: SealRun, make_packet: MakePacket) -> None:
+    text = make_packet(seal(make_failed()))
+    assert "**Outcome:** FAILED" in text
+    assert "**Rollback Plan:** nothing was landed" in text
+    assert "no reviewer has voted" in text
+
+
+def test_altered_bundle_is_told_first(seal: SealRun, make_packet: MakePacket) -> None:
+    bundle = seal(make_success())
+    (bundle / "added").write_text("x")
+    assert make_packet(bundle).startswith("> **NOT VERIFIED** (`file_unlisted`).")
+
+
+def test_folder_that_tells_no_run_says_so(tmp_path: Path, make_packet: MakePacket) -> None:
+    assert "The run cannot be told from this bundle: there are no events." in make_packet(tmp_path)
+
+
+def test_hostile_words_make_no_markup(
+    make_hostile_run: Callable[..., HostileRun], seal: SealRun, make_packet: MakePacket
+) -> None:
+    text = make_packet(seal(make_hostile_run()))
+    html = RENDERER.render(text)
+    assert "<script" not in html
+    assert "<img" not in html
+    assert "<a " not in html
+    assert html.count("<h3>") == 5
+    assert "\u202e" not in text
+    assert "\x1b" not in text
+
+
+@given(st.text(max_size=60))
+def test_words_are_one_plain_paragraph(text: str) -> None:
+    tokens = RENDERER.parse(f"- {markdown.words(text)}")
+    inline = [token for token in tokens if token.type == "inline"]
+    assert {token.type for token in tokens} <= {
+        *("bullet_list_open", "bullet_list_close", "list_item_open", "list_item_close"),
+        *("paragraph_open", "paragraph_close", "inline"),
+    }
+    assert {child.type for token in inline for child in token.children or ()} <= {"text", "text_special"}
+
+
+@given(st.text(max_size=60))
+def test_code_stays_one_code_span(text: str) -> None:
+    (_, inline, _) = RENDERER.parse(f"x {markdown.code(text)} y")
+    assert [child.type for child in inline.children or ()] == ["text", "code_inline", "text"]
+
+
+@given(st.text(max_size=200))
+def test_block_stays_one_block(text: str) -> None:
+    assert [token.type for token in RENDERER.parse("\n".join(markdown.block(text)))] == ["fence"]

@@ -1,0 +1,83 @@
+"""A run as ``done``, and the claims that are refused though the schema lets them pass."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from gatewright.contracts import Done, codec
+from gatewright.errors import MalformedError
+from gatewright.evidence.history import History, evidence_records, tell
+from gatewright.resources import schema_directory
+from gatewright.work_documents.done import FORBIDDEN, check, done_of, refuse_forbidden
+from tests.evidence.recorded_runs import MAKERS, RecordedRun, make_success
+
+FULL = json.loads((schema_directory() / "examples/done.v1/valid/full.json").read_bytes())
+
+
+def history_of(recorded: RecordedRun) -> History:
+    return tell(recorded.run, evidence_records(recorded.transitions))
+
+
+def make_done(**changes: Any) -> Done:
+    """The full example, changed; a mapping is merged into the object of that name."""
+    document = dict(FULL)
+    for name, value in changes.items():
+        document[name] = document[name] | value if isinstance(value, dict) else value
+    return codec.decode(json.dumps(document).encode(), Done)
+
+
+@pytest.mark.parametrize("name", sorted(MAKERS))
+def test_every_ended_run_can_be_told_and_claims_nothing_forbidden(name: str) -> None:
+    run = MAKERS[name]()
+    done = done_of(history_of(run))
+    assert codec.decode(codec.encode(done), Done) == done
+    assert (done.status == "done_clean") == (run.run.status == "SUCCESS")
+    assert check(done) == ()
+
+
+def test_facts_of_a_landed_run_carry_over() -> None:
+    run = make_success()
+    done = done_of(history_of(run))
+    assert run.run.landed is not None
+    assert (done.ship.requested, done.ship.result, done.ship.commit) == (True, "ok", run.run.landed.commit)
+    assert done.evidence.verify_exit_code == 0
+    assert done.audit.gates_passed == done.audit.gates_required
+    assert done.duration_sec > 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "pointer"),
+    [
+        ({"evidence": {"verify_exit_code": 1}}, "/evidence/verify_exit_code"),
+        ({"evidence": {"verify_exit_code": None}}, "/evidence/verify_exit_code"),
+        ({"regressions": ["the login is slower"]}, "/regressions"),
+        ({"audit": {"gates_required": ["tests", "secaudit"]}}, "/audit/gates_passed"),
+        ({"ship": {"result": "failed"}}, "/ship/result"),
+        ({"ship": {"result": "frozen"}}, "/ship/result"),
+        ({"status": "pending", "pending_actions": []}, "/pending_actions"),
+        ({"status": "pending", "pending_actions": ["more"], "evidence": {"verify_exit_code": 2}}, "/evidence/verify_exit_code"),
+        ({"status": "failed", "evidence": {"verify_stderr": ""}}, "/evidence/verify_stderr"),
+    ],
+)
+def test_forbidden_combination_is_refused_by_pointer(changes: dict[str, Any], pointer: str) -> None:
+    with pytest.raises(MalformedError) as refusal:
+        refuse_forbidden(make_done(**changes))
+    assert refusal.value.reason == FORBIDDEN
+    assert [fault.pointer for fault in refusal.value.faults] == [pointer]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"ship": {"result": "skipped", "requested": False}},
+        {"status": "pending", "pending_actions": ["the second half"]},
+        {"status": "failed", "evidence": {"verify_exit_code": 1}},
+        {"status": "failed", "regressions": ["worse"], "ship": {"result": "failed"}},
+    ],
+)
+def test_what_is_not_forbidden_is_let_pass(changes: dict[str, Any]) -> None:
+    refuse_forbidden(make_done(**changes))
