@@ -23,6 +23,7 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.evidence_cost import EvidenceCost, one_cost
+from benchmarks import diff_gate, large_repository, verify_large
 from benchmarks.floor import Counts, Floor
 from benchmarks.workload import make_patch, make_repository, make_request
 from gatewright import Client

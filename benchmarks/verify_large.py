@@ -109,7 +109,7 @@ def main() -> None:
     if sys.argv[1:2] == ["--make"]:
         print(_bundle(Path(sys.argv[2]), int(sys.argv[3])))
         return
-    cost = measure(int(sys.argv[1]) if len(sys.argv) > 1 else 1024)
+    cost = measure(int(sys.argv[1]) if sys.argv[1:] else 1024)
     print(
         f"verify {cost.megabytes} MB: {cost.verify:.2f} s; bare sha256 of the same files: {cost.sha256:.2f} s; "
         f"ratio {cost.verify / cost.sha256:.2f}; memory at most {cost.memory:.0f} MB"

@@ -94,6 +94,13 @@ class RealGate:
         run = changed(self.run, tasks={SHARD: task})
         return (await self.gates.answer(q.IntegratedQuestion(run))).report
 
+    async def judged(self, result: TaskResult) -> GateReport:
+        """The verdict of the diff gate or, when that lets the result pass, of the integrated gate."""
+        report = await self.diff(result)
+        if report.verdict == "FAIL":
+            return report
+        return await self.integrated(result, evidence(report)["candidate_tree"])
+
     async def compose(self, patch: bytes) -> str:
         """Make what ``patch`` leads to the run's candidate; returns its tree."""
         mirror = await self.gates.mirrors.open(self.repository.url)

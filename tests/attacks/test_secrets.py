@@ -40,7 +40,7 @@ async def gate(make_repository: MakeRepository, tmp_path: Path) -> AsyncIterator
 async def test_a_credential_in_a_patch_is_refused_and_never_quoted(kind: str, gate: RealGate) -> None:
     value = planted.ALL[kind]
     patch = gate.patch({"src/app.py": f"one = 1\ntoken = '''{value}'''\n".encode()})
-    report = await gate.diff(await gate.worked(patch))
+    report = await gate.judged(await gate.worked(patch))
     assert codes(report) == ["secret_found"]
     (violation, *_) = report.violations
     assert (violation.path, violation.detail) == ("src/app.py", "line 2 looks like a secret")
@@ -68,44 +68,44 @@ async def test_the_integrated_gate_looks_again_although_the_diff_gate_was_passed
     ids=["base64", "base64_twice", "utf16", "marked_as_harmless", "binary", "far_down"],
 )
 async def test_a_credential_is_found_however_it_is_written(content: bytes, gate: RealGate) -> None:
-    report = await gate.diff(await gate.worked(gate.patch({"src/new.txt": content})))
+    report = await gate.judged(await gate.worked(gate.patch({"src/new.txt": content})))
     assert codes(report) == ["secret_found"]
 
 
 async def test_a_credential_in_the_name_of_a_file_is_refused_without_showing_the_name(gate: RealGate) -> None:
-    report = await gate.diff(await gate.worked(gate.patch({f"src/{planted.GITHUB}.txt": b"nothing\n"})))
+    report = await gate.judged(await gate.worked(gate.patch({f"src/{planted.GITHUB}.txt": b"nothing\n"})))
     assert codes(report) == ["secret_found"]
     assert planted.GITHUB not in repr(report)
 
 
 async def test_a_credential_in_a_name_is_not_shown_by_another_rule_either(gate: RealGate) -> None:
-    report = await gate.diff(await gate.worked(gate.patch({f"elsewhere/{planted.GITHUB}.txt": b"nothing\n"})))
+    report = await gate.judged(await gate.worked(gate.patch({f"elsewhere/{planted.GITHUB}.txt": b"nothing\n"})))
     assert codes(report) == ["path_out_of_scope"]
     assert planted.GITHUB not in repr(report)
 
 
 async def test_a_credential_as_the_target_of_a_symbolic_link_is_refused(gate: RealGate) -> None:
     (gate.repository.path / "src/link").symlink_to(planted.GITHUB)
-    report = await gate.diff(await gate.worked(gate.patch({})))
+    report = await gate.judged(await gate.worked(gate.patch({})))
     assert "secret_found" in codes(report)
 
 
 async def test_a_key_of_the_tests_that_was_there_before_does_not_fail_a_change_around_it(gate: RealGate) -> None:
     patch = gate.patch({"src/fixture.py": f'KEY: str = "{OLD_KEY}"\n'.encode()})
-    assert codes(await gate.diff(await gate.worked(patch))) == []
+    assert codes(await gate.judged(await gate.worked(patch))) == []
 
 
 async def test_a_leaked_key_can_be_moved_and_taken_out(gate: RealGate) -> None:
     moved = gate.patch({"src/fixture.py": None, "src/moved.py": FILES["src/fixture.py"]})
-    assert codes(await gate.diff(await gate.worked(moved))) == []
+    assert codes(await gate.judged(await gate.worked(moved))) == []
     gate.repository.git("reset", "--quiet", "--hard")
     removed = gate.patch({"src/fixture.py": b'KEY = ""\n'})
-    assert codes(await gate.diff(await gate.worked(removed))) == []
+    assert codes(await gate.judged(await gate.worked(removed))) == []
 
 
 async def test_a_key_from_a_file_that_is_not_changed_is_refused_elsewhere(gate: RealGate) -> None:
     """It stands in the repository, but copying it about is this change's doing."""
-    report = await gate.diff(await gate.worked(gate.patch({"src/app.py": FILES["src/fixture.py"]})))
+    report = await gate.judged(await gate.worked(gate.patch({"src/app.py": FILES["src/fixture.py"]})))
     assert codes(report) == ["secret_found"]
 
 
@@ -120,7 +120,7 @@ async def test_a_scanner_that_cannot_be_loaded_refuses_every_change(gate: RealGa
 
     broken = SecretsCheck(SecretScanner(Broken()))
     gate.gates = replace(gate.gates, secrets=broken)
-    report = await gate.diff(await gate.worked(gate.patch({"src/app.py": b"harmless\n"})))
+    report = await gate.judged(await gate.worked(gate.patch({"src/app.py": b"harmless\n"})))
     assert (report.verdict, report.code) == ("FAIL", "configuration_invalid")
 
 
@@ -144,4 +144,4 @@ async def test_what_was_taken_out_of_outputs_is_evidence_without_the_value(gate:
 async def test_packed_content_is_not_looked_into(gate: RealGate) -> None:
     """What is not stopped: an archive hides its content. It is binary, so a contract has to open it by name."""
     packed = gzip.compress(planted.GITHUB.encode(), mtime=0)
-    assert codes(await gate.diff(await gate.worked(gate.patch({"src/new.gz": packed})))) == []
+    assert codes(await gate.judged(await gate.worked(gate.patch({"src/new.gz": packed})))) == []

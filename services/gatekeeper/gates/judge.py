@@ -123,7 +123,6 @@ class Gates:
             if tree and found.clean:
                 changes = await mirror.changes(run.accepted.baseline_tree, tree)
                 await judge_losses(changes, contract, tree, mirror, found)
-                await self.secrets.judge(changes, mirror, found)
         except GatewrightError as error:
             _fail(found, error)
         return q.DiffVerdict(found.report(self.clock, started), tree)

@@ -1,4 +1,4 @@
-"""The secrets check of the diff gate and the integrated gate: what brings a credential into the repository is refused.
+"""The secrets check of the integrated gate: what brings a credential into the repository is refused.
 
 The gatekeeper looks at the objects in its own mirror. Whether the worker has looked before does not matter. What it redacted
 in the documents of roles, and what they redacted in their outputs, is put among the evidence: place and rule, no value.
