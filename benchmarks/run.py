@@ -22,8 +22,8 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.evidence_cost import EvidenceCost, one_cost
 from benchmarks import diff_gate, large_repository, verify_large
+from benchmarks.evidence_cost import EvidenceCost, one_cost
 from benchmarks.floor import Counts, Floor
 from benchmarks.workload import make_patch, make_repository, make_request
 from gatewright import Client
@@ -51,6 +51,9 @@ def main() -> None:
     for line in evidence.lines():
         console.print(line)
     stages(events)
+    for measured in (diff_gate, large_repository, verify_large):
+        console.print(f"[dim]{measured.__name__} ...[/]")
+        measured.main()
 
 
 def cold_run(root: Path, number: int) -> float:
