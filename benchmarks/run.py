@@ -49,7 +49,7 @@ def main() -> None:
         warm, events, throughput, floor, evidence = asyncio.run(on_a_running_stack(root))
     show(cold, warm, throughput, floor)
     for line in evidence.lines():
-        console.print(line)
+        console.print(line, soft_wrap=True)
     stages(events)
     for measured in (diff_gate, large_repository, verify_large):
         console.print(f"[dim]{measured.__name__} ...[/]")

@@ -15,6 +15,7 @@ from pydantic import Field, TypeAdapter, ValidationError, model_validator
 from gatewright.contracts import AgentRegistry, codec
 from gatewright.contracts.records import RegisteredAgent
 from gatewright.errors import ConfigurationError, MalformedError
+from services.gatekeeper.command_policy import CommandAllowlist
 from services.gatekeeper.full_access import names_full_access
 from services.gatekeeper.organisation import Rule, load_rules
 from services.gatekeeper.path_classes import PathMatcher
@@ -22,29 +23,10 @@ from services.gatekeeper.policy_model import Policy
 from services.gatekeeper.policy_packs import Approvals, PolicyPacks
 from services.gatekeeper.role_policy import RoleTable, registry_faults
 
-Use = Literal["acceptance", "executor"]
-CommandClass = Literal["read-only", "local-write", "network", "dependency-install", "destructive", "credential-sensitive"]
 ProtectedClass = Literal["sacred", "protected", "dependencies", "migrations"]
 
 
 P = TypeVar("P", bound=Policy)
-
-
-class CommandRule(Policy):
-    """An argv prefix that may run. ``script`` asks for a script of the workspace as the first word that is no option."""
-
-    prefix: tuple[str, ...] = Field(min_length=1)
-    uses: tuple[Use, ...] = Field(min_length=1)
-    kind: CommandClass = Field(alias="class")
-    refused_flags: tuple[str, ...]
-    script: bool = False
-    #: Proves nothing: refused as an acceptance test where the contract asks for strict acceptance.
-    trivial: bool = False
-
-
-class CommandAllowlist(Policy):
-    version: Literal["1"]
-    commands: tuple[CommandRule, ...] = Field(min_length=1)
 
 
 class ForbiddenAction(Policy):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gatewright.errors import CommandRefusedError
+from services.gatekeeper.command_policy import Use
 from services.gatekeeper.gates.commands import check_command
-from services.gatekeeper.policies import Policies, Use
+from services.gatekeeper.policies import Policies
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from gatewright import scope as paths
 from gatewright.contracts import TaskContract
@@ -18,6 +18,7 @@ from gatewright.errors import CommandRefusedError, ScopeError
 from gatewright.git.changes import Change
 from gatewright.git.mirror import Mirror
 from gatewright.sandbox.argv import parse_command
+from services.gatekeeper.gates.command_classes import Classify, classify
 from services.gatekeeper.gates.judgement import Judgement
 from services.gatekeeper.policies import Policies
 
@@ -31,9 +32,6 @@ UNSTATED = "destructive_unstated"
 EXCEEDED = "blast_radius_exceeded"
 DESTRUCTIVE = "destructive"
 
-#: The classes of a command; ``destructive`` among them is what counts here.
-Classify = Callable[[tuple[str, ...]], Iterable[str]]
-
 _RULE = "destructive_operations"
 _NOTHING = hashlib.sha256(b"").hexdigest()
 _ABSENT = "000000"
@@ -45,12 +43,13 @@ _EMPTY = frozenset(
 
 
 def by_allowlist(policies: Policies) -> Classify:
-    """The classes that the operator's allowlist gives to a command: of every rule that it begins with."""
+    """The classes of a command: by every rule of the operator's allowlist that it begins with, and by its own words."""
 
-    def classify(argv: tuple[str, ...]) -> frozenset[str]:
-        return frozenset(rule.kind for rule in policies.allowlist.commands if argv[: len(rule.prefix)] == rule.prefix)
+    def classes(argv: tuple[str, ...]) -> frozenset[str]:
+        listed = (rule.kind for rule in policies.allowlist.commands if argv[: len(rule.prefix)] == rule.prefix)
+        return frozenset({*listed, *classify(argv)})
 
-    return classify
+    return classes
 
 
 def judge_destructive(contract: TaskContract, classify: Classify, found: Judgement) -> None:

@@ -59,6 +59,10 @@ class Judgement:
         shown = None if path is None else redact_words(display(path), _PATTERNS)
         self.violations.append(Violation(code=code, rule=rule, detail=detail, path=shown))
 
+    def violated(self, rule: str, detail: str) -> None:
+        """A part of a rule that is broken already: told in the report, and not counted as a violation of its own."""
+        self.rules[rule] = RuleOutcome(rule=rule, verdict="FAIL", detail=detail)
+
     def touched(self, rule: str, path: bytes) -> None:
         """What a rule would have refused, had the contract not opened it: the report names it all the same."""
         self.touches.setdefault(rule, []).append(path)

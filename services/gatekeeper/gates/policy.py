@@ -11,10 +11,10 @@ from collections.abc import Iterable
 
 from gatewright import scope
 from gatewright.contracts import RunRequest, TaskContract
-from gatewright.contracts.vocabulary import AcceptanceTest, Artifact, Executor, PolicyPack, Repository
-from gatewright.errors import CommandRefusedError, ScopeError
+from gatewright.contracts.vocabulary import Artifact, Executor, PolicyPack, Repository
+from gatewright.errors import ScopeError
 from gatewright.task_inputs import LONGEST_COMMAND
-from services.gatekeeper.gates.commands import check_command
+from services.gatekeeper.gates.commands import judge_commands
 from services.gatekeeper.gates.destructive import by_allowlist, judge_destructive
 from services.gatekeeper.gates.dispatch import judge_dispatch, judge_order
 from services.gatekeeper.gates.forbidden import judge_forbidden_commands
@@ -34,7 +34,7 @@ def judge_request(request: RunRequest, policies: Policies, found: Judgement) -> 
     _paths(request.allowed_paths, policies, found)
     pack = judge_pack(request.policy_pack, request.repository, request.timeout_retry, policies, found)
     strict = request.strict_acceptance or pack.strict_acceptance
-    _commands(request.acceptance_tests, request.executor, policies, found, strict=strict)
+    judge_commands(request.acceptance_tests, request.executor, policies, found, strict=strict)
     _artifacts(request.executor, request.artifacts, found)
     _repository(request.repository, found)
 
@@ -50,7 +50,7 @@ def judge_contract(contract: TaskContract, policies: Policies, found: Judgement,
     _paths(contract.allowed_paths, policies, found)
     pack = judge_pack(name, contract.repository, contract.timeout_retry, policies, found)
     strict = pack.strict_acceptance or (contract.runtime_options is not None and contract.runtime_options.strict_acceptance)
-    _commands(contract.acceptance_tests, contract.executor, policies, found, strict=strict)
+    judge_commands(contract.acceptance_tests, contract.executor, policies, found, strict=strict)
     judge_forbidden_commands(contract, found)
     if contract.executor is None:
         found.violate("executor_missing", "executor", "the contract does not say how the change is made")
@@ -110,22 +110,6 @@ def _paths(paths: Iterable[str], policies: Policies, found: Judgement) -> None:
             continue
         if any(kind.name == "sacred" for kind in policies.path_classes(clean.encode())):
             found.violate("path_protected", "protected_paths.sacred", "no contract may open it", clean.encode())
-
-
-def _commands(
-    tests: Iterable[AcceptanceTest], executor: Executor | None, policies: Policies, found: Judgement, *, strict: bool
-) -> None:
-    found.checked("command_allowlist", "strict: a test must prove something" if strict else "")
-    for test in tests:
-        try:
-            check_command(test.cmd, "acceptance", policies, strict=strict)
-        except CommandRefusedError as error:
-            found.violate(error.reason, "command_allowlist", error.message)
-    for command in executor.commands if executor is not None else ():
-        try:
-            check_command(command, "executor", policies)
-        except CommandRefusedError as error:
-            found.violate(error.reason, "command_allowlist", error.message)
 
 
 def _artifacts(executor: Executor | None, artifacts: Iterable[Artifact], found: Judgement) -> None:

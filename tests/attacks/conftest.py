@@ -1,0 +1,13 @@
+"""What the attacks share: the operator's own policies."""
+
+from __future__ import annotations
+
+import pytest
+
+from gatewright.resources import policy_directory
+from services.gatekeeper.policies import Policies, load
+
+
+@pytest.fixture(scope="session")
+def policies() -> Policies:
+    return load(policy_directory())

@@ -1,0 +1,107 @@
+"""The landed commit: trailers that lead to the evidence, and the same commit when landing is done again after a crash."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from gatewright.contracts import Transition, codec
+from gatewright.ledger.store import Ledger, Position
+from services.gatekeeper.decider.inputs import Answered
+from services.gatekeeper.gates.landing import commit_message
+from tests.attacks.whole_gatekeeper import RUN, Gatekeeper, contract_on, make_tests, open_gatekeeper
+from tests.git.conftest import first_repository, make_repository
+from tests.git.repositories import MakeRepository, Repository
+
+__all__ = ["first_repository", "make_repository"]
+
+BRANCH = f"refs/heads/gatewright/{RUN}"
+
+
+@pytest.fixture
+def repository(make_repository: MakeRepository) -> Repository:
+    return make_repository()
+
+
+class DiedError(Exception):
+    """The process is gone. Not an OSError: nothing may catch it."""
+
+
+class LedgerThatDies(Ledger):
+    """The process dies when the landing is to be recorded: the ref has moved, and the ledger does not know."""
+
+    async def append(self, position: Position, transition: Transition) -> Position:
+        if any(event.event_type == "landed" for event in transition.events):
+            raise DiedError
+        return await super().append(position, transition)
+
+
+async def up_to_the_tests(gatekeeper: Gatekeeper) -> None:
+    await gatekeeper.submit(contract_on(gatekeeper.repository))
+    await gatekeeper.plan()
+    await gatekeeper.work(gatekeeper.patch({"README.md": b"changed\n"}))
+    await gatekeeper.review()
+
+
+async def test_the_trailers_lead_to_run_contract_and_the_events_before_the_landing(
+    repository: Repository, tmp_path: Path
+) -> None:
+    async with open_gatekeeper(repository, tmp_path) as gatekeeper:
+        await up_to_the_tests(gatekeeper)
+        run = await gatekeeper.test()
+        assert run.landed is not None
+        body = repository.git("log", "-1", "--format=%(trailers:only,unfold)", run.landed.commit).decode()
+        trailers = dict(line.split(": ", 1) for line in body.splitlines() if line)
+        records = [event for step in (await gatekeeper.conductor.ledger.load(RUN)).transitions for event in step.events]
+    landed = next(record.seq for record in records if record.event_type == "landed")
+    seq, _, head = trailers.pop("Gatewright-Event-Chain").partition(":")
+    assert int(seq) < landed
+    assert records[int(seq) - 1].hash == head
+    assert run.contract is not None
+    digest = hashlib.sha256(codec.encode(run.contract)).hexdigest()
+    assert trailers == {"Gatewright-Run": RUN, "Gatewright-Contract": f"sha256:{digest}"}
+
+
+async def test_a_crash_between_landing_and_ledger_lands_the_very_same_commit_again(
+    repository: Repository, tmp_path: Path
+) -> None:
+    async with open_gatekeeper(repository, tmp_path) as gatekeeper:
+        await up_to_the_tests(gatekeeper)
+        dying = dataclasses.replace(gatekeeper.conductor, ledger=LedgerThatDies(gatekeeper.bus))
+        tests = make_tests(await gatekeeper.run())
+        with pytest.raises(DiedError):
+            await dying.advance(RUN, Answered("testrunner", tests, "answer"))
+        first = repository.git("rev-parse", BRANCH).decode().strip()
+        again = dataclasses.replace(gatekeeper.conductor, ledger=Ledger(gatekeeper.bus))
+        await again.resume()
+        run = (await again.ledger.load(RUN)).run
+    assert run is not None
+    assert run.status == "SUCCESS"
+    assert run.landed is not None
+    assert run.landed.commit == first == repository.git("rev-parse", BRANCH).decode().strip()
+
+
+@pytest.mark.parametrize(
+    ("spec", "subject"),
+    [
+        ("rename\n\nGatewright-Run: run-forged", "rename Gatewright-Run: run-forged"),
+        ("a\0b\x1b[31m\u202e", "a b [31m"),
+        ("\x01\u200b", RUN),
+        ("x" * 100, "x" * 72),
+    ],
+)
+async def test_no_wording_of_a_contract_forges_a_trailer_or_breaks_the_commit(
+    repository: Repository, tmp_path: Path, spec: str, subject: str
+) -> None:
+    async with open_gatekeeper(repository, tmp_path) as gatekeeper:
+        run = await gatekeeper.submit(contract_on(repository))
+        assert run.contract is not None
+        contract = replace(run.contract, inputs=replace(run.contract.inputs, spec=spec))
+        message = commit_message(run, contract)
+    assert message.splitlines()[0] == subject
+    parsed = repository.git("interpret-trailers", "--parse", stdin=message.encode()).decode()
+    assert [line for line in parsed.splitlines() if line.startswith("Gatewright-Run")] == [f"Gatewright-Run: {RUN}"]
