@@ -54,22 +54,30 @@ class Candidate:
 async def judge_patch(
     patch: bytes, contract: TaskContract, run: Run, mirror: Mirror, policies: Policies, found: Judgement
 ) -> str:
-    """Apply one worker's patch to the baseline and judge what it changes; returns the resulting tree."""
+    """Apply one worker's patch to the run's baseline and judge what it changes; returns the resulting tree."""
+    accepted = run.accepted
+    return await judge_patch_on(accepted.baseline_commit, accepted.baseline_tree, patch, contract, mirror, policies, found)
+
+
+async def judge_patch_on(
+    commit: str, baseline: str, patch: bytes, contract: TaskContract, mirror: Mirror, policies: Policies, found: Judgement
+) -> str:
+    """The same on any ``commit`` of the mirror's repository, whose tree is ``baseline``. Raises GitError."""
     opened = (contract.scope or Scope()).allow
     found.checked(LIMIT_RULE)
     if len(patch) > policies.protected.limits.max_diff_bytes and "large_diff" not in opened:
         found.violate("diff_too_large", LIMIT_RULE, f"{len(patch)} bytes of patch; opened only by scope.allow: large_diff")
         return ""
-    await mirror.ensure(run.accepted.baseline_commit)
+    await mirror.ensure(commit)
     found.checked("patch")
     try:
-        tree = await mirror.apply(run.accepted.baseline_commit, patch)
+        tree = await mirror.apply(commit, patch)
     except PatchError as error:
         found.violate(error.reason, "patch", error.message)
         return ""
     found.saw("candidate_tree", tree)
-    changes = await mirror.changes(run.accepted.baseline_tree, tree)
-    await judge_tree(changes, Trees(run.accepted.baseline_tree, tree), contract, mirror, policies, found)
+    changes = await mirror.changes(baseline, tree)
+    await judge_tree(changes, Trees(baseline, tree), contract, mirror, policies, found)
     return tree
 
 

@@ -10,7 +10,7 @@ _ADVICE: dict[str, str] = {
     "repository_unavailable": "check that the repository exists and that git can fetch it from here",
     "path_too_broad": "allow the directories that the change needs, not the whole repository",
     "path_invalid": "give paths relative to the top of the repository, without `..`, wildcards or a leading slash",
-    "path_protected": "this path is protected by policy; a contract must name it in scope.allow_protected_paths",
+    "path_protected": "this path is protected by policy: what opens it, if anything does, stands beside it",
     "path_out_of_scope": "the change touched a path that it was not allowed; widen --allow or correct the change",
     "command_not_allowed": "use a plain command that policies/command_allowlist.json lists; there is no shell",
     "executor_missing": "say how the change is made: --exec, --patch or --reply",

@@ -7,7 +7,19 @@ from typing import Annotated
 import typer
 
 from gatewright import __version__
-from gatewright.cli.commands import evidence, following, house, keys, reporting, retention, running, schemas, stack
+from gatewright.cli.commands import (
+    checking,
+    evidence,
+    following,
+    hooks,
+    house,
+    keys,
+    reporting,
+    retention,
+    running,
+    schemas,
+    stack,
+)
 
 app = typer.Typer(
     name="gatewright",
@@ -33,5 +45,5 @@ def gatewright(
     pass
 
 
-for module in (running, following, stack, evidence, reporting, retention, schemas, keys, house):
+for module in (running, following, stack, evidence, reporting, retention, schemas, keys, checking, hooks, house):
     module.register(app)

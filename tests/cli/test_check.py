@@ -1,0 +1,255 @@
+"""``check`` and ``policy explain``: the gates' own answer, and a repository that is as it was before."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from gatewright.contracts import TaskContract, codec
+from gatewright.contracts.task_contract import Rollback
+from gatewright.contracts.vocabulary import Executor
+from gatewright.contracts.vocabulary import Repository as RepositoryField
+from tests.cli.conftest import Command
+from tests.git.conftest import first_repository, make_trap
+from tests.git.conftest import make_repository as make_git_repository
+from tests.git.repositories import MakeRepository, MakeTrap, Repository
+from tests.making import make_contract, make_request
+
+__all__ = ["first_repository", "make_git_repository", "make_trap"]
+
+WriteContract = Callable[..., Path]
+
+
+@pytest.fixture
+def repository(make_git_repository: MakeRepository) -> Repository:
+    return make_git_repository()
+
+
+@pytest.fixture
+def write_contract(repository: Repository, tmp_path: Path) -> WriteContract:
+    """A contract over ``src`` that begins at the first commit, as a file."""
+
+    def write(**changes: object) -> Path:
+        rollback = Rollback(strategy="worktree_drop", baseline_ref=repository.head())
+        contract = make_contract(repository=RepositoryField(url=repository.url), rollback=rollback)
+        contract = replace(contract, **changes)
+        path = tmp_path / "contract.json"
+        path.write_bytes(codec.encode(contract))
+        return path
+
+    return write
+
+
+def everything(folder: Path) -> dict[str, str]:
+    """Every file below ``folder`` with its digest and times."""
+    return {
+        str(path.relative_to(folder)): f"{hashlib.sha256(path.read_bytes()).hexdigest()} {path.stat().st_mtime_ns}"
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_a_change_inside_the_contract_passes_and_nothing_is_written(
+    gatewright: Command, repository: Repository, write_contract: WriteContract
+) -> None:
+    contract = write_contract()
+    repository.commit({"src/app.py": b"changed\n"})
+    before = everything(repository.path)
+    said = gatewright("check", "--contract", contract, "--repo", repository.path)
+    assert (said.exit_code, said.out.splitlines()[0]) == (0, "✔ it would pass")
+    assert everything(repository.path) == before
+
+
+def test_a_change_outside_is_named_with_its_path_and_code(
+    gatewright: Command, repository: Repository, write_contract: WriteContract
+) -> None:
+    contract = write_contract()
+    repository.commit({"README.md": b"mine\n"})
+    said = gatewright("check", "--contract", contract, "--repo", repository.path)
+    assert said.exit_code == 1
+    assert "README.md: path_out_of_scope (allowed_paths)" in said.out
+    told = gatewright("check", "--contract", contract, "--repo", repository.path, "--json").documents[0]
+    assert (told["passed"], told["reports"][0]["code"]) == (False, "path_out_of_scope")
+
+
+def test_what_is_staged_is_judged_and_what_is_not_is_not(
+    gatewright: Command, repository: Repository, write_contract: WriteContract
+) -> None:
+    contract = write_contract()
+    (repository.path / "src/app.py").write_text("staged\n")
+    repository.git("add", "src/app.py")
+    (repository.path / "README.md").write_text("not staged\n")
+    before = everything(repository.path)
+    assert gatewright("check", "--contract", contract, "--repo", repository.path, "--staged").exit_code == 0
+    assert everything(repository.path) == before
+    repository.git("add", "README.md")
+    before = everything(repository.path)
+    said = gatewright("check", "--contract", contract, "--repo", repository.path, "--staged")
+    assert said.exit_code == 1
+    assert "README.md" in said.out
+    assert everything(repository.path) == before
+
+
+def test_secrets_and_losses_are_judged_too(gatewright: Command, repository: Repository, write_contract: WriteContract) -> None:
+    contract = write_contract()
+    key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    repository.commit({"src/app.py": f"token = '{key}'\n".encode()})
+    said = gatewright("check", "--contract", contract, "--repo", repository.path)
+    assert said.exit_code == 1
+    assert "secret_found" in said.out
+    assert key not in said.out
+
+
+def test_it_works_detached_in_a_sub_directory_and_in_a_linked_work_tree(
+    gatewright: Command, repository: Repository, write_contract: WriteContract, tmp_path: Path
+) -> None:
+    contract = write_contract()
+    repository.commit({"src/app.py": b"changed\n"})
+    repository.git("checkout", "--quiet", "--detach")
+    assert gatewright("check", "--contract", contract, "--repo", repository.path / "src").exit_code == 0
+    linked = tmp_path / "linked"
+    repository.git("worktree", "add", "--quiet", str(linked), "HEAD")
+    (linked / "README.md").write_text("mine\n")
+    Repository(linked, repository.home).git("add", "README.md")
+    assert gatewright("check", "--contract", contract, "--repo", linked).exit_code == 0
+    assert gatewright("check", "--contract", contract, "--repo", linked, "--staged").exit_code == 1
+
+
+def test_a_base_that_a_shallow_clone_lacks_is_said(
+    gatewright: Command, repository: Repository, write_contract: WriteContract, tmp_path: Path
+) -> None:
+    contract = write_contract()
+    repository.commit({"src/app.py": b"changed\n"})
+    repository.git("clone", "--quiet", "--depth=1", f"file://{repository.path}", str(tmp_path / "shallow"))
+    said = gatewright("check", "--contract", contract, "--repo", tmp_path / "shallow")
+    assert said.exit_code == 3
+    assert "ref_not_found" in said.err
+    assert gatewright("check", "--contract", contract, "--repo", tmp_path / "shallow", "--base", "HEAD").exit_code == 0
+
+
+def test_a_request_serves_as_well_as_a_contract(gatewright: Command, repository: Repository, tmp_path: Path) -> None:
+    request = make_request(
+        repository=RepositoryField(url=repository.url),
+        baseline_ref=repository.head(),
+        executor=Executor(kind="command", commands=("touch src/x",)),
+        artifacts=(),
+    )
+    (tmp_path / "request.json").write_bytes(codec.encode(request))
+    repository.commit({"elsewhere.py": b"x\n"})
+    said = gatewright("check", "--contract", tmp_path / "request.json", "--repo", repository.path)
+    assert said.exit_code == 1
+    assert "path_out_of_scope" in said.out
+
+
+@pytest.mark.parametrize(("text", "code"), [("not json", "not_json"), ("{}", "malformed"), ('{"task_id": "x"}', "malformed")])
+def test_what_is_no_contract_is_bad_input(
+    gatewright: Command, repository: Repository, tmp_path: Path, text: str, code: str
+) -> None:
+    (tmp_path / "bad.json").write_text(text)
+    said = gatewright("check", "--contract", tmp_path / "bad.json", "--repo", repository.path)
+    assert said.exit_code == 2
+    assert f"[{code}" in said.err or "[schema" in said.err or code in said.err
+
+
+def test_outside_of_a_repository_it_says_so(gatewright: Command, write_contract: WriteContract, tmp_path: Path) -> None:
+    said = gatewright("check", "--contract", write_contract(), "--repo", tmp_path)
+    assert said.exit_code == 3
+    assert "not_a_repository" in said.err
+
+
+def test_hostile_configuration_runs_nothing(
+    gatewright: Command, repository: Repository, write_contract: WriteContract, make_trap: MakeTrap
+) -> None:
+    contract, trap = write_contract(), make_trap()
+    repository.commit({"src/app.py": b"changed\n"})
+    repository.git("add", "--all")
+    (repository.path / ".git/info").mkdir(exist_ok=True)
+    (repository.path / ".git/info/attributes").write_text("* filter=evil diff=evil\n")
+    repository.configure(
+        core__fsmonitor=trap.program,
+        core__hooksPath=trap.program.parent,
+        core__worktree="/etc",
+        core__pager=trap.program,
+        core__sshCommand=trap.program,
+        diff__external=trap.program,
+        filter__evil__clean=trap.program,
+        diff__evil__textconv=trap.program,
+        uploadpack__packObjectsHook=trap.program,
+    )
+    before = everything(repository.path / ".git")
+    assert gatewright("check", "--contract", contract, "--repo", repository.path).exit_code == 0
+    assert gatewright("check", "--contract", contract, "--repo", repository.path, "--staged").exit_code == 0
+    assert everything(repository.path / ".git") == before
+    assert not trap.sprung
+
+
+def test_an_edit_hidden_by_an_index_flag_is_judged_as_the_index_has_it(
+    gatewright: Command, repository: Repository, write_contract: WriteContract
+) -> None:
+    contract = write_contract()
+    (repository.path / "README.md").write_text("mine\n")
+    repository.git("add", "README.md")
+    repository.git("update-index", "--skip-worktree", "README.md")
+    assert gatewright("check", "--contract", contract, "--repo", repository.path, "--staged").exit_code == 1
+
+
+# --- policy explain ---------------------------------------------------------------------------------------------------
+
+
+def test_every_rule_is_explained_in_order(gatewright: Command, write_contract: WriteContract, repository: Repository) -> None:
+    said = gatewright("policy", "explain", write_contract(), "--repo", repository.path, "--json")
+    told = said.documents[0]
+    assert (said.exit_code, told["passed"], told["unjudged"]) == (0, True, [])
+    rules = [rule["rule"] for rule in told["reports"][0]["rules"]]
+    for name in ("allowed_paths", "command_allowlist", "dispatch.table", "agent_registry.shell", "breadth.top_level"):
+        assert name in rules
+    assert len(rules) == len(set(rules))
+
+
+def test_a_contract_that_would_be_refused_is_exit_1_and_says_why(gatewright: Command, write_contract: WriteContract) -> None:
+    said = gatewright("policy", "explain", write_contract(allowed_paths=("src", "../etc")))
+    assert said.exit_code == 1
+    assert "✘" in said.out
+    assert "path_invalid" in said.out
+
+
+def test_without_the_repository_it_says_what_was_not_judged(
+    gatewright: Command, write_contract: WriteContract, tmp_path: Path
+) -> None:
+    (tmp_path / "x.diff").write_text("--- a/README.md\n+++ b/README.md\n@@ -1 +1 @@\n-read me\n+mine\n")
+    said = gatewright("policy", "explain", write_contract(), "--patch", tmp_path / "x.diff", "--json")
+    assert len(said.documents[0]["unjudged"]) == 2
+
+
+def test_a_patch_is_explained_by_the_rules_of_the_diff_gate(
+    gatewright: Command, write_contract: WriteContract, repository: Repository, tmp_path: Path
+) -> None:
+    (tmp_path / "x.diff").write_text("--- a/README.md\n+++ b/README.md\n@@ -1 +1 @@\n-read me\n+mine\n")
+    said = gatewright(
+        "policy", "explain", write_contract(), "--patch", tmp_path / "x.diff", "--repo", repository.path, "--json"
+    )
+    assert said.exit_code == 1
+    _, change = said.documents[0]["reports"]
+    verdicts = {rule["rule"]: rule["verdict"] for rule in change["rules"]}
+    assert verdicts["allowed_paths"] == "FAIL"
+    assert verdicts["protected_paths.sacred"] == "PASS"
+    assert json.dumps(change).count("path_out_of_scope") >= 2
+
+
+def test_the_operator_s_own_policies_can_be_asked(gatewright: Command, write_contract: WriteContract, tmp_path: Path) -> None:
+    said = gatewright("policy", "explain", write_contract(), "--policies", tmp_path)
+    assert said.exit_code == 3
+    assert "agent_registry.json" in said.err
+
+
+def test_a_wider_permission_is_shown_as_asked_and_granted(gatewright: Command, write_contract: WriteContract) -> None:
+    contract = codec.decode(write_contract().read_bytes(), TaskContract)
+    path = write_contract(tool_permissions=replace(contract.tool_permissions, network="allow"))
+    told = gatewright("policy", "explain", path, "--json").documents[0]
+    details = {rule["rule"]: rule.get("detail", "") for rule in told["reports"][0]["rules"]}
+    assert details["agent_registry.network"].startswith("asked allow, granted deny")
