@@ -24,13 +24,13 @@ from gatewright.evidence.signing import Signer
 from gatewright.evidence.writer import UNWRITABLE, BundleWriter
 from gatewright.ledger.run import Run
 from gatewright.ledger.store import NOWHERE, Ledger, Position
+from gatewright.secrets.screening import ScreenedArtifacts
 from gatewright.telemetry.logs import Logger
 from gatewright.telemetry.metrics import Metrics, RunOutcome
 from services.gatekeeper.decider.decide import decide
 from services.gatekeeper.decider.inputs import Continue, EvidenceRefused, Input, SealReported, Submitted
 from services.gatekeeper.decider.questions import next_step, questions
 from services.gatekeeper.gates.judge import Gates
-from services.gatekeeper.screening import ScreenedArtifacts
 
 #: Times an input is decided anew after another gatekeeper appended first.
 CONFLICT_TRIES = 20

@@ -232,3 +232,28 @@ async def test_short_name_for_a_baseline_is_refused(known: Known) -> None:
             await mirror.changes(name, name)
         with pytest.raises(MalformedError):
             await mirror.diff(name, name)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [FileChange(b"src/app.py", "100644", b"changed\n")],
+        [FileChange(b"src/app.py", "100755", b"one\ntwo\nthree\n")],
+        [FileChange(b"src/app.py", None), FileChange(b"other/deep/app.py", "100644", b"one\ntwo\nthree\n")],
+        [FileChange(b"src", "100644", b"a file in the place of a folder\n")],
+        [FileChange(b"README.md", None), FileChange(b"README.md/inside", "100644", b"a folder in the place of a file\n")],
+        [FileChange(b"src/link", "120000", b"app.py")],
+        [FileChange(b'src/odd "name"\n\xff', "100644", b"x\n")],
+        [FileChange(b"src/app.py", None), FileChange(b"README.md", None)],
+    ],
+    ids=["edit", "mode", "move", "file_for_folder", "folder_for_file", "link", "odd_name", "nothing_left"],
+)
+async def test_large_index_gives_the_same_tree_as_a_small_one(
+    known: Known, monkeypatch: pytest.MonkeyPatch, changes: list[FileChange]
+) -> None:
+    tree = await known.mirror.write_tree(known.commit, changes)
+    patch = await known.mirror.diff(known.commit, tree)
+    monkeypatch.setattr(objects, "LARGE_INDEX", 0)
+    assert await known.mirror.apply(known.commit, patch) == tree
+    monkeypatch.setattr(objects, "LARGE_INDEX", 1 << 40)
+    assert await known.mirror.apply(known.commit, patch) == tree

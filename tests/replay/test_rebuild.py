@@ -13,9 +13,12 @@ from gatewright.evidence.verify import verify
 from gatewright.evidence.writer import Sealed
 from gatewright.ledger import events as e
 from gatewright.replay.rebuild import rebuild
+from gatewright.secrets.scanner import SecretScanner
 from tests.evidence.recorded_runs import MAKERS, RecordedRun
 from tests.evidence.tampering import files_of
 from tests.replay.conftest import MakeBus
+
+SCANNER = SecretScanner()
 
 
 @pytest.mark.parametrize("name", MAKERS)
@@ -28,7 +31,7 @@ async def test_what_comes_out_is_the_lost_bundle_byte_for_byte(
     name: str,
 ) -> None:
     bus = await make_bus(recorded_runs[name])
-    sealed = await rebuild(bus, recorded_runs[name].run_id, tmp_path, signer)
+    sealed = await rebuild(bus, recorded_runs[name].run_id, tmp_path, signer, SCANNER)
     original, again = sealed_bundles[name], Path(sealed.location)
     assert files_of(again) == files_of(original)
     assert [(again / path).read_bytes() for path in files_of(again)] == [
@@ -45,7 +48,7 @@ async def test_a_bundle_that_is_there_is_never_touched(
     (tmp_path / run.run_id).mkdir()
     (tmp_path / run.run_id / "mine").write_text("mine")
     with pytest.raises(MalformedError, match="is there already") as caught:
-        await rebuild(await make_bus(run), run.run_id, tmp_path, signer)
+        await rebuild(await make_bus(run), run.run_id, tmp_path, signer, SCANNER)
     assert caught.value.reason == "bundle_exists"
     assert (tmp_path / run.run_id / "mine").read_text() == "mine"
 
@@ -56,7 +59,7 @@ async def test_an_unknown_run_and_an_open_one_have_no_bundle(make_bus: MakeBus, 
     bus = await make_bus(run)
     for run_id, code in ((run.run_id, "run_not_ended"), ("run-unknown0", "run_unknown")):
         with pytest.raises(MalformedError) as caught:
-            await rebuild(bus, run_id, tmp_path, signer)
+            await rebuild(bus, run_id, tmp_path, signer, SCANNER)
         assert caught.value.reason == code
     assert list(tmp_path.iterdir()) == []
 
@@ -66,7 +69,7 @@ async def test_another_key_cannot_make_it_again(make_bus: MakeBus, signer: Signe
     run.step(e.Event(e.BundleSealed(manifest_sha256="0" * 64, signer=signer.key_id, location="gone")))
     stranger = Signer(keys.create(tmp_path / "stranger.pem"))
     with pytest.raises(ConfigurationError) as caught:
-        await rebuild(await make_bus(run), run.run_id, tmp_path / "runs", stranger)
+        await rebuild(await make_bus(run), run.run_id, tmp_path / "runs", stranger, SCANNER)
     assert caught.value.reason == "key_differs"
 
 
@@ -76,7 +79,7 @@ async def test_other_bytes_than_those_that_were_sealed_are_not_left_behind(
     run = MAKERS["success"]()
     run.step(e.Event(e.BundleSealed(manifest_sha256="0" * 64, signer=signer.key_id, location="gone")))
     with pytest.raises(VerificationError) as caught:
-        await rebuild(await make_bus(run), run.run_id, tmp_path, signer)
+        await rebuild(await make_bus(run), run.run_id, tmp_path, signer, SCANNER)
     assert caught.value.reason == "rebuild_differs"
     assert list(tmp_path.iterdir()) == []
 
@@ -87,7 +90,7 @@ async def test_a_sealed_run_comes_out_with_the_digest_that_the_ledger_holds(
     run = MAKERS["failed"]()
     first = await _sealed_by(run, make_bus, signer, tmp_path / "first")
     run.step(e.Event(e.BundleSealed(manifest_sha256=first.manifest_sha256, signer=signer.key_id, location="gone")))
-    again = await rebuild(await make_bus(run), run.run_id, tmp_path / "again", signer)
+    again = await rebuild(await make_bus(run), run.run_id, tmp_path / "again", signer, SCANNER)
     assert again.manifest_sha256 == first.manifest_sha256
 
 
@@ -96,9 +99,9 @@ async def test_a_lost_artifact_of_the_gatekeeper_is_said(make_bus: MakeBus, sign
     assert run.run.candidate
     del run.store.blobs[run.run.candidate.patch]
     with pytest.raises(ArtifactError):
-        await rebuild(await make_bus(run), run.run_id, tmp_path, signer)
+        await rebuild(await make_bus(run), run.run_id, tmp_path, signer, SCANNER)
     assert list(tmp_path.iterdir()) == []
 
 
 async def _sealed_by(run: RecordedRun, make_bus: MakeBus, signer: Signer, root: Path) -> Sealed:
-    return await rebuild(await make_bus(run), run.run_id, root, signer)
+    return await rebuild(await make_bus(run), run.run_id, root, signer, SCANNER)

@@ -15,6 +15,7 @@ from gatewright.cli.output import note, printable
 from gatewright.cli.place import Place, find_place
 from gatewright.cli.session import Session, for_one_run
 from gatewright.cli.settings import inherited_environment
+from gatewright.cli.settings import load as load_settings
 from gatewright.cli.sources import RUNS_FOLDER, LedgerSource, find_run
 from gatewright.clock import SystemClock, timestamp
 from gatewright.contracts import ReexecReport, RunRequest, codec
@@ -26,6 +27,7 @@ from gatewright.ledger.run import Run
 from gatewright.replay.rebuild import rebuild
 from gatewright.replay.reexecution import Order, compare, read_order
 from gatewright.replay.rehydration import Rehydration
+from gatewright.secrets.scanner import make_scanner
 from gatewright.stack.supervisor import StackOptions
 
 #: Where reports on runs that were done again lie in the home folder: never in a bundle, which is closed.
@@ -38,9 +40,10 @@ async def rebuild_bundle(wanted: str, folder: Path | None, key: Path | None) -> 
     """Make the bundle of a run again from the ledger, in ``folder`` or where it was. Raises as ``rebuild`` does."""
     place = find_place()
     signer = Signer(keys.load(key or place.key))
+    scanner = make_scanner(load_settings().secret_scanner, place.home / "secret-rules")
     async with for_one_run(place.url, _stack(place, ()), note) as session:
         run_id = await find_run(LedgerSource(session.client), wanted)
-        return await rebuild(session.client.bus, run_id, folder or place.home / RUNS_FOLDER, signer)
+        return await rebuild(session.client.bus, run_id, folder or place.home / RUNS_FOLDER, signer, scanner)
 
 
 async def reexecute(bundle: Path, key: Path | None, repository: str | None, *, quiet: bool) -> tuple[ReexecReport, Path]:

@@ -10,6 +10,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from gatewright.errors import ConfigurationError
 from gatewright.resources import policy_directory
+from gatewright.secrets.scanner import ScannerName
 
 #: Nothing else of the caller's environment reaches the roles: tokens and keys of other tools are none of their business.
 _INHERITED = frozenset(
@@ -30,6 +31,8 @@ class CliSettings(BaseSettings):
     home: Path | None = None
     #: The signing key, where it is not the one of the home folder.
     key: Path | None = None
+    #: What looks for secrets where a bundle is made again; the services have the same setting.
+    secret_scanner: ScannerName = "kingfisher"  # noqa: S105 - the name of a program
 
 
 class DoctorSettings(BaseSettings):

@@ -36,6 +36,9 @@ HARDENED = {
     "diff.external": "",
     "fetch.writeCommitGraph": "false",
     "gc.auto": "0",
+    # Half the bytes for every index that is written: large repositories are made of little else here.
+    "index.version": "4",
+    "index.skipHash": "true",
     "maintenance.auto": "false",
     "protocol.allow": "never",
     "safe.bareRepository": "explicit",

@@ -10,10 +10,11 @@ import re
 from collections.abc import Sequence
 
 from gatewright.errors import DeniedError, MalformedError
-from gatewright.git.changes import FileChange
+from gatewright.git.changes import Change, FileChange
 from gatewright.git.paths import SYMLINK, display, path_fault
 
 MODES = frozenset({"100644", "100755", SYMLINK})
+ABSENT = "000000"
 _UNQUOTED = re.compile(rb'[\x00-\x1f"\\\x7f-\xff]')
 
 
@@ -45,18 +46,31 @@ def stream(tree: str, changes: Sequence[FileChange], scratch_ref: str) -> bytes:
     What a change leaves no room for goes away: a directory in the place of a new file, a file in the place of a new directory.
     ``scratch_ref`` is never written.
     """
-    parts = [
-        b"feature done\ncommit %s\ncommitter gate <> 0 +0000\ndata 0\n" % scratch_ref.encode(),
-        b'M 040000 %s ""\n' % tree.encode(),
-    ]
-    parts += [b"D %s\n" % _quoted(change.path) for change in changes if change.mode is None]
+    parts = [b"D %s\n" % _quoted(change.path) for change in changes if change.mode is None]
     for change in changes:
         if change.mode is not None:
             head = b"M %s inline %s\ndata %d\n" % (change.mode.encode(), _quoted(change.path), len(change.content))
             parts += (head, change.content, b"\n")
+    return _whole(tree, parts, scratch_ref)
+
+
+def stream_of_objects(tree: str, changes: Sequence[Change], scratch_ref: str) -> bytes:
+    """The same for changes whose objects are there already."""
+    parts = [b"D %s\n" % _quoted(change.path) for change in changes if change.new_mode == ABSENT]
+    parts += [
+        b"M %s %s %s\n" % (change.new_mode.encode(), change.new_id.encode(), _quoted(change.path))
+        for change in changes
+        if change.new_mode != ABSENT
+    ]
+    return _whole(tree, parts, scratch_ref)
+
+
+def _whole(tree: str, parts: Sequence[bytes], scratch_ref: str) -> bytes:
+    begin = b"feature done\ncommit %s\ncommitter gate <> 0 +0000\ndata 0\n" % scratch_ref.encode()
+    start = b'M 040000 %s ""\n' % tree.encode()
     # ``ls`` writes the tree and names it; the reset drops the commit that carried it.
-    parts.append(b'ls ""\nreset %s\nfrom %s\n\ndone\n' % (scratch_ref.encode(), b"0" * len(tree)))
-    return b"".join(parts)
+    end = b'ls ""\nreset %s\nfrom %s\n\ndone\n' % (scratch_ref.encode(), b"0" * len(tree))
+    return b"".join([begin, start, *parts, end])
 
 
 def tree_in(answer: bytes) -> str | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -36,6 +36,8 @@ PATCH_LIMIT = 128 << 20
 APPLY_MEMORY = 1 << 30
 #: Bytes that one call for blobs may return.
 BLOBS_LIMIT = 1 << 30
+#: Bytes from which writing an index anew costs more than comparing it: some 10,000 files.
+LARGE_INDEX = 1 << 20
 #: git's exit code when it gives up instead of answering.
 _DIED = 128
 #: git takes any octal number for a mode: a directory's makes it drop the file without a word, another's a submodule.
@@ -103,9 +105,17 @@ class Objects:
         with self._indexes.private(tree) as index:
             bounded = {"GIT_ALLOC_LIMIT": str(APPLY_MEMORY)}
             self._git.execute("apply", "--cached", "--whitespace=nowarn", stdin=patch, index=index, environment=bounded)
-            result = check_object_id(self._git.execute("write-tree", index=index).decode("ascii", "replace").strip())
+            result = self._tree_of_index(index, tree)
             self._indexes.keep(result, index)
             return result
+
+    def _tree_of_index(self, index: Path, baseline: str) -> str:
+        """The tree that ``index`` holds. A large one is compared with ``baseline``, not written again with all its entries."""
+        if index.stat().st_size < LARGE_INDEX:
+            return check_object_id(self._git.execute("write-tree", index=index).decode("ascii", "replace").strip())
+        options = ("--cached", "-z", "--raw", "--no-abbrev", "--no-renames", "--ignore-submodules=none")
+        changes = parse_changes(self._git.execute("diff-index", *options, baseline, index=index))
+        return self._import(lambda scratch: fast_import.stream_of_objects(baseline, changes, scratch)) if changes else baseline
 
     def _read_tree(self, tree: str, index: Path) -> None:
         try:
@@ -159,10 +169,14 @@ class Objects:
         """The id of ``tree`` with ``changes``; the errors are those of ``fast_import.checked``."""
         if not changes:
             return check_object_id(tree)
-        scratch = f"refs/gate/scratch/{uuid.uuid4().hex}"
-        stream = fast_import.stream(check_object_id(tree), fast_import.checked(changes), scratch)
+        wanted = fast_import.checked(changes)
+        return self._import(lambda scratch: fast_import.stream(check_object_id(tree), wanted, scratch))
+
+    def _import(self, stream: Callable[[str], bytes]) -> str:
+        """The id of the tree that a stream for fast-import makes, given a ref for it to work on."""
+        commands = stream(f"refs/gate/scratch/{uuid.uuid4().hex}")
         try:
-            answer = self._git.execute("fast-import", "--quiet", "--done", stdin=stream)
+            answer = self._git.execute("fast-import", "--quiet", "--done", stdin=commands)
         except CommandFailedError:
             self._remove_crash_reports()
             raise

@@ -13,12 +13,15 @@ from gatewright.errors import ConfigurationError, MalformedError, UnavailableErr
 from gatewright.evidence.signing import Signer
 from gatewright.evidence.writer import BundleWriter, Sealed
 from gatewright.ledger.store import Ledger
+from gatewright.secrets.scanner import SecretScanner
+from gatewright.secrets.screening import ScreenedArtifacts
 
 
-async def rebuild(bus: Bus, run_id: str, root: Path, signer: Signer) -> Sealed:
+async def rebuild(bus: Bus, run_id: str, root: Path, signer: Signer, scanner: SecretScanner) -> Sealed:
     """Write the bundle of an ended run to ``root/<run_id>``; it appears there whole or not at all.
 
-    What comes out is compared with the digest that the ledger recorded when the run was sealed.
+    Artifacts are screened by ``scanner``, as they were when the run was sealed. What comes out is compared with the digest that
+    the ledger recorded then.
 
     Raises MalformedError (``run_unknown``, ``run_not_ended``, ``bundle_exists``), ConfigurationError (``key_differs``: another
     key signed it), VerificationError (``rebuild_differs``), ArtifactError or BusError when an artifact cannot be had,
@@ -40,7 +43,9 @@ async def rebuild(bus: Bus, run_id: str, root: Path, signer: Signer) -> Sealed:
         raise MalformedError(f"{place} is there already: move it away, or name another folder with -o", code="bundle_exists")
     draft = await asyncio.to_thread(_draft, root)
     try:
-        sealed = await BundleWriter(draft).seal(run, position.transitions, bus, signer, position.sequences)
+        sealed = await BundleWriter(draft).seal(
+            run, position.transitions, ScreenedArtifacts(bus, run, scanner), signer, position.sequences
+        )
         if run.sealed is not None and sealed.manifest_sha256 != run.sealed.manifest_sha256:
             raise VerificationError(
                 f"{run_id} was sealed as {run.sealed.manifest_sha256}, and what the ledger gives now is "

@@ -1,0 +1,1 @@
+"""Hostile input in bulk: generators, and what must hold whatever they make."""
