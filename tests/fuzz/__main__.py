@@ -1,4 +1,4 @@
-"""``python -m tests.fuzz [--minutes M] [--seed N]``: all targets in turns until the time is up; then the counts."""
+"""``python -m tests.fuzz [--minutes M]``: all targets in turns until the time is up; then the counts."""
 
 from __future__ import annotations
 
@@ -22,10 +22,13 @@ def say(words: str) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description="Feed hostile input to the gates.")
     parser.add_argument("--minutes", type=float, default=10.0)
-    parser.add_argument("--seed", type=int, default=None, help="begin here; a failure prints the one to repeat it with")
+    parser.add_argument("--repeat", nargs=2, metavar=("TARGET", "INPUT"), help="one input again, as a failure names it")
     words = parser.parse_args()
-    seed = words.seed if words.seed is not None else random.SystemRandom().randrange(2**32)
     targets = Targets()
+    if words.repeat:
+        targets.steps()[words.repeat[0]](random.Random(int(words.repeat[1])))  # noqa: S311 - inputs, no secrets
+        return 0
+    seed = random.SystemRandom().randrange(2**32)
     done, accepted = Counter[str](), Counter[str]()
     started = told = time.monotonic()
     try:
@@ -37,7 +40,7 @@ def main() -> int:
                     try:
                         accepted[name] += step(random.Random(seed))  # noqa: S311 - inputs, no secrets
                     except BaseException:
-                        sys.stderr.write(f"{name} failed with --seed {seed - 1}\n")
+                        sys.stderr.write(f"to see it again: python -m tests.fuzz --repeat {name} {seed}\n")
                         raise
                     done[name] += 1
             if time.monotonic() - told > REPORT_EVERY:

@@ -84,9 +84,11 @@ def mutate_json(chance: random.Random, value: Any) -> bytes:
             case 0 if isinstance(place, dict):
                 del place[key]
             case 1 if isinstance(place, dict):
-                place[chance.choice(("extra", "", "__proto__", "scope", "tool_permissions"))] = chance.choice(_VALUES)
+                place[chance.choice(("extra", "", "__proto__", "scope", "tool_permissions"))] = copy.deepcopy(
+                    chance.choice(_VALUES)
+                )
             case _:
-                place[key] = chance.choice(_VALUES)
+                place[key] = copy.deepcopy(chance.choice(_VALUES))
     return msgspec.json.encode(changed)
 
 

@@ -93,6 +93,13 @@ async def test_hostile_patch_is_refused_and_writes_no_file(known: Known, name: s
     assert everything(known.mirror.path) == before
 
 
+async def test_patch_that_meets_an_assertion_of_git_is_refused(known: Known) -> None:
+    """Found by fuzzing: git 2.39 aborts in check_preimage."""
+    garbled = b"diff --git a/src/new.py b/src/new.py\nnew.py\nnew file mode 100644\n--- /dev/null\n+++ b/src/new.py\n"
+    with pytest.raises(PatchError):
+        await known.mirror.apply(known.commit, garbled + b"@@ -0,0 +1 @@\n+x\n")
+
+
 async def test_patch_through_a_symlink_of_the_baseline_is_refused(make_repository: MakeRepository, mirrors: Mirrors) -> None:
     repository = make_repository()
     (repository.path / "out").symlink_to("/tmp")  # the attack needs a directory that exists

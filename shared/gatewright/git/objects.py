@@ -6,6 +6,7 @@ No file is ever checked out and no remote is spoken to. Every method blocks its 
 from __future__ import annotations
 
 import re
+import signal
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -27,7 +28,7 @@ from gatewright.git.changes import (
 )
 from gatewright.git.command import CommandFailedError, GitCommand
 from gatewright.git.index_cache import IndexCache
-from gatewright.git.process import OutputTooLargeError
+from gatewright.git.process import KilledError, OutputTooLargeError
 from gatewright.git.refs import check_object_id
 
 #: Bytes that a patch may have, whether it comes in or is made here.
@@ -104,7 +105,13 @@ class Objects:
     def _apply(self, tree: str, patch: bytes) -> str:
         with self._indexes.private(tree) as index:
             bounded = {"GIT_ALLOC_LIMIT": str(APPLY_MEMORY)}
-            self._git.execute("apply", "--cached", "--whitespace=nowarn", stdin=patch, index=index, environment=bounded)
+            try:
+                self._git.execute("apply", "--cached", "--whitespace=nowarn", stdin=patch, index=index, environment=bounded)
+            except KilledError as error:
+                if error.number != signal.SIGABRT:
+                    raise
+                # Some garbled patches meet an assertion of git's own: nothing was written, and nothing applies.
+                raise PatchError("the patch does not apply: git gave up on its form") from error
             result = self._tree_of_index(index, tree)
             self._indexes.keep(result, index)
             return result

@@ -49,6 +49,16 @@ class OutputTooLargeError(GitError):
     code = "git_output_too_large"
 
 
+class KilledError(GitError):
+    """A signal ended git: its own assertion (SIGABRT), or somebody who had enough of it."""
+
+    code = "git_killed"
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"git was ended by signal {number}")
+        self.number = number
+
+
 class _Reach:
     """The hold that a waiting caller keeps on the process that its thread is running."""
 
@@ -107,7 +117,7 @@ def run_to_end(
     """Run ``argv`` in ``/`` and wait for it.
 
     ``timeout`` in seconds; ``limit`` in bytes of standard output, None for no limit; ``pass_fds`` stay open in the process and
-    all that it starts. GitError: ``git_missing``, ``git_timeout``, ``git_cancelled``, ``git_killed`` (ended by a signal),
+    all that it starts. GitError: ``git_missing``, ``git_timeout``, ``git_cancelled``, KilledError (ended by a signal),
     ``git_output_too_large``.
     """
     reach = _REACH.get() or _Reach()
@@ -125,7 +135,7 @@ def run_to_end(
     if reach.gone:
         raise GitError("the caller of git went away", code="git_cancelled")
     if status < 0:
-        raise GitError(f"git was ended by signal {-status}", code="git_killed")
+        raise KilledError(-status)
     return Finished(status, output, errors)
 
 
