@@ -80,6 +80,7 @@ def mutate_json(chance: random.Random, value: Any) -> bytes:
         place, key = _somewhere(chance, changed)
         if place is None:
             continue
+        other = copy.deepcopy(chance.choice(_VALUES))
         match chance.randint(0, 3):
             case 0 if isinstance(place, dict):
                 del place[key]
@@ -88,7 +89,7 @@ def mutate_json(chance: random.Random, value: Any) -> bytes:
                     chance.choice(_VALUES)
                 )
             case _:
-                place[key] = copy.deepcopy(chance.choice(_VALUES))
+                place[key] = other
     return msgspec.json.encode(changed)
 
 
