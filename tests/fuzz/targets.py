@@ -208,7 +208,7 @@ class Targets:
             return False
         for path, _ in extraction.files:
             assert path, data
-            assert not path.startswith(("/", "~")), data
+            assert not path.startswith(("/", "~/")), data
             assert not {"", ".", "..", ".git"} & {part.lower() for part in path.split("/")}, (data, path)
         return True
 

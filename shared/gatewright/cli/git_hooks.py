@@ -6,7 +6,6 @@ The contract lies in the common git directory, where no commit can change it. Ho
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from collections.abc import Iterable
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from gatewright.cli.documents import read_submittable
 from gatewright.cli.examining import Answer, examine, found_change, read_contract
+from gatewright.cli.settings import hook_index
 from gatewright.contracts import RunRequest
 from gatewright.errors import MalformedError
 from gatewright.git import staged
@@ -120,9 +120,7 @@ def uninstall(hooks: Hooks) -> list[str]:
 
 def judge_staged(hooks: Hooks) -> Answer:
     """What is about to be committed: the index that git names to the hook. Raises MalformedError, GitError."""
-    given = os.environ.get("GIT_INDEX_FILE")
-    index = (hooks.start / given) if given else None
-    with found_change(hooks.start, _baseline(hooks), head="HEAD", index=index, use_index=True) as change:
+    with found_change(hooks.start, _baseline(hooks), head="HEAD", index=hook_index(), use_index=True) as change:
         return examine(hooks.contract.read_bytes(), change, judge_policy=False)
 
 

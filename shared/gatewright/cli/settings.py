@@ -55,3 +55,9 @@ def load() -> CliSettings:
 def inherited_environment() -> dict[str, str]:
     """The environment that the processes of the stack start from."""
     return {name: value for name, value in os.environ.items() if name in _INHERITED or name.startswith(_INHERITED_PREFIXES)}
+
+
+def hook_index() -> Path | None:
+    """The index that git names to its hooks (``GIT_INDEX_FILE``): another than the usual one for ``commit -a`` and for paths."""
+    given = os.environ.get("GIT_INDEX_FILE")
+    return Path(given).absolute() if given else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -57,12 +56,12 @@ def check(
 ) -> None:
     from gatewright.cli.documents import read_submittable
     from gatewright.cli.examining import examine, found_change, read_contract
+    from gatewright.cli.settings import hook_index
     from gatewright.contracts import TaskContract
 
     document = read_submittable(str(contract))
     start = base or (document.rollback.baseline_ref if isinstance(document, TaskContract) else document.baseline_ref)
-    given = os.environ.get("GIT_INDEX_FILE")
-    index = Path(given).absolute() if given and staged else None
+    index = hook_index() if staged else None
     with found_change(repo.absolute(), start, head=head, index=index, use_index=staged) as change:
         answer = examine(read_contract(document), change, policies=policies, judge_policy=False)
     _tell(answer, json_output=json_output)
