@@ -58,6 +58,6 @@ def inherited_environment() -> dict[str, str]:
 
 
 def hook_index() -> Path | None:
-    """The index that git names to its hooks (``GIT_INDEX_FILE``): another than the usual one for ``commit -a`` and for paths."""
+    """The index that git names to its hooks (``GIT_INDEX_FILE``); for ``commit -a`` and for paths it is not the usual one."""
     given = os.environ.get("GIT_INDEX_FILE")
     return Path(given).absolute() if given else None
