@@ -175,3 +175,12 @@ def test_a_secret_mounted_for_the_group_of_the_process_is_taken(
     ).stdout.strip()
     expected = keys.load_public(keys.public_path(path)).key_id if good else "key_"
     assert found.startswith(expected)
+
+
+def test_a_bundle_of_a_retired_key_is_made_again_with_that_key(tmp_path: Path) -> None:
+    private = tmp_path / "keys/gatekeeper.pem"
+    old = keyring.make(tmp_path, private).public
+    keyring.rotate(tmp_path, private, NOW)
+    assert keys.load(keyring.signing_file(tmp_path, private, old.key_id)).public == old
+    assert keyring.signing_file(tmp_path, private, "of nobody") == private
+    assert keyring.signing_file(tmp_path, private, "") == private

@@ -20,7 +20,7 @@ from gatewright.cli.sources import RUNS_FOLDER, LedgerSource, find_run
 from gatewright.clock import SystemClock, timestamp
 from gatewright.contracts import ReexecReport, RunRequest, codec
 from gatewright.errors import MalformedError
-from gatewright.evidence import keys
+from gatewright.evidence import keyring, keys
 from gatewright.evidence.signing import Signer
 from gatewright.evidence.writer import Sealed
 from gatewright.ledger.run import Run
@@ -39,10 +39,11 @@ _STARTING_PATIENCE = 30.0
 async def rebuild_bundle(wanted: str, folder: Path | None, key: Path | None) -> Sealed:
     """Make the bundle of a run again from the ledger, in ``folder`` or where it was. Raises as ``rebuild`` does."""
     place = find_place()
-    signer = Signer(keys.load(key or place.key))
     scanner = make_scanner(load_settings().secret_scanner, place.home / "secret-rules")
     async with for_one_run(place.url, _stack(place, ()), note) as session:
         run_id = await find_run(LedgerSource(session.client), wanted)
+        sealed = (await session.client.get(run_id)).sealed
+        signer = Signer(keys.load(key or keyring.signing_file(place.home, place.key, sealed.signer if sealed else "")))
         return await rebuild(session.client.bus, run_id, folder or place.home / RUNS_FOLDER, signer, scanner)
 
 

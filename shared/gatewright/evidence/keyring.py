@@ -75,6 +75,12 @@ def rotate(home: Path, private: Path, now: datetime, *, discard: bool = False) -
     return old.public, new.public
 
 
+def signing_file(home: Path, private: Path, key_id: str) -> Path:
+    """The private key with this id, which may be one that was retired; ``private`` where there is none."""
+    retired = home / "keys" / RETIRED / f"{key_id}.pem"
+    return retired if key_id and retired.is_file() else private
+
+
 def trusted(home: Path, private: Path) -> list[keys.PublicKey]:
     """Every key that verifying accepts in this home: that of ``private`` first. Empty when there is none.
 
