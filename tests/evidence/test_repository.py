@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from gatewright.contracts import codec
 from gatewright.evidence.findings import Verification
 from gatewright.evidence.signing import Signer
 from gatewright.evidence.verify import verify
@@ -40,9 +42,10 @@ def facts(repository: Repository, tmp_path: Path) -> GitFacts:
         baseline = await mirror.resolve("main")
         before = await mirror.tree_of(baseline)
         tree = await mirror.write_tree(before, [FileChange(b"src/app.py", "100644", b"changed\n")])
-        commit = await mirror.commit_tree(tree, parent=baseline, message="landed", when=WHEN)
+        facts = GitFacts(baseline, before, tree, "", await mirror.diff(before, tree), (b"src/app.py",))
+        commit = await mirror.commit_tree(tree, parent=baseline, message=trailers(facts), when=WHEN)
         await mirror.push(commit, "refs/heads/landed", expected=None)
-        return GitFacts(baseline, before, tree, commit, await mirror.diff(before, tree), (b"src/app.py",))
+        return replace(facts, commit=commit)
 
     return asyncio.run(land())
 
@@ -57,6 +60,16 @@ def check(repository: Repository, signer: Signer, tmp_path: Path) -> Check:
         return verify(Path(sealed.location), [signer.public], repository.url)
 
     return checked
+
+
+def trailers(facts: GitFacts) -> str:
+    """The message of the commit that the run about ``facts`` lands: it names what had happened before the landing."""
+    run = make_success(facts)
+    contract, event = run.run.contract, run.records[3]
+    assert contract
+    digest = hashlib.sha256(codec.encode(contract)).hexdigest()
+    lines = (f"Run: {run.run_id}", f"Contract: sha256:{digest}", f"Event-Chain: {event.seq}:{event.hash}")
+    return "landed\n\n" + "".join(f"Gatewright-{line}\n" for line in lines)
 
 
 def codes(verification: Verification) -> list[tuple[int, str]]:
@@ -100,13 +113,20 @@ def test_a_landed_commit_that_is_gone(check: Check, facts: GitFacts, repository:
 
 
 def test_a_landed_commit_with_another_tree_or_parent(check: Check, facts: GitFacts, repository: Repository) -> None:
-    child = repository.commit({"README.md": b"other\n"})
+    child = repository.commit({"README.md": b"other\n"}, trailers(facts))
     assert codes(check(replace(facts, commit=child))) == [(7, "landed_differs")]
-    tree = repository.git("commit-tree", facts.tree, "-m", "an orphan with the right tree").decode().strip()
-    repository.git("update-ref", "refs/heads/orphan", tree)
-    (finding,) = [found for found in check(replace(facts, commit=tree)).findings if found.step == 7]
+    orphan = repository.git("commit-tree", facts.tree, "-m", trailers(facts)).decode().strip()
+    repository.git("update-ref", "refs/heads/orphan", orphan)
+    (finding,) = [found for found in check(replace(facts, commit=orphan)).findings if found.step == 7]
     assert finding.code == "landed_differs"
     assert "parents" in finding.message
+
+
+def test_a_landed_commit_that_names_another_run(check: Check, facts: GitFacts, repository: Repository) -> None:
+    words = trailers(facts).replace("Gatewright-Run: run-", "Gatewright-Run: run-other-")
+    other = repository.git("commit-tree", facts.tree, "-p", facts.baseline, "-m", words).decode().strip()
+    repository.git("update-ref", "refs/heads/other", other)
+    assert codes(check(replace(facts, commit=other))) == [(7, "trailers_differ")]
 
 
 def test_a_changed_path_outside_the_contract(check: Check, repository: Repository, facts: GitFacts, tmp_path: Path) -> None:
@@ -114,10 +134,11 @@ def test_a_changed_path_outside_the_contract(check: Check, repository: Repositor
         mirror = await Mirrors(tmp_path / "wider").open(repository.url)
         await mirror.ensure(facts.baseline)
         tree = await mirror.write_tree(facts.baseline_tree, [FileChange(b"README.md", "100644", b"changed\n")])
-        commit = await mirror.commit_tree(tree, parent=facts.baseline, message="landed", when=WHEN)
-        await mirror.push(commit, "refs/heads/wider", expected=None)
         patch = await mirror.diff(facts.baseline_tree, tree)
-        return replace(facts, tree=tree, commit=commit, patch=patch, names=(b"README.md",))
+        wider = replace(facts, tree=tree, patch=patch, names=(b"README.md",))
+        commit = await mirror.commit_tree(tree, parent=facts.baseline, message=trailers(wider), when=WHEN)
+        await mirror.push(commit, "refs/heads/wider", expected=None)
+        return replace(wider, commit=commit)
 
     assert codes(check(asyncio.run(elsewhere()))) == [(7, "path_out_of_scope")]
 

@@ -7,10 +7,13 @@ policy (protected paths, limits) is not judged again: a bundle holds the digest 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import re
 import tempfile
 from pathlib import Path
 
 from gatewright import scope
+from gatewright.contracts import codec
 from gatewright.errors import GitError, MalformedError, PatchError
 from gatewright.evidence import layout
 from gatewright.evidence.reading import Reading
@@ -18,12 +21,15 @@ from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.git.paths import display
 from gatewright.ledger.run import Run
 
+_TRAILER = re.compile(r"^Gatewright-(Run|Contract|Event-Chain): (\S+)$", re.MULTILINE)
+
 
 def check_repository(reading: Reading, step: int, url: str) -> str:
     """7. The objects of the repository at ``url`` say the same. Not to be called from a running event loop.
 
     1. the baseline commit has the recorded tree  2. patch.diff, applied to it, gives the candidate, and is its canonical diff
-    3. every changed path lies in the contract's  4. the landed commit has the baseline as its parent and the candidate's tree.
+    3. every changed path lies in the contract's  4. the landed commit has the baseline as its parent and the candidate's tree
+    5. its trailers name this run, its contract and an event of its chain.
     """
     run = reading.run
     if run is None or not run.accepted.baseline_commit:
@@ -92,3 +98,8 @@ async def _check_landed(reading: Reading, run: Run, mirror: Mirror, step: int, c
     parents = await mirror.parents(commit)
     if parents != (baseline,):
         findings.wrong(step, "landed_differs", layout.GIT_LANDED, f"the landed commit's parents are {', '.join(parents)}")
+    told = dict(_TRAILER.findall(await mirror.message(commit)))  # 5
+    digest = hashlib.sha256(codec.encode(run.contract)).hexdigest() if run.contract is not None else ""
+    events = {f"{record.seq}:{record.hash}" for record in reading.records}
+    if (told.get("Run"), told.get("Contract")) != (run.run_id, f"sha256:{digest}") or told.get("Event-Chain") not in events:
+        findings.wrong(step, "trailers_differ", layout.GIT_LANDED, "the landed commit's trailers are not about this run")

@@ -117,6 +117,11 @@ class Mirror:
         said = await self.git.run("rev-list", "--parents", "--max-count=1", "--end-of-options", refs.check_object_id(commit))
         return tuple(said.decode("ascii", "replace").split()[1:])
 
+    async def message(self, commit: str) -> str:
+        """The message of a commit in the mirror; what is not UTF-8 becomes U+FFFD. GitError (``object_missing``)."""
+        raw = await self.git.run("cat-file", "commit", refs.check_object_id(commit))
+        return raw.partition(b"\n\n")[2].decode("utf-8", "replace")
+
     async def apply(self, baseline: str, patch: bytes) -> str:
         """The tree id of the commit ``baseline`` with ``patch``; an empty one changes nothing. PatchError when refused."""
         return await in_thread(lambda: self._objects.apply(self._tree_of(baseline), patch))
