@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,7 +40,8 @@ def make_handler(settings: Settings) -> TestRunnerHandler:
     sandbox = make_sandbox(settings.sandbox)
     workspaces = Workspaces.for_sandbox(state / "workspaces", sandbox)
     mirrors, scanner = Mirrors(state / "mirrors"), settings.scanner()
-    return TestRunnerHandler(settings.agent_id, mirrors, workspaces, sandbox, settings.environments, scanner)
+    limits = settings.limits()
+    return TestRunnerHandler(settings.agent_id, mirrors, workspaces, sandbox, settings.environments, scanner, limits)
 
 
 @dataclass
@@ -75,6 +77,7 @@ class TestRunnerHandler:
         sandbox: Sandbox,
         environments: tuple[Path, ...],
         scanner: SecretScanner | None = None,
+        limits: Limits | None = None,
     ) -> None:
         self._agent = Agent(role="TEST_RUNNER", agent_id=agent_id)
         self._mirrors = mirrors
@@ -82,7 +85,8 @@ class TestRunnerHandler:
         self._sandbox = sandbox
         self._environments = environments
         self._scanner = scanner or SecretScanner()
-        self._walls = {"sandbox": sandbox.name, "probe": "not finished"}
+        self._limits = limits or Limits()
+        self._walls = {"sandbox": sandbox.name, "probe": "not finished", **self._limits.facts()}
 
     async def probe(self) -> Mapping[str, str]:
         """How commands will run on this host, and what looks for secrets.
@@ -93,7 +97,7 @@ class TestRunnerHandler:
         if not report.available:
             raise SandboxError(report.cause)
         workspaces = await self._workspaces.prepare()
-        self._walls = {**report.facts, "sandbox": self._sandbox.name, "workspaces": workspaces}
+        self._walls = {**report.facts, "sandbox": self._sandbox.name, "workspaces": workspaces, **self._limits.facts()}
         return {"sandbox": self._sandbox.name, "workspaces": workspaces, "secret_scanner": self._scanner.name}
 
     async def handle(self, task: TaskContract, context: TaskContext) -> TestReport:
@@ -123,7 +127,7 @@ class TestRunnerHandler:
         session.tree = candidate.tree
         commands = read_commands(task.acceptance_tests)
         prefix = environment_prefix(task.environment, self._environments)
-        limits = Limits(wall_seconds=command_seconds(task))
+        limits = dataclasses.replace(self._limits, wall_seconds=command_seconds(task))
         async with self._workspaces.open(candidate.mirror, candidate.baseline, candidate.tree) as workspace:
             for command in commands:
                 await self._run_and_rerun(command, _Place(workspace, prefix, limits), session, context)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from gatewright.service.settings import ServiceSettings
+from gatewright.service.command_settings import CommandSettings
 
 
-class Settings(ServiceSettings):
+class Settings(CommandSettings):
     """``agent_id`` signs the reports."""
 
     agent_id: str = Field(default="testrunner-1", min_length=1)

@@ -20,7 +20,7 @@ from gatewright.git.changes import Change
 from gatewright.git.mirror import Mirrors
 from gatewright.git.paths import display
 from gatewright.host_facts import surroundings
-from gatewright.sandbox import Sandbox, make_sandbox
+from gatewright.sandbox import Limits, Sandbox, make_sandbox
 from gatewright.secrets.changes import FoundSecret, secrets_brought_in
 from gatewright.secrets.documents import redact_document
 from gatewright.secrets.redaction import REDACTIONS, Redacted, Redaction, record_of, redact_output
@@ -46,12 +46,13 @@ def make_handler(settings: Settings) -> WorkerHandler:
     sandbox = make_sandbox(settings.sandbox)
     workspaces = Workspaces.for_sandbox(state / "workspaces", sandbox)
     executors: Mapping[str, Executor] = {
-        "command": CommandExecutor(workspaces, sandbox, settings.environments),
+        "command": CommandExecutor(workspaces, sandbox, settings.environments, settings.limits()),
         "patch": PatchExecutor(),
         "reply": ReplyExecutor(),
     }
     mirrors, scanner = Mirrors(state / "mirrors"), settings.scanner()
-    return WorkerHandler(settings.agent_id, mirrors, executors, sandbox, workspaces, scanner, settings.environments)
+    limits = settings.limits()
+    return WorkerHandler(settings.agent_id, mirrors, executors, sandbox, workspaces, scanner, settings.environments, limits)
 
 
 class WorkerHandler:
@@ -66,6 +67,7 @@ class WorkerHandler:
         workspaces: Workspaces,
         scanner: SecretScanner | None = None,
         environments: tuple[Path, ...] = (),
+        limits: Limits | None = None,
     ) -> None:
         self._agent = Agent(role="WORKER", agent_id=agent_id)
         self._mirrors = mirrors
@@ -74,7 +76,8 @@ class WorkerHandler:
         self._workspaces = workspaces
         self._scanner = scanner or SecretScanner()
         self._environments = environments
-        self._walls = {"sandbox": sandbox.name, "probe": "not finished"}
+        self._limits = (limits or Limits()).facts()
+        self._walls = {"sandbox": sandbox.name, "probe": "not finished", **self._limits}
 
     async def probe(self) -> Mapping[str, str]:
         """How commands will run on this host, and what looks for secrets.
@@ -85,7 +88,7 @@ class WorkerHandler:
         if not report.available:
             raise SandboxError(report.cause)
         workspaces = await self._workspaces.prepare()
-        self._walls = {**report.facts, "sandbox": self._sandbox.name, "workspaces": workspaces}
+        self._walls = {**report.facts, "sandbox": self._sandbox.name, "workspaces": workspaces, **self._limits}
         return {"sandbox": self._sandbox.name, "workspaces": workspaces, "secret_scanner": self._scanner.name}
 
     async def handle(self, task: TaskContract, context: TaskContext) -> TaskResult:

@@ -105,8 +105,11 @@ def disjoint(groups: Sequence[Iterable[str]]) -> bool:
 
 
 def expand_paths(argv: Sequence[str], allowed: Iterable[str]) -> tuple[str, ...]:
-    """``argv`` with the contract's paths in place of every word that is exactly PATHS_WORD. Raises ScopeError."""
-    paths = [check_allowed_path(text) for text in allowed]
+    """``argv`` with the contract's paths in place of every word that is exactly PATHS_WORD. Raises ScopeError.
+
+    A path that a tool could take for something else (``@file`` of options, ``NAME=value``, ``+toolchain``, ``~``) gets ``./``.
+    """
+    paths = [f"./{path}" if path[0] in "@+~" or "=" in path else path for path in map(check_allowed_path, allowed)]
     return tuple(word for given in argv for word in (paths if given == PATHS_WORD else [given]))
 
 

@@ -24,7 +24,25 @@ C = CommandClass
         ("git -C x reset --hard HEAD", {C.DESTRUCTIVE}),
         ("git push origin main", {C.NETWORK}),
         ("git push --force origin main", {C.NETWORK, C.DESTRUCTIVE}),
+        ("git push origin +main", {C.NETWORK, C.DESTRUCTIVE}),
+        ("git push origin :main", {C.NETWORK, C.DESTRUCTIVE}),
+        ("git push --force-with-lease", {C.NETWORK, C.DESTRUCTIVE}),
+        ("git checkout -- src", {C.DESTRUCTIVE}),
+        ("git checkout main", {C.READ_ONLY}),
+        ("git restore src", {C.DESTRUCTIVE}),
         ("find . -name x -delete", {C.DESTRUCTIVE}),
+        ("dd if=x of=y", {C.DESTRUCTIVE}),
+        ("pip uninstall x", {C.DESTRUCTIVE}),
+        ("uv pip install x", {C.DEPENDENCY_INSTALL, C.NETWORK}),
+        ("uvx tool", {C.DEPENDENCY_INSTALL, C.NETWORK}),
+        ("pip download x", {C.NETWORK}),
+        ("npm exec x", {C.DEPENDENCY_INSTALL, C.NETWORK}),
+        ("go install ./x", {C.DEPENDENCY_INSTALL, C.NETWORK}),
+        ("env", {C.CREDENTIAL_SENSITIVE}),
+        ("nice env", {C.CREDENTIAL_SENSITIVE}),
+        ("cat /proc/self/environ", {C.CREDENTIAL_SENSITIVE}),
+        ("cat x/.git-credentials", {C.CREDENTIAL_SENSITIVE}),
+        ("kubectl get secrets", {C.CREDENTIAL_SENSITIVE, C.NETWORK}),
         ("docker system prune -af", {C.DESTRUCTIVE}),
         ("truncate -s 0 data.db", {C.DESTRUCTIVE}),
         ("pip install x", {C.DEPENDENCY_INSTALL, C.NETWORK}),
@@ -33,7 +51,7 @@ C = CommandClass
         ("npx anything", {C.DEPENDENCY_INSTALL, C.NETWORK}),
         ("curl example.org", {C.NETWORK}),
         ("printenv", {C.CREDENTIAL_SENSITIVE}),
-        ("gh auth token", {C.CREDENTIAL_SENSITIVE}),
+        ("gh auth token", {C.CREDENTIAL_SENSITIVE, C.NETWORK}),
         ("cat home/.ssh/id_rsa", {C.CREDENTIAL_SENSITIVE}),
         ("grep -q kill src/a.py", {C.READ_ONLY}),
         ("pytest -k pass tests/host", {C.READ_ONLY}),
@@ -42,3 +60,16 @@ C = CommandClass
 )
 def test_the_words_of_a_command_tell_its_classes(command: str, kinds: set[CommandClass]) -> None:
     assert classify(tuple(command.split())) == kinds
+
+
+@pytest.mark.parametrize(
+    ("script", "kind"),
+    [
+        ("true && rm -rf build", C.DESTRUCTIVE),
+        ("x=$(gh auth token); echo $x", C.CREDENTIAL_SENSITIVE),
+        ("cd x; { npm ci; }", C.DEPENDENCY_INSTALL),
+        ("sudo bash -c 'git clean -fd'", C.DESTRUCTIVE),
+    ],
+)
+def test_an_inline_script_of_a_shell_hides_no_class(script: str, kind: CommandClass) -> None:
+    assert kind in classify(("/bin/sh", "-ec", script))

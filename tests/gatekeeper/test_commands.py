@@ -72,6 +72,6 @@ def test_an_executor_command_is_no_acceptance_command(policies: Policies) -> Non
 
 
 def test_a_test_that_proves_nothing_is_refused_where_acceptance_is_strict(policies: Policies) -> None:
-    assert check_command("true", "acceptance", policies).trivial
+    assert check_command("true", "acceptance", policies).proof.never
     with pytest.raises(CommandRefusedError, match="proves nothing"):
         check_command("true", "acceptance", policies, strict=True)

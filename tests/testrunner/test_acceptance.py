@@ -153,3 +153,11 @@ async def test_a_sandbox_that_fails_is_an_error_and_no_verdict(desk: Desk) -> No
     report = await tested(desk, runner, check("true"))
     assert (report.status, report.failure) == ("ERROR", "sandbox_unavailable: user namespaces are forbidden here")
     assert (report.commands, report.tree is not None) == ((), True)
+
+
+async def test_the_operator_s_limits_hold_and_are_reported(desk: Desk) -> None:
+    desk.baseline = desk.repository.commit({"talk.py": b"print('x' * 100_000)\n"})
+    narrow = make_handler(Settings(home=desk.state, limit_output_bytes=4096))
+    report = await tested(desk, narrow, check("python3 talk.py"))
+    assert [command.exit_code == 0 for command in report.commands] == [False]
+    assert b'"limit of output":"4096"' in codec.encode(report)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from gatewright import scope
@@ -17,12 +18,15 @@ _QUOTED = 300
 
 
 class CommandExecutor:
-    """``environments`` are the prefixes that the operator lists for this worker."""
+    """``environments`` are the prefixes that the operator lists for this worker, ``limits`` what one command may use."""
 
-    def __init__(self, workspaces: Workspaces, sandbox: Sandbox, environments: Sequence[Path]) -> None:
+    def __init__(
+        self, workspaces: Workspaces, sandbox: Sandbox, environments: Sequence[Path], limits: Limits | None = None
+    ) -> None:
         self._workspaces = workspaces
         self._sandbox = sandbox
         self._environments = tuple(environments)
+        self._limits = limits or Limits()
 
     async def execute(self, job: Job) -> Execution:
         """The workspace after the command, compared with the baseline: by looking at files, never by running git there.
@@ -32,7 +36,7 @@ class CommandExecutor:
         """
         argv = scope.expand_paths(parse_command(job.answer), job.contract.allowed_paths)
         prefix = environment_prefix(job.contract.environment, self._environments)
-        limits = Limits(wall_seconds=command_seconds(job.contract))
+        limits = replace(self._limits, wall_seconds=command_seconds(job.contract))
         async with self._workspaces.open(job.mirror, job.baseline) as workspace:
             completed = await self._sandbox.run(argv, workspace=workspace, prefix=prefix, limits=limits)
             logs = {"stdout": completed.stdout, "stderr": completed.stderr}

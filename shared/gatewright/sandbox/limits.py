@@ -33,6 +33,17 @@ class Limits:
     output_bytes: int = 8 << 20
     tmp_bytes: int = 1 << 30
 
+    def facts(self) -> dict[str, str]:
+        """What reports say of them; the seconds stand with each command."""
+        named = {
+            "memory": self.memory_bytes,
+            "processes": self.processes,
+            "file": self.file_bytes,
+            "output": self.output_bytes,
+            "tmp": self.tmp_bytes,
+        }
+        return {f"limit of {name}": str(value) for name, value in named.items()}
+
 
 def restricting(limits: Limits, *, count_processes: bool) -> tuple[str, ...]:
     """The argv prefix that runs the rest within ``limits``.

@@ -1,0 +1,43 @@
+"""Strict acceptance: is a command worth anything as a test? Only what its words tell; not whether a test is good."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+
+from services.gatekeeper.command_policy import CommandClass, CommandRule
+from services.gatekeeper.gates.command_words import CommandWords
+
+#: A pattern piece by piece: a count, an escape, a bracket expression, or one character.
+_PIECE = re.compile(r"\\?\{[0-9,]*\\?\}|\\.|\[\^?\]?[^\]]*\]|.")
+#: What makes the piece before it optional, in both of grep's dialects.
+_OPTIONAL = re.compile(r"\\?[*?{]")
+
+
+def why_nothing(rule: CommandRule, words: CommandWords) -> str:
+    """Why the command would succeed whatever the candidate is like; empty when that cannot be told."""
+    proof = rule.proof
+    if proof.never:
+        return "it does nothing"
+    if voided := sorted(words.options.intersection(proof.without)):
+        return f"with {', '.join(voided)} it may succeed whatever it finds"
+    if proof.needs and words.options.isdisjoint(proof.needs):
+        return f"without {' or '.join(proof.needs)} it changes files instead of checking them"
+    if proof.operands == "some" and not words.operands:
+        return "without an operand it may find nothing to run"
+    if proof.operands == "none" and words.operands:
+        return f"the filter {words.operands[0]!r} may select nothing"
+    if strange := [word for word in words.rest if word.partition("=")[0] not in proof.rest]:
+        return f"with {strange[0]!r} after -- it may run nothing"
+    if rule.first == "text" and any(_matches_anything(text) for text in words.texts):
+        return "its pattern matches anything"
+    if rule.kind is CommandClass.READ_ONLY and words.places and all(posixpath.normpath(p) == "." for p in words.places):
+        return "the workspace itself is always there" if rule.first == "path" else ""
+    return ""
+
+
+def _matches_anything(pattern: str) -> bool:
+    """Whether no letter or digit of ``pattern`` must be there. Not by trying it: hostile patterns take forever."""
+    if re.search(r"\)\\?[*?{]", pattern):
+        return True
+    return not any(piece.group().isalnum() and not _OPTIONAL.match(pattern, piece.end()) for piece in _PIECE.finditer(pattern))

@@ -1,0 +1,31 @@
+"""The operator's limits hold for an executor's command, and the report names them."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from gatewright.contracts import codec
+from gatewright.contracts.vocabulary import Executor
+from services.worker.handler import make_handler
+from services.worker.settings import Settings
+from tests.role_desk import Desk
+
+WRITES = b"open('big', 'wb').write(b'x' * (3 << 20))\n"
+
+
+async def test_a_file_over_the_operator_s_limit_ends_the_task_and_the_limit_is_reported(desk: Desk) -> None:
+    desk.baseline = desk.repository.commit({"tools/write.py": WRITES})
+    contract = desk.contract(executor=Executor(kind="command", commands=("python3 tools/write.py",)), allowed_paths=("big",))
+    roomy = make_handler(Settings(home=desk.state))
+    narrow = make_handler(Settings(home=desk.state, limit_file_bytes=1 << 20))
+    assert (await roomy.handle(contract, desk.context())).status == "SUCCESS"
+    refused = await narrow.handle(contract, desk.context())
+    assert refused.status == "FAILED"
+    assert b'"limit of file":"1048576"' in codec.encode(refused)
+
+
+@pytest.mark.parametrize("wrong", [{"limit_memory_bytes": 1}, {"limit_output_bytes": 1 << 40}, {"limit_processes": 0}])
+def test_limits_under_which_nothing_works_are_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(ValidationError, match=next(iter(wrong))):
+        Settings(**wrong)
