@@ -28,4 +28,4 @@ async def test_a_file_over_the_operator_s_limit_ends_the_task_and_the_limit_is_r
 @pytest.mark.parametrize("wrong", [{"limit_memory_bytes": 1}, {"limit_output_bytes": 1 << 40}, {"limit_processes": 0}])
 def test_limits_under_which_nothing_works_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ValidationError, match=next(iter(wrong))):
-        Settings(**wrong)
+        Settings.model_validate(wrong)
