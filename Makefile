@@ -13,7 +13,7 @@ test: $(STAMP)
 	@$(BIN)/python -m pytest
 
 lint: $(STAMP)
-	@$(BIN)/ruff check .
+	@$(BIN)/ruff check --no-cache .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache

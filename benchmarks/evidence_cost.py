@@ -27,9 +27,9 @@ from gatewright.evidence.signing import Signer
 from gatewright.evidence.writer import BundleWriter
 from gatewright.ledger.store import Ledger, Position
 from gatewright.secrets.scanner import DEFAULT_SCANNER, SecretScanner, make_scanner
+from gatewright.secrets.screening import ScreenedArtifacts
 from gatewright.stack.supervisor import StackOptions, Supervisor
 from services.gatekeeper.artifact_cache import ArtifactCache
-from services.gatekeeper.screening import ScreenedArtifacts
 
 #: Milliseconds that evidence may add to a small run.
 BUDGET = 30.0
