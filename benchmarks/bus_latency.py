@@ -92,9 +92,9 @@ async def main() -> None:
         async with await times.take("start a server", NatsServer.start(Path(folder) / "first")):
             pass
         async with await times.take("start a server", NatsServer.start(Path(folder) / "second")) as server:
-            await ensure_topology(server.url)
-            gatekeeper = await JetStreamBus.connect(server.url, name="gatekeeper")
-            worker = await JetStreamBus.connect(server.url, name="worker")
+            await ensure_topology(server.address("operator"))
+            gatekeeper = await JetStreamBus.connect(server.address("gatekeeper"), name="gatekeeper")
+            worker = await JetStreamBus.connect(server.address("worker"), name="worker")
             await deliver(gatekeeper, worker, times)
             await store(gatekeeper, worker, times)
             await read(gatekeeper, times)

@@ -141,7 +141,7 @@ async def alone() -> EvidenceCost:
         await stack.start()
         try:
             await stack.ready(30.0)
-            async with Client.connect(stack.url) as client:
+            async with Client.connect(stack.address) as client:
                 (root / "evidence").mkdir()
                 return await one_cost(client, repository, root / "evidence", 0)
         finally:

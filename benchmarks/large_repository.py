@@ -63,7 +63,7 @@ async def _measure(root: Path) -> Cost:
     samples: list[list[float]] = [[], []]
     try:
         await stack.ready(30.0)
-        async with Client.connect(stack.url) as client:
+        async with Client.connect(stack.address) as client:
             for number in range(WARM_UP + SAMPLES):
                 for repository, taken in zip(repositories, samples, strict=True):
                     taken.append(await _once(client, repository, number))

@@ -22,7 +22,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks import diff_gate, large_repository, verify_large
+from benchmarks import diff_gate, large_repository, scaling, verify_large
 from benchmarks.evidence_cost import EvidenceCost, one_cost
 from benchmarks.floor import Counts, Floor
 from benchmarks.workload import make_patch, make_repository, make_request
@@ -51,7 +51,7 @@ def main() -> None:
     for line in evidence.lines():
         console.print(line, soft_wrap=True)
     stages(events)
-    for measured in (diff_gate, large_repository, verify_large):
+    for measured in (diff_gate, large_repository, verify_large, scaling):
         console.print(f"[dim]{measured.__name__} ...[/]")
         measured.main()
 
@@ -88,11 +88,11 @@ async def on_a_running_stack(
     stack = Supervisor(StackOptions(home=home, base_environment={"PATH": os.environ["PATH"]}, workers=2, shared=True))
     await stack.start()
     bare_server = await NatsServer.start(root / "bare-nats")
-    bus = await JetStreamBus.connect(bare_server.url, name="gatekeeper")
+    bus = await JetStreamBus.connect(bare_server.address("gatekeeper"), name="gatekeeper")
     try:
         await stack.ready(30.0)
         await ensure_topology(bus)
-        async with Client.connect(stack.url) as client:
+        async with Client.connect(stack.address) as client:
             counts = await count(client, repository)
             floor_folder = root / "floor"
             floor_folder.mkdir()

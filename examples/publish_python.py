@@ -1,6 +1,8 @@
 """Publish a request or a contract with nothing but nats-py, the documented subjects and JSON, and follow the run to its end.
 
-    python publish_python.py NATS_URL DOCUMENT.json [REPOSITORY]
+    python publish_python.py NATS_URL SEED_FILE DOCUMENT.json [REPOSITORY]
+
+SEED_FILE is the publisher's identity, as `gatewright keys bus` makes it (publisher.nk).
 
 Exit code 0: the run succeeded; 1: it did not; 2: the document was refused.
 """
@@ -14,11 +16,15 @@ from pathlib import Path
 from typing import Any
 
 import nats
+from nats.aio.subscription import Subscription
 
 
-async def publish(url: str, document: dict[str, Any]) -> int:
+async def publish(url: str, seed: Path, document: dict[str, Any]) -> int:
     """Submit, then read the run's ledger until its bundle is sealed."""
-    client = await nats.connect(url)
+    identity = seed.stem
+    client = await nats.connect(url, nkeys_seed=str(seed), inbox_prefix=f"_INBOX_{identity}")
+    # Listening starts before the submission, so that no event of a quick run is missed.
+    ledger = await client.subscribe("gw.watch.*")
     schema = "run_request.v1" if "request" in document else "task_contract.v1"
     answer = await client.request("gw.submit", json.dumps(document).encode(), timeout=60, headers={"Gw-Schema": schema})
     reply = json.loads(answer.data)
@@ -29,16 +35,17 @@ async def publish(url: str, document: dict[str, Any]) -> int:
         await client.close()
         return 2
     print(f"accepted {reply['run_id']}")
-    verdict = await follow(client, reply["run_id"])
+    verdict = await follow(ledger, reply["run_id"])
     await client.close()
     return 0 if verdict == "SUCCESS" else 1
 
 
-async def follow(client: nats.NATS, run_id: str) -> str:
+async def follow(ledger: Subscription, run_id: str) -> str:
     """Print every event of the run, from the first; the status that it ended with."""
     status = "RUNNING"
-    ledger = await client.jetstream().subscribe(f"gw.run.{run_id}", ordered_consumer=True)
     async for message in ledger.messages:
+        if message.subject != f"gw.watch.{run_id}":
+            continue
         for event in json.loads(message.data)["events"]:
             print(f"{event['ts']} {event['event_type']}")
             if event["event_type"] == "run_finished":
@@ -53,14 +60,14 @@ async def follow(client: nats.NATS, run_id: str) -> str:
 
 
 def main() -> int:
-    """Read the arguments; a third one puts another repository into the document."""
-    if len(sys.argv) < 3:
+    """Read the arguments; a fourth one puts another repository into the document."""
+    if len(sys.argv) < 4:
         print(__doc__)
         return 2
-    document = json.loads(Path(sys.argv[2]).read_text(encoding="utf-8"))
-    if len(sys.argv) > 3:
-        document.setdefault("repository", {})["url"] = sys.argv[3]
-    return asyncio.run(publish(sys.argv[1], document))
+    document = json.loads(Path(sys.argv[3]).read_text(encoding="utf-8"))
+    if len(sys.argv) > 4:
+        document.setdefault("repository", {})["url"] = sys.argv[4]
+    return asyncio.run(publish(sys.argv[1], Path(sys.argv[2]), document))
 
 
 if __name__ == "__main__":

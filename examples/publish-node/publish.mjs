@@ -1,16 +1,18 @@
 // Publish a request or a contract with nothing but a NATS client, the documented subjects and JSON; read the verdict.
 //
-//     node publish.mjs NATS_URL DOCUMENT.json [REPOSITORY]
+//     node publish.mjs NATS_URL SEED_FILE DOCUMENT.json [REPOSITORY]
 //
+// SEED_FILE is the publisher's identity, as `gatewright keys bus` makes it (publisher.nk).
 // Exit code 0: the run succeeded; 1: it did not; 2: the document was refused.
 
 import { readFile } from "node:fs/promises";
+import { basename } from "node:path";
 import process from "node:process";
-import { connect, headers } from "@nats-io/transport-node";
+import { connect, headers, nkeyAuthenticator } from "@nats-io/transport-node";
 
-const [url, file, repository] = process.argv.slice(2);
-if (!url || !file) {
-  console.error("usage: node publish.mjs NATS_URL DOCUMENT.json [REPOSITORY]");
+const [url, seedFile, file, repository] = process.argv.slice(2);
+if (!url || !seedFile || !file) {
+  console.error("usage: node publish.mjs NATS_URL SEED_FILE DOCUMENT.json [REPOSITORY]");
   process.exit(2);
 }
 
@@ -19,16 +21,15 @@ if (repository) {
   document.repository = { ...document.repository, url: repository };
 }
 
-// The credential stands in the URL; this client wants it apart.
-const { username, password, host } = new URL(url);
+const seed = (await readFile(seedFile, "utf8")).trim();
 const client = await connect({
-  servers: host,
-  user: decodeURIComponent(username) || undefined,
-  pass: decodeURIComponent(password) || undefined,
+  servers: new URL(url).host,
+  authenticator: nkeyAuthenticator(new TextEncoder().encode(seed)),
+  inboxPrefix: `_INBOX_${basename(seedFile, ".nk")}`,
 });
 
 // Listening starts before the submission, so that no event of a quick run is missed.
-const ledger = client.subscribe("gw.run.*");
+const ledger = client.subscribe("gw.watch.*");
 
 const meta = headers();
 meta.set("Gw-Schema", "request" in document ? "run_request.v1" : "task_contract.v1");
@@ -47,7 +48,7 @@ if (answer.headers?.get("Gw-Schema") === "error.v1") {
 console.log(`accepted ${reply.run_id}`);
 let status = "RUNNING";
 for await (const message of ledger) {
-  if (message.subject !== `gw.run.${reply.run_id}`) {
+  if (message.subject !== `gw.watch.${reply.run_id}`) {
     continue;
   }
   for (const event of message.json().events) {

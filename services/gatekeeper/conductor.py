@@ -1,40 +1,39 @@
 """The shell around the decider: takes an input, has it judged, decided and stored, and carries out what follows.
 
-Every step may be repeated: a crash between any two of them is made good by the redelivery of the input or by ``resume``.
+Every step may be repeated: a crash between any two of them is made good by the redelivery of the input, or by ``take_up`` in
+whichever gatekeeper finds that nobody moves the run. What two of them do at the same time is settled by the ledger's sequence.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import weakref
 from dataclasses import dataclass, field
-from datetime import datetime
+from functools import cached_property
 
 import msgspec
 
-from gatewright.bus.port import TRACE_HEADER, Bus
-from gatewright.bus.topology import CANCEL_SUBJECT, task_subject
+from gatewright.bus.port import Bus
+from gatewright.bus.topology import CANCEL_SUBJECT
 from gatewright.clock import Clock
-from gatewright.contracts import RequestTask, Transition, codec
-from gatewright.contracts.records import CommandRef
-from gatewright.contracts.vocabulary import Document
-from gatewright.errors import BusError, ConflictError, MalformedError, UnavailableError
+from gatewright.contracts import Transition
+from gatewright.errors import BusError, ConflictError, UnavailableError
 from gatewright.evidence.signing import Signer
 from gatewright.evidence.writer import UNWRITABLE, BundleWriter
 from gatewright.ledger.run import Run
 from gatewright.ledger.store import NOWHERE, Ledger, Position
 from gatewright.secrets.screening import ScreenedArtifacts
 from gatewright.telemetry.logs import Logger
-from gatewright.telemetry.metrics import Metrics, RunOutcome
+from gatewright.telemetry.metrics import Metrics
 from services.gatekeeper.decider.decide import decide
 from services.gatekeeper.decider.inputs import Continue, EvidenceRefused, Input, SealReported, Submitted
 from services.gatekeeper.decider.questions import next_step, questions
+from services.gatekeeper.dispatching import Dispatcher, UnderWay
 from services.gatekeeper.gates.judge import Gates
+from services.gatekeeper.measuring import measure
 
 #: Times an input is decided anew after another gatekeeper appended first.
 CONFLICT_TRIES = 20
-OUTCOMES: dict[str, RunOutcome] = {"SUCCESS": "success", "FAILED": "failed", "ABORTED": "aborted"}
 
 
 @dataclass(frozen=True)
@@ -60,8 +59,8 @@ class Conductor:
             known = self.ledger.known(item.run_id) or NOWHERE
             if known.run is not None:
                 return False
-            after = await self._step(item.run_id, item, known)
-            return after.run is not None and after.run.transitions == 1
+            _, appended = await self._step(item.run_id, item, known)
+            return appended
 
     async def advance(self, run_id: str, item: Input) -> bool:
         """Let ``item`` count, then take every step that is the gatekeeper's own.
@@ -73,22 +72,39 @@ class Conductor:
             await self._step(run_id, item)
             return await self._continue(run_id, item.message_id)
 
-    async def resume(self) -> None:
-        """After a start: publish the tasks of open runs again (their message ids make it harmless) and take own steps."""
+    async def take_up(self, run_id: str, under_way: UnderWay) -> bool:
+        """Finish what this process or another began and left; True when there is nothing more to do for the run, ever.
 
-        def unreadable(run_id: str, error: MalformedError) -> None:
-            self.log.error("run_unreadable", run_id=run_id, code=error.reason, cause=error.message)
-
-        async for position in self.ledger.everything(unreadable):
+        Raises UnavailableError when it cannot be done now, MalformedError when the run's history cannot be read.
+        """
+        turn = self._turn(run_id)
+        if turn.locked():
+            return False  # it is being moved, here and now
+        async with turn:
+            self.ledger.forget(run_id)
+            position = await self.ledger.load(run_id)
             run = position.run
-            if run is None or run.sealed is not None:
-                continue
-            self.log.info("run_resumed", run_id=run.run_id, state=run.state)
-            running = (task for task in run.tasks.values() if task.status == "RUNNING")
-            if not run.ended:
-                await self._publish(run, tuple(CommandRef(role=t.role, pool=t.pool, task_id=t.task_id) for t in running))
-            async with self._turn(run.run_id):
-                await self._continue(run.run_id, f"resume:{run.transitions}")
+            if run is not None and run.sealed is None:
+                self.log.info("run_taken_up", run_id=run_id, state=run.state)
+                if run.ended:
+                    await self._stop_work(run)
+                else:
+                    await self.dispatcher.give_missing(run, position.transitions, self.clock.now(), under_way)
+                await self._continue(run_id, f"resume:{run.transitions}")
+                run = (await self.ledger.get(run_id)).run
+            if run is not None and run.sealed is None:
+                return False
+            self.left_behind(run_id)
+            return True
+
+    def left_behind(self, run_id: str) -> None:
+        """The run is over and sealed, by whomever: nothing about it need be remembered."""
+        self.ledger.forget(run_id)
+        self.dispatcher.forget(run_id)
+
+    @cached_property
+    def dispatcher(self) -> Dispatcher:
+        return Dispatcher(self.bus)
 
     def _turn(self, run_id: str) -> asyncio.Lock:
         """One input of a run at a time in this process; other processes are met by the ledger's sequence."""
@@ -106,20 +122,26 @@ class Conductor:
             if step == "seal":
                 await self._seal_or_owe(run)
                 return True
-            after = await self._step(run_id, Continue(f"{message_id}:{step}"))
+            after, _ = await self._step(run_id, Continue(f"{message_id}:{step}"))
             if after.run is not None and next_step(after.run) == step:
                 return False
 
-    async def _step(self, run_id: str, item: Input, assumed: Position | None = None) -> Position:
-        """Judge, decide, append, carry out; again from the start when another gatekeeper was quicker."""
+    async def _step(self, run_id: str, item: Input, assumed: Position | None = None) -> tuple[Position, bool]:
+        """Judge, decide, append, carry out; again from the start when another gatekeeper was quicker.
+
+        Returns where the run stands, and whether it was this call that moved it there.
+        """
         for _ in range(CONFLICT_TRIES):
-            position = assumed or await self.ledger.get(run_id)
+            remembered = self.ledger.known(run_id)
+            position = assumed or remembered or await self.ledger.load(run_id)
             assumed = None
             asked = questions(position.run, item)
             verdicts = [await self.gates.answer(question) for question in asked]
             transition = decide(position.run, item, verdicts, self.clock.now())
             if transition is None:
-                return position
+                if position is remembered and await self._has_moved(position, run_id, item):
+                    continue
+                return position, False
             try:
                 after = await self.ledger.append(position, transition)
             except ConflictError:
@@ -129,9 +151,20 @@ class Conductor:
             for verdict in verdicts:
                 report = verdict.report
                 self.metrics.gate_decision(report.gate, report.verdict, report.code, (report.duration_ms or 0) / 1000)
+            measure(self.metrics, after)
             await self._carry_out(after, transition)
-            return after
+            return after, True
         raise BusError(f"{run_id}: {CONFLICT_TRIES} conflicts in a row")
+
+    async def _has_moved(self, position: Position, run_id: str, item: Input) -> bool:
+        """Whether the run is further than this process remembered.
+
+        What does not count for a run as it was may count for it as it is: the answer to a task that another gatekeeper gave out
+        must not be thrown away because this one has not heard of it.
+        """
+        if isinstance(item, Submitted):
+            return False  # it never counts for a run that exists
+        return (await self.ledger.load(run_id)).sequence != position.sequence
 
     async def _carry_out(self, position: Position, transition: Transition) -> None:
         run = position.run
@@ -143,12 +176,10 @@ class Conductor:
         )
         if run.sealed is not None:
             return
-        _, refused = await asyncio.gather(self._publish(run, transition.commands), self._keep(run, transition))
+        _, refused = await asyncio.gather(self.dispatcher.give(run, transition.commands), self._keep(run, transition))
         if refused and not run.ended:
             await self._step(run.run_id, EvidenceRefused(refused, f"{run.run_id}:{transition.number}:evidence"))
         if run.ended:
-            seconds = (self.clock.now() - datetime.fromisoformat(run.created_at)).total_seconds()
-            self.metrics.run_ended(OUTCOMES[run.status], seconds)
             await self._stop_work(run)
 
     async def _keep(self, run: Run, transition: Transition) -> str:
@@ -159,19 +190,6 @@ class Conductor:
             self.log.error("evidence_unwritable", run_id=run.run_id, code=error.reason, cause=error.message)  # noqa: TRY400 - the cause is named
             return error.message
         return ""
-
-    async def _publish(self, run: Run, commands: tuple[CommandRef, ...]) -> None:
-        await asyncio.gather(*(self._publish_task(run, command) for command in commands))
-
-    async def _publish_task(self, run: Run, command: CommandRef) -> None:
-        document = task_document(run, command)
-        await self.bus.publish(
-            task_subject(command.role, command.pool),
-            codec.encode(document),
-            schema=codec.schema_of(document),
-            message_id=command.task_id,
-            headers={TRACE_HEADER: traceparent_of(run.trace_id, command.task_id)},
-        )
 
     async def _stop_work(self, run: Run) -> None:
         """A run that has ended holds no paths, and whoever still works for it stops."""
@@ -184,7 +202,11 @@ class Conductor:
         """Seal what could not be sealed when its run ended; what still cannot stays owed."""
         for run_id in tuple(self.owed):
             async with self._turn(run_id):
-                await self._continue(run_id, f"{run_id}:owed")
+                run = (await self.ledger.load(run_id)).run
+                if run is None or run.sealed is not None:
+                    del self.owed[run_id]  # another gatekeeper had room
+                else:
+                    await self._continue(run_id, f"{run_id}:owed")
 
     async def _seal_or_owe(self, run: Run) -> None:
         """A bundle that cannot be written now is owed: the run has ended, and its input has nothing more to bring about."""
@@ -204,25 +226,13 @@ class Conductor:
         position = await self.ledger.get(run.run_id)
         artifacts = ScreenedArtifacts(self.gates.artifacts, run, self.gates.secrets.scanner)
         sealed = await self.bundles.seal(run, position.transitions, artifacts, self.signer, position.sequences)
-        await self._step(
+        after, _ = await self._step(
             run.run_id, SealReported(sealed.manifest_sha256, sealed.signer, sealed.location, f"{run.run_id}:sealed")
         )
-        self.ledger.forget(run.run_id)
-        self.log.info("bundle_sealed", run_id=run.run_id, status=run.status, location=sealed.location)
-
-
-def traceparent_of(trace_id: str, task_id: str) -> str:
-    """The W3C trace context of a task: the run's trace, and a span id that is the same for every delivery."""
-    return f"00-{trace_id}-{hashlib.sha256(task_id.encode()).hexdigest()[:16]}-01"
-
-
-def task_document(run: Run, command: CommandRef) -> Document:
-    """What a command of the ledger puts on the bus: the task's contract, or for the pm the run's request."""
-    task = run.tasks[command.task_id]
-    if task.contract is not None:
-        return task.contract
-    if run.request is None:
-        raise BusError(f"{command.task_id} has no document", code="internal_error")
-    return RequestTask(
-        run_id=run.run_id, task_id=task.task_id, baseline_commit=run.accepted.baseline_commit, request=run.request
-    )
+        counts = after.run.sealed if after.run is not None else None
+        if counts is not None and counts.manifest_sha256 != sealed.manifest_sha256:
+            # Another key, or another version of this program: two bundles of one run would both seem to be the one.
+            await self.bundles.withdraw(run.run_id, sealed.manifest_sha256)
+            self.log.error("bundle_withdrawn", run_id=run.run_id, signer=sealed.signer, sealed_by=counts.signer)
+        else:
+            self.log.info("bundle_sealed", run_id=run.run_id, status=run.status, location=sealed.location)

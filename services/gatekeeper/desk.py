@@ -6,49 +6,48 @@ Decides nothing about a run. A message that cannot be read is dead-lettered with
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from dataclasses import dataclass, field, replace
 
 import msgspec
 
 from gatewright.bus.dead_letter import publish_dead_letter
-from gatewright.bus.port import MESSAGE_ID_HEADER, SCHEMA_HEADER, TRACE_HEADER, Bus, Delivery, Message, Reply
-from gatewright.bus.topology import ABORT_SUBJECT, CONTRACT_SUBJECT, REQUEST_SUBJECT, TASK_ROLES, result_subject
-from gatewright.clock import new_id
+from gatewright.bus.port import SCHEMA_HEADER, Bus, Delivery, Message, Reply
+from gatewright.bus.topology import ABORT_SUBJECT, TASK_ROLES, result_subject
 from gatewright.contracts import (
-    AbortRequest,
     Error,
     Plan,
     ReviewReport,
-    RunRequest,
+    RunStatus,
+    StatusRequest,
     SubmitReply,
     TaskContract,
     TaskResult,
     TestReport,
+    UsageReport,
     codec,
-    strict_json,
 )
 from gatewright.contracts.reports import ErrorFault
 from gatewright.contracts.vocabulary import RunId
-from gatewright.errors import Fault, GatewrightError, MalformedError, UnavailableError
-from gatewright.ledger.run import run_id_of, trace_id_of
+from gatewright.errors import DeniedError, Fault, GatewrightError, LimitError, MalformedError, UnavailableError
+from gatewright.ledger.store import Ledger
 from gatewright.secrets.documents import check_document, redact_document, redact_message, redact_words
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.telemetry.logs import Logger
 from gatewright.telemetry.metrics import Metrics
+from services.gatekeeper import publishers
 from services.gatekeeper.conductor import Conductor
-from services.gatekeeper.decider.inputs import AbortAsked, Answered, Submitted
+from services.gatekeeper.decider.inputs import AbortAsked, Answered, Submitted, UsageTold
+from services.gatekeeper.publisher_limits import Limits
+from services.gatekeeper.publisher_policy import Publisher
+from services.gatekeeper.run_status import status_of
+from services.gatekeeper.submission import abort_request, message_id, submission
 
 #: Seconds after which a run that waits for locks, or an input that met a silent bus, is brought again.
 COME_BACK = 0.2
 RETRY = 1.0
 #: Deliveries after which a message that meets a defect is put aside.
 MOST_CRASHES = 5
-SUBJECT_SCHEMAS = {
-    REQUEST_SUBJECT: "run_request.v1",
-    CONTRACT_SUBJECT: "task_contract.v1",
-    ABORT_SUBJECT: "abort_request.v1",
-}
+INTAKE = "gw.intake."
 
 
 @dataclass(frozen=True)
@@ -57,6 +56,7 @@ class Desk:
 
     bus: Bus
     conductor: Conductor
+    limits: Limits
     log: Logger
     metrics: Metrics
     scanner: SecretScanner = field(default_factory=SecretScanner)
@@ -65,15 +65,35 @@ class Desk:
     async def submit(self, message: Message) -> Reply:
         """The endpoint ``gw.submit``: a run id, once the run is in the ledger, or an error that names each fault."""
         try:
-            item = submission(message, durable_key=None)
-            await asyncio.to_thread(check_document, item.document, self.scanner)
-            new = await self.conductor.accept(item)
+            subject, rule = self._publisher(message)
+            self.limits.take(rule, "submissions")
+            item = submission(message, subject, rule.name)
+            await self._check(item, rule)
+            async with self.limits.place(rule, item.run_id, lambda: self._exists(item.run_id)):
+                new = await self.conductor.accept(item)
+                await self._check_same(item)
         except GatewrightError as error:
-            self.log.warning("submission_refused", code=error.reason, cause=error.message)
+            self.log.warning("submission_refused", subject=message.subject, code=error.reason, cause=error.message)
             return _reply(error_document(error))
         if new:
             self._later(item)
         return _reply(SubmitReply(run_id=item.run_id, existing=not new))
+
+    async def status(self, message: Message) -> Reply:
+        """The endpoint ``gw.status``: how a run stands. A run that the publisher may not see does not exist for it."""
+        try:
+            _, rule = self._publisher(message)
+            self.limits.take(rule, "questions")
+            run_id = codec.decode(message.data, StatusRequest).run_id
+            # Read anew: another gatekeeper may have moved the run since this one last heard of it.
+            position = await Ledger(self.bus).load(run_id)
+            if position.run is None or not publishers.may_see(position.run, rule):
+                raise MalformedError(f"there is no run {run_id}", code="run_unknown")
+            records = (record for transition in position.transitions for record in transition.events)
+            return _reply(status_of(position.run, records))
+        except GatewrightError as error:
+            self.log.info("status_refused", subject=message.subject, code=error.reason, cause=error.message)
+            return _reply(error_document(error))
 
     async def handle(self, delivery: Delivery) -> None:
         """One message of INTAKE or RESULTS, settled in every case.
@@ -91,7 +111,9 @@ class Desk:
     async def _settle(self, delivery: Delivery) -> None:
         message = delivery.message
         try:
-            done = await self._advance(message)
+            done = await self._advance(message, first=delivery.attempts == 1)
+        except LimitError as error:
+            await self._hold(delivery, error)
         except UnavailableError as error:
             self.log.warning("input_given_back", subject=message.subject, code=error.reason, cause=error.message)
             await delivery.nak(RETRY)
@@ -101,9 +123,16 @@ class Desk:
         else:
             await (delivery.ack() if done else delivery.nak(COME_BACK))
 
+    async def _hold(self, delivery: Delivery, error: LimitError) -> None:
+        """A stored message waits for its publisher's limits; not so many of them that others' find no room in the queue."""
+        _, rule = self._publisher(delivery.message)
+        wait = self.limits.hold(rule, delivery.message.sequence, error)
+        self.log.warning("input_held_back", publisher=rule.name, code=error.reason, seconds=wait)
+        await (delivery.nak(wait) if wait is not None else self._bury(delivery, error))
+
     async def _bury(self, delivery: Delivery, error: GatewrightError) -> None:
         message, reason = await self._presentable(delivery.message, error)
-        stream = "INTAKE" if message.subject.startswith("gw.intake.") else "RESULTS"
+        stream = "INTAKE" if message.subject.startswith(INTAKE) else "RESULTS"
         await publish_dead_letter(
             self.bus,
             "gatekeeper",
@@ -112,6 +141,7 @@ class Desk:
             attempts=delivery.attempts,
             code=error.reason,
             reason=reason,
+            altered=message.data != delivery.message.data,
         )
         self.metrics.dead_letter(error.reason)
         await delivery.term()
@@ -126,19 +156,59 @@ class Desk:
             return replace(message, data=b""), error.reason
         return replace(message, data=data), reason
 
-    async def _advance(self, message: Message) -> bool:
-        if message.subject == ABORT_SUBJECT:
-            request, _ = await asyncio.to_thread(redact_document, codec.decode(message.data, AbortRequest), self.scanner)
-            return await self.conductor.advance(request.run_id, AbortAsked(request, _message_id(message)))
-        if message.subject in SUBJECT_SCHEMAS:
-            item = submission(message, durable_key=_message_id(message))
-            await asyncio.to_thread(check_document, item.document, self.scanner)
-            return await self.conductor.advance(item.run_id, item)
-        answered = await self._clean(answer_of(message))
-        return await self.conductor.advance(run_of(answered), answered)
+    async def _advance(self, message: Message, *, first: bool) -> bool:
+        if not message.subject.startswith(INTAKE):
+            answered = await self._clean(answer_of(message))
+            return await self.conductor.advance(run_of(answered), answered)
+        subject, rule = self._publisher(message)
+        if first:
+            self.limits.take(rule, "submissions")
+        if subject == ABORT_SUBJECT:
+            return await self._abort(message, rule)
+        item = submission(message, subject, rule.name, durable_key=message_id(message))
+        await self._check(item, rule)
+        if not await self._exists(item.run_id):
+            if not first:
+                self.limits.take(rule, "submissions")
+            async with self.limits.place(rule, item.run_id, lambda: self._exists(item.run_id)):
+                await self.conductor.accept(item)
+        self.limits.let_go(rule, message.sequence)
+        await self._check_same(item)
+        return await self.conductor.advance(item.run_id, item)
 
-    async def _clean(self, answered: Answered) -> Answered:
+    async def _abort(self, message: Message, rule: Publisher) -> bool:
+        self.limits.let_go(rule, message.sequence)
+        request, _ = await asyncio.to_thread(redact_document, abort_request(message), self.scanner)
+        run = (await self.conductor.ledger.get(request.run_id)).run
+        if run is not None and not publishers.may_abort(run, rule):
+            raise DeniedError(f"{rule.name} may not end a run of {run.publisher}", code="abort_not_allowed")
+        return await self.conductor.advance(request.run_id, AbortAsked(request, message_id(message), rule.name))
+
+    def _publisher(self, message: Message) -> tuple[str, Publisher]:
+        """The plain subject and the rule of who sent this; the size is checked before anything is read."""
+        subject, name = publishers.speaker(message.subject)
+        rule = publishers.rule_of(self.conductor.gates.policies.publishers, name)
+        publishers.check_size(message.data, rule)
+        return subject, rule
+
+    async def _check(self, item: Submitted, rule: Publisher) -> None:
+        publishers.check_document(item.document, item.run_id, rule)
+        await asyncio.to_thread(check_document, item.document, self.scanner)
+
+    async def _check_same(self, item: Submitted) -> None:
+        """After the run is in the ledger, whoever put it there: was it made of this document?"""
+        run = (await self.conductor.ledger.get(item.run_id)).run
+        if run is not None:
+            publishers.check_same(run, item.publisher, item.document_sha256)
+            self.limits.runs.note(run)
+
+    async def _exists(self, run_id: str) -> bool:
+        return (await self.conductor.ledger.get(run_id)).run is not None
+
+    async def _clean(self, answered: Answered | UsageTold) -> Answered | UsageTold:
         """A role's document as it may be kept: what looks like a secret in it is replaced by the name of its rule."""
+        if isinstance(answered, UsageTold):
+            return answered  # nothing of it is kept but numbers
         document, redactions = await asyncio.to_thread(redact_document, answered.document, self.scanner)
         if redactions:
             self.log.warning("answer_redacted", role=answered.role, places=redactions)
@@ -157,35 +227,20 @@ class Desk:
             self.log.warning("run_left_for_later", run_id=item.run_id, code=error.reason, cause=error.message)
 
 
-def submission(message: Message, *, durable_key: str | None) -> Submitted:
-    """A message from outside as an input. Raises MalformedError with the faults of the document."""
-    name = message.headers.get(SCHEMA_HEADER) or SUBJECT_SCHEMAS.get(message.subject) or _guess(message.data)
-    document = codec.decode_named(message.data, name)
-    if not isinstance(document, RunRequest | TaskContract):
-        raise MalformedError(f"a {name} cannot be submitted", code="not_submittable")
-    key = document.idempotency_key if isinstance(document, RunRequest) else None
-    run_id = run_id_of(key or message.headers.get(MESSAGE_ID_HEADER) or durable_key or new_id())
-    return Submitted(
-        run_id=run_id,
-        trace_id=_trace_id(message) or trace_id_of(run_id),
-        document=document,
-        submitted_sha256=hashlib.sha256(message.data).hexdigest(),
-        message_id=durable_key or f"submit:{run_id}",
-    )
-
-
-def answer_of(message: Message) -> Answered:
+def answer_of(message: Message) -> Answered | UsageTold:
     """A message of RESULTS as an input; the subject says whose it is. Raises MalformedError."""
     role = next((role for role in TASK_ROLES if message.subject == result_subject(role)), None)
     if role is None or role == "gatekeeper":
         raise MalformedError(f"no role answers on {message.subject}", code="unknown_subject")
     document = codec.decode_named(message.data, message.headers.get(SCHEMA_HEADER, ""))
+    if isinstance(document, UsageReport):
+        return UsageTold(role, document, message_id(message))
     if not isinstance(document, TaskContract | Plan | TaskResult | ReviewReport | TestReport | Error):
         raise MalformedError(f"a {role} does not answer with {codec.schema_of(document)}", code="unexpected_document")
-    return Answered(role, document, _message_id(message))
+    return Answered(role, document, message_id(message))
 
 
-def run_of(answered: Answered) -> str:
+def run_of(answered: Answered | UsageTold) -> str:
     """The run that an answer is about. Raises MalformedError when it names none."""
     document = answered.document
     run_id = document.log_refs.run_id if isinstance(document, TaskContract) else document.run_id
@@ -197,31 +252,18 @@ def run_of(answered: Answered) -> str:
 
 def error_document(error: GatewrightError) -> Error:
     """What a publisher is told."""
-    faults = error.faults if isinstance(error, MalformedError) else ()
-    return Error(code=error.reason, message=error.message, faults=tuple(_fault(fault) for fault in faults))
+    faults = error.faults if isinstance(error, MalformedError | DeniedError) else ()
+    return Error(
+        code=error.reason,
+        message=error.message,
+        faults=tuple(_fault(fault) for fault in faults),
+        retry_after_seconds=error.retry_after if isinstance(error, LimitError) else None,
+    )
 
 
 def _fault(fault: Fault) -> ErrorFault:
     return ErrorFault(pointer=fault.pointer, code=fault.code, message=fault.message)
 
 
-def _reply(document: Error | SubmitReply) -> Reply:
+def _reply(document: Error | SubmitReply | RunStatus) -> Reply:
     return Reply(codec.encode(document), codec.schema_of(document))
-
-
-def _message_id(message: Message) -> str:
-    return message.headers.get(MESSAGE_ID_HEADER) or f"{message.subject}:{message.sequence}"
-
-
-def _trace_id(message: Message) -> str | None:
-    """The trace id of a W3C ``traceparent``: ``00-<32 hex>-<16 hex>-<2 hex>``."""
-    parts = message.headers.get(TRACE_HEADER, "").split("-")
-    hexadecimal = len(parts) == 4 and len(parts[1]) == 32 and set(parts[1]) <= set("0123456789abcdef")
-    return parts[1] if hexadecimal else None
-
-
-def _guess(data: bytes) -> str:
-    """The schema of an unlabelled submission: only a contract has a ``task_id``, only a request a ``request``."""
-    value = strict_json.parse(data)
-    is_contract = isinstance(value, dict) and "task_id" in value and "request" not in value
-    return "task_contract.v1" if is_contract else "run_request.v1"

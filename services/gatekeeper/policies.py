@@ -21,6 +21,7 @@ from services.gatekeeper.organisation import Rule, load_rules
 from services.gatekeeper.path_classes import PathMatcher
 from services.gatekeeper.policy_model import Policy
 from services.gatekeeper.policy_packs import Approvals, PolicyPacks
+from services.gatekeeper.publisher_policy import Publishers
 from services.gatekeeper.role_policy import RoleTable, registry_faults
 
 ProtectedClass = Literal["sacred", "protected", "dependencies", "migrations"]
@@ -86,6 +87,7 @@ class Policies:
     roles: RoleTable
     packs: PolicyPacks
     approvals: Approvals
+    publishers: Publishers
     matcher: PathMatcher
     rules: tuple[Rule, ...]
     sha256: str
@@ -109,6 +111,7 @@ FILES = (
     "roles.json",
     "policy_packs.json",
     "approvals.json",
+    "publishers.json",
 )
 #: The folder of the organisation's own rules; it may be empty.
 ORGANISATION = "organisation"
@@ -133,6 +136,7 @@ def load(folder: Path) -> Policies:
         roles=roles,
         packs=_parse(folder, "policy_packs.json", PolicyPacks, contents),
         approvals=_parse(folder, "approvals.json", Approvals, contents),
+        publishers=_parse(folder, "publishers.json", Publishers, contents),
         rules=rules,
         matcher=PathMatcher([kind.patterns for kind in protected.classes]),
         sha256=_digest(contents, rules),

@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 from importlib import metadata
 
-from gatewright.bus.port import Delivery, Subscription
-from gatewright.bus.topology import INTAKE_CONSUMER, RESULT_CONSUMER, SUBMIT_SUBJECT, Consumer
-from gatewright.errors import ConfigurationError, UnavailableError
+from gatewright.bus.port import Subscription
+from gatewright.bus.topology import INTAKE_CONSUMER, RESULT_CONSUMER, STATUS_SUBJECT, SUBMIT_SUBJECT, Consumer, consumers
+from gatewright.errors import ConfigurationError, MalformedError, UnavailableError
 from gatewright.evidence import keys
 from gatewright.evidence.signing import Signer
 from gatewright.evidence.writer import BundleWriter
@@ -20,44 +20,71 @@ from gatewright.service.process import Service
 from services.gatekeeper.artifact_cache import ArtifactCache
 from services.gatekeeper.conductor import Conductor
 from services.gatekeeper.desk import Desk
+from services.gatekeeper.feeding import Feeding
 from services.gatekeeper.gates.judge import Gates
 from services.gatekeeper.gates.locks import PathLocks
 from services.gatekeeper.gates.secrets import SecretsCheck
+from services.gatekeeper.lookout import Lookout
+from services.gatekeeper.measuring import watch_queues
 from services.gatekeeper.policies import load
+from services.gatekeeper.publisher_limits import Limits
+from services.gatekeeper.publisher_runs import PublisherRuns
 from services.gatekeeper.settings import Settings
 
-#: Seconds that one look into a queue lasts; a stop is noticed that soon.
-POLL = 0.1
 #: Seconds between two attempts to seal what the disk did not take.
 DEBTS = 2.0
 
 
 async def serve(service: Service, settings: Settings) -> None:
-    """Take messages until the process is told to leave; what is in hand is finished first, or comes again by redelivery."""
+    """Take messages until the process is told to leave; what is in hand then is finished, or given back at once."""
     conductor, desk = assemble(service, settings)
+    lookout = Lookout(conductor)
+    feeding = Feeding(desk, service.stop, service.log, settings.parallel_inputs, settings.drain_seconds)
     async with contextlib.AsyncExitStack() as stack:
         queues = [await _open(service, consumer, stack) for consumer in (INTAKE_CONSUMER, RESULT_CONSUMER)]
-        slots = asyncio.Semaphore(settings.parallel_inputs)
         async with asyncio.TaskGroup() as group:
             # Beside everything else: the first look for secrets waits for it, and the process ends when it cannot be had.
             group.create_task(asyncio.to_thread(desk.scanner.prepare))
-            await conductor.resume()
-            await service.register({SUBMIT_SUBJECT: desk.submit})
+            await lookout.catch_up()
+            following = group.create_task(lookout.follow())
+            watching = group.create_task(lookout.watch(service.stop))
+            timing = group.create_task(lookout.deadlines.keep(conductor, service.stop))
+            counting = group.create_task(desk.limits.runs.follow())
+            await service.register(
+                {
+                    subject: feeding.attended(handler)
+                    for plain, handler in ((SUBMIT_SUBJECT, desk.submit), (STATUS_SUBJECT, desk.status))
+                    for subject in (plain, f"{plain}.*")
+                }
+            )
             group.create_task(_pay_debts(service, conductor))
-            for consumer, queue in queues:
-                group.create_task(_feed(service.stop, queue, consumer, desk, slots, group))
-        if desk.background:
-            await asyncio.wait(desk.background, timeout=settings.drain_seconds)
+            group.create_task(watch_queues(service, consumers(settings.pools)))
+            await feeding.run(queues)
+            following.cancel()
+            counting.cancel()
+            await asyncio.wait({watching, timing}, timeout=settings.drain_seconds)
+            watching.cancel()
+            timing.cancel()
 
 
 def assemble(service: Service, settings: Settings) -> tuple[Conductor, Desk]:
     """The gatekeeper's parts. Raises ConfigurationError when a policy file or the signing key cannot be used."""
     policies = load(settings.policies)
     signer = Signer(keys.load_or_create(settings.signing_key))
-    ledger = Ledger(service.bus)
+
+    def foreign(run_id: str, sequence: int) -> None:
+        service.metrics.ledger_foreign_message()
+        service.log.warning("ledger_foreign_message", run_id=run_id, sequence=sequence)
+
+    ledger = Ledger(service.bus, foreign)
 
     async def has_ended(run_id: str) -> bool:
-        run = (await ledger.load(run_id)).run
+        """A run whose history cannot be read is never moved again either: it must not hold paths for ever."""
+        try:
+            run = (await ledger.load(run_id)).run
+        except MalformedError as error:
+            service.log.error("run_unreadable", run_id=run_id, code=error.reason, cause=error.message)  # noqa: TRY400 - the cause is named
+            return True
         return run is None or run.ended
 
     locks = PathLocks(service.bus, has_ended)
@@ -67,7 +94,9 @@ def assemble(service: Service, settings: Settings) -> tuple[Conductor, Desk]:
     gates = Gates(policies, mirrors, artifacts, locks, service.clock, versions(scanner), SecretsCheck(scanner))
     bundles = BundleWriter(settings.home / "runs")
     conductor = Conductor(service.bus, ledger, gates, bundles, signer, service.clock, service.log, service.metrics)
-    return conductor, Desk(service.bus, conductor, service.log, service.metrics, scanner)
+    runs = PublisherRuns(service.bus, service.clock, service.log, policies.publishers.counted)
+    limits = Limits(runs, service.clock)
+    return conductor, Desk(service.bus, conductor, limits, service.log, service.metrics, scanner)
 
 
 def versions(scanner: SecretScanner) -> dict[str, str]:
@@ -87,6 +116,7 @@ async def _pay_debts(service: Service, conductor: Conductor) -> None:
             await conductor.pay_debts()
         except UnavailableError as error:
             service.log.warning("debts_left_for_later", code=error.reason, cause=error.message)
+        service.metrics.bundles_owed(len(conductor.owed))
         if conductor.owed:
             service.readiness.lacks("evidence", next(iter(conductor.owed.values())))
         else:
@@ -97,36 +127,3 @@ async def _open(service: Service, consumer: Consumer, stack: contextlib.AsyncExi
     subscription = await service.bus.consume(consumer)
     stack.push_async_callback(subscription.close)
     return consumer, subscription
-
-
-async def _feed(
-    stop: asyncio.Event,
-    queue: Subscription,
-    consumer: Consumer,
-    desk: Desk,
-    slots: asyncio.Semaphore,
-    group: asyncio.TaskGroup,
-) -> None:
-    while not stop.is_set():
-        await slots.acquire()
-        delivery = await queue.next(POLL)
-        if delivery is None:
-            slots.release()
-            continue
-        group.create_task(_hold(delivery, consumer.ack_wait, desk, slots))
-
-
-async def _hold(delivery: Delivery, ack_wait: float, desk: Desk, slots: asyncio.Semaphore) -> None:
-    """Handle one message, saying all the while that it is in hand."""
-
-    async def beat() -> None:
-        while True:
-            await asyncio.sleep(ack_wait / 3)
-            await delivery.in_progress()
-
-    heart = asyncio.create_task(beat())
-    try:
-        await desk.handle(delivery)
-    finally:
-        heart.cancel()
-        slots.release()

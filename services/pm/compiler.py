@@ -54,6 +54,7 @@ def compile_contract(task: RequestTask, owner: Agent) -> TaskContract:
         scope=request.scope,
         budget=request.budget,
         requirement_ids=request.requirement_ids,
+        priority=request.priority,
     )
     return replace(contract, role_contract=resolve_role(contract))
 

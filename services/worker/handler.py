@@ -99,7 +99,7 @@ class WorkerHandler:
         started = timestamp(context.clock.now())
         changes: tuple[Change, ...] = ()
         try:
-            execution, changes = await self._execute(task, context)
+            execution, changes = await context.meter.within(self._execute(task, context))
         except SandboxError as error:
             execution = Execution(failure=Failure(error.reason, redact_text(error.message), blocked=True))
         except (DeniedError, MalformedError, ConfigurationError) as error:
@@ -108,7 +108,8 @@ class WorkerHandler:
         logs = await asyncio.to_thread(self._storable, execution.logs)
         references = tuple(reference(name, data) for name, data in logs.items())
         patch = uri_of(execution.patch) if execution.patch else ""
-        outcome = Outcome(task, self._agent, started, finished, execution, changes, patch, references)
+        used = context.meter.usage
+        outcome = Outcome(task, self._agent, started, finished, execution, changes, patch, references, used)
         # What a patch made the worker say (a path, a last line) may hold what was taken out of the logs.
         own, _ = redact_document(work_report(outcome), self._scanner)
         report = codec.encode(own)
@@ -128,7 +129,7 @@ class WorkerHandler:
             words = f"attempt {task.attempt}, and the {task.executor.kind} executor has {len(given)} answer(s)"
             raise DeniedError(words, code="no_further_answer")
         mirror, baseline = await open_baseline(task, self._mirrors)
-        job = Job(task, given[task.attempt - 1], mirror, baseline, context.artifacts)
+        job = Job(task, given[task.attempt - 1], mirror, baseline, context.artifacts, context.spend)
         execution = await self._executors[task.executor.kind].execute(job)
         changes = await mirror.changes(baseline, execution.tree) if execution.tree else ()
         secrets = await secrets_brought_in(changes, mirror, self._scanner)

@@ -9,7 +9,7 @@ from typing import Literal
 from gatewright import scope
 from gatewright.contracts import TaskContract, TaskResult, WorkReport
 from gatewright.contracts.reports import GateOutcome, GateOutcomes, GitOutcome, NextSteps
-from gatewright.contracts.vocabulary import Agent, Artifact
+from gatewright.contracts.vocabulary import Agent, Artifact, Usage
 from gatewright.git.changes import Change
 from gatewright.git.paths import display
 from services.worker.executors.port import Execution
@@ -33,6 +33,7 @@ class Outcome:
     changes: tuple[Change, ...]
     patch: str
     logs: tuple[Artifact, ...]
+    usage: Usage | None = None
 
     @property
     def failure(self) -> str | None:
@@ -70,6 +71,7 @@ def work_report(outcome: Outcome) -> WorkReport:
         diff_summary=outcome.diff_summary,
         evidence_refs=tuple(artifact.uri for artifact in outcome.logs),
         failure_reason=outcome.failure,
+        usage=outcome.usage,
     )
 
 
@@ -97,6 +99,7 @@ def task_result(outcome: Outcome, report: Artifact) -> TaskResult:
         next_steps=_next_steps(outcome),
         attempt=contract.attempt,
         failure=outcome.failure,
+        usage=outcome.usage,
     )
 
 

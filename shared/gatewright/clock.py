@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Protocol
+
+#: Reads a clock.
+Nanoseconds = Callable[[], int]
+_NANO = 1_000_000_000
 
 
 class Clock(Protocol):
@@ -26,6 +31,38 @@ class SystemClock:
 
     def monotonic(self) -> float:
         return time.monotonic()
+
+
+class SteadyClock:
+    """The time of day as a service uses it: close to the machine's clock, and it neither jumps nor goes back.
+
+    Deadlines in the ledger are times of day, because several processes keep them. When the machine's clock is set anew, one
+    that simply follows it would end work that has hours left, or wait for a day. This one runs up to ``rate`` faster or slower
+    until it shows the same again; a service that is started anew shows it at once. A machine's sleep counts as time.
+    """
+
+    def __init__(self, *, rate: float = 0.01, wall: Nanoseconds | None = None, ticks: Nanoseconds | None = None) -> None:
+        self._rate = rate
+        self._wall = wall or (lambda: time.time_ns())  # noqa: PLW0108 - looked up at every call, so that it can be replaced
+        self._ticks = ticks or _since_boot
+        self._shown = self._wall()
+        self._tick = self._ticks()
+
+    def now(self) -> datetime:
+        tick = self._ticks()
+        passed = max(0, tick - self._tick)
+        most = int(passed * self._rate)
+        self._shown += passed + min(most, max(-most, self._wall() - self._shown - passed))
+        self._tick = tick
+        return datetime.fromtimestamp(self._shown / _NANO, UTC)
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+def _since_boot() -> int:
+    # Only Linux has a clock that runs on while the machine sleeps.
+    return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 def timestamp(moment: datetime) -> str:

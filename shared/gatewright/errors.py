@@ -53,6 +53,10 @@ class DeniedError(GatewrightError):
 
     code = "denied"
 
+    def __init__(self, message: str, *, faults: tuple[Fault, ...] = (), code: str | None = None) -> None:
+        super().__init__(message, code=code)
+        self.faults = faults
+
 
 class CommandRefusedError(DeniedError):
     """A command is not on the allowlist, or is not a plain argv. Rewrite it, or extend policies/command_allowlist.json."""
@@ -72,10 +76,26 @@ class ExtractionError(DeniedError):
     code = "reply_not_usable"
 
 
+class BudgetError(DeniedError):
+    """A task has used up what it was given. Raise the budget, or order less."""
+
+    code = "budget_exceeded"
+
+
 class UnavailableError(GatewrightError):
     """Something that is needed cannot be had now. It is tried again; look at the cause if it stays."""
 
     code = "unavailable"
+
+
+class LimitError(UnavailableError):
+    """A publisher sends too often, or has too much going on. Try again, after ``retry_after`` seconds where that is known."""
+
+    code = "limit_reached"
+
+    def __init__(self, message: str, *, retry_after: float | None = None, code: str | None = None) -> None:
+        super().__init__(message, code=code)
+        self.retry_after = retry_after
 
 
 class BusError(UnavailableError):

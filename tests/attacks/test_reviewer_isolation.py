@@ -12,9 +12,10 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from gatewright.bus.permissions import access_of
 from gatewright.bus.port import Message
 from gatewright.bus.task_protocol import Task, TaskRef, make_answer
-from gatewright.bus.topology import TASK_ROLES, permissions, result_subject
+from gatewright.bus.topology import TASK_ROLES, result_subject
 from gatewright.contracts import ReviewReport, codec
 from gatewright.contracts.reports import Finding
 from gatewright.contracts.task_contract import Inputs
@@ -175,8 +176,8 @@ async def test_a_worker_result_from_a_reviewer_does_not_count(gate: RealGate) ->
 
 
 def test_a_reviewer_may_publish_nothing_but_reviews() -> None:
-    allowed = permissions("reviewer").publish
-    assert set(allowed) == {result_subject("reviewer"), "gw.dead.reviewer"}
+    allowed = access_of("reviewer").publish
+    assert set(allowed) == {result_subject("reviewer"), "gw.dead.reviewer", "$O.gw-artifacts.>"}
     assert not {result_subject(role) for role in TASK_ROLES if role != "reviewer"} & set(allowed)
 
 

@@ -13,10 +13,10 @@ from gatewright.bus.memory import MemoryBus, MemoryServer
 from gatewright.bus.port import Bus
 from gatewright.bus.setup import ensure_topology
 from gatewright.bus.topology import ARTIFACT_BUCKET, STREAMS, Consumer, Stream, task_consumer
-from gatewright.stack.nats_server import NatsServer
+from tests.open_server import OpenServer
 
 Connect = Callable[[str], Awaitable[Bus]]
-Raw = Callable[[NatsServer], Awaitable[Client]]
+Raw = Callable[[OpenServer], Awaitable[Client]]
 
 TASKS = task_consumer("worker")
 
@@ -62,7 +62,7 @@ class MemoryBackend:
 
 
 class JetStreamBackend:
-    def __init__(self, server: NatsServer) -> None:
+    def __init__(self, server: OpenServer) -> None:
         self.server = server
         self._buses: list[JetStreamBus] = []
 

@@ -12,8 +12,8 @@ from nats.aio.client import Client
 
 from gatewright.bus.jetstream import JetStreamBus
 from gatewright.bus.setup import ensure_topology
-from gatewright.stack.nats_server import NatsServer
 from tests.bus.backends import Backend, Connect, JetStreamBackend, MemoryBackend, Raw
+from tests.open_server import OpenServer
 
 
 @pytest.fixture(scope="session")
@@ -22,7 +22,7 @@ def prepared_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("prepared")
 
     async def prepare() -> None:
-        async with await NatsServer.start(directory) as server:
+        async with await OpenServer.open(directory) as server:
             await ensure_topology(server.url)
 
     asyncio.run(prepare())
@@ -30,22 +30,22 @@ def prepared_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-async def bare_server(tmp_path: Path) -> AsyncIterator[NatsServer]:
+async def bare_server(tmp_path: Path) -> AsyncIterator[OpenServer]:
     """A server without any stream."""
-    async with await NatsServer.start(tmp_path / "nats") as server:
+    async with await OpenServer.open(tmp_path / "nats") as server:
         yield server
 
 
 @pytest.fixture
-async def nats_server(tmp_path: Path, prepared_store: Path) -> AsyncIterator[NatsServer]:
+async def nats_server(tmp_path: Path, prepared_store: Path) -> AsyncIterator[OpenServer]:
     """A server with the topology."""
     shutil.copytree(prepared_store, tmp_path / "nats")
-    async with await NatsServer.start(tmp_path / "nats") as server:
+    async with await OpenServer.open(tmp_path / "nats") as server:
         yield server
 
 
 @pytest.fixture
-async def bus(nats_server: NatsServer) -> AsyncIterator[JetStreamBus]:
+async def bus(nats_server: OpenServer) -> AsyncIterator[JetStreamBus]:
     """A worker's bus on the real server."""
     connected = await JetStreamBus.connect(nats_server.url, name="worker")
     yield connected
@@ -61,7 +61,7 @@ async def backend(request: pytest.FixtureRequest, tmp_path: Path, prepared_store
         await memory.close()
         return
     shutil.copytree(prepared_store, tmp_path / "nats")
-    async with await NatsServer.start(tmp_path / "nats") as server:
+    async with await OpenServer.open(tmp_path / "nats") as server:
         jetstream = JetStreamBackend(server)
         yield jetstream
         await jetstream.close()
@@ -77,7 +77,7 @@ async def connect_raw() -> AsyncIterator[Raw]:
     """Make plain nats-py connections to a server: what an operator's tools, or an attacker, would use."""
     clients: list[Client] = []
 
-    async def make(server: NatsServer) -> Client:
+    async def make(server: OpenServer) -> Client:
         client = Client()
         await client.connect(server.url)
         clients.append(client)

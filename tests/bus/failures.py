@@ -13,19 +13,19 @@ from typing import Self
 import pytest
 
 from gatewright.errors import UnavailableError
-from gatewright.stack.nats_server import NatsServer
+from tests.open_server import OpenServer
 
 PASSWORD = "a-secret-word"
 
 
-async def restart(server: NatsServer, directory: Path, *, password: str = PASSWORD, kill: bool = False) -> NatsServer:
+async def restart(server: OpenServer, directory: Path, *, password: str = PASSWORD, kill: bool = False) -> OpenServer:
     """The same server again, on the same port and files; ``kill``: without a chance to write anything."""
     if kill:
         os.kill(server.pid, signal.SIGKILL)
         with pytest.raises(UnavailableError, match="ended by itself"):
             await server.ended()
     await server.stop()
-    return await NatsServer.start(directory, port=server.port, password=password)
+    return await OpenServer.open(directory, port=server.port, password=password)
 
 
 class Relay:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import io
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -15,12 +15,13 @@ from gatewright.bus.memory import MemoryBus, MemoryServer
 from gatewright.bus.port import Bus, Message
 from gatewright.bus.runner import Runner, RunnerOptions, TaskContext
 from gatewright.bus.topology import (
+    DEFAULT_CLASS,
     STREAMS,
-    Consumer,
+    TASK_CLASSES,
     Role,
     dead_subject,
     result_subject,
-    task_consumer,
+    task_consumers,
     task_subject,
 )
 from gatewright.clock import SystemClock
@@ -84,11 +85,11 @@ class RoleAtWork:
     metrics: Metrics = field(default_factory=lambda: Metrics("worker"))
 
     def __post_init__(self) -> None:
-        plain = task_consumer(self.role)
-        self.consumer = Consumer(
-            plain.stream, plain.durable, plain.subject, plain.owner, ack_wait=ACK_WAIT, max_deliver=self.max_deliver
+        self.consumers = tuple(
+            replace(plain, ack_wait=ACK_WAIT, max_deliver=self.max_deliver) for plain in task_consumers(self.role)
         )
-        self.server.ensure(STREAMS, (self.consumer,))
+        self.consumer = self.consumers[TASK_CLASSES.index(DEFAULT_CLASS)]
+        self.server.ensure(STREAMS, self.consumers)
         self.bus = MemoryBus(self.server)
 
     def runner(self, handler: Handler, options: RunnerOptions = QUICK, bus: Bus | None = None) -> Runner:
@@ -100,7 +101,7 @@ class RoleAtWork:
             log=make_logger(self.log),
             metrics=self.metrics,
             options=options,
-            consumer=self.consumer,
+            consumers=self.consumers,
         )
 
     @contextlib.asynccontextmanager

@@ -213,7 +213,7 @@ async def test_several_subscriptions_of_one_process_are_independent(connect: Con
     bus = await connect("gatekeeper")
     one, other = await bus.consume(QUICK), await bus.consume(task_consumer("pm"))
     waiting = asyncio.gather(take(one), take(other))
-    await give(bus, b"request", "gw.task.pm.default")
+    await give(bus, b"request", "gw.task.pm.default.normal")
     await give(bus, b"shard", SUBJECT)
     deliveries = await waiting
     assert [delivery.message.data for delivery in deliveries] == [b"shard", b"request"]

@@ -13,12 +13,12 @@ import pytest
 from gatewright.bus.jetstream import JetStreamBus
 from gatewright.bus.setup import ensure_topology
 from gatewright.errors import BusError, ConfigurationError
-from gatewright.stack.nats_server import NatsServer
 from tests.bus.backends import TASKS, give
 from tests.bus.failures import PASSWORD, restart
+from tests.open_server import OpenServer
 
 
-async def test_a_wrong_credential_is_refused_at_once_and_not_shown(nats_server: NatsServer) -> None:
+async def test_a_wrong_credential_is_refused_at_once_and_not_shown(nats_server: OpenServer) -> None:
     start = time.perf_counter()
     with pytest.raises(BusError) as caught:
         await JetStreamBus.connect(f"nats://gatewright:{PASSWORD}@127.0.0.1:{nats_server.port}", name="worker")
@@ -41,7 +41,7 @@ async def test_a_name_that_cannot_be_an_inbox_is_refused() -> None:
 
 
 async def test_a_credential_that_is_no_longer_taken_ends_the_bus(tmp_path: Path) -> None:
-    server = await NatsServer.start(tmp_path, password=PASSWORD)
+    server = await OpenServer.open(tmp_path, password=PASSWORD)
     await ensure_topology(server.url)
     lost: asyncio.Queue[BusError] = asyncio.Queue()
     bus = await JetStreamBus.connect(server.url, name="worker", on_lost=lost.put_nowait)
@@ -58,7 +58,7 @@ async def test_a_credential_that_is_no_longer_taken_ends_the_bus(tmp_path: Path)
     await server.stop()
 
 
-async def test_closing_on_purpose_is_not_a_loss(nats_server: NatsServer) -> None:
+async def test_closing_on_purpose_is_not_a_loss(nats_server: OpenServer) -> None:
     lost: list[BusError] = []
     bus = await JetStreamBus.connect(nats_server.url, name="worker", on_lost=lost.append)
     await bus.close()
@@ -66,7 +66,7 @@ async def test_closing_on_purpose_is_not_a_loss(nats_server: NatsServer) -> None
 
 
 async def test_the_connection_bears_the_name_of_the_role_and_uses_its_own_inbox(
-    nats_server: NatsServer, bus: JetStreamBus
+    nats_server: OpenServer, bus: JetStreamBus
 ) -> None:
     await (await bus.consume(TASKS)).next(0.05)
     monitor = http.client.HTTPConnection("127.0.0.1", int(nats_server.monitoring_url.rpartition(":")[2]))

@@ -13,14 +13,14 @@ from gatewright.bus.jetstream import JetStreamBus
 from gatewright.bus.setup import ensure_topology
 from gatewright.bus.topology import Consumer
 from gatewright.errors import BusError
-from gatewright.stack.nats_server import NatsServer
 from tests.bus.backends import TASKS, Raw, give
 from tests.bus.failures import PASSWORD, Relay, restart
+from tests.open_server import OpenServer
 
 
 @pytest.mark.parametrize("kill", [False, True])
 async def test_a_restarted_server_loses_nothing_and_an_open_pull_goes_on(tmp_path: Path, *, kill: bool) -> None:
-    server = await NatsServer.start(tmp_path, password=PASSWORD)
+    server = await OpenServer.open(tmp_path, password=PASSWORD)
     await ensure_topology(server.url)
     bus = await JetStreamBus.connect(server.url, name="worker")
     subscription = await bus.consume(TASKS)
@@ -42,21 +42,21 @@ async def test_a_restarted_server_loses_nothing_and_an_open_pull_goes_on(tmp_pat
 
 
 async def test_a_publish_waits_for_a_server_that_is_away(tmp_path: Path) -> None:
-    server = await NatsServer.start(tmp_path, password=PASSWORD)
+    server = await OpenServer.open(tmp_path, password=PASSWORD)
     await ensure_topology(server.url)
     bus = await JetStreamBus.connect(server.url, name="gatekeeper")
     await server.stop()
     publishing = asyncio.create_task(bus.publish("gw.run.r", b"1", schema="s", message_id="m", expected_subject_sequence=0))
     await asyncio.sleep(0.3)
     assert not bus.connected
-    async with await NatsServer.start(tmp_path, port=server.port, password=PASSWORD):
+    async with await OpenServer.open(tmp_path, port=server.port, password=PASSWORD):
         ack = await publishing
         assert (ack.sequence, [message.sequence async for message in bus.replay("gw.run.r")]) == (1, [1])
         await bus.close()
 
 
 async def test_a_call_gives_up_on_a_server_that_stays_away(tmp_path: Path) -> None:
-    server = await NatsServer.start(tmp_path)
+    server = await OpenServer.open(tmp_path)
     await ensure_topology(server.url)
     bus = await JetStreamBus.connect(server.url, name="worker", patience=0.5)
     await server.stop()
@@ -69,7 +69,7 @@ async def test_a_call_gives_up_on_a_server_that_stays_away(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("expected", [None, 0])
 async def test_a_publish_whose_answer_is_lost_is_stored_once(
-    nats_server: NatsServer, bus: JetStreamBus, expected: int | None
+    nats_server: OpenServer, bus: JetStreamBus, expected: int | None
 ) -> None:
     async with Relay(nats_server.port) as relay:
         far = await JetStreamBus.connect(nats_server.url.replace(str(nats_server.port), str(relay.port)), name="gatekeeper")
@@ -86,7 +86,7 @@ async def test_a_publish_whose_answer_is_lost_is_stored_once(
 
 
 async def test_a_following_reader_survives_a_restart(tmp_path: Path) -> None:
-    server = await NatsServer.start(tmp_path, password=PASSWORD)
+    server = await OpenServer.open(tmp_path, password=PASSWORD)
     await ensure_topology(server.url)
     bus = await JetStreamBus.connect(server.url, name="cli")
     seen = []
@@ -114,7 +114,7 @@ async def test_a_subscription_that_the_server_has_forgotten_is_made_anew(bus: Je
 
 
 async def test_a_queue_that_is_deleted_under_its_consumer_is_an_error(
-    bus: JetStreamBus, nats_server: NatsServer, connect_raw: Raw
+    bus: JetStreamBus, nats_server: OpenServer, connect_raw: Raw
 ) -> None:
     subscription = await bus.consume(TASKS)
     waiting = asyncio.create_task(subscription.next(5))
@@ -133,7 +133,7 @@ async def test_the_same_queue_may_be_consumed_twice_by_one_process(bus: JetStrea
     assert {delivery.message.data for delivery in await waiting if delivery} == {b"1", b"2"}
 
 
-async def test_a_broken_connection_gives_a_task_to_nobody_twice_at_once(nats_server: NatsServer, bus: JetStreamBus) -> None:
+async def test_a_broken_connection_gives_a_task_to_nobody_twice_at_once(nats_server: OpenServer, bus: JetStreamBus) -> None:
     async with Relay(nats_server.port) as relay:
         far = await JetStreamBus.connect(nats_server.url.replace(str(nats_server.port), str(relay.port)), name="worker")
         subscription = await far.consume(Consumer("TASKS", TASKS.durable, TASKS.subject, "worker"))

@@ -15,12 +15,12 @@ from gatewright.bus.jetstream import JetStreamBus
 from gatewright.bus.port import Message, Reply
 from gatewright.bus.topology import ARTIFACT_BUCKET, ARTIFACT_STREAM
 from gatewright.errors import BusError, MalformedError
-from gatewright.stack.nats_server import NatsServer
 from tests.bus.backends import Raw
+from tests.open_server import OpenServer
 
 
 async def test_a_replay_that_is_left_early_leaves_no_consumer_behind(
-    bus: JetStreamBus, nats_server: NatsServer, connect_raw: Raw
+    bus: JetStreamBus, nats_server: OpenServer, connect_raw: Raw
 ) -> None:
     for number in range(3):
         await bus.publish("gw.run.r", b"%d" % number, schema="s", message_id=f"m{number}")
@@ -31,7 +31,7 @@ async def test_a_replay_that_is_left_early_leaves_no_consumer_behind(
 
 
 async def test_artifacts_are_objects_that_other_clients_read(
-    bus: JetStreamBus, nats_server: NatsServer, connect_raw: Raw
+    bus: JetStreamBus, nats_server: OpenServer, connect_raw: Raw
 ) -> None:
     data = os.urandom(1_500_000)
     uri = await bus.put_artifact(data)
@@ -42,7 +42,7 @@ async def test_artifacts_are_objects_that_other_clients_read(
     assert (info.size, info.chunks, info.name) == (len(data), 3, digest)
 
 
-async def test_objects_of_other_clients_are_artifacts(bus: JetStreamBus, nats_server: NatsServer, connect_raw: Raw) -> None:
+async def test_objects_of_other_clients_are_artifacts(bus: JetStreamBus, nats_server: OpenServer, connect_raw: Raw) -> None:
     data = os.urandom(300_000)
     digest = hashlib.sha256(data).hexdigest()
     store = await (await connect_raw(nats_server)).jetstream().object_store(ARTIFACT_BUCKET)
@@ -51,7 +51,7 @@ async def test_objects_of_other_clients_are_artifacts(bus: JetStreamBus, nats_se
 
 
 async def test_an_artifact_that_is_there_is_not_stored_again(
-    bus: JetStreamBus, nats_server: NatsServer, connect_raw: Raw
+    bus: JetStreamBus, nats_server: OpenServer, connect_raw: Raw
 ) -> None:
     for _ in range(3):
         await bus.put_artifact(b"the same bytes")
@@ -60,7 +60,7 @@ async def test_an_artifact_that_is_there_is_not_stored_again(
 
 
 async def test_an_artifact_that_was_deleted_can_be_put_again(
-    bus: JetStreamBus, nats_server: NatsServer, connect_raw: Raw
+    bus: JetStreamBus, nats_server: OpenServer, connect_raw: Raw
 ) -> None:
     uri = await bus.put_artifact(b"bytes")
     store = await (await connect_raw(nats_server)).jetstream().object_store(ARTIFACT_BUCKET)
@@ -71,7 +71,7 @@ async def test_an_artifact_that_was_deleted_can_be_put_again(
 
 @pytest.mark.parametrize("field", [{"nuid": "*"}, {"nuid": "a.b"}, {"size": 1 << 60}, {"size": -1}, {"chunks": 1 << 40}])
 async def test_a_forged_description_of_an_artifact_is_not_followed(
-    bus: JetStreamBus, nats_server: NatsServer, connect_raw: Raw, field: dict[str, object]
+    bus: JetStreamBus, nats_server: OpenServer, connect_raw: Raw, field: dict[str, object]
 ) -> None:
     uri = await bus.put_artifact(b"bytes")
     raw = (await connect_raw(nats_server)).jetstream()
@@ -87,7 +87,7 @@ async def test_a_forged_description_of_an_artifact_is_not_followed(
 
 
 async def test_a_service_can_be_found_and_asked_by_the_tools_of_nats(
-    bus: JetStreamBus, nats_server: NatsServer, connect_raw: Raw
+    bus: JetStreamBus, nats_server: OpenServer, connect_raw: Raw
 ) -> None:
     async def submit(message: Message) -> Reply:
         if message.data == b"bad":
@@ -108,7 +108,7 @@ async def test_a_service_can_be_found_and_asked_by_the_tools_of_nats(
 
 @pytest.mark.parametrize("subject", ["$SRV.PING", "gw.submit"])
 async def test_a_request_cannot_have_its_answer_written_into_the_ledger(
-    bus: JetStreamBus, nats_server: NatsServer, connect_raw: Raw, subject: str
+    bus: JetStreamBus, nats_server: OpenServer, connect_raw: Raw, subject: str
 ) -> None:
     async def submit(message: Message) -> Reply:
         return Reply(b"{}", "submit_reply.v1")

@@ -163,7 +163,7 @@ async def test_message_that_is_no_task_ends_its_run_and_is_put_aside(role: RoleA
     (letter,) = await role.dead()
     assert letter.data == b'{"task_id": "task-0001", "log_refs": {"run_id": "run-0123456789"}}'
     assert letter.headers["Gw-Dead-Code"] == "malformed"
-    assert letter.headers["Gw-Dead-Subject"] == "gw.task.worker.default"
+    assert letter.headers["Gw-Dead-Subject"] == "gw.task.worker.default.normal"
     assert letter.headers["Gw-Dead-Attempts"] == "1"
     assert not handler.seen
 
@@ -248,7 +248,7 @@ async def test_answer_about_another_task_ends_the_task(role: RoleAtWork) -> None
 
 async def test_letter_that_is_too_large_for_its_headers_is_kept_as_an_artifact(role: RoleAtWork) -> None:
     data = b"x" * (MAX_MESSAGE_BYTES - 10)
-    message = Message("gw.task.worker.default", data, {"Gw-Schema": "no schema\r\n"}, 7)
+    message = Message("gw.task.worker.default.normal", data, {"Gw-Schema": "no schema\r\n"}, 7)
     for _ in range(2):
         await publish_dead_letter(role.bus, "worker", "TASKS", message, attempts=1, code="malformed", reason="")
     (letter,) = await role.dead()
@@ -548,7 +548,7 @@ async def test_refusal_is_told_before_the_task_is_taken_off_the_queue(role: Role
     await role.give(make_contract())
     with pytest.raises(BusError):
         await role.runner(Handler(raising(DeniedError("no"))), QUICK, bus).run(asyncio.Event())
-    assert len(await role.stored("gw.task.worker.default")) == 1
+    assert len(await role.stored("gw.task.worker.default.normal")) == 1
     async with role.working(Handler(raising(DeniedError("no")))):
         assert (await role.error()).code == "denied"
 

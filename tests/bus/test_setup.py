@@ -13,13 +13,13 @@ from gatewright.bus.memory import MemoryBus, MemoryServer
 from gatewright.bus.setup import ensure_topology
 from gatewright.bus.topology import ARTIFACT_STREAM, LOCK_STREAM, STREAMS, consumers, task_consumer
 from gatewright.errors import BusError, ConfigurationError
-from gatewright.stack.nats_server import NatsServer
 from tests.bus.backends import Raw
+from tests.open_server import OpenServer
 
 TASKS = task_consumer("worker")
 
 
-async def test_everything_of_the_topology_is_there_afterwards(bare_server: NatsServer, connect_raw: Raw) -> None:
+async def test_everything_of_the_topology_is_there_afterwards(bare_server: OpenServer, connect_raw: Raw) -> None:
     await ensure_topology(bare_server.url)
     raw = (await connect_raw(bare_server)).jetstream()
     streams = {info.config.name: info.config for info in await raw.streams_info()}
@@ -32,7 +32,7 @@ async def test_everything_of_the_topology_is_there_afterwards(bare_server: NatsS
     assert durables == {(queue.stream, queue.durable) for queue in consumers()}
 
 
-async def test_six_processes_may_set_up_at_once(bare_server: NatsServer) -> None:
+async def test_six_processes_may_set_up_at_once(bare_server: OpenServer) -> None:
     buses = [await JetStreamBus.connect(bare_server.url, name=f"role-{number}") for number in range(6)]
     await asyncio.gather(*(ensure_topology(bus) for bus in buses))
     await asyncio.gather(*(ensure_topology(bus) for bus in buses))
@@ -40,13 +40,13 @@ async def test_six_processes_may_set_up_at_once(bare_server: NatsServer) -> None
         await bus.close()
 
 
-async def test_setting_up_again_keeps_what_is_stored(nats_server: NatsServer, bus: JetStreamBus) -> None:
+async def test_setting_up_again_keeps_what_is_stored(nats_server: OpenServer, bus: JetStreamBus) -> None:
     await bus.publish(TASKS.subject, b"1", schema="s", message_id="m")
     await ensure_topology(nats_server.url)
     assert await (await bus.consume(TASKS)).next(3) is not None
 
 
-async def test_a_consumer_that_drifted_is_updated(nats_server: NatsServer, bus: JetStreamBus, connect_raw: Raw) -> None:
+async def test_a_consumer_that_drifted_is_updated(nats_server: OpenServer, bus: JetStreamBus, connect_raw: Raw) -> None:
     await ensure_topology(bus, queues=[dataclasses.replace(TASKS, ack_wait=99.0, max_deliver=2)])
     raw = (await connect_raw(nats_server)).jetstream()
     drifted = (await raw.consumer_info("TASKS", TASKS.durable)).config
@@ -57,7 +57,7 @@ async def test_a_consumer_that_drifted_is_updated(nats_server: NatsServer, bus: 
 
 
 async def test_a_stream_that_drifted_is_updated_and_keeps_what_the_operator_set(
-    bus: JetStreamBus, nats_server: NatsServer, connect_raw: Raw
+    bus: JetStreamBus, nats_server: OpenServer, connect_raw: Raw
 ) -> None:
     raw = (await connect_raw(nats_server)).jetstream()
     config = (await raw.stream_info("DEAD")).config
@@ -69,7 +69,7 @@ async def test_a_stream_that_drifted_is_updated_and_keeps_what_the_operator_set(
     assert (updated.duplicate_window, updated.max_bytes) == (120, 1 << 30)
 
 
-async def test_a_stream_that_cannot_be_updated_is_named_with_the_difference(bare_server: NatsServer, connect_raw: Raw) -> None:
+async def test_a_stream_that_cannot_be_updated_is_named_with_the_difference(bare_server: OpenServer, connect_raw: Raw) -> None:
     raw = (await connect_raw(bare_server)).jetstream()
     await raw.add_stream(name="TASKS", subjects=["gw.task.>"])
     with pytest.raises(ConfigurationError, match=r"TASKS.*retention is 'limits' and must be 'workqueue'"):
@@ -77,7 +77,7 @@ async def test_a_stream_that_cannot_be_updated_is_named_with_the_difference(bare
 
 
 async def test_a_consumer_that_cannot_be_updated_is_named_with_the_difference(
-    bus: JetStreamBus, nats_server: NatsServer, connect_raw: Raw
+    bus: JetStreamBus, nats_server: OpenServer, connect_raw: Raw
 ) -> None:
     raw = (await connect_raw(nats_server)).jetstream()
     await raw.delete_consumer("TASKS", TASKS.durable)
@@ -86,16 +86,16 @@ async def test_a_consumer_that_cannot_be_updated_is_named_with_the_difference(
         await ensure_topology(bus)
 
 
-async def test_no_message_can_be_taken_out_of_the_ledger(bus: JetStreamBus, nats_server: NatsServer, connect_raw: Raw) -> None:
+async def test_no_message_can_be_taken_out_of_the_ledger(bus: JetStreamBus, nats_server: OpenServer, connect_raw: Raw) -> None:
     await bus.publish("gw.run.r", b"1", schema="s", message_id="m")
     raw = (await connect_raw(nats_server)).jetstream()
     with pytest.raises(Exception, match="message delete not permitted"):
         await raw.delete_msg("RUNS", 1)
 
 
-async def test_a_server_without_jetstream_streams_says_which_queue_is_missing(bare_server: NatsServer) -> None:
+async def test_a_server_without_jetstream_streams_says_which_queue_is_missing(bare_server: OpenServer) -> None:
     bus = await JetStreamBus.connect(bare_server.url, name="worker", patience=0.5)
-    with pytest.raises(BusError, match=r"TASKS\.worker-default"):
+    with pytest.raises(BusError, match=r"TASKS\.worker-default-normal"):
         await bus.consume(TASKS)
     with pytest.raises(BusError):
         await bus.publish(TASKS.subject, b"1", schema="s", message_id="m")

@@ -19,10 +19,10 @@ from gatewright.bus.setup import ensure_topology
 from gatewright.bus.topology import SUBMIT_SUBJECT, run_subject
 from gatewright.contracts import SubmitReply, codec
 from gatewright.errors import ArtifactError, BusError, MalformedError
-from gatewright.stack.nats_server import NatsServer
 from tests.client.conftest import make_run
 from tests.gatekeeper.simulated_run import RUN_ID
 from tests.making import make_contract, make_request
+from tests.open_server import OpenServer
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +33,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     thread.start()
     directory = tmp_path_factory.mktemp("nats")
 
-    async def start() -> tuple[NatsServer, JetStreamBus]:
-        server = await NatsServer.start(directory)
+    async def start() -> tuple[OpenServer, JetStreamBus]:
+        server = await OpenServer.open(directory)
         bus = await JetStreamBus.connect(server.url, name="gatekeeper")
         await ensure_topology(bus)
         await bus.serve("gw-gatekeeper", {SUBMIT_SUBJECT: accept})
@@ -48,7 +48,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         assert message.data
         return Reply(codec.encode(SubmitReply(run_id=RUN_ID)), "submit_reply.v1")
 
-    async def stop(server: NatsServer, bus: JetStreamBus) -> None:
+    async def stop(server: OpenServer, bus: JetStreamBus) -> None:
         await bus.close()
         await server.stop()
 

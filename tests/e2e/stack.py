@@ -57,7 +57,7 @@ class Stack:
 
     @contextlib.contextmanager
     def client(self) -> Iterator[SyncClient]:
-        with SyncClient(self.state.url, requested_by="tests") as client:
+        with SyncClient(self.state.address(), requested_by="tests") as client:
             yield client
 
     def connections(self) -> list[str]:

@@ -50,6 +50,10 @@ def make_contract_file(project: Path, target: Path) -> Path:
     return target
 
 
+def seed_of(stack: Stack) -> str:
+    return str(stack.state.address("publisher").seed)
+
+
 def publish(argv: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
     environment = {"PATH": os.environ["PATH"], "HOME": str(cwd)}
     return subprocess.run(argv, cwd=cwd, env=environment, check=False, capture_output=True, text=True, timeout=60)
@@ -59,7 +63,7 @@ def test_node_publishes_a_contract_and_reads_the_verdict(
     stack: Stack, node_example: Path, make_project: MakeProject, tmp_path: Path
 ) -> None:
     contract = make_contract_file(make_project(), tmp_path / "contract.json")
-    said = publish(["node", "publish.mjs", stack.state.url, str(contract)], node_example)
+    said = publish(["node", "publish.mjs", stack.state.url, seed_of(stack), str(contract)], node_example)
     assert said.returncode == 0, said.stdout + said.stderr
     assert "SUCCESS: ok" in said.stdout
     assert "bundle_sealed" in said.stdout
@@ -74,7 +78,7 @@ def test_node_is_told_every_fault_by_pointer(
     broken["acceptance_tests"][0]["must_pass"] = "yes"
     broken["surprise"] = 1
     contract.write_text(json.dumps(broken))
-    said = publish(["node", "publish.mjs", stack.state.url, str(contract)], node_example)
+    said = publish(["node", "publish.mjs", stack.state.url, seed_of(stack), str(contract)], node_example)
     assert said.returncode == 2, said.stdout + said.stderr
     for pointer in ("/allowed_paths:", "/acceptance_tests/0/must_pass:", "/surprise:"):
         assert pointer in said.stdout
@@ -82,7 +86,9 @@ def test_node_is_told_every_fault_by_pointer(
 
 def test_plain_nats_py_publishes_a_contract(stack: Stack, make_project: MakeProject, tmp_path: Path) -> None:
     contract = make_contract_file(make_project(), tmp_path / "contract.json")
-    said = publish([sys.executable, str(EXAMPLES / "publish_python.py"), stack.state.url, str(contract)], tmp_path)
+    said = publish(
+        [sys.executable, str(EXAMPLES / "publish_python.py"), stack.state.url, seed_of(stack), str(contract)], tmp_path
+    )
     assert said.returncode == 0, said.stdout + said.stderr
     assert "SUCCESS" in said.stdout
 

@@ -13,27 +13,33 @@ from gatewright.bus.port import Message
 from gatewright.bus.topology import ABORT_SUBJECT, REQUEST_SUBJECT, result_subject
 from gatewright.contracts import Error, codec
 from gatewright.errors import MalformedError
+from gatewright.stack.state import StackState
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import Stack, slow_request
 
 GARBAGE = (b"", b"{", b"\xff\xfe", b"[]", b"null", b"[" * 20_000, b'{"run_id": "../../x"}', b'{"request": 1e400}')
 
 
-async def send_garbage(url: str) -> int:
+async def send_garbage(stack: StackState) -> int:
     """Every kind of garbage on every subject that the gatekeeper reads; how many messages that were."""
-    bus = await JetStreamBus.connect(url, name="stranger")
     sent = 0
-    for subject in (REQUEST_SUBJECT, ABORT_SUBJECT, result_subject("worker"), result_subject("testrunner")):
+    for identity, subject in (
+        ("publisher", REQUEST_SUBJECT),
+        ("publisher", ABORT_SUBJECT),
+        ("worker", result_subject("worker")),
+        ("testrunner", result_subject("testrunner")),
+    ):
+        bus = await JetStreamBus.connect(stack.address(identity), name="stranger")
         for number, data in enumerate(GARBAGE):
             for schema in ("task_result.v1", "no_such_schema.v9"):
                 await bus.publish(subject, data, schema=schema, message_id=f"garbage:{subject}:{schema}:{number}")
                 sent += 1
-    await bus.close()
+        await bus.close()
     return sent
 
 
-async def dead_letters(url: str, wanted: int) -> list[Message]:
-    bus = await JetStreamBus.connect(url, name="operator")
+async def dead_letters(stack: StackState, wanted: int) -> list[Message]:
+    bus = await JetStreamBus.connect(stack.address(), name="operator")
     found: list[Message] = []
     for _ in range(100):
         found = [message async for message in bus.replay("gw.dead.gatekeeper")]
@@ -46,11 +52,11 @@ async def dead_letters(url: str, wanted: int) -> list[Message]:
 
 def test_garbage_is_put_aside_with_its_reason_and_harms_nobody(own_stack: Stack, make_project: MakeProject) -> None:
     (gatekeeper,) = own_stack.members("gatekeeper")
-    sent = asyncio.run(send_garbage(own_stack.state.url))
+    sent = asyncio.run(send_garbage(own_stack.state))
     with own_stack.client() as client:
         run = client.wait(client.submit_request(slow_request(make_project(), 0.0), patience=10.0), timeout=30.0)
     assert run.status == "SUCCESS"
-    buried = asyncio.run(dead_letters(own_stack.state.url, sent))
+    buried = asyncio.run(dead_letters(own_stack.state, sent))
     assert len(buried) == sent
     assert all(message.headers["Gw-Dead-Code"] for message in buried)
     assert own_stack.members("gatekeeper") == [gatekeeper]
@@ -58,11 +64,11 @@ def test_garbage_is_put_aside_with_its_reason_and_harms_nobody(own_stack: Stack,
 
 def test_a_forged_result_of_another_role_is_ignored(own_stack: Stack, make_project: MakeProject) -> None:
     async def forge(run_id: str) -> None:
-        bus = await JetStreamBus.connect(own_stack.state.url, name="stranger")
         for role in ("pm", "techlead", "reviewer", "testrunner"):
+            bus = await JetStreamBus.connect(own_stack.state.address(role), name="stranger")
             forged = Error(code="tests_failed", message="forged", run_id=run_id, task_id=f"{run_id}.plan.w01", role=role)
             await bus.publish(result_subject(role), codec.encode(forged), schema="error.v1", message_id=f"forged:{role}")
-        await bus.close()
+            await bus.close()
 
     with own_stack.client() as client:
         run_id = client.submit_request(slow_request(make_project(), 1.0), patience=10.0)
@@ -75,7 +81,7 @@ def test_the_same_idempotency_key_gives_the_same_run(stack: Stack, make_project:
     request = msgspec.structs.replace(slow_request(make_project(), 0.0), idempotency_key="one and the same")
 
     async def submit_at_once() -> set[str]:
-        async with Client.connect(stack.state.url) as client:
+        async with Client.connect(stack.state.address("publisher")) as client:
             return set(await asyncio.gather(*(client.submit_request(request, patience=5.0) for _ in range(8))))
 
     (run_id,) = asyncio.run(submit_at_once())

@@ -21,6 +21,8 @@ from gatewright.telemetry.metrics import Metrics
 from services.gatekeeper.conductor import Conductor
 from services.gatekeeper.desk import MOST_CRASHES, Desk
 from services.gatekeeper.gates.judge import Gates
+from services.gatekeeper.publisher_limits import Limits
+from services.gatekeeper.publisher_runs import PublisherRuns
 
 
 class BrokenLedger(Ledger):
@@ -53,7 +55,8 @@ async def broken_desk(bus: MemoryBus, gates: Gates, tmp_path: Path) -> Desk:
     log, metrics = make_logger(), Metrics("gatekeeper")
     signer = Signer(keys.load_or_create(tmp_path / "key.pem"))
     conductor = Conductor(bus, BrokenLedger(bus), gates, BundleWriter(tmp_path / "runs"), signer, SystemClock(), log, metrics)
-    return Desk(bus, conductor, log, metrics)
+    limits = Limits(PublisherRuns(bus, SystemClock(), log, frozenset()), SystemClock())
+    return Desk(bus, conductor, limits, log, metrics)
 
 
 def make_delivery(attempts: int) -> Given:

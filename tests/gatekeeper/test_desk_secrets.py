@@ -23,6 +23,8 @@ from services.gatekeeper.conductor import Conductor
 from services.gatekeeper.decider.inputs import AbortAsked, Answered, Input
 from services.gatekeeper.desk import Desk
 from services.gatekeeper.gates.judge import Gates
+from services.gatekeeper.publisher_limits import Limits
+from services.gatekeeper.publisher_runs import PublisherRuns
 from tests.attacks import planted
 from tests.attacks.real_gate import default_scanner, make_review
 from tests.gatekeeper.test_desk import Given
@@ -46,7 +48,8 @@ def opened(bus: MemoryBus, gates: Gates, tmp_path: Path, monkeypatch: pytest.Mon
     log = make_logger(stream)
     signer = Signer(keys.load_or_create(tmp_path / "key.pem"))
     conductor = Conductor(bus, Ledger(bus), gates, BundleWriter(tmp_path / "runs"), signer, SystemClock(), log, metrics)
-    made = OpenDesk(Desk(bus, conductor, log, metrics, default_scanner()), stream)
+    limits = Limits(PublisherRuns(bus, SystemClock(), log, frozenset()), SystemClock())
+    made = OpenDesk(Desk(bus, conductor, limits, log, metrics, default_scanner()), stream)
 
     async def advance(_self: Conductor, _run_id: str, item: Input) -> bool:
         made.taken.append(item)

@@ -14,6 +14,7 @@ from gatewright.evidence.verify import verify
 from gatewright.evidence.writer import BundleWriter
 from gatewright.ledger.store import Ledger
 from services.gatekeeper.conductor import Conductor
+from services.gatekeeper.lookout import Lookout
 from tests.attacks.whole_gatekeeper import RUN, Gatekeeper, contract_on, open_gatekeeper
 from tests.evidence.crashing_disk import CrashingDisk, PowerCutError
 from tests.evidence.full_disk import FullDisk
@@ -46,7 +47,7 @@ async def test_a_gatekeeper_killed_at_any_step_of_writing_seals_the_run_after_it
             if crashed and (runs / RUN / layout.MANIFEST).exists():
                 assert verify(runs / RUN, [public]).ok, steps
             second = on_disk(gatekeeper.conductor, runs)
-            await second.resume()
+            await Lookout(second).resume()
             run = (await second.ledger.load(RUN)).run
             assert run is not None
             assert run.sealed is not None, steps
@@ -117,7 +118,7 @@ async def test_a_gatekeeper_starts_on_a_full_disk_and_pays_its_debts_later(repos
         await dataclasses.replace(gatekeeper, conductor=first).submit(contract_on(repository))
         disk = FullDisk()
         second = on_disk(gatekeeper.conductor, runs, disk)
-        await second.resume()
+        await Lookout(second).resume()
         assert list(second.owed) == [RUN]
         disk.make_room()
         await second.pay_debts()

@@ -13,6 +13,7 @@ from gatewright.contracts import Transition, codec
 from gatewright.ledger.store import Ledger, Position
 from services.gatekeeper.decider.inputs import Answered
 from services.gatekeeper.gates.landing import commit_message
+from services.gatekeeper.lookout import Lookout
 from tests.attacks.whole_gatekeeper import RUN, Gatekeeper, contract_on, make_tests, open_gatekeeper
 from tests.git.conftest import first_repository, make_repository
 from tests.git.repositories import MakeRepository, Repository
@@ -77,7 +78,7 @@ async def test_a_crash_between_landing_and_ledger_lands_the_very_same_commit_aga
             await dying.advance(RUN, Answered("testrunner", tests, "answer"))
         first = repository.git("rev-parse", BRANCH).decode().strip()
         again = dataclasses.replace(gatekeeper.conductor, ledger=Ledger(gatekeeper.bus))
-        await again.resume()
+        await Lookout(again).resume()
         run = (await again.ledger.load(RUN)).run
     assert run is not None
     assert run.status == "SUCCESS"

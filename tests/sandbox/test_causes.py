@@ -17,6 +17,7 @@ COUNT = "/proc/sys/user/max_user_namespaces"
         ("bwrap: setting up uid map: Permission denied", {APPARMOR: "1\n"}, "AppArmor"),
         ("bwrap: loopback: Failed RTM_NEWADDR: Operation not permitted", {APPARMOR: "1\n"}, "AppArmor"),
         ("bwrap: No permissions to create a new namespace, likely because", {DEBIAN: "0\n"}, "unprivileged_userns_clone=1"),
+        ("bwrap: No permissions to creating new namespace, likely", {"/proc/self/status": "Seccomp:\t2\n"}, "seccomp"),
         ("bwrap: Creating new namespace failed: nesting depth or", {COUNT: "0\n"}, "max_user_namespaces"),
         ("bwrap: Creating new namespace failed: Operation not permitted", {"/proc/self/status": "Seccomp:\t2\n"}, "seccomp"),
         ("bwrap: Creating new namespace failed: Operation not permitted", {}, "refuses user namespaces"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,6 +30,17 @@ def test_where_the_installation_cannot_be_written_it_lies_in_the_home(monkeypatc
     (tmp_path / "prefix").write_text("not a folder")
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "prefix"))
     assert cache_folder(tmp_path / "fallback") == tmp_path / "fallback" / VERSION
+
+
+def test_a_folder_that_holds_the_catalogue_need_not_be_writable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A container's image brings it, on a read-only file system."""
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "prefix"))
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    folder = tmp_path / "prefix/share/gatewright/secret-rules" / VERSION
+    folder.mkdir(mode=0o700, parents=True)
+    assert cache_folder(tmp_path / "fallback") is None
+    (folder / "compiled.vscdb").touch()
+    assert cache_folder(tmp_path / "fallback") == folder
 
 
 def test_a_folder_that_others_can_write_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from gatewright.bus.setup import ensure_topology
 from gatewright.bus.topology import RESULT_CONSUMER, task_consumer, task_subject
 from gatewright.contracts import TaskContract, codec
 from gatewright.contracts.vocabulary import Document
-from gatewright.stack.nats_server import NatsServer
+from tests.open_server import OpenServer
 
 ROOT = Path(__file__).parents[2]
 ECHO = "import runpy; runpy.run_module('tests.service.echo_role', run_name='__main__')"
@@ -86,8 +86,9 @@ class StartRole(Protocol):
 
 
 @pytest.fixture
-async def server(tmp_path: Path) -> AsyncIterator[NatsServer]:
-    async with await NatsServer.start(tmp_path / "nats") as running:
+async def server(tmp_path: Path) -> AsyncIterator[OpenServer]:
+    async with await OpenServer.open(tmp_path / "nats") as running:
+        await ensure_topology(running.url)
         yield running
 
 
@@ -143,7 +144,7 @@ class Gatekeeper:
 
 
 @pytest.fixture
-async def gatekeeper(server: NatsServer) -> AsyncIterator[Gatekeeper]:
+async def gatekeeper(server: OpenServer) -> AsyncIterator[Gatekeeper]:
     bus = await JetStreamBus.connect(server.url, name="gatekeeper")
     await ensure_topology(bus)
     yield Gatekeeper(bus)

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from gatewright.bus.task_protocol import cancel_notice
 from gatewright.bus.topology import CANCEL_SUBJECT
 from gatewright.contracts import TaskContract, TaskResult
-from gatewright.stack.nats_server import NatsServer
 from tests.making import make_contract
+from tests.open_server import OpenServer
 from tests.service.conftest import Gatekeeper, StartRole
 
 
@@ -25,7 +25,7 @@ def make_order(spec: str) -> TaskContract:
     return replace(contract, inputs=replace(contract.inputs, spec=spec))
 
 
-async def connection_names(server: NatsServer) -> list[str]:
+async def connection_names(server: OpenServer) -> list[str]:
     def ask() -> bytes:
         with urllib.request.urlopen(f"{server.monitoring_url}/connz") as answer:  # noqa: S310 - our own server
             body: bytes = answer.read()
@@ -36,7 +36,7 @@ async def connection_names(server: NatsServer) -> list[str]:
 
 
 async def test_process_becomes_ready_works_and_leaves_cleanly(
-    server: NatsServer, gatekeeper: Gatekeeper, start_role: StartRole
+    server: OpenServer, gatekeeper: Gatekeeper, start_role: StartRole
 ) -> None:
     role = await start_role({"nats_url": server.url})
     await role.get_until("/readyz", lambda body: body == "ok\n")
@@ -55,7 +55,7 @@ async def test_process_becomes_ready_works_and_leaves_cleanly(
 
 
 async def test_process_killed_in_the_middle_of_a_task_loses_nothing(
-    server: NatsServer, gatekeeper: Gatekeeper, start_role: StartRole
+    server: OpenServer, gatekeeper: Gatekeeper, start_role: StartRole
 ) -> None:
     first = await start_role({"nats_url": server.url})
     await first.logged("service_started")
@@ -68,7 +68,7 @@ async def test_process_killed_in_the_middle_of_a_task_loses_nothing(
 
 
 async def test_sigterm_gives_a_long_task_back_and_another_process_takes_it_at_once(
-    server: NatsServer, gatekeeper: Gatekeeper, start_role: StartRole
+    server: OpenServer, gatekeeper: Gatekeeper, start_role: StartRole
 ) -> None:
     first = await start_role({"nats_url": server.url, "drain_seconds": "0.1"})
     await gatekeeper.give(make_order("sleep 600"))
@@ -80,7 +80,7 @@ async def test_sigterm_gives_a_long_task_back_and_another_process_takes_it_at_on
 
 
 async def test_aborted_run_stops_its_task_in_another_process(
-    server: NatsServer, gatekeeper: Gatekeeper, start_role: StartRole
+    server: OpenServer, gatekeeper: Gatekeeper, start_role: StartRole
 ) -> None:
     role = await start_role({"nats_url": server.url})
     contract = make_order("sleep 600")
@@ -94,7 +94,7 @@ async def test_aborted_run_stops_its_task_in_another_process(
 
 
 async def test_unexpected_error_ends_the_process_with_one_and_a_redacted_traceback(
-    server: NatsServer, gatekeeper: Gatekeeper, start_role: StartRole
+    server: OpenServer, gatekeeper: Gatekeeper, start_role: StartRole
 ) -> None:
     role = await start_role({"nats_url": server.url})
     await gatekeeper.give(make_order("crash"))
@@ -106,14 +106,14 @@ async def test_unexpected_error_ends_the_process_with_one_and_a_redacted_traceba
 
 
 async def test_server_that_comes_back_is_found_again(
-    tmp_path: Path, server: NatsServer, gatekeeper: Gatekeeper, start_role: StartRole
+    tmp_path: Path, server: OpenServer, gatekeeper: Gatekeeper, start_role: StartRole
 ) -> None:
     role = await start_role({"nats_url": server.url})
     await role.get_until("/readyz", lambda body: body == "ok\n")
     await server.stop()
     assert "bus: not connected" in await role.get_until("/healthz", lambda body: body != "ok\n")
     password = server.url.split(":")[2].split("@")[0]
-    async with await NatsServer.start(tmp_path / "nats", port=server.port, password=password):
+    async with await OpenServer.open(tmp_path / "nats", port=server.port, password=password):
         await role.get_until("/readyz", lambda body: body == "ok\n")
         await gatekeeper.give(make_order("work"))
         assert isinstance(await gatekeeper.result(), TaskResult)
@@ -123,16 +123,19 @@ async def test_server_that_comes_back_is_found_again(
 
 
 async def test_host_that_cannot_do_the_work_is_alive_but_not_ready(
-    server: NatsServer, gatekeeper: Gatekeeper, start_role: StartRole
+    server: OpenServer, gatekeeper: Gatekeeper, start_role: StartRole
 ) -> None:
     role = await start_role({"nats_url": server.url, "can_work": "false"})
     await role.get_until("/readyz", lambda body: body == "probe: no user namespaces here\n")
     assert (await role.get("/healthz"))[0] == 200
+    metrics = (await role.get("/metrics"))[1]
+    assert 'gatewright_sandbox_failures_total{during="probe",role="worker"} 1.0' in metrics
+    assert 'gatewright_ready{role="worker"} 0.0' in metrics
     await gatekeeper.give(make_order("work"))
     assert isinstance(await gatekeeper.result(), TaskResult)
 
 
-async def test_refused_credential_is_an_infrastructure_failure(server: NatsServer, start_role: StartRole) -> None:
+async def test_refused_credential_is_an_infrastructure_failure(server: OpenServer, start_role: StartRole) -> None:
     role = await start_role({"nats_url": f"nats://gatewright:hunter2@127.0.0.1:{server.port}"})
     assert await role.ended() == 3
     assert b"hunter2" not in role.raw
@@ -146,7 +149,7 @@ async def test_wrong_setting_stops_the_start_and_names_the_variable(start_role: 
     assert "GATEWRIGHT_SANDBOX: Input should be 'bubblewrap' or 'none'" in cause
 
 
-async def test_metrics_address_that_is_taken_stops_the_start(server: NatsServer, start_role: StartRole) -> None:
+async def test_metrics_address_that_is_taken_stops_the_start(server: OpenServer, start_role: StartRole) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -155,14 +158,14 @@ async def test_metrics_address_that_is_taken_stops_the_start(server: NatsServer,
     assert "cannot serve metrics on 127.0.0.1" in role.lines[-1]["cause"]
 
 
-async def test_metrics_can_be_switched_off(server: NatsServer, start_role: StartRole) -> None:
+async def test_metrics_can_be_switched_off(server: OpenServer, start_role: StartRole) -> None:
     role = await start_role({"nats_url": server.url, "metrics_port": "-1"})
     assert (await role.logged("service_started"))["metrics_port"] == -1
     role.send(signal.SIGTERM)
     assert await role.ended() == 0
 
 
-async def test_exception_that_nobody_caught_is_a_redacted_line_too(server: NatsServer, start_role: StartRole) -> None:
+async def test_exception_that_nobody_caught_is_a_redacted_line_too(server: OpenServer, start_role: StartRole) -> None:
     role = await start_role({"nats_url": server.url, "starts": "false"})
     assert await role.ended() == 1
     assert role.lines[-1]["event"] == "uncaught_exception"
@@ -178,7 +181,7 @@ async def test_exception_that_nobody_caught_is_a_redacted_line_too(server: NatsS
     ],
 )
 async def test_failures_of_tasks_that_ran_together_give_one_exit_code(
-    server: NatsServer, start_role: StartRole, failures: str, code: int, event: str
+    server: OpenServer, start_role: StartRole, failures: str, code: int, event: str
 ) -> None:
     program = f"""
 from gatewright.errors import BusError, ConfigurationError

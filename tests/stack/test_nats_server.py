@@ -15,26 +15,11 @@ from pathlib import Path
 import pytest
 from nats.aio.client import Client
 
-from gatewright.errors import UnavailableError
-from gatewright.stack.nats_server import NatsServer, find_binary, render_config
+from gatewright.bus.identities import BusAddress
+from gatewright.bus.jetstream import JetStreamBus
+from gatewright.errors import BusError, UnavailableError
+from gatewright.stack.nats_server import NatsServer, find_binary
 from gatewright.stack.processes import identity
-
-
-def test_the_configuration_makes_every_acknowledged_message_durable(tmp_path: Path) -> None:
-    assert "sync_interval: always" in render_config(tmp_path, port=-1, password="p")
-
-
-def test_the_server_listens_on_the_loopback_interface_only_and_asks_for_a_credential(tmp_path: Path) -> None:
-    config = render_config(tmp_path, port=-1, password="p")
-    assert 'listen: "127.0.0.1:-1"' in config
-    assert 'http: "127.0.0.1:-1"' in config
-    assert 'password: "p"' in config
-    assert "0.0.0.0" not in config  # noqa: S104
-
-
-def test_a_path_cannot_break_out_of_the_configuration(tmp_path: Path) -> None:
-    config = render_config(tmp_path / 'a"\nlisten: "0.0.0.0:4222', port=-1, password="p")
-    assert '\nlisten: "0.0.0.0' not in config
 
 
 def test_the_binary_comes_with_the_wheel() -> None:
@@ -45,11 +30,9 @@ async def test_a_server_is_ready_quickly_and_durable(tmp_path: Path) -> None:
     start = time.perf_counter()
     async with await NatsServer.start(tmp_path / "a folder" / "nats") as server:
         assert time.perf_counter() - start < 2
-        client = Client()
-        await client.connect(server.url)
-        await client.jetstream().account_info()
-        assert client.max_payload == 8 * 1024 * 1024
-        await client.close()
+        bus = await JetStreamBus.connect(server.address("operator"), name="operator")
+        assert bus.connection.client.max_payload == 8 * 1024 * 1024
+        await bus.close()
     assert "sync_interval: always" in (tmp_path / "a folder" / "nats" / "nats-server.conf").read_text("utf-8")
 
 
@@ -61,10 +44,12 @@ async def test_a_client_without_the_credential_is_refused(tmp_path: Path) -> Non
         await client.close()
 
 
-async def test_two_servers_have_different_ports_and_passwords(tmp_path: Path) -> None:
+async def test_the_credential_of_one_server_is_refused_by_another(tmp_path: Path) -> None:
     async with await NatsServer.start(tmp_path / "1") as one, await NatsServer.start(tmp_path / "2") as other:
         assert one.port != other.port
-        assert one.url.partition("@")[0] != other.url.partition("@")[0]
+        stolen = BusAddress(other.url, one.address("gatekeeper").seed)
+        with pytest.raises(BusError, match="refused the credential"):
+            await JetStreamBus.connect(stolen, name="gatekeeper")
 
 
 async def test_the_files_of_a_server_are_private(tmp_path: Path) -> None:
@@ -76,12 +61,13 @@ async def test_the_files_of_a_server_are_private(tmp_path: Path) -> None:
         assert not (tmp_path / "elsewhere").exists()
 
 
-async def test_a_server_comes_back_on_its_port_with_its_password(tmp_path: Path) -> None:
-    server = await NatsServer.start(tmp_path, password="p")
+async def test_a_server_comes_back_on_its_port_with_its_identities(tmp_path: Path) -> None:
+    server = await NatsServer.start(tmp_path)
     await server.stop()
     await server.stop()
-    async with await NatsServer.start(tmp_path, port=server.port, password="p") as again:
-        assert again.url == server.url
+    async with await NatsServer.start(tmp_path, port=server.port) as again:
+        assert again.address("worker") == server.address("worker")
+        await (await JetStreamBus.connect(again.address("worker"), name="worker")).close()
 
 
 async def test_a_port_that_is_taken_is_told_with_the_words_of_the_server(tmp_path: Path) -> None:

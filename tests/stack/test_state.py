@@ -20,7 +20,14 @@ def make_state(**changes: object) -> state.StackState:
     who = identity(os.getpid())
     assert who is not None
     made = state.StackState(
-        pid=os.getpid(), boot=who.boot, started=who.started, url="nats://u:p@127.0.0.1:1", home="/h", shared=True, workers=2
+        pid=os.getpid(),
+        boot=who.boot,
+        started=who.started,
+        url="nats://127.0.0.1:1",
+        keys="/h/bus",
+        home="/h",
+        shared=True,
+        workers=2,
     )
     return msgspec.structs.replace(made, **changes)
 

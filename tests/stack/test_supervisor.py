@@ -78,13 +78,13 @@ async def test_role_that_keeps_dying_breaks_the_stack_with_the_end_of_its_log(ma
 async def test_server_that_is_killed_comes_back_under_the_same_address_with_what_it_kept(make_stack: MakeStack) -> None:
     supervisor = make_stack()
     await supervisor.start()
-    url, before = supervisor.url, pid_of(supervisor, "nats-server")
-    bus = await JetStreamBus.connect(url, name="test")
-    await bus.publish("gw.run.run-00000001", b"kept", schema="transition.v1", message_id="1")
+    address, before = supervisor.address, pid_of(supervisor, "nats-server")
+    bus = await JetStreamBus.connect(supervisor.address, name="test")
+    await bus.publish("gw.dead.worker", b"kept", schema="unknown", message_id="1")
     os.kill(before, signal.SIGKILL)
     await until(lambda: pid_of(supervisor, "nats-server") != before)
-    assert supervisor.url == url
-    assert [message.data async for message in bus.replay("gw.run.*")] == [b"kept"]
+    assert supervisor.address == address
+    assert [message.data async for message in bus.replay("gw.dead.*")] == [b"kept"]
     await bus.close()
 
 
@@ -119,7 +119,7 @@ async def test_second_stack_in_the_same_home_is_refused_and_harms_nothing(make_s
     await second.stop()
     announced = state.read(tmp_path)
     assert announced is not None
-    assert announced.url == first.url
+    assert announced.address() == first.address
 
 
 async def test_home_can_be_used_again_after_a_stop_or_a_failed_start(make_stack: MakeStack, tmp_path: Path) -> None:

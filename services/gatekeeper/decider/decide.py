@@ -10,13 +10,24 @@ import re
 from collections.abc import Sequence
 from datetime import datetime
 
+from gatewright.budgets import overdrawn
 from gatewright.contracts import Error, GateReport, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport
 from gatewright.contracts.records import Transition
 from gatewright.ledger import events as e
-from gatewright.ledger.run import Run
+from gatewright.ledger.run import Run, Task
 from services.gatekeeper.decider import orders
-from services.gatekeeper.decider.draft import Draft
-from services.gatekeeper.decider.inputs import AbortAsked, Answered, Continue, EvidenceRefused, Input, SealReported, Submitted
+from services.gatekeeper.decider.draft import BUDGET_EXCEEDED, Draft
+from services.gatekeeper.decider.inputs import (
+    AbortAsked,
+    Answered,
+    Continue,
+    EvidenceRefused,
+    Input,
+    SealReported,
+    Submitted,
+    TimeIsUp,
+    UsageTold,
+)
 from services.gatekeeper.decider.questions import (
     CandidateVerdict,
     DiffVerdict,
@@ -43,17 +54,27 @@ def decide(run: Run | None, item: Input, verdicts: Sequence[Verdict], now: datet
     """
     if run is None:
         return _accept(item, verdicts, now) if isinstance(item, Submitted) else None
+    if next_step(run) == "land" and not isinstance(item, Continue):
+        # The landing may be under way at this moment, in another gatekeeper too: a ref moves once, and cannot be called back.
+        return None
     draft = Draft(run, item, now)
     match item:
         case SealReported() if run.ended and run.sealed is None:
             draft.add(e.BundleSealed(manifest_sha256=item.manifest_sha256, signer=item.signer, location=item.location))
         case AbortAsked() if not run.ended:
-            draft.add(e.AbortRequested(reason=item.request.reason, requested_by=item.request.requested_by), level="WARN")
+            asked = item.request
+            abort = e.AbortRequested(reason=asked.reason, requested_by=asked.requested_by, publisher=item.publisher)
+            draft.add(abort, level="WARN")
             draft.end("ABORTED", "aborted", item.request.reason)
         case EvidenceRefused() if not run.ended:
             draft.end("FAILED", "evidence_unwritable", item.cause)
         case Answered() if not run.ended:
             _answered(draft, item, verdicts)
+        case UsageTold() if not run.ended:
+            _used(draft, item)
+        case TimeIsUp() if not run.ended:
+            if not draft.over_budget() and draft.back_off_is_over():
+                draft.try_again()
         case Continue() if not run.ended:
             _continue(draft, verdicts)
         case _:
@@ -85,6 +106,8 @@ def _accept(item: Submitted, verdicts: Sequence[Verdict], now: datetime) -> Tran
         contract=contract,
         policies=verdict.policies,
         host=verdict.host,
+        publisher=item.publisher,
+        document_sha256=item.document_sha256,
     )
     draft = Draft.begin(item, accepted, now)
     if not draft.judged(verdict.report):
@@ -106,7 +129,8 @@ def _answered(draft: Draft, item: Answered, verdicts: Sequence[Verdict]) -> None
         words = f"the {item.role} answered with a document that is not the one its task is bound to"
         draft.end("FAILED", "output_schema_mismatch", words)
         return
-    if expected(draft.run, item) is None:
+    task = expected(draft.run, item)
+    if task is None or not _within_budget(draft, item, task):
         return
     match item.document:
         case Error() as error:
@@ -131,6 +155,27 @@ def _answered(draft: Draft, item: Answered, verdicts: Sequence[Verdict]) -> None
             _passing(draft, verdicts, evidence=tests)
 
 
+def _within_budget(draft: Draft, item: Answered, task: Task) -> bool:
+    """Count what the answer says was used up. False when that is too much, or the time is up: it comes too late to count."""
+    result = item.document if isinstance(item.document, TaskResult) else None
+    if result is not None and result.usage is not None:
+        draft.used(task, result.usage, item.role)
+    if draft.excess() is None:
+        return True
+    if result is not None:
+        finished = e.TaskFinished(result=result, accepted=False)
+        draft.add(finished, level="ERROR", role="worker", task_id=result.task_id)
+    return not draft.over_budget()
+
+
+def _used(draft: Draft, item: UsageTold) -> None:
+    """Reports of any attempt and any delivery count: what was used up was used up."""
+    task = draft.run.tasks.get(item.document.task_id)
+    if task is not None and task.role == item.role and task.status != "PENDING":
+        draft.used(task, item.document.usage, item.role)
+        draft.over_budget()
+
+
 def _worked(draft: Draft, result: TaskResult, verdicts: Sequence[Verdict]) -> None:
     verdict = answer(verdicts, DiffVerdict)
     accepted = result.status == "SUCCESS" and verdict is not None and verdict.passed
@@ -142,6 +187,11 @@ def _worked(draft: Draft, result: TaskResult, verdicts: Sequence[Verdict]) -> No
     )
     if result.status != "SUCCESS":
         code, _, words = (result.failure or "").partition(":")
+        task = draft.run.tasks[result.task_id]
+        gone = overdrawn(task.contract.budget, result.usage) if task.contract is not None and result.usage is not None else None
+        if code == BUDGET_EXCEEDED and gone is not None:
+            draft.exceeded(gone, task)
+            return
         draft.end("FAILED", _reason(code, "executor_failed"), words.strip() or result.summary or "the worker failed")
     elif _passing(draft, verdicts):
         draft.dispatch_ready_workers()

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
+from msgspec.structs import replace
+
+from gatewright.budgets import Excess
 from gatewright.contracts import GateReport, ReviewReport, TaskContract, TestReport, Transition
 from gatewright.contracts.records import Cause, CommandRef, OrchestratorEvent
+from gatewright.contracts.vocabulary import Budget, Usage
 from gatewright.ledger import events as e
+from gatewright.ledger import spending
 from gatewright.ledger.chain import GENESIS, link
 from gatewright.ledger.evolve import evolve
 from gatewright.ledger.run import Run, Task, TaskRole
@@ -15,6 +20,7 @@ from services.gatekeeper.decider import orders
 from services.gatekeeper.decider.inputs import Input, Submitted, kind
 
 POOL = "default"
+BUDGET_EXCEEDED = "budget_exceeded"
 
 
 class Draft:
@@ -62,9 +68,10 @@ class Draft:
     def finish(self, status: e.Status, code: str, message: str) -> None:
         self.add(e.RunFinished(status=status, code=code, message=message), level="INFO" if status == "SUCCESS" else "ERROR")
 
-    def dispatch(self, task_id: str, role: TaskRole, contract: TaskContract | None) -> None:
+    def dispatch(self, task_id: str, role: TaskRole, contract: TaskContract | None, budget: Budget | None = None) -> None:
         """Give a task to a role: the event now, the message once the transition is in the ledger."""
-        self.add(e.TaskDispatched(task_id=task_id, role=role, pool=POOL, contract=contract), role="gatekeeper", task_id=task_id)
+        ordered = e.TaskDispatched(task_id=task_id, role=role, pool=POOL, contract=contract, budget=budget)
+        self.add(ordered, role="gatekeeper", task_id=task_id)
         self._commands.append(CommandRef(role=role, pool=POOL, task_id=task_id))
 
     def dispatch_judge(self, role: TaskRole, order: Callable[[Run, TaskContract, str], TaskContract]) -> None:
@@ -74,7 +81,8 @@ class Draft:
             self.end("FAILED", "gate_not_evaluated", "there is no candidate to judge")
             return
         contract = order(run, run.contract, run.candidate.patch)
-        self.dispatch(contract.task_id, role, contract)
+        (left,) = spending.shares(run, self._now, 1)
+        self.dispatch(contract.task_id, role, contract if left is None else replace(contract, budget=left))
 
     def dispatch_ready_workers(self) -> None:
         """Give out the pending tasks of the first batch that is not done yet."""
@@ -84,10 +92,60 @@ class Draft:
         for batch in run.plan.batches:
             tasks = [run.tasks[orders.attempt_id(task_id, run.attempt)] for task_id in batch]
             if any(task.status != "SUCCESS" for task in tasks):
-                for task in tasks:
-                    if task.status == "PENDING":
-                        self.dispatch(task.task_id, "worker", None)
+                self._dispatch_workers([task.task_id for task in tasks if task.status == "PENDING"])
                 return
+
+    def _dispatch_workers(self, task_ids: list[str]) -> None:
+        if not task_ids:
+            return
+        gone = spending.used_up(self.run, self._now, self.run.attempt)
+        if gone is not None:
+            self.exceeded(gone)
+            return
+        for task_id, share in zip(task_ids, spending.shares(self.run, self._now, len(task_ids)), strict=True):
+            self.dispatch(task_id, "worker", None, share)
+
+    def used(self, task: Task, usage: Usage, role: TaskRole) -> None:
+        """Note what a task has used up, if it is more than is known."""
+        known = task.usage.get(usage.delivery)
+        if spending.most(known, usage) != known:
+            self.add(e.UsageReported(task_id=task.task_id, usage=usage), task_id=task.task_id, role=role)
+
+    def excess(self) -> Excess | None:
+        """The budget of which more was used than there is."""
+        return spending.excess(self.run, self._now)
+
+    def over_budget(self) -> bool:
+        """Whether more was used than there is; then the run ends."""
+        gone = self.excess()
+        if gone is not None:
+            self.exceeded(gone)
+        return gone is not None
+
+    def exceeded(self, gone: Excess, task: Task | None = None) -> None:
+        """End the run because of a budget; ``task`` when it is that task's share."""
+        run, used = self.run, spending.spent(self.run)
+        waiting = _waiting(run) if gone.budget == "wall_sec" else ""
+        self.add(
+            e.BudgetExceeded(
+                budget=gone.budget,
+                limit=gone.limit,
+                used=gone.used,
+                totals={
+                    "wall_sec": round(spending.elapsed(run, self._now), 3),
+                    "tokens": used.tokens,
+                    "cost_usd": used.cost_usd,
+                    "iterations": used.iterations,
+                },
+                task_id=task.task_id if task else None,
+                waiting=waiting,
+            ),
+            level="ERROR",
+            task_id=task.task_id if task else None,
+            role="gatekeeper",
+        )
+        whose = f" by {task.task_id}, of its share" if task else ""
+        self.end("FAILED", BUDGET_EXCEEDED, gone.words + whose + (f", {waiting}" if waiting else ""))
 
     def may_fix(self) -> bool:
         """Whether the contract allows, and the executor has an answer for, one more attempt."""
@@ -98,14 +156,31 @@ class Draft:
         return self.run.attempt < allowed
 
     def fix(self, report: GateReport, evidence: ReviewReport | TestReport) -> None:
-        """Turn to S5 and straight back to S2 with new contracts."""
-        attempt = self.run.attempt + 1
-        failed: tuple[Task, ...] = self.run.workers()
-        contracts = tuple(orders.fixing(task.contract, attempt, evidence) for task in failed if task.contract is not None)
+        """Turn to S5, and after the back-off to S2, with new contracts; or end, where the budget has nothing left for it."""
+        run, attempt = self.run, self.run.attempt + 1
+        gone = spending.used_up(run, self._now, attempt)
+        if gone is not None or run.contract is None:
+            self.exceeded(gone) if gone is not None else self.refuse(report)
+            return
+        failed = [replace(task.contract, budget=run.contract.budget) for task in run.workers() if task.contract is not None]
+        contracts = tuple(orders.fixing(contract, attempt, evidence) for contract in failed)
         self.add(e.StateEntered(state="S5"), level="WARN")
         self.add(e.FixOrdered(attempt=attempt, reason=report.code, contracts=contracts), level="WARN")
+        if run.contract.timeout_retry.retry_backoff_sec <= 0:
+            self.try_again()
+
+    def try_again(self) -> None:
+        """From S5 to S2: the next round begins."""
         self.add(e.StateEntered(state="S2"))
         self.dispatch_ready_workers()
+
+    def back_off_is_over(self) -> bool:
+        """Whether the run stands between two rounds, and has stood there long enough."""
+        run = self.run
+        if run.state != "S5" or run.contract is None:
+            return False
+        since = datetime.fromisoformat(run.fix_ordered_at)
+        return (self._now - since).total_seconds() >= run.contract.timeout_retry.retry_backoff_sec
 
     def transition(self) -> Transition | None:
         """What has been drafted; None when nothing was."""
@@ -118,3 +193,14 @@ class Draft:
             events=tuple(self._records),
             commands=tuple(self._commands),
         )
+
+
+def _waiting(run: Run) -> str:
+    """What an open run is waiting for, in words."""
+    if run.state == "S5":
+        return "before the next round of fixing"
+    if run.waiting_for_locks:
+        return "while waiting for paths that others hold"
+    first, *others = [*(task.role for task in run.tasks.values() if task.status == "RUNNING"), ""]
+    more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+    return f"while waiting for the {first}{more}" if first else ""

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gatewright.contracts import AbortRequest, Error, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport
+from gatewright.bus.identities import DEFAULT_PUBLISHER
+from gatewright.contracts import (
+    AbortRequest,
+    Error,
+    Plan,
+    ReviewReport,
+    RunRequest,
+    TaskContract,
+    TaskResult,
+    TestReport,
+    UsageReport,
+)
 from gatewright.ledger.run import TaskRole
 
 Answer = TaskContract | Plan | TaskResult | ReviewReport | TestReport | Error
@@ -12,13 +23,18 @@ Answer = TaskContract | Plan | TaskResult | ReviewReport | TestReport | Error
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """A document from outside, the run it is to become, and the digest of the bytes as they came."""
+    """A document from outside, the run it is to become, and who sent it, as the bus knew them.
+
+    ``submitted_sha256`` is the digest of the bytes as they came, ``document_sha256`` that of the document's canonical JSON.
+    """
 
     run_id: str
     trace_id: str
     document: RunRequest | TaskContract
     submitted_sha256: str
     message_id: str
+    publisher: str = DEFAULT_PUBLISHER
+    document_sha256: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +49,23 @@ class Answered:
 @dataclass(frozen=True, slots=True)
 class AbortAsked:
     request: AbortRequest
+    message_id: str
+    publisher: str = DEFAULT_PUBLISHER
+
+
+@dataclass(frozen=True, slots=True)
+class UsageTold:
+    """What a task has used up so far; the subject says which role told it."""
+
+    role: TaskRole
+    document: UsageReport
+    message_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class TimeIsUp:
+    """A moment has come that the run's own events set: its wall clock has run out, or a back-off is over."""
+
     message_id: str
 
 
@@ -61,7 +94,7 @@ class EvidenceRefused:
     message_id: str
 
 
-Input = Submitted | Answered | AbortAsked | Continue | SealReported | EvidenceRefused
+Input = Submitted | Answered | AbortAsked | UsageTold | TimeIsUp | Continue | SealReported | EvidenceRefused
 
 
 def kind(item: Input) -> str:
@@ -73,6 +106,10 @@ def kind(item: Input) -> str:
             return f"answered.{role}"
         case AbortAsked():
             return "abort"
+        case UsageTold(role=role):
+            return f"usage.{role}"
+        case TimeIsUp():
+            return "time"
         case Continue():
             return "continue"
         case SealReported():

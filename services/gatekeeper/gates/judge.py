@@ -15,6 +15,7 @@ from gatewright.contracts.reports import GateName
 from gatewright.errors import BusError, ConflictError, GatewrightError
 from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.host_facts import host
+from gatewright.ledger.events import LocksTaken
 from gatewright.ledger.run import Run
 from services.gatekeeper.artifact_cache import ArtifactCache
 from services.gatekeeper.decider import questions as q
@@ -161,11 +162,18 @@ class Gates:
             mirror = await self._mirror(run)
             await judge_completion(run, _contract(run), mirror, self.artifacts, found)
             await judge_evidence_rules(run, _contract(run), mirror, self.artifacts, self.policies, found)
+            if found.clean and run.locks is not None:
+                await self._fence(run, run.locks, found)
             if found.clean:
                 commit, tree, ref, previous = await land(run, _contract(run), mirror, found)
         except GatewrightError as error:
             _fail(found, error)
         return q.LandingVerdict(found.report(self.clock, started), commit, tree, ref, previous)
+
+    async def _fence(self, run: Run, locks: LocksTaken, found: Judgement) -> None:
+        """Who believes that a run stands where it no longer does (it has ended meanwhile) does not move the ref for it."""
+        if not await self.locks.holds(locks.repository_url, run.run_id, locks.token):
+            found.violate("locks_lost", "locks", f"token {locks.token} holds nothing any more")
 
     async def _mirror(self, run: Run) -> Mirror:
         mirror = await self.mirrors.open(run.accepted.repository_url)

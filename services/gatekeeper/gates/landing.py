@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from datetime import datetime
 
@@ -13,6 +14,9 @@ from gatewright.ledger.run import Run
 from services.gatekeeper.gates.judgement import Judgement
 
 BRANCH = "refs/heads/gatewright/"
+#: Pushes that another gatekeeper's own may get in the way of, and the pause between two of them in seconds.
+TRIES = 5
+PAUSE = 0.2
 
 
 def landing_ref(run_id: str, repository: Repository) -> str:
@@ -64,10 +68,37 @@ async def land(run: Run, contract: TaskContract, mirror: Mirror, found: Judgemen
         return "", "", "", None
     previous = baseline if repository.landing == "target" else None
     try:
-        await mirror.push(commit, ref, expected=previous)
+        await _push(commit, ref, previous, mirror)
     except GitError as error:
         found.violate(error.reason, "landing", error.message)
         return "", "", "", None
     found.saw("commit", commit)
     found.saw("tree", tree)
     return commit, tree, ref, previous
+
+
+async def _push(commit: str, ref: str, previous: str | None, mirror: Mirror) -> None:
+    """Move the ref, whoever else is moving it to the same commit. Raises GitError.
+
+    A push that was refused while the ref stood still met another one: it is tried again, so that the run does not fail here
+    while it lands there. A ref that has moved on from the commit holds it: it had landed, and the ledger had not heard.
+    """
+    for attempt in range(1, TRIES + 1):
+        try:
+            await mirror.push(commit, ref, expected=previous)
+        except GitError as error:
+            if error.reason == "landing_refused" and attempt < TRIES:
+                await asyncio.sleep(PAUSE * attempt)
+                continue
+            if error.reason == "landing_conflict" and await _holds(commit, ref, mirror):
+                return
+            raise
+        return
+
+
+async def _holds(commit: str, ref: str, mirror: Mirror) -> bool:
+    current = await mirror.current(ref)
+    if current is None:
+        return False
+    await mirror.ensure(current)
+    return await mirror.descends(current, commit)

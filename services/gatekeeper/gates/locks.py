@@ -67,6 +67,12 @@ class PathLocks:
 
         return await self._change(repository, change)
 
+    async def holds(self, repository: str, run_id: str, token: int) -> bool:
+        """Whether ``run_id`` still has what it was given with ``token``: not released, and not overtaken."""
+        stored = await self._bus.kv_get(_key(repository))
+        table = msgspec.json.decode(stored[0], type=LockTable) if stored else LockTable()
+        return any(lock.run_id == run_id and lock.token == token for lock in table.locks)
+
     async def release(self, repository: str, run_id: str) -> None:
         """Give back what ``run_id`` holds; nothing happens when it holds nothing."""
 
@@ -77,7 +83,7 @@ class PathLocks:
         await self._change(repository, change)
 
     async def _change(self, repository: str, change: Callable[[LockTable], Awaitable[tuple[LockTable, Grant]]]) -> Grant:
-        key = hashlib.sha256(repository.encode()).hexdigest()
+        key = _key(repository)
         async with self._turn:
             for _ in range(TRIES):
                 stored = await self._bus.kv_get(key)
@@ -91,3 +97,7 @@ class PathLocks:
                     continue
                 return grant
         raise ConflictError(f"the lock table of {repository} changed {TRIES} times under us")
+
+
+def _key(repository: str) -> str:
+    return hashlib.sha256(repository.encode()).hexdigest()

@@ -87,6 +87,7 @@ def judge_compiled(contract: TaskContract, request: RunRequest, baseline: str, f
         "budget": (contract.budget, request.budget),
         "requirement_ids": (contract.requirement_ids, request.requirement_ids),
         "audit_only": (contract.audit_only, request.audit_only),
+        "priority": (contract.priority, request.priority),
         "strict_acceptance": (options is not None and options.strict_acceptance, request.strict_acceptance),
         "timeout_retry": (contract.timeout_retry, request.timeout_retry or contract.timeout_retry),
         "requested_permissions": (contract.requested_permissions, None),

@@ -11,11 +11,20 @@ from gatewright.contracts import TaskContract
 from gatewright.git.mirror import Mirror
 
 
+class Spend(Protocol):
+    def __call__(self, *, tokens: int = 0, cost_usd: float = 0.0, iterations: int = 0) -> None: ...
+
+
+def _unmetered(*, tokens: int = 0, cost_usd: float = 0.0, iterations: int = 0) -> None:
+    """For whoever has no budget to keep."""
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """``answer`` is the executor's entry for this attempt: a command line, or the name of an input artifact.
 
-    ``baseline`` is a commit id that ``mirror`` holds.
+    ``baseline`` is a commit id that ``mirror`` holds. ``spend`` is told what was used since the last call, as soon as that is
+    known; it raises BudgetError when that is more than there is, and the job is cancelled.
     """
 
     contract: TaskContract
@@ -23,6 +32,7 @@ class Job:
     mirror: Mirror
     baseline: str
     artifacts: ArtifactPort
+    spend: Spend = _unmetered
 
 
 @dataclass(frozen=True, slots=True)

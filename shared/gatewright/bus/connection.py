@@ -11,7 +11,9 @@ import contextlib
 import logging
 import math
 import re
+import ssl
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -20,9 +22,12 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
+from gatewright.bus import identities
 from gatewright.bus.answers import NO_ANSWER, NO_RESPONDERS, Answer, decoded, translated
+from gatewright.bus.identities import BusAddress, Credential
+from gatewright.bus.permissions import API_PREFIX
 from gatewright.bus.subjects import check_service, check_size
-from gatewright.errors import BusError
+from gatewright.errors import BusError, ConfigurationError
 
 log = logging.getLogger(__name__)
 
@@ -46,8 +51,9 @@ Result = TypeVar("Result")
 class Connection:
     """A NATS connection under a role's name. Make it with ``open``."""
 
-    def __init__(self, name: str, on_lost: OnLost | None) -> None:
+    def __init__(self, name: str, on_lost: OnLost | None, credential: Credential | None = None) -> None:
         self.name = name
+        self.credential = credential
         self.client = Client()
         self._on_lost = on_lost
         self._opened = False
@@ -61,18 +67,21 @@ class Connection:
 
     @classmethod
     async def open(
-        cls, url: str, *, name: str, on_lost: OnLost | None = None, patience: float = PATIENCE_SECONDS
+        cls, address: str | BusAddress, *, name: str, on_lost: OnLost | None = None, patience: float = PATIENCE_SECONDS
     ) -> Connection:
-        """Connect to ``url`` (``nats://[user:password@|token@]host:port``, several separated by commas).
+        """Connect to an address, or to a URL (``nats://host:port``, several separated by commas).
 
         Waits up to ``patience`` seconds for the server. Raises BusError, at once when the credential is refused, and
-        ConfigurationError when ``name`` cannot name an inbox.
+        ConfigurationError when ``name`` cannot name an inbox or a file of the address cannot be used.
         """
-        self = cls(check_service(name), on_lost)
+        address = BusAddress(address) if isinstance(address, str) else address
+        url = address.url
+        self = cls(check_service(name), on_lost, identities.load(address.seed) if address.seed else None)
+        trust = _trust(address.ca) if address.ca else None
         try:
             async with asyncio.timeout(patience):
                 with translated(f"cannot connect to {public_address(url)}"):
-                    await self._connect(url)
+                    await self._connect(url, trust)
         except TimeoutError as error:
             await self._disconnect()
             raise BusError(f"cannot reach a NATS server at {public_address(url)}{self._because()}") from error
@@ -83,11 +92,14 @@ class Connection:
         self._up.set()
         return self
 
-    async def _connect(self, url: str) -> None:
+    async def _connect(self, url: str, trust: ssl.SSLContext | None) -> None:
+        credential = self.credential
         await self.client.connect(
             servers=[part.strip() for part in url.split(",")],
             name=self.name,
-            inbox_prefix=f"_INBOX_{self.name}",
+            nkeys_seed_str=credential.seed if credential else None,
+            tls=trust,
+            inbox_prefix=f"_INBOX_{credential.identity if credential else self.name}",
             error_cb=self._on_error,
             disconnected_cb=self._on_disconnect,
             reconnected_cb=self._on_reconnect,
@@ -197,12 +209,17 @@ class Connection:
             await self.client.flush(timeout=5)
 
     async def api(self, call: str, body: Mapping[str, Any], kind: type[Answer], *, timeout: float = ANSWER_SECONDS) -> Answer:  # noqa: ASYNC109
-        """Ask the JetStream API, ``call`` without ``$JS.API.``.
+        """Ask the JetStream API, ``call`` without its prefix.
 
         A refusal raises BusError with reason ``jetstream_<err_code>``.
         """
-        message = await self.request(f"$JS.API.{call}", msgspec.json.encode(body), timeout=timeout)
+        message = await self.request(api_subject(call), msgspec.json.encode(body), timeout=timeout)
         return decoded(message.data, kind, call)
+
+    @property
+    def guest(self) -> bool:
+        """Whether it reaches the bus from an account of its own, where it can make no consumer."""
+        return self.credential is not None and self.credential.identity not in {"gatekeeper", identities.OPERATOR}
 
     def check_size(self, data: bytes) -> None:
         """Raise MalformedError when the server would not take ``data`` in one message."""
@@ -279,6 +296,18 @@ class Connection:
 
 def _finite(seconds: float) -> float | None:
     return None if seconds == math.inf else seconds
+
+
+def api_subject(call: str) -> str:
+    """The subject of a call of the JetStream API."""
+    return f"{API_PREFIX}.{call}"
+
+
+def _trust(ca: Path) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=str(ca))
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigurationError(f"{ca} holds no certificate: {error}", code="key_unreadable") from error
 
 
 def public_address(url: str) -> str:

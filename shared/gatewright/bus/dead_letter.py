@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gatewright.bus.disposition import words
-from gatewright.bus.port import SCHEMA_HEADER, TRACE_HEADER, Bus, Message
+from gatewright.bus.port import MESSAGE_ID_HEADER, SCHEMA_HEADER, TRACE_HEADER, Bus, Message
 from gatewright.bus.task_protocol import MAX_ANSWER_BYTES, traceparent
 from gatewright.bus.topology import dead_subject
 
@@ -14,6 +14,11 @@ REASON_HEADER = "Gw-Dead-Reason"
 SUBJECT_HEADER = "Gw-Dead-Subject"
 SEQUENCE_HEADER = "Gw-Dead-Sequence"
 ATTEMPTS_HEADER = "Gw-Dead-Attempts"
+ID_HEADER = "Gw-Dead-Message-Id"
+#: How often an operator had put the message back into its queue before.
+REQUEUED_HEADER = "Gw-Requeued"
+#: Set where the body is not the original's: something that looked like a secret was taken out.
+ALTERED_HEADER = "Gw-Dead-Altered"
 #: Set instead of a body, where the original leaves no room for these headers: the artifact that holds it.
 ARTIFACT_HEADER = "Gw-Dead-Artifact"
 
@@ -23,15 +28,21 @@ _MAX_REASON = 500
 
 
 async def publish_dead_letter(
-    bus: Bus, role: str, stream: str, message: Message, *, attempts: int, code: str, reason: str
+    bus: Bus, role: str, stream: str, message: Message, *, attempts: int, code: str, reason: str, altered: bool = False
 ) -> None:
-    """Store ``message`` on ``gw.dead.<role>``. The same message twice is stored once. Raises BusError."""
+    """Store ``message`` on ``gw.dead.<role>``. The same message twice is stored once. Raises BusError.
+
+    ``altered``: its body is not what was published.
+    """
     headers = {
-        CODE_HEADER: _header(code),
-        REASON_HEADER: _header(reason),
-        SUBJECT_HEADER: _header(message.subject),
+        CODE_HEADER: header_text(code),
+        REASON_HEADER: header_text(reason),
+        SUBJECT_HEADER: header_text(message.subject),
         SEQUENCE_HEADER: str(message.sequence),
         ATTEMPTS_HEADER: str(attempts),
+        ID_HEADER: header_text(message.headers.get(MESSAGE_ID_HEADER, "")),
+        **({REQUEUED_HEADER: header_text(message.headers[REQUEUED_HEADER])} if REQUEUED_HEADER in message.headers else {}),
+        **({ALTERED_HEADER: "yes"} if altered else {}),
     }
     if trace := traceparent(message):
         headers[TRACE_HEADER] = trace
@@ -49,6 +60,6 @@ async def publish_dead_letter(
     )
 
 
-def _header(text: str) -> str:
+def header_text(text: str) -> str:
     """Foreign text as a header value: one line of printable ASCII, since a line break would be a header of its own."""
     return "".join(char if " " <= char <= "~" else "?" for char in words(text)[:_MAX_REASON]).strip() or "-"

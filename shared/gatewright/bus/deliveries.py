@@ -22,7 +22,9 @@ class JetStreamDelivery:
     def __init__(self, connection: Connection, raw: Msg) -> None:
         with translated("delivery"):
             facts = raw.metadata
-        self.message = Message(raw.subject, raw.data, raw.headers or {}, facts.sequence.stream)
+        self.message = Message(
+            raw.subject, raw.data, raw.headers or {}, facts.sequence.stream, facts.timestamp.timestamp()
+        )
         self.attempts = facts.num_delivered
         self._connection = connection
         self._reply = raw.reply
@@ -56,6 +58,14 @@ class JetStreamSubscription:
 
     async def next(self, timeout: float) -> JetStreamDelivery | None:  # noqa: ASYNC109
         raw = await self._pull.next(timeout)
+        return None if raw is None else JetStreamDelivery(self._connection, raw)
+
+    async def take(self) -> JetStreamDelivery | None:
+        raw = await self._pull.take()
+        return None if raw is None else JetStreamDelivery(self._connection, raw)
+
+    async def withdraw(self) -> JetStreamDelivery | None:
+        raw = await self._pull.withdraw()
         return None if raw is None else JetStreamDelivery(self._connection, raw)
 
     async def close(self) -> None:

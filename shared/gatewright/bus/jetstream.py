@@ -14,6 +14,8 @@ from gatewright.bus.answers import ApiReply
 from gatewright.bus.artifacts import digest_in
 from gatewright.bus.connection import PATIENCE_SECONDS, Connection, OnLost
 from gatewright.bus.deliveries import JetStreamSubscription
+from gatewright.bus.guest_replay import guest_replay
+from gatewright.bus.identities import DEFAULT_PUBLISHER, BusAddress, publisher_of
 from gatewright.bus.listening import hear
 from gatewright.bus.objects import ObjectStore
 from gatewright.bus.port import SCHEMA_HEADER, Handler, Listener, Message, PublishAck
@@ -21,7 +23,7 @@ from gatewright.bus.replay import replay
 from gatewright.bus.services import Services
 from gatewright.bus.storage import Storage
 from gatewright.bus.subjects import check_headers, check_key, check_pattern, check_schema, check_subject, header_id
-from gatewright.bus.topology import LOCK_BUCKET, LOCK_STREAM, Consumer, stream_of
+from gatewright.bus.topology import LOCK_BUCKET, LOCK_STREAM, SHARED_STREAMS, Consumer, stream_of
 from gatewright.clock import Clock, SystemClock
 
 
@@ -36,18 +38,26 @@ class JetStreamBus:
         self._patience = patience
 
     @classmethod
-    async def connect(cls, url: str, *, name: str, on_lost: OnLost | None = None, patience: float = PATIENCE_SECONDS) -> Self:
-        """Connect as ``name`` (a role, a command) to ``url``, which may carry ``user:password@`` or ``token@``.
+    async def connect(
+        cls, address: str | BusAddress, *, name: str, on_lost: OnLost | None = None, patience: float = PATIENCE_SECONDS
+    ) -> Self:
+        """Connect as ``name`` (a role, a command) to ``address``; its seed says which identity that is to the server.
 
         ``patience``: seconds that this call, and later every single one, waits for a server that is away. ``on_lost`` is
         called once when the connection is closed for good, as with a credential that is no longer taken: the process
         should end. Raises BusError, ConfigurationError for a name that cannot stand in a subject.
         """
-        return cls(await Connection.open(url, name=name, on_lost=on_lost, patience=patience), patience=patience)
+        return cls(await Connection.open(address, name=name, on_lost=on_lost, patience=patience), patience=patience)
 
     @property
     def connected(self) -> bool:
         return self.connection.connected
+
+    @property
+    def publisher(self) -> str:
+        """The publisher that this connection speaks for; the server holds it to the subjects of that name."""
+        credential = self.connection.credential
+        return (publisher_of(credential.identity) if credential else None) or DEFAULT_PUBLISHER
 
     async def publish(
         self,
@@ -59,8 +69,12 @@ class JetStreamBus:
         expected_subject_sequence: int | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> PublishAck:
+        stream = stream_of(check_subject(subject))
+        credential = self.connection.credential
+        if credential is not None and stream in SHARED_STREAMS:
+            message_id = credential.private_id(message_id)
         return await self._storage.store(
-            stream_of(check_subject(subject)),
+            stream,
             subject,
             data,
             message_id=header_id(message_id),
@@ -73,9 +87,17 @@ class JetStreamBus:
         await self.connection.patiently(lambda: self.connection.api(call, {}, ApiReply), self._patience)
         return JetStreamSubscription(self.connection, consumer)
 
-    def replay(self, subject: str, *, follow: bool = False) -> AsyncGenerator[Message, None]:
+    def replay(self, subject: str, *, follow: bool = False, after: int = 0) -> AsyncGenerator[Message, None]:
         stream = stream_of(check_pattern(subject))
-        return replay(self.connection, stream, subject, follow=follow)
+        if self.connection.guest:
+            return guest_replay(self.connection, self._storage, stream, subject, follow=follow, after=after)
+        return replay(self.connection, stream, subject, follow=follow, after=after)
+
+    async def unsettled(self, subject: str) -> AsyncGenerator[Message, None]:
+        stream, seen = stream_of(check_pattern(subject)), 0
+        while (stored := await self._storage.following(stream, subject, seen + 1)) is not None:
+            seen = stored.seq
+            yield Message(stored.subject, stored.data, stored.headers(), stored.seq)
 
     async def broadcast(self, subject: str, data: bytes) -> None:
         await self.connection.send(check_subject(subject), data)
@@ -87,8 +109,16 @@ class JetStreamBus:
         await self.connection.subscribe(check_pattern(subject), receive)
         await self.connection.flush()
 
-    async def request(self, subject: str, data: bytes, *, schema: str, timeout: float) -> Message:  # noqa: ASYNC109
-        return await self._services.request(subject, data, schema=schema, timeout=timeout)
+    async def request(
+        self,
+        subject: str,
+        data: bytes,
+        *,
+        schema: str,
+        timeout: float,  # noqa: ASYNC109
+        headers: Mapping[str, str] | None = None,
+    ) -> Message:
+        return await self._services.request(subject, data, schema=schema, timeout=timeout, headers=headers)
 
     async def serve(self, service: str, endpoints: Mapping[str, Handler]) -> None:
         await self._services.register(service, endpoints)

@@ -26,6 +26,7 @@ from gatewright.bus.subjects import (
     check_size,
     check_subject,
     header_id,
+    matches,
 )
 from gatewright.bus.topology import Consumer
 from gatewright.errors import ArtifactError, BusError, GatewrightError
@@ -88,6 +89,14 @@ class MemorySubscription:
                 return None
             await server.wait(max(0.0, min(deadline, self._queue.next_due()) - now))
 
+    async def take(self) -> MemoryDelivery | None:
+        self._bus.check()
+        taken = self._queue.take()
+        return None if taken is None else MemoryDelivery(self._bus.server, self._queue, *taken)
+
+    async def withdraw(self) -> None:
+        """Nothing is on its way between two calls of ``next``."""
+
     async def close(self) -> None:
         """Nothing is on its way between two calls of ``next``."""
 
@@ -131,10 +140,10 @@ class MemoryBus:
         self.check()
         return MemorySubscription(self, self.server.queue(consumer))
 
-    async def replay(self, subject: str, *, follow: bool = False) -> AsyncGenerator[Message, None]:
+    async def replay(self, subject: str, *, follow: bool = False, after: int = 0) -> AsyncGenerator[Message, None]:
         self.check()
         stream = self.server.stream(check_pattern(subject))
-        position = 0
+        position = after
         while True:
             end = stream.last_sequence
             for message in stream.after(position, subject):
@@ -149,6 +158,11 @@ class MemoryBus:
                 await self.server.wait()
                 self.check()
 
+    async def unsettled(self, subject: str) -> AsyncGenerator[Message, None]:
+        self.check()
+        for message in tuple(self.server.stream(check_pattern(subject)).after(0, subject)):
+            yield message
+
     async def broadcast(self, subject: str, data: bytes) -> None:
         self.check()
         self.server.send(Message(check_subject(subject), check_size(data)))
@@ -160,22 +174,31 @@ class MemoryBus:
         self._listening.append(one)
         self._start(_hand_on(one.inbox, listener))
 
-    async def request(self, subject: str, data: bytes, *, schema: str, timeout: float) -> Message:  # noqa: ASYNC109
+    async def request(
+        self,
+        subject: str,
+        data: bytes,
+        *,
+        schema: str,
+        timeout: float,  # noqa: ASYNC109
+        headers: Mapping[str, str] | None = None,
+    ) -> Message:
         self.check()
-        headers = {SCHEMA_HEADER: check_schema(schema)} if schema else {}
+        sent = check_headers(headers) | ({SCHEMA_HEADER: check_schema(schema)} if schema else {})
         if subject.startswith(_PING):
             return self._ping(subject)
         for offer in self.server.offers:
-            if subject in offer.endpoints:
+            handler = next((each for pattern, each in offer.endpoints.items() if matches(pattern, subject)), None)
+            if handler is not None:
                 answer: asyncio.Future[Message | BusError] = asyncio.get_running_loop().create_future()
-                question = Message(check_subject(subject), check_size(data), headers)
-                offer.start(_answer(offer.endpoints[subject], question, answer))
+                question = Message(check_subject(subject), check_size(data), sent)
+                offer.start(_answer(handler, question, answer))
                 return await _awaited(answer, subject, timeout)
         raise BusError(f"request on {subject}: nobody answers", code="bus_no_responders")
 
     async def serve(self, service: str, endpoints: Mapping[str, Handler]) -> None:
         self.check()
-        checked_endpoints = {check_subject(subject): handler for subject, handler in endpoints.items()}
+        checked_endpoints = {check_pattern(subject): handler for subject, handler in endpoints.items()}
         offer = Offer(check_service(service), checked_endpoints, self._start)
         self.server.offers.append(offer)
         self._offers.append(offer)

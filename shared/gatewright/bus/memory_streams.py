@@ -45,7 +45,7 @@ class MemoryStream:
             return PublishAck(self.config.name, seen[0], duplicate=True)
         self._last_sequence += 1
         sequence = self._last_sequence
-        self._messages[sequence] = Message(subject, data, headers, sequence)
+        self._messages[sequence] = Message(subject, data, headers, sequence, self._clock.now().timestamp())
         self._of_subject.setdefault(subject, {})[sequence] = None
         self._remember(message_id, sequence, now)
         return PublishAck(self.config.name, sequence, duplicate=False)

@@ -16,6 +16,8 @@ from gatewright.bus.topology import Consumer
 SCHEMA_HEADER = "Gw-Schema"
 MESSAGE_ID_HEADER = "Nats-Msg-Id"
 TRACE_HEADER = "traceparent"
+#: Names the run of a document that has no key of its own. Unlike ``Nats-Msg-Id``, the server does not look at it.
+KEY_HEADER = "Gw-Idempotency-Key"
 
 Handler = Callable[["Message"], Awaitable["Reply"]]
 Listener = Callable[["Message"], Awaitable[None]]
@@ -23,12 +25,16 @@ Listener = Callable[["Message"], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message as it came: ``sequence`` is its place in the stream (0 outside streams)."""
+    """A message as it came: ``sequence`` is its place in the stream (0 outside streams).
+
+    ``stored_at``: when the server stored it, in seconds since 1970; 0 where that is not told.
+    """
 
     subject: str
     data: bytes
     headers: Mapping[str, str] = field(default_factory=dict)
     sequence: int = 0
+    stored_at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +81,12 @@ class Subscription(Protocol):
     async def next(self, timeout: float) -> Delivery | None:  # noqa: ASYNC109 - it bounds one poll, not the caller's work
         """The next delivery, or None when none came within ``timeout`` seconds."""
 
+    async def take(self) -> Delivery | None:
+        """What is in the queue at this moment, or None; it waits for no message to come, and lets none be sent later."""
+
+    async def withdraw(self) -> Delivery | None:
+        """End the standing request that ``next`` left open; what came on it all the same."""
+
     async def close(self) -> None: ...
 
 
@@ -105,11 +117,15 @@ class Bus(Protocol):
     async def consume(self, consumer: Consumer) -> Subscription:
         """Start to pull from a durable consumer of the topology, one delivery at a time."""
 
-    def replay(self, subject: str, *, follow: bool = False) -> AsyncGenerator[Message, None]:
+    def replay(self, subject: str, *, follow: bool = False, after: int = 0) -> AsyncGenerator[Message, None]:
         """Stored messages of a subject (``*`` and ``>`` allowed) in order; with ``follow`` it goes on with new ones.
 
-        Without ``follow`` it ends with the last message that existed at the start. Leave it early through ``aclose``.
+        Only those beyond the sequence ``after``. Without ``follow`` it ends with the last message that existed at the start.
+        Leave it early through ``aclose``.
         """
+
+    def unsettled(self, subject: str) -> AsyncGenerator[Message, None]:
+        """What lies in a work queue under a subject (``*`` and ``>`` allowed), waiting or in hand; nothing is taken."""
 
     async def broadcast(self, subject: str, data: bytes) -> None:
         """Send to whoever listens now; nothing is stored."""
@@ -117,11 +133,19 @@ class Bus(Protocol):
     async def listen(self, subject: str, listener: Listener) -> None:
         """Call ``listener`` for every broadcast from now on."""
 
-    async def request(self, subject: str, data: bytes, *, schema: str, timeout: float) -> Message:  # noqa: ASYNC109
+    async def request(
+        self,
+        subject: str,
+        data: bytes,
+        *,
+        schema: str,
+        timeout: float,  # noqa: ASYNC109
+        headers: Mapping[str, str] | None = None,
+    ) -> Message:
         """Ask a service and wait for its answer; raises BusError when none comes within ``timeout`` seconds."""
 
     async def serve(self, service: str, endpoints: Mapping[str, Handler]) -> None:
-        """Register a NATS micro service (``$SRV.PING``) with one handler per endpoint subject; may be empty."""
+        """Register a NATS micro service (``$SRV.PING``) with one handler per endpoint subject or pattern; may be empty."""
 
     async def put_artifact(self, data: bytes) -> str:
         """Store bytes under their sha256; returns the URI ``artifact:sha256:<hex>``. Putting twice is harmless."""

@@ -19,7 +19,8 @@ import msgspec
 from nats.aio.msg import Msg
 
 from gatewright.bus.answers import MISSING, NO_ANSWER, NO_RESPONDERS, ApiReply
-from gatewright.bus.connection import Connection
+from gatewright.bus.connection import Connection, api_subject
+from gatewright.bus.glance import ACK_PREFIX, Glance
 from gatewright.bus.inbox import Inbox
 from gatewright.errors import BusError
 
@@ -31,7 +32,6 @@ _OPEN_SECONDS = 30
 _HEARTBEAT_SECONDS = 2
 _SILENCE_SECONDS = 4.5
 _PAUSE_SECONDS = 0.2
-_ACK_PREFIX = "$JS.ACK."
 
 
 class Pull:
@@ -64,6 +64,7 @@ class Pull:
         self._not_before = 0.0
         self._doubtful = False
         self._interrupted = False
+        self._glance = Glance(connection, self._consumer, self._return)
         connection.watch(self._forget_request)
 
     async def next(self, timeout: float) -> Msg | None:  # noqa: ASYNC109 - it bounds one wait, not the caller's work
@@ -85,6 +86,16 @@ class Pull:
             self._changed.clear()
         return self._arrived.popleft()
 
+    async def take(self) -> Msg | None:
+        """What there is at this moment; None when there is nothing, or when the server is away."""
+        return self._arrived.popleft() if self._arrived else await self._glance.take()
+
+    async def withdraw(self) -> Msg | None:
+        """Leave no request open; what it brought all the same, when that is one message."""
+        await self._drop_inbox(gently=True)
+        self._awaited = 0
+        return self._arrived.popleft() if self._arrived else None
+
     async def close(self) -> None:
         """Stop, and give back what came and was not taken. Safe to call twice."""
         self._connection.unwatch(self._forget_request)
@@ -93,6 +104,7 @@ class Pull:
             while self._arrived:
                 await self._return(self._arrived.popleft())
         await self._drop_inbox(gently=self._give_back is not None)
+        await self._glance.close()
 
     async def _tend(self, now: float) -> float:
         """See that a request lies open; returns the time at which to look again."""
@@ -122,7 +134,7 @@ class Pull:
         self._awaited = self._batch
         self._heard = now
         await self._connection.send(
-            f"$JS.API.CONSUMER.MSG.NEXT.{self._consumer}", self._question, reply=f"{self._inbox.subject}.{self._requests}"
+            api_subject(f"CONSUMER.MSG.NEXT.{self._consumer}"), self._question, reply=f"{self._inbox.subject}.{self._requests}"
         )
 
     async def _consumer_exists(self, now: float) -> bool:
@@ -143,7 +155,7 @@ class Pull:
 
     async def _receive(self, message: Msg) -> None:
         now = asyncio.get_running_loop().time()
-        if message.reply.startswith(_ACK_PREFIX):
+        if message.reply.startswith(ACK_PREFIX):
             if not self._awaited:
                 await self._return(message)
                 return

@@ -15,7 +15,7 @@ from typing import Self
 from nats.aio.msg import Msg
 
 from gatewright.bus.answers import ApiReply
-from gatewright.bus.connection import PATIENCE_SECONDS, Connection
+from gatewright.bus.connection import PATIENCE_SECONDS, Connection, api_subject
 from gatewright.bus.port import Message
 from gatewright.bus.pull import NO_CONSUMER, Pull
 from gatewright.errors import BusError
@@ -29,13 +29,15 @@ class _CreateReply(ApiReply):
     num_pending: int = 0
 
 
-async def replay(connection: Connection, stream: str, pattern: str, *, follow: bool) -> AsyncGenerator[Message, None]:
-    """Every stored message that ``pattern`` covers; without ``follow`` it ends with the last one that existed at the start.
+async def replay(
+    connection: Connection, stream: str, pattern: str, *, follow: bool, after: int = 0
+) -> AsyncGenerator[Message, None]:
+    """Every message beyond ``after`` that ``pattern`` covers; without ``follow`` it ends with the last one of now.
 
     Raises BusError when the stream cannot be read; with ``follow`` it waits for a server that is away.
     """
     patience = math.inf if follow else PATIENCE_SECONDS
-    seen = 0
+    seen = after
     left: int | None = None  # how many of the messages that existed at the start are still to come
     while True:
         async with _OrderedConsumer(connection, stream, pattern, seen + 1, patience) as consumer:
@@ -46,7 +48,7 @@ async def replay(connection: Connection, stream: str, pattern: str, *, follow: b
                     break
                 left -= 1
                 seen = raw.metadata.sequence.stream
-                yield Message(raw.subject, raw.data, raw.headers or {}, seen)
+                yield Message(raw.subject, raw.data, raw.headers or {}, seen, raw.metadata.timestamp.timestamp())
         if not follow and left <= 0:
             return
 
@@ -106,4 +108,4 @@ class _OrderedConsumer:
     ) -> None:
         await self._pull.close()
         with contextlib.suppress(BusError):
-            await self._connection.send(f"$JS.API.CONSUMER.DELETE.{self._stream}.{self._name}", b"")
+            await self._connection.send(api_subject(f"CONSUMER.DELETE.{self._stream}.{self._name}"), b"")

@@ -11,13 +11,16 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
+from gatewright.bus.class_queue import ClassQueue
 from gatewright.bus.disposition import Disposition, handled_deliveries
-from gatewright.bus.port import Bus, Delivery, Message, Subscription
+from gatewright.bus.meter import Meter, budget_of
+from gatewright.bus.port import Bus, Delivery, Message
 from gatewright.bus.settlement import Settlement
 from gatewright.bus.task_handler import ArtifactPort, BusArtifacts, TaskContext, TaskHandler
 from gatewright.bus.task_protocol import Task, read_cancel_notice, read_task, ref_of, trace_id
 from gatewright.bus.task_watch import TaskWatch
-from gatewright.bus.topology import CANCEL_SUBJECT, Consumer, Role, task_consumer
+from gatewright.bus.topology import CANCEL_SUBJECT, Consumer, Role, task_consumers
+from gatewright.bus.usage_reports import usage_reports
 from gatewright.clock import Clock
 from gatewright.errors import BusError, MalformedError
 from gatewright.telemetry.logs import Logger
@@ -48,7 +51,7 @@ class RunnerOptions:
 
 
 class Runner:
-    """Serves one role's queue. ``consumer`` defaults to the queue of the role's default pool."""
+    """Serves one role's queues. ``consumers`` defaults to those of the role's default pool, the most urgent first."""
 
     def __init__(
         self,
@@ -60,7 +63,7 @@ class Runner:
         log: Logger,
         metrics: Metrics,
         options: RunnerOptions | None = None,
-        consumer: Consumer | None = None,
+        consumers: tuple[Consumer, ...] | None = None,
     ) -> None:
         self._role: Role = role
         self._handler = handler
@@ -69,7 +72,8 @@ class Runner:
         self._log = log
         self._metrics = metrics
         self._options = options or RunnerOptions()
-        self._consumer = consumer or task_consumer(role)
+        self._consumers = consumers or task_consumers(role)
+        self._consumer = self._consumers[0]  # what is said of deliveries is the same for all of them
         self._artifacts = BusArtifacts(bus)
         self._settlement = Settlement(role, bus, self._consumer, clock=clock, metrics=metrics, patience=self._options.patience)
         self._refused_polls = 0
@@ -82,23 +86,23 @@ class Runner:
         Raises GatewrightError when a handler failed in a way that nobody expected, BusError when the bus is gone.
         """
         await self._bus.listen(CANCEL_SUBJECT, self._on_cancel)
-        subscription = await self._bus.consume(self._consumer)
+        queue = await ClassQueue.open(self._bus, self._consumers)
         try:
             async with asyncio.TaskGroup() as group:
-                await self._pull(subscription, group, stop)
+                await self._pull(queue, group, stop)
         except BaseExceptionGroup as failures:
             raise failures.exceptions[0] from None
         finally:
-            await subscription.close()
+            await queue.close()
 
-    async def _pull(self, subscription: Subscription, group: asyncio.TaskGroup, stop: asyncio.Event) -> None:
+    async def _pull(self, queue: ClassQueue, group: asyncio.TaskGroup, stop: asyncio.Event) -> None:
         stopping = group.create_task(stop.wait())
         attending: set[asyncio.Task[None]] = set()
         while not stop.is_set():
             if len(attending) >= self._options.concurrency:
                 await asyncio.wait({stopping, *attending}, return_when=asyncio.FIRST_COMPLETED)
                 continue
-            delivery = await self._next(subscription, stopping)
+            delivery = await self._next(queue, stopping)
             if delivery is not None and stop.is_set():
                 await self._settlement.settle(delivery.nak(), self._log)
             elif delivery is not None:
@@ -111,9 +115,9 @@ class Runner:
         for watch in self._watches:
             watch.interrupt("released")
 
-    async def _next(self, subscription: Subscription, stopping: asyncio.Task[Any]) -> Delivery | None:
+    async def _next(self, queue: ClassQueue, stopping: asyncio.Task[Any]) -> Delivery | None:
         """The next delivery; None when none came in time, or when it is time to leave."""
-        polling = asyncio.create_task(subscription.next(_POLL_SECONDS))
+        polling = asyncio.create_task(queue.next(_POLL_SECONDS))
         try:
             await asyncio.wait({polling, stopping}, return_when=asyncio.FIRST_COMPLETED)
             delivery = polling.result() if polling.done() else None
@@ -125,7 +129,8 @@ class Runner:
             await asyncio.wait({stopping}, timeout=self._options.pause)
             return None
         finally:
-            polling.cancel()  # what came too late for us is given back when the subscription closes
+            polling.cancel()
+            await asyncio.gather(polling, return_exceptions=True)  # what came too late for us is given back
         self._refused_polls = 0
         return delivery
 
@@ -172,11 +177,13 @@ class Runner:
         settlement, options = self._settlement, self._options
         beat, limit = self._consumer.ack_wait / 3, task.seconds + options.grace
         watch = TaskWatch(delivery, limit=limit, beat=beat, patience=options.patience, clock=self._clock, log=log)
-        context = TaskContext(self._artifacts, self._clock, log, delivery.attempts, watch.progress)
+        meter = Meter(budget_of(task.document), delivery=f"{delivery.message.sequence}.{delivery.attempts}")
+        context = TaskContext(self._artifacts, self._clock, log, delivery.attempts, watch.progress, meter)
         log.info("task_started")
         self._watches[watch] = task.ref.run_id
         try:
-            handling = await watch.watch(self._handler.handle(task.document, context))
+            async with usage_reports(self._bus, self._role, task.ref, meter, log):
+                handling = await watch.watch(self._handler.handle(task.document, context))
         except asyncio.CancelledError:
             # Another task in hand ended the process; this one is not to wait for ack_wait.
             await settlement.settle(delivery.nak(), log)

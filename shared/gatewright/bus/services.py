@@ -17,7 +17,7 @@ from gatewright import __version__
 from gatewright.bus.connection import Connection, Receiver
 from gatewright.bus.port import SCHEMA_HEADER, Handler, Message, Reply
 from gatewright.bus.service_record import QUEUE_GROUP, EndpointRecord, ServiceRecord
-from gatewright.bus.subjects import check_schema, check_service, check_subject
+from gatewright.bus.subjects import check_headers, check_pattern, check_schema, check_service, check_subject
 from gatewright.clock import Clock, timestamp
 from gatewright.errors import BusError, GatewrightError
 
@@ -27,7 +27,8 @@ CONCURRENT_REQUESTS = 32
 _ERROR_HEADER = "Nats-Service-Error"
 _CODE_HEADER = "Nats-Service-Error-Code"
 _LONGEST_WORDS = 1000
-_INBOX = re.compile(r"_INBOX[A-Za-z0-9_-]*\.")
+#: An inbox, or the server's own name for one in another account.
+_INBOX = re.compile(r"(_INBOX[A-Za-z0-9_-]*|_R_)\.")
 _VERBS = ("PING", "INFO", "STATS")
 
 
@@ -40,8 +41,8 @@ class Services:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def register(self, service: str, endpoints: Mapping[str, Handler]) -> None:
-        """Offer ``endpoints`` (subject to handler) as ``service``. Raises BusError, ConfigurationError for a bad name."""
-        records = {subject: EndpointRecord(check_subject(subject).replace(".", "-"), subject) for subject in endpoints}
+        """Offer ``endpoints`` (subject or pattern to handler) as ``service``. Raises BusError, ConfigurationError."""
+        records = {subject: EndpointRecord(_endpoint_name(check_pattern(subject)), subject) for subject in endpoints}
         started = timestamp(self._clock.now())
         record = ServiceRecord(check_service(service), self._connection.unique(), __version__, started, list(records.values()))
         for verb in _VERBS:
@@ -51,10 +52,18 @@ class Services:
             await self._connection.subscribe(subject, self._side_by_side(handler, records[subject]), queue=QUEUE_GROUP)
         await self._connection.flush()
 
-    async def request(self, subject: str, data: bytes, *, schema: str, timeout: float) -> Message:  # noqa: ASYNC109
+    async def request(
+        self,
+        subject: str,
+        data: bytes,
+        *,
+        schema: str,
+        timeout: float,  # noqa: ASYNC109
+        headers: Mapping[str, str] | None = None,
+    ) -> Message:
         """Ask; the answer of a handler that refused raises BusError with the refusal's reason."""
-        headers = {SCHEMA_HEADER: check_schema(schema)} if schema else None
-        raw = await self._connection.request(check_subject(subject), data, headers, timeout=timeout, survives_reconnect=True)
+        sent = check_headers(headers) | ({SCHEMA_HEADER: check_schema(schema)} if schema else {})
+        raw = await self._connection.request(check_subject(subject), data, sent, timeout=timeout, survives_reconnect=True)
         answer = raw.headers or {}
         if _ERROR_HEADER in answer:
             raise BusError(answer[_ERROR_HEADER], code=answer.get(_CODE_HEADER) or BusError.code)
@@ -113,3 +122,8 @@ class Services:
         if _INBOX.match(message.reply):
             with contextlib.suppress(BusError):
                 await self._connection.send(message.reply, data, headers=headers)
+
+
+def _endpoint_name(pattern: str) -> str:
+    """What an endpoint is called in listings, where neither dots nor wildcards may stand."""
+    return pattern.replace(".", "-").replace("*", "each").replace(">", "all")

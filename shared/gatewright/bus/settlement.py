@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable
 from gatewright.bus.dead_letter import publish_dead_letter
 from gatewright.bus.disposition import Disposition, backoff, disposition
 from gatewright.bus.port import TRACE_HEADER, Bus, Delivery
-from gatewright.bus.task_protocol import Answer, Task, TaskRef, make_answer, refusal, traceparent
+from gatewright.bus.task_protocol import Answer, Task, TaskRef, blames_sandbox, make_answer, refusal, traceparent
 from gatewright.bus.topology import Consumer, Role, result_subject
 from gatewright.clock import Clock
 from gatewright.contracts.vocabulary import Document
-from gatewright.errors import BusError, GatewrightError, MalformedError
+from gatewright.errors import BusError, GatewrightError, MalformedError, SandboxError
 from gatewright.telemetry.logs import Logger
 from gatewright.telemetry.metrics import Metrics, TaskOutcome
 
@@ -35,6 +35,8 @@ class Settlement:
             await self._publish(answer, delivery)
         except MalformedError as error:
             return await self.failed(delivery, task.ref, error, log)
+        if blames_sandbox(document):
+            self._metrics.sandbox_failed("task")
         await self.settle(delivery.ack(), log)
         log.info("task_answered", schema=answer.schema, size=len(answer.data))
         return "answered"
@@ -42,6 +44,8 @@ class Settlement:
     async def failed(self, delivery: Delivery, ref: TaskRef | None, error: BaseException, log: Logger) -> TaskOutcome:
         """Refuse, give back for later, or raise GatewrightError when the process is to end, as ``disposition`` says."""
         why = disposition(error, delivery.attempts, self._consumer.max_deliver)
+        if isinstance(error, SandboxError):
+            self._metrics.sandbox_failed("task")
         if not isinstance(error, GatewrightError):
             log.error("handler_failed_unexpectedly", exc_info=error)
         if why.action == "refuse":

@@ -8,13 +8,15 @@ operator has set them. Any number of processes may do this at the same time.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 
 from gatewright.bus.answers import MISSING, ApiReply
 from gatewright.bus.connection import Connection
+from gatewright.bus.identities import BusAddress
 from gatewright.bus.jetstream import JetStreamBus
 from gatewright.bus.memory import MemoryBus
 from gatewright.bus.topology import (
@@ -33,6 +35,7 @@ Config = dict[str, Any]
 
 _NANOSECONDS = 1_000_000_000
 _PATIENCE_SECONDS = 15.0
+_LOOK_AGAIN_SECONDS = 0.05
 
 
 class _ConfigReply(ApiReply):
@@ -40,28 +43,63 @@ class _ConfigReply(ApiReply):
 
 
 async def ensure_topology(
-    bus: str | JetStreamBus | MemoryBus, *, queues: Iterable[Consumer] | None = None, streams: Iterable[Stream] = STREAMS
+    bus: str | BusAddress | JetStreamBus | MemoryBus,
+    *,
+    queues: Iterable[Consumer] | None = None,
+    streams: Iterable[Stream] = STREAMS,
+    replicas: int | None = None,
 ) -> None:
     """Create or update everything that a system of these queues needs (default: every role with the default pool).
 
-    ``bus`` is a connected bus or the URL of a server, which is then connected to for this only. Raises BusError when the
+    ``replicas``: servers of a cluster that keep each stream; None leaves it as it is, which is one for a new stream.
+
+    ``bus`` is a connected bus or the address of a server, which is then connected to for this only. Raises BusError when the
     server cannot be had, ConfigurationError naming the difference when it keeps something that cannot be updated.
     """
     queues = consumers() if queues is None else tuple(queues)
     if isinstance(bus, MemoryBus):
         bus.server.ensure(streams, queues)
     elif isinstance(bus, JetStreamBus):
-        await _ensure(bus.connection, tuple(streams), queues)
+        await _ensure(bus.connection, tuple(streams), queues, replicas)
     else:
         connected = await JetStreamBus.connect(bus, name="setup")
         try:
-            await _ensure(connected.connection, tuple(streams), queues)
+            await _ensure(connected.connection, tuple(streams), queues, replicas)
         finally:
             await connected.close()
 
 
-async def _ensure(connection: Connection, streams: tuple[Stream, ...], queues: tuple[Consumer, ...]) -> None:
-    configs = (*map(stream_config, streams), artifact_bucket_config(), lock_bucket_config())
+async def await_queues(
+    bus: JetStreamBus, queues: Iterable[Consumer], stop: asyncio.Event, missing: Callable[[str], None]
+) -> None:
+    """Return when these consumers exist, or ``stop`` is set; ``missing`` is told which one is waited for.
+
+    Who sets up the bus is the gatekeeper or an operator; a role has no right to. Raises BusError when the server cannot be had.
+    """
+    for queue in queues:
+        while not stop.is_set() and not await _exists(bus.connection, queue):
+            missing(queue.durable)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), _LOOK_AGAIN_SECONDS)
+
+
+async def _exists(connection: Connection, queue: Consumer) -> bool:
+    call = f"CONSUMER.INFO.{queue.stream}.{queue.durable}"
+    try:
+        await connection.patiently(lambda: connection.api(call, {}, ApiReply), _PATIENCE_SECONDS)
+    except BusError as error:
+        if error.reason in MISSING:
+            return False
+        raise
+    return True
+
+
+async def _ensure(
+    connection: Connection, streams: tuple[Stream, ...], queues: tuple[Consumer, ...], replicas: int | None
+) -> None:
+    copies = {} if replicas is None else {"num_replicas": replicas}
+    kept = (*map(stream_config, streams), artifact_bucket_config(), lock_bucket_config())
+    configs = [{**config, **copies} for config in kept]
     await asyncio.gather(*(_Kept(connection, f"STREAM.{{}}.{config['name']}", config).agree() for config in configs))
     await asyncio.gather(*(_KeptConsumer(connection, queue).agree() for queue in queues))
 
@@ -152,6 +190,9 @@ def stream_config(stream: Stream) -> Config:
         "max_msg_size": stream.max_message_bytes,
         "duplicate_window": int(stream.dedupe_seconds * _NANOSECONDS),
         "deny_delete": stream.append_only,
+        **({"max_msgs": stream.max_messages} if stream.max_messages > 0 else {}),
+        **({"max_bytes": stream.max_bytes} if stream.max_bytes > 0 else {}),
+        **({"republish": {"src": stream.subjects[0], "dest": stream.repeated}} if stream.repeated else {}),
     }
 
 

@@ -39,13 +39,18 @@ class StoredMessage(msgspec.Struct, frozen=True):
     data: bytes = b""
     hdrs: bytes = b""
 
+    def headers(self) -> dict[str, str]:
+        """The headers by their names; of one that is there twice, the first."""
+        found: dict[str, str] = {}
+        for line in self.hdrs.split(b"\r\n")[1:]:
+            key, colon, value = line.decode("utf-8", "replace").partition(":")
+            if colon:
+                found.setdefault(key, value.strip())
+        return found
+
     def header(self, name: str) -> str:
         """The value of a header, or ``""``."""
-        for line in self.hdrs.split(b"\r\n")[1:]:
-            key, _, value = line.partition(b":")
-            if key == name.encode():
-                return value.strip().decode("utf-8", "replace")
-        return ""
+        return self.headers().get(name, "")
 
 
 class _MessageReply(ApiReply):

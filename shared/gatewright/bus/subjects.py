@@ -21,6 +21,7 @@ _CALLERS_HEADER_BYTES = 3072
 
 _TOKEN = re.compile(r"[A-Za-z0-9_$=/+-]{1,128}\Z")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
+_POOL = re.compile(r"[A-Za-z0-9_-]{1,32}\Z")
 _KEY = re.compile(r"[A-Za-z0-9_=/-]+(\.[A-Za-z0-9_=/-]+)*\Z")
 _HEADER = re.compile(r"[!-~]{1,128}\Z")
 _HEADER_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,63}\Z")
@@ -50,6 +51,13 @@ def check_service(name: str) -> str:
     """``name`` itself when it can name a service or a connection; raises ConfigurationError."""
     if not _NAME.match(name):
         raise ConfigurationError(f"not a name for a service on the bus: {name[:80]!r}")
+    return name
+
+
+def check_pool(name: str) -> str:
+    """``name`` itself when it can name a pool of a role; raises MalformedError (code ``bad_pool``)."""
+    if not _POOL.match(name):
+        raise MalformedError(f"not a name of a pool: {name[:80]!r}", code="bad_pool")
     return name
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar, runtime_checkable
 
+from gatewright.bus.meter import Meter
 from gatewright.bus.port import Bus
 from gatewright.clock import Clock
 from gatewright.contracts.vocabulary import Document
@@ -47,6 +48,9 @@ class TaskContext:
 
     ``progress()`` says that a step was finished: the task's time limit starts anew. A handler that runs several commands,
     each of which may take the contract's ``timeout_sec``, calls it between them.
+
+    ``spend(tokens=..., cost_usd=..., iterations=...)`` says what was used since the last call; whoever uses anything that costs
+    calls it as soon as it is known. ``meter.within`` ends work that uses more than the task was given.
     """
 
     artifacts: ArtifactPort
@@ -54,6 +58,11 @@ class TaskContext:
     log: Logger
     attempts: int
     progress: Callable[[], None] = _unwatched
+    meter: Meter = field(default_factory=Meter)
+
+    def spend(self, *, tokens: int = 0, cost_usd: float = 0.0, iterations: int = 0) -> None:
+        """Raises BudgetError when the task has used more than it was given: stop at once."""
+        self.meter.spend(tokens=tokens, cost_usd=cost_usd, iterations=iterations)
 
 
 class TaskHandler(Protocol[TaskKind_contra]):

@@ -23,7 +23,7 @@ from gatewright.contracts import (
     codec,
 )
 from gatewright.contracts.vocabulary import Document
-from gatewright.errors import MalformedError
+from gatewright.errors import MalformedError, SandboxError
 
 #: What a role is sent (by schema) and what it answers (by type); besides, every role may answer with an Error.
 ACCEPTS: Mapping[Role, str] = {
@@ -90,6 +90,12 @@ def read_task(role: Role, message: Message) -> Task:
             return Task(contract, TaskRef(contract.log_refs.run_id, contract.task_id), contract.attempt, seconds)
         case other:
             raise MalformedError(f"{type(other).__name__} is no task", code="schema_not_accepted")
+
+
+def blames_sandbox(document: Document) -> bool:
+    """Whether the answer says that the task could not be done because the sandbox itself failed."""
+    failed = document.failure if isinstance(document, TaskResult | TestReport) else None
+    return (failed or "").partition(":")[0] == SandboxError.code
 
 
 def make_answer(role: Role, task: Task, document: Document) -> Answer:

@@ -1,4 +1,7 @@
-"""The one table of streams, subjects, durable consumers and permissions. Everything else about the bus is derived from it."""
+"""The one table of streams, subjects and durable consumers. Everything else about the bus is derived from it.
+
+Who may use which of them stands in ``permissions.py``.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gatewright.bus.subjects import MAX_MESSAGE_BYTES, matches
+from gatewright.contracts.vocabulary import Priority
 from gatewright.errors import MalformedError
 
 DEFAULT_POOL = "default"
@@ -19,20 +23,28 @@ Role = Literal["pm", "techlead", "worker", "reviewer", "testrunner", "gatekeeper
 ROLES: tuple[Role, ...] = ("pm", "techlead", "worker", "reviewer", "testrunner", "gatekeeper")
 #: The roles that take tasks; the gatekeeper gives them.
 TASK_ROLES: tuple[Role, ...] = ("pm", "techlead", "worker", "reviewer", "testrunner")
+#: Priority classes of tasks, the most urgent first: what a free worker takes is looked for in this order.
+TASK_CLASSES: tuple[Priority, ...] = ("high", "normal", "low")
+DEFAULT_CLASS: Priority = "normal"
 
 SUBMIT_SUBJECT = "gw.submit"
+STATUS_SUBJECT = "gw.status"
 REQUEST_SUBJECT = "gw.intake.request"
 CONTRACT_SUBJECT = "gw.intake.contract"
 ABORT_SUBJECT = "gw.intake.abort"
 #: Broadcast by the gatekeeper when a run is aborted: whoever works for it stops.
 CANCEL_SUBJECT = "gw.cancel"
+#: Where the server repeats what it has stored in the ledger, for those who watch: one subject per run.
+WATCH_SUBJECT = "gw.watch.*"
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
     """``max_message_bytes`` bounds one message; ``dedupe_seconds`` is the window of ``Nats-Msg-Id``.
 
-    From a work queue a message goes when it is settled; ``append_only``: no single message can be taken out.
+    From a work queue a message goes when it is settled; ``append_only``: no single message can be taken out. ``max_messages``
+    and ``max_bytes`` bound the stream (-1: as the operator has set it); a full one refuses, it forgets nothing. ``repeated``:
+    the subject under which the server repeats what it has stored, with ``{{wildcard(1)}}`` for the last token.
     """
 
     name: str
@@ -42,6 +54,9 @@ class Stream:
     append_only: bool = False
     max_message_bytes: int = MAX_MESSAGE_BYTES
     dedupe_seconds: float = 120.0
+    max_messages: int = -1
+    max_bytes: int = -1
+    repeated: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +73,31 @@ class Consumer:
 
 
 STREAMS: tuple[Stream, ...] = (
-    Stream("INTAKE", ("gw.intake.>",), "workqueue", "requests, contracts and aborts from outside"),
-    Stream("TASKS", ("gw.task.>",), "workqueue", "tasks, one subject per role and pool"),
-    Stream("RESULTS", ("gw.result.>",), "workqueue", "what the roles answer"),
-    Stream("RUNS", ("gw.run.*",), "limits", "the ledger: one message per transition of a run", append_only=True),
+    Stream(
+        "INTAKE",
+        ("gw.intake.>",),
+        "workqueue",
+        "requests, contracts and aborts from outside",
+        max_messages=100_000,
+        max_bytes=1 << 30,
+    ),
+    Stream("TASKS", ("gw.task.>",), "workqueue", "tasks, one subject per role, pool and class"),
+    Stream("RESULTS", ("gw.result.>",), "workqueue", "what the roles answer", max_messages=1_000_000, max_bytes=8 << 30),
+    Stream(
+        "RUNS",
+        ("gw.run.*",),
+        "limits",
+        "the ledger: one message per transition of a run",
+        append_only=True,
+        repeated="gw.watch.{{wildcard(1)}}",
+    ),
     Stream("DEAD", ("gw.dead.>",), "limits", "messages that could not be handled, with the reason"),
 )
+
+#: Streams that several identities write to: the ids of their messages are no secret shared by all (``Credential.private_id``).
+SHARED_STREAMS = frozenset({"RESULTS", "DEAD"})
+#: Every stream, those of the buckets too.
+STREAM_NAMES: tuple[str, ...] = (*(stream.name for stream in STREAMS), ARTIFACT_STREAM, LOCK_STREAM)
 
 
 def stream_of(subject: str) -> str:
@@ -74,8 +108,8 @@ def stream_of(subject: str) -> str:
     raise MalformedError(f"no stream keeps {subject!r}", code="bad_subject")
 
 
-def task_subject(role: str, pool: str = DEFAULT_POOL) -> str:
-    return f"gw.task.{role}.{pool}"
+def task_subject(role: str, pool: str = DEFAULT_POOL, task_class: Priority = DEFAULT_CLASS) -> str:
+    return f"gw.task.{role}.{pool}.{task_class}"
 
 
 def result_subject(role: str) -> str:
@@ -90,9 +124,14 @@ def dead_subject(role: str) -> str:
     return f"gw.dead.{role}"
 
 
-def task_consumer(role: Role, pool: str = DEFAULT_POOL) -> Consumer:
-    """The queue of one role's pool, shared by all its processes."""
-    return Consumer("TASKS", f"{role}-{pool}", task_subject(role, pool), role)
+def task_consumer(role: Role, pool: str = DEFAULT_POOL, task_class: Priority = DEFAULT_CLASS) -> Consumer:
+    """The queue of one class of one role's pool, shared by all its processes."""
+    return Consumer("TASKS", f"{role}-{pool}-{task_class}", task_subject(role, pool, task_class), role)
+
+
+def task_consumers(role: Role, pool: str = DEFAULT_POOL) -> tuple[Consumer, ...]:
+    """The queues of one role's pool, the most urgent class first."""
+    return tuple(task_consumer(role, pool, task_class) for task_class in TASK_CLASSES)
 
 
 #: The gatekeeper waits for locks by giving a message back, so its queues deliver without end.
@@ -102,24 +141,5 @@ RESULT_CONSUMER = Consumer("RESULTS", "gatekeeper-results", "gw.result.>", "gate
 
 def consumers(pools: tuple[str, ...] = (DEFAULT_POOL,)) -> tuple[Consumer, ...]:
     """Every durable consumer of a system whose roles have these pools."""
-    return (INTAKE_CONSUMER, RESULT_CONSUMER, *(task_consumer(role, pool) for role in TASK_ROLES for pool in pools))
-
-
-@dataclass(frozen=True, slots=True)
-class Permissions:
-    """What a credential may do on the bus, besides its own inbox and the JetStream calls of its consumers."""
-
-    publish: tuple[str, ...]
-    subscribe: tuple[str, ...]
-
-
-def permissions(role: Role) -> Permissions:
-    """Who may dispatch to whom, as subjects: only the gatekeeper gives tasks and writes the ledger."""
-    if role == "gatekeeper":
-        return Permissions(
-            ("gw.task.>", "gw.run.*", CANCEL_SUBJECT, dead_subject(role)), ("gw.intake.>", "gw.result.>", SUBMIT_SUBJECT)
-        )
-    return Permissions((result_subject(role), dead_subject(role)), (f"gw.task.{role}.>", CANCEL_SUBJECT))
-
-
-PUBLISHER = Permissions(("gw.intake.>", SUBMIT_SUBJECT), ("gw.run.*",))
+    tasks = (queue for role in TASK_ROLES for pool in pools for queue in task_consumers(role, pool))
+    return (INTAKE_CONSUMER, RESULT_CONSUMER, *tasks)

@@ -19,6 +19,7 @@ _ADVICE: dict[str, str] = {
     "empty_diff": "the executor changed nothing; check the command and its paths",
     "reply_not_usable": "the reply must hold whole files in one of the forms that the documentation lists",
     "executor_failed": "the bundle holds what the executor printed, under results/<task>/stderr.log",
+    "budget_exceeded": "raise the budget (--max-seconds, --max-tokens, --max-cost, --max-iterations), or order less",
     "task_timeout": "raise --timeout, or split the work with --shards",
     "review_failed": "the findings are in the bundle, under reports/review_report.json",
     "tests_failed": "the output of the tests is in the bundle, under tests/stdout.log",

@@ -9,16 +9,19 @@ import typer
 from gatewright import __version__
 from gatewright.cli.commands import (
     checking,
+    dead,
     evidence,
     following,
     hooks,
     house,
     keys,
+    queue,
     reporting,
     retention,
     running,
     schemas,
     stack,
+    topology,
 )
 
 app = typer.Typer(
@@ -45,5 +48,5 @@ def gatewright(
     pass
 
 
-for module in (running, following, stack, evidence, reporting, retention, schemas, keys, checking, hooks, house):
+for module in (running, following, stack, evidence, reporting, retention, schemas, topology, dead, queue, keys, checking, hooks, house):
     module.register(app)

@@ -1,4 +1,4 @@
-"""The topology of the bus as a document and as text: a view of ``gatewright.bus.topology``, with no fact of its own."""
+"""The topology of the bus as a document and as text: a view of its tables, with no fact of its own."""
 
 from __future__ import annotations
 
@@ -6,33 +6,48 @@ from dataclasses import asdict
 from typing import Any
 
 from gatewright.bus import topology as t
+from gatewright.bus.identities import STANDING
+from gatewright.bus.permissions import access_of
 
 
-def bus_table() -> dict[str, Any]:
+def bus_table(pools: tuple[str, ...]) -> dict[str, Any]:
     """Everything of the topology as JSON types."""
+    table = [access_of(identity, pools) for identity in STANDING]
     return {
         "streams": [asdict(stream) for stream in t.STREAMS],
-        "consumers": [asdict(consumer) for consumer in t.consumers()],
-        "permissions": {**{role: asdict(t.permissions(role)) for role in t.ROLES}, "publisher": asdict(t.PUBLISHER)},
-        "service": t.SUBMIT_SUBJECT,
+        "consumers": [asdict(consumer) for consumer in t.consumers(pools)],
+        "permissions": {
+            a.identity: {"publish": a.sends(), "subscribe": a.receives(), "account": _account(a.guest)} for a in table
+        },
+        "services": [t.SUBMIT_SUBJECT, t.STATUS_SUBJECT],
         "artifacts": t.ARTIFACT_BUCKET,
         "locks": t.LOCK_BUCKET,
     }
 
 
-def bus_table_lines() -> list[str]:
+def bus_table_lines(pools: tuple[str, ...]) -> list[str]:
     """The same for people."""
     lines = ["streams"]
     lines += [f"  {s.name:<8} {', '.join(s.subjects):<14} {s.retention:<10} {s.description}" for s in t.STREAMS]
     lines += ["", "consumers (durable, pulled)"]
-    for consumer in t.consumers():
+    for consumer in t.consumers(pools):
         lines.append(
-            f"  {consumer.durable:<20} {consumer.stream:<8} {consumer.subject:<26} of {consumer.owner}; "
+            f"  {consumer.durable:<26} {consumer.stream:<8} {consumer.subject:<32} of {consumer.owner}; "
             f"ack within {consumer.ack_wait:g} s"
         )
-    lines += ["", "permissions"]
-    for name, may in [*((role, t.permissions(role)) for role in t.ROLES), ("publisher", t.PUBLISHER)]:
-        lines.append(f"  {name:<11} publishes  {', '.join(may.publish)}")
-        lines.append(f"  {'':<11} reads      {', '.join(may.subscribe)}")
-    lines += ["", f"service {t.SUBMIT_SUBJECT}; object store {t.ARTIFACT_BUCKET}; key-value bucket {t.LOCK_BUCKET}"]
+    lines += ["", "permissions (the calls of JetStream: --json)"]
+    for identity in STANDING:
+        may = access_of(identity, pools)
+        lines.append(f"  {identity:<11} publishes  {', '.join(may.publish) or '-'}")
+        lines.append(f"  {'':<11} hears      {', '.join((*may.hear, *may.serve)) or '-'}")
+        if may.queues:
+            lines.append(f"  {'':<11} pulls      {', '.join(queue.durable for queue in may.queues)}")
+    lines += [
+        "",
+        f"services {t.SUBMIT_SUBJECT}, {t.STATUS_SUBJECT}; object store {t.ARTIFACT_BUCKET}; key-value bucket {t.LOCK_BUCKET}",
+    ]
     return lines
+
+
+def _account(guest: bool) -> str:
+    return "its own" if guest else "the bus's"

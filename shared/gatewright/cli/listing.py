@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 import msgspec
 
+from gatewright.cli.budgets import BudgetEntry, budget_entry, budget_words
 from gatewright.cli.output import printable
 from gatewright.cli.result import FailureResult, RunResult, closing_words, result_of
 from gatewright.cli.timeline import stage_name, violation_lines
@@ -29,6 +31,7 @@ class RunEntry(msgspec.Struct, frozen=True):
     duration_sec: float | None
     request: str
     repository: str
+    publisher: str
     failure: FailureResult | None
 
 
@@ -48,6 +51,7 @@ class RunDetails(msgspec.Struct, frozen=True):
     run: RunEntry
     result: RunResult
     baseline: str
+    budget: BudgetEntry
     tasks: tuple[TaskEntry, ...]
     gates: tuple[GateReport, ...]
 
@@ -63,11 +67,13 @@ def entry_of(run: Run) -> RunEntry:
         duration_sec=round(seconds_between(run.created_at, run.finished_at), 3) if run.finished_at else None,
         request=run.accepted.user_request,
         repository=run.accepted.repository_url,
+        publisher=run.publisher,
         failure=FailureResult(run.failure.code, run.failure.message) if run.failure else None,
     )
 
 
-def details_of(view: RunView) -> RunDetails:
+def details_of(view: RunView, now: datetime | None = None) -> RunDetails:
+    """One run for programs. ``now`` is when an open run is looked at; by default its last event."""
     tasks = tuple(
         TaskEntry(
             task_id=task.task_id,
@@ -78,7 +84,8 @@ def details_of(view: RunView) -> RunDetails:
         )
         for task in view.run.tasks.values()
     )
-    return RunDetails(entry_of(view.run), result_of(view), view.run.accepted.baseline_commit, tasks, view.gates)
+    budget = budget_entry(view, now)
+    return RunDetails(entry_of(view.run), result_of(view), view.run.accepted.baseline_commit, budget, tasks, view.gates)
 
 
 def table(entries: Sequence[RunEntry]) -> list[str]:
@@ -97,16 +104,20 @@ def table(entries: Sequence[RunEntry]) -> list[str]:
     return lines
 
 
-def story(view: RunView) -> list[str]:
-    """One run for people: what was asked, the tasks, the gates, and the closing words."""
+def story(view: RunView, now: datetime | None = None) -> list[str]:
+    """One run for people: what was asked, the tasks, the gates, and the closing words. ``now`` as in ``details_of``."""
     run = view.run
     lines = [
         f"{run.run_id}   {run.status}   {stage_name(run.state)}",
         f"  request    {printable(' '.join(run.accepted.user_request.split()))}",
         f"  repository {printable(run.accepted.repository_url)} at {run.accepted.baseline_commit or 'no commit'}",
     ]
+    asked = printable(" ".join(run.accepted.requested_by.split()))
+    lines.append(f"  publisher  {printable(run.publisher)}" + (f" (says: asked by {asked})" if asked else ""))
     if run.contract is not None:
         lines.append(f"  may change {printable(', '.join(run.contract.allowed_paths))}")
+    if budget := budget_words(budget_entry(view, now)):
+        lines.append(f"  used       {budget}")
     lines += ["", "tasks"]
     for task in run.tasks.values():
         agent = f"  by {printable(task.result.producer.agent_id)}" if task.result else ""

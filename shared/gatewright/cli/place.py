@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from gatewright.bus.identities import BusAddress
 from gatewright.cli import settings
 from gatewright.cli.home import find_home
 from gatewright.evidence.keys import home_key
@@ -12,11 +13,11 @@ from gatewright.evidence.keys import home_key
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """``url`` is None unless GATEWRIGHT_NATS_URL names a bus; ``here`` is where the caller stands; ``key`` the signing key."""
+    """``bus`` is None unless GATEWRIGHT_NATS_URL names one; ``here`` is where the caller stands; ``key`` the signing key."""
 
     here: Path
     home: Path
-    url: str | None
+    bus: BusAddress | None
     key: Path
 
 
@@ -25,4 +26,5 @@ def find_place() -> Place:
     loaded = settings.load()
     here = Path.cwd()
     home = find_home(loaded.home, here)
-    return Place(here, home, loaded.nats_url, loaded.key or home_key(home))
+    bus = BusAddress(loaded.nats_url, loaded.nats_seed, loaded.nats_ca) if loaded.nats_url else None
+    return Place(here, home, bus, loaded.key or home_key(home))

@@ -40,7 +40,7 @@ async def rebuild_bundle(wanted: str, folder: Path | None, key: Path | None) -> 
     """Make the bundle of a run again from the ledger, in ``folder`` or where it was. Raises as ``rebuild`` does."""
     place = find_place()
     scanner = make_scanner(load_settings().secret_scanner, place.home / "secret-rules")
-    async with for_one_run(place.url, _stack(place, ()), note) as session:
+    async with for_one_run(place.bus, _stack(place, ()), note) as session:
         run_id = await find_run(LedgerSource(session.client), wanted)
         sealed = (await session.client.get(run_id)).sealed
         signer = Signer(keys.load(key or keyring.signing_file(place.home, place.key, sealed.signer if sealed else "")))
@@ -54,11 +54,11 @@ async def reexecute(bundle: Path, key: Path | None, repository: str | None, *, q
     """
     place = find_place()
     run, order = read_order(bundle, trusted_keys(key, place), repository)
-    if place.url is None:
+    if place.bus is None:
         make_home(place.home)
     environment = order.document.environment
     prefixes = (Path(environment.prefix),) if environment else ()
-    async with for_one_run(place.url, _stack(place, prefixes), note) as session:
+    async with for_one_run(place.bus, _stack(place, prefixes), note) as session:
         second = await _carry_out(session, order, quiet=quiet)
     report = compare(run, second, timestamp(SystemClock().now()))
     file = place.home / REPORTS_FOLDER / f"{run.run_id}--{second.run_id}.json"

@@ -18,6 +18,7 @@ from gatewright.contracts import RunRequest
 from gatewright.contracts.vocabulary import (
     AcceptanceTest,
     Artifact,
+    Budget,
     ChangeKind,
     Environment,
     Executor,
@@ -58,6 +59,10 @@ class RunOptions:
     policy_pack: PolicyPack = "low"
     max_retries: int | None = None
     timeout: float = 300.0
+    max_seconds: float | None = None
+    max_tokens: int | None = None
+    max_cost: float | None = None
+    max_iterations: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +100,23 @@ def prepare(options: RunOptions, here: Path) -> Prepared:
         sharding=Sharding(count=options.shards),
         environment=Environment(prefix=str(prefix)) if prefix else None,
         scope=_scope(options),
+        budget=_budget(options),
         policy_pack=options.policy_pack,
         timeout_retry=TimeoutRetry(timeout_sec=options.timeout, max_retries=retries, retry_backoff_sec=0),
         idempotency_key=new_id(),
     )
     return Prepared(request, attachments)
+
+
+def _budget(options: RunOptions) -> Budget | None:
+    """What the run may use up; None when nothing is limited."""
+    budget = Budget(
+        wall_sec=options.max_seconds,
+        tokens=options.max_tokens,
+        cost_usd=options.max_cost,
+        iterations=options.max_iterations,
+    )
+    return None if budget == Budget() else budget
 
 
 def _scope(options: RunOptions) -> Scope | None:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from gatewright.bus.identities import BusAddress
 from gatewright.client.client import Client
 from gatewright.errors import MalformedError, UnavailableError
 from gatewright.stack.state import StackState, read
@@ -34,39 +35,39 @@ class Session:
 
 
 @contextlib.asynccontextmanager
-async def attached(url: str | None, home: Path, *, lasting: bool = False) -> AsyncIterator[Client]:
+async def attached(bus: BusAddress | None, home: Path, *, lasting: bool = False) -> AsyncIterator[Client]:
     """A client of the system that runs now; with ``lasting`` only of one that does not end with somebody's run.
 
     Raises UnavailableError (code ``no_stack``) when none does, BusError when it cannot be reached.
     """
-    if url is None:
+    if bus is None:
         state = read(home)
         if state is None or (lasting and not state.shared):
             raise UnavailableError(
                 "no stack runs here: start one with `gatewright up`, or set GATEWRIGHT_NATS_URL", code="no_stack"
             )
-        url = state.url
-    async with Client.connect(url, requested_by="command line", patience=CONNECT_PATIENCE) as client:
+        bus = state.address()
+    async with Client.connect(bus, requested_by="command line", patience=CONNECT_PATIENCE) as client:
         yield client
 
 
 @contextlib.asynccontextmanager
-async def for_one_run(url: str | None, options: StackOptions, note: Callable[[str], None]) -> AsyncIterator[Session]:
+async def for_one_run(bus: BusAddress | None, options: StackOptions, note: Callable[[str], None]) -> AsyncIterator[Session]:
     """A session to do a run in: on the named bus, on the shared stack, else on a stack that lives as long as the run.
 
     A home folder serves one stack at a time: while another run has one of its own, this one waits for it.
     """
-    state = read(options.home) if url is None else None
-    if url is not None or (state is not None and state.shared):
+    state = read(options.home) if bus is None else None
+    if bus is not None or (state is not None and state.shared):
         if state is not None:
             _check_fits(state, options)
-        async with attached(url, options.home) as client:
+        async with attached(bus, options.home) as client:
             yield Session(client)
         return
     supervisor = Supervisor(options)
     await _start(supervisor, options.home, note)
     try:
-        async with Client.connect(supervisor.url, requested_by="command line", patience=CONNECT_PATIENCE) as client:
+        async with Client.connect(supervisor.address, requested_by="command line", patience=CONNECT_PATIENCE) as client:
             yield Session(client, supervisor)
     finally:
         await supervisor.stop()

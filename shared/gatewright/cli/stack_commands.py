@@ -138,7 +138,7 @@ def bring_down(*, json_output: bool) -> None:
 
 def _embedded_place() -> Place:
     place = find_place()
-    if place.url is not None:
+    if place.bus is not None:
         raise MalformedError("GATEWRIGHT_NATS_URL names a system that runs elsewhere: unset it", code="invalid_input")
     make_home(place.home)
     return place

@@ -25,7 +25,7 @@ async def start_run(options: RunOptions, workers: int | None, *, json_output: bo
     try:
         place = find_place()
         prepared = prepare(options, place.here)
-        if place.url is None:
+        if place.bus is None:
             make_home(place.home)
     except GatewrightError as error:
         display.give_up(refused(error))
@@ -40,5 +40,5 @@ async def start_run(options: RunOptions, workers: int | None, *, json_output: bo
         environments=tuple(environment_prefix(prefix, place.here) for prefix in options.env),
         adopt=True,
     )
-    session = for_one_run(place.url, stack, display.note)
+    session = for_one_run(place.bus, stack, display.note)
     return await RunFlow(prepared, session, display, json_output=json_output).carry_out()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from gatewright.budgets import Excess
+from gatewright.cli.budgets import usage_words
 from gatewright.cli.output import printable
 from gatewright.cli.view import RunView, seconds_between
 from gatewright.contracts import Error, GateReport, OrchestratorEvent, ReviewReport, TestReport
@@ -67,6 +69,12 @@ def _said(record: OrchestratorEvent, view: RunView) -> list[tuple[Mark, str, str
             mark: Mark = "good" if result.status == "SUCCESS" else "bad"
             words = _count(len(result.git.changed_files), "file") + " changed" if mark == "good" else result.failure or ""
             return [(mark, f"worker {result.producer.agent_id}", f"{view.short(result.task_id)} {result.status}: {words}")]
+        case e.UsageReported(task_id=task_id, usage=usage):
+            return [("plain", record.role or "", f"{view.short(task_id)} has used {usage_words(usage)}")]
+        case e.BudgetExceeded():
+            whose = f" by {view.short(payload.task_id)}, of its share" if payload.task_id else ""
+            used = Excess(payload.budget, payload.limit, payload.used).words
+            return [("bad", "gatekeeper", f"budget {used}{whose}")]
         case e.TaskFailed(error=error):
             return [("bad", error.role or "role", _failed(error, view))]
         case e.CandidateComposed():

@@ -6,37 +6,55 @@ import asyncio
 import contextlib
 import hashlib
 from collections.abc import AsyncGenerator, Generator, Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
 import msgspec
 
 from gatewright.artifacts import inline_uri
-from gatewright.bus.port import SCHEMA_HEADER, Bus, Message
-from gatewright.bus.topology import ABORT_SUBJECT, SUBMIT_SUBJECT, run_subject
+from gatewright.bus.identities import DEFAULT_PUBLISHER, BusAddress
+from gatewright.bus.permissions import publisher_subjects
+from gatewright.bus.port import KEY_HEADER, SCHEMA_HEADER, Bus, Message
+from gatewright.bus.topology import run_subject
 from gatewright.client.refusals import error_of
 from gatewright.clock import Clock, SystemClock, new_id
-from gatewright.contracts import AbortRequest, Error, OrchestratorEvent, RunRequest, SubmitReply, TaskContract, codec
+from gatewright.contracts import (
+    AbortRequest,
+    Error,
+    OrchestratorEvent,
+    RunRequest,
+    RunStatus,
+    StatusRequest,
+    SubmitReply,
+    TaskContract,
+    codec,
+)
 from gatewright.contracts.vocabulary import Artifact, RunId
-from gatewright.errors import BusError, MalformedError, UnavailableError
-from gatewright.ledger import chain
+from gatewright.errors import BusError, LimitError, MalformedError, UnavailableError
 from gatewright.ledger.events import BundleSealed
 from gatewright.ledger.evolve import evolve
+from gatewright.ledger.links import End, next_link
 from gatewright.ledger.run import Run
-from gatewright.ledger.store import Ledger, read_transition
+from gatewright.ledger.store import Ledger
 
 DEFAULT_URL = "nats://127.0.0.1:4222"
 #: Artifacts up to this many bytes travel inside the document, larger ones through the object store.
 INLINE_LIMIT = 256 * 1024
 #: Seconds that one attempt to submit may take: the gatekeeper fetches the baseline before it answers.
 SUBMIT_TIMEOUT = 60.0
-#: The reason of a BusError that says: nobody was there to receive it.
-NO_RESPONDERS = "bus_no_responders"
+STATUS_TIMEOUT = 10.0
+#: Reasons of a BusError after which it is worth asking again: the gatekeeper is being started, or started again.
+NOBODY_THERE = frozenset({"bus_no_responders", "bus_no_answer"})
 #: Seconds between two attempts to reach a gatekeeper that is still starting.
 RETRY_PAUSE = 0.02
+#: Seconds between two questions after a run's end: at first, and at most.
+FIRST_PAUSE = 0.2
+LONGEST_PAUSE = 10.0
 
 
 D = TypeVar("D", RunRequest, TaskContract)
+A = TypeVar("A", SubmitReply, RunStatus)
 
 
 class Client:
@@ -46,18 +64,31 @@ class Client:
     Every method raises BusError when the bus cannot serve.
     """
 
-    def __init__(self, bus: Bus, *, requested_by: str = "sdk", clock: Clock | None = None) -> None:
+    def __init__(
+        self, bus: Bus, *, requested_by: str = "sdk", publisher: str = DEFAULT_PUBLISHER, clock: Clock | None = None
+    ) -> None:
+        """``publisher``: whose subjects are used; the server lets a connection use those of its own identity only."""
         self._bus = bus
         self._requested_by = requested_by
+        self._subjects = publisher_subjects(publisher)
         self._clock = clock or SystemClock()
 
     @classmethod
-    def connect(cls, url: str = DEFAULT_URL, *, requested_by: str = "sdk", patience: float = 10.0) -> Connecting:
+    def connect(
+        cls,
+        address: str | BusAddress = DEFAULT_URL,
+        *,
+        seed: Path | None = None,
+        requested_by: str = "sdk",
+        patience: float = 10.0,
+    ) -> Connecting:
         """Connect to a NATS server: await it for a client, or use it as an asynchronous context.
 
-        ``patience``: seconds that this call, and later every single one, waits for a server that is away.
+        ``seed``: the ``.nk`` file of a publisher, where ``address`` is a URL. ``patience``: seconds that this call, and later
+        every single one, waits for a server that is away.
         """
-        return Connecting(url, requested_by, patience)
+        address = BusAddress(address, seed) if isinstance(address, str) else address
+        return Connecting(address, requested_by, patience)
 
     @property
     def bus(self) -> Bus:
@@ -71,33 +102,72 @@ class Client:
         """Have a request compiled and run; returns the run id, which is in the ledger by then.
 
         A request without an idempotency key is given one, so that an attempt whose answer was lost can be made again:
-        for ``patience`` seconds it is, while no gatekeeper answers. Raises MalformedError (with every fault), DeniedError.
+        for ``patience`` seconds it is, while no gatekeeper answers or a limit of the publisher's is reached. Raises
+        MalformedError (with every fault), DeniedError, LimitError.
         """
         document = _document(request, RunRequest)
         if document.idempotency_key is None:
             document = msgspec.structs.replace(document, idempotency_key=new_id())
-        return await self._submit(codec.encode(document), "run_request.v1", patience, again_after_silence=True)
+        return await self._submit(codec.encode(document), "run_request.v1", patience, {})
 
-    async def submit_contract(self, contract: TaskContract | Mapping[str, Any], *, patience: float = 0.0) -> str:
+    async def submit_contract(
+        self, contract: TaskContract | Mapping[str, Any], *, idempotency_key: str | None = None, patience: float = 0.0
+    ) -> str:
         """Run a task contract as it is; returns the run id. Raises as ``submit_request`` does.
 
-        A contract has no idempotency key: it is sent again only when it is certain that nobody has received it.
+        ``idempotency_key``: 8 to 128 printable ASCII characters; one is made where none is given.
         """
         document = _document(contract, TaskContract)
-        return await self._submit(codec.encode(document), "task_contract.v1", patience, again_after_silence=False)
+        headers = {KEY_HEADER: idempotency_key or new_id()}
+        return await self._submit(codec.encode(document), "task_contract.v1", patience, headers)
+
+    async def status(self, run_id: str) -> RunStatus:
+        """How a run stands, in the gatekeeper's words; a publisher is told of its own runs.
+
+        Raises MalformedError (code ``run_unknown``), LimitError.
+        """
+        request = codec.encode(StatusRequest(run_id=_checked(run_id)))
+        subject = self._subjects["status"]
+        answer = await self._bus.request(subject, request, schema="status_request.v1", timeout=STATUS_TIMEOUT)
+        return _answered(answer, RunStatus)
+
+    async def ended(self, run_id: str, *, timeout: float | None = None) -> RunStatus:  # noqa: ASYNC109 - part of the offer
+        """The status of a run once it has ended and its bundle is sealed; it asks again and again, less often as time goes by.
+
+        For publishers who cannot follow the ledger. Raises UnavailableError (code ``run_not_ended``) after ``timeout`` seconds.
+        """
+        pause = FIRST_PAUSE
+        try:
+            async with asyncio.timeout(timeout):
+                while True:
+                    wait = pause = min(LONGEST_PAUSE, pause * 1.5)
+                    try:
+                        status = await self.status(run_id)
+                        if status.bundle is not None:
+                            return status
+                    except LimitError as error:
+                        wait = error.retry_after or pause
+                    except BusError as error:
+                        if error.reason not in NOBODY_THERE:
+                            raise
+                    await asyncio.sleep(wait)
+        except TimeoutError:
+            raise UnavailableError(f"{run_id} has not ended within {timeout} s", code="run_not_ended") from None
 
     async def follow(self, run_id: str) -> AsyncGenerator[OrchestratorEvent, None]:
         """The events of a run from its first one on, live, up to and with ``bundle_sealed``.
 
         A run that does not exist yet is waited for. The hash chain is checked: raises VerificationError when the events
-        are not a chain, MalformedError when the ledger holds something that is no transition.
+        are not a chain, MalformedError when entries are missing or damaged. Messages that are no entries are passed over.
         """
-        seq, head = 0, chain.GENESIS
+        end = End()
         async with contextlib.aclosing(self._bus.replay(run_subject(_checked(run_id)), follow=True)) as messages:
             async for message in messages:
-                events = read_transition(message.data, run_id).events
-                seq, head = chain.check(events, seq=seq, head=head)
-                for event in events:
+                transition = next_link(message, run_id, end)
+                if transition is None:
+                    continue
+                end = end.after(transition)
+                for event in transition.events:
                     yield event
                     if event.event_type == BundleSealed.event_type:
                         return
@@ -127,9 +197,11 @@ class Client:
     async def events(self, run_id: str) -> tuple[OrchestratorEvent, ...]:
         """The events of a run so far, their chain checked; none for a run that does not exist."""
         found: list[OrchestratorEvent] = []
+        end = End()
         async for message in self._bus.replay(run_subject(_checked(run_id))):
-            found.extend(read_transition(message.data, run_id).events)
-        chain.check(found)
+            if (transition := next_link(message, run_id, end)) is not None:
+                end = end.after(transition)
+                found.extend(transition.events)
         return tuple(found)
 
     async def runs(self) -> tuple[Run, ...]:
@@ -142,7 +214,7 @@ class Client:
         """Ask that a run be ended. The run says itself when it is: follow it. Asking for an ended run changes nothing."""
         request = AbortRequest(run_id=_checked(run_id), reason=reason, requested_by=self._requested_by)
         await self._bus.publish(
-            ABORT_SUBJECT, codec.encode(request), schema="abort_request.v1", message_id=f"{run_id}:abort:{new_id()}"
+            self._subjects["abort"], codec.encode(request), schema="abort_request.v1", message_id=f"{run_id}:abort:{new_id()}"
         )
 
     async def put_artifact(self, data: bytes) -> str:
@@ -159,25 +231,24 @@ class Client:
             return inline_artifact(name, data)
         return Artifact(name=name, uri=await self.put_artifact(data), sha256=hashlib.sha256(data).hexdigest())
 
-    async def _submit(self, data: bytes, schema: str, patience: float, *, again_after_silence: bool) -> str:
-        give_up = self._clock.monotonic() + patience
+    async def _submit(self, data: bytes, schema: str, patience: float, headers: Mapping[str, str]) -> str:
+        give_up, subject = self._clock.monotonic() + patience, self._subjects["submit"]
         while True:
             try:
-                answer = await self._bus.request(SUBMIT_SUBJECT, data, schema=schema, timeout=SUBMIT_TIMEOUT)
-            except BusError as error:
-                safe = again_after_silence or error.reason == NO_RESPONDERS
-                if not safe or self._clock.monotonic() >= give_up:
+                answer = await self._bus.request(subject, data, schema=schema, timeout=SUBMIT_TIMEOUT, headers=headers)
+                return _answered(answer, SubmitReply).run_id
+            except (BusError, LimitError) as error:
+                pause = RETRY_PAUSE if isinstance(error, BusError) else error.retry_after or RETRY_PAUSE
+                if self._clock.monotonic() + (0 if isinstance(error, BusError) else pause) >= give_up:
                     raise
-                await asyncio.sleep(RETRY_PAUSE)
-            else:
-                return _accepted(answer)
+                await asyncio.sleep(pause)
 
 
 class Connecting:
     """A connection about to be made: ``await`` it, or enter it and have it closed at the end."""
 
-    def __init__(self, url: str, requested_by: str, patience: float) -> None:
-        self._url = url
+    def __init__(self, address: BusAddress, requested_by: str, patience: float) -> None:
+        self._address = address
         self._requested_by = requested_by
         self._patience = patience
         self._client: Client | None = None
@@ -199,8 +270,8 @@ class Connecting:
         # Imported late: whoever brings a bus of his own does not need the NATS client.
         from gatewright.bus.jetstream import JetStreamBus
 
-        bus = await JetStreamBus.connect(self._url, name="publisher", patience=self._patience)
-        return Client(bus, requested_by=self._requested_by)
+        bus = await JetStreamBus.connect(self._address, name="publisher", patience=self._patience)
+        return Client(bus, requested_by=self._requested_by, publisher=bus.publisher)
 
 
 def inline_artifact(name: str, data: bytes) -> Artifact:
@@ -216,10 +287,10 @@ def _document(given: D | Mapping[str, Any], kind: type[D]) -> D:
     return codec.decode(msgspec.json.encode(given), kind)
 
 
-def _accepted(answer: Message) -> str:
+def _answered(answer: Message, kind: type[A]) -> A:
     if answer.headers.get(SCHEMA_HEADER) == "error.v1":
         raise error_of(codec.decode(answer.data, Error))
-    return codec.decode(answer.data, SubmitReply).run_id
+    return codec.decode(answer.data, kind)
 
 
 def _checked(run_id: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Literal
 
 from gatewright.contracts import Error
-from gatewright.errors import DeniedError, Fault, GatewrightError, MalformedError, UnavailableError
+from gatewright.errors import DeniedError, Fault, GatewrightError, LimitError, MalformedError, UnavailableError
 
 Family = Literal["malformed", "denied", "unavailable"]
 
@@ -17,11 +17,27 @@ INPUT_CODES = frozenset(
     {"malformed", "unknown_schema", "not_json", "not_submittable", "invalid_input", "message_too_large"}
     | {"request_incomplete", "paths_word_missing", "artifact_invalid", "artifact_too_large"}
     | {"bad_ref", "ref_not_found", "bad_url", "repository_unavailable", "repository_missing", "repository_empty"}
-    | {"run_unknown", "run_ambiguous", "run_id_invalid"}
+    | {"run_unknown", "run_ambiguous", "run_id_invalid", "document_too_large", "idempotency_key_invalid"}
+    | {
+        "cloud_event_invalid",
+        "cloud_event_version",
+        "cloud_event_type_unknown",
+        "cloud_event_type_mismatch",
+        "cloud_event_batch",
+    }
+    | {"cloud_event_binary_data", "cloud_event_binary_mode", "cloud_event_data_not_json", "cloud_event_without_data"}
 )
+#: What the policy on publishers says no to, and where in the document.
+PUBLISHER_CODES = frozenset(
+    {"publisher_unknown", "kind_not_allowed", "priority_not_allowed", "repository_not_allowed", "ref_not_allowed"}
+    | {"idempotency_key_reused"}
+)
+#: A publisher sends too often, or has too much going on.
+LIMIT_CODES = frozenset({"rate_exceeded", "too_many_open_runs", "daily_runs_exhausted"})
 #: Something that is needed cannot be had: nothing is wrong with what was sent.
 SURROUNDINGS_CODES = frozenset(
-    {"unavailable", "internal_error", "configuration_invalid", "home_in_use", "role_keeps_dying", "ledger_conflict"}
+    LIMIT_CODES
+    | {"unavailable", "internal_error", "configuration_invalid", "home_in_use", "role_keeps_dying", "ledger_conflict"}
     | {"bus_unavailable", "bus_no_answer", "bus_no_responders", "artifact_unavailable", "sandbox_unavailable"}
     | {"evidence_unwritable", "bundle_unwritable", "bundle_not_sealed"}
     | {"workspace_unavailable", "git_failed", "git_timeout", "git_killed", "mirror_busy"}
@@ -38,6 +54,10 @@ def family_of(code: str) -> Family:
 def error_of(answer: Error) -> GatewrightError:
     """The exception that an error answer stands for; faults keep their JSON pointers."""
     faults = tuple(Fault(fault.pointer, fault.code, fault.message) for fault in answer.faults)
+    if answer.code in LIMIT_CODES:
+        return LimitError(answer.message, retry_after=answer.retry_after_seconds, code=answer.code)
+    if answer.code in PUBLISHER_CODES:
+        return DeniedError(answer.message, faults=faults, code=answer.code)
     if faults or family_of(answer.code) == "malformed":
         return MalformedError(answer.message, faults=faults, code=answer.code)
     if family_of(answer.code) == "unavailable":

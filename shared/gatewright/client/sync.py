@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from gatewright.bus.identities import BusAddress
 from gatewright.client.client import DEFAULT_URL, Client
-from gatewright.contracts import OrchestratorEvent, RunRequest, TaskContract
+from gatewright.contracts import OrchestratorEvent, RunRequest, RunStatus, TaskContract
 from gatewright.contracts.vocabulary import Artifact
 from gatewright.ledger.run import Run
 
@@ -22,12 +24,19 @@ class SyncClient:
     The asynchronous client lives on a thread of its own, so this one may be used from any thread, one call at a time.
     """
 
-    def __init__(self, url: str = DEFAULT_URL, *, requested_by: str = "sdk", patience: float = 10.0) -> None:
+    def __init__(
+        self,
+        address: str | BusAddress = DEFAULT_URL,
+        *,
+        seed: Path | None = None,
+        requested_by: str = "sdk",
+        patience: float = 10.0,
+    ) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="gatewright-client", daemon=True)
         self._thread.start()
         try:
-            self._client: Client = self._call(_connected(url, requested_by, patience))
+            self._client: Client = self._call(_connected(address, seed, requested_by, patience))
         except BaseException:
             self._stop_loop()
             raise
@@ -47,8 +56,16 @@ class SyncClient:
     def submit_request(self, request: RunRequest | Mapping[str, Any], *, patience: float = 0.0) -> str:
         return self._call(self._client.submit_request(request, patience=patience))
 
-    def submit_contract(self, contract: TaskContract | Mapping[str, Any], *, patience: float = 0.0) -> str:
-        return self._call(self._client.submit_contract(contract, patience=patience))
+    def submit_contract(
+        self, contract: TaskContract | Mapping[str, Any], *, idempotency_key: str | None = None, patience: float = 0.0
+    ) -> str:
+        return self._call(self._client.submit_contract(contract, idempotency_key=idempotency_key, patience=patience))
+
+    def status(self, run_id: str) -> RunStatus:
+        return self._call(self._client.status(run_id))
+
+    def ended(self, run_id: str, *, timeout: float | None = None) -> RunStatus:
+        return self._call(self._client.ended(run_id, timeout=timeout))
 
     def follow(self, run_id: str) -> Iterator[OrchestratorEvent]:
         events = self._client.follow(run_id)
@@ -97,8 +114,8 @@ class SyncClient:
         self._loop.close()
 
 
-async def _connected(url: str, requested_by: str, patience: float) -> Client:
-    return await Client.connect(url, requested_by=requested_by, patience=patience)
+async def _connected(address: str | BusAddress, seed: Path | None, requested_by: str, patience: float) -> Client:
+    return await Client.connect(address, seed=seed, requested_by=requested_by, patience=patience)
 
 
 async def _next(events: AsyncIterator[OrchestratorEvent]) -> OrchestratorEvent | None:

@@ -12,10 +12,12 @@ from gatewright.contracts.reports import (
     ReviewReport,
     TaskResult,
     TestReport,
+    UsageReport,
     WorkReport,
 )
 from gatewright.contracts.retention import LegalHold, Tombstone
 from gatewright.contracts.run_request import AbortRequest, RequestTask, RunRequest, SubmitReply
+from gatewright.contracts.run_status import RunStatus, StatusRequest
 from gatewright.contracts.task_contract import TaskContract
 from gatewright.contracts.work_documents import (
     Blocked,
@@ -50,11 +52,14 @@ __all__ = [
     "RevisionTrail",
     "RunManifest",
     "RunRequest",
+    "RunStatus",
+    "StatusRequest",
     "SubmitReply",
     "TaskContract",
     "TaskResult",
     "TestReport",
     "Tombstone",
     "Transition",
+    "UsageReport",
     "WorkReport",
 ]

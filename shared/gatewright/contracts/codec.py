@@ -43,12 +43,15 @@ DOCUMENTS: dict[str, type[Document]] = {
     "revision_trail.v1": contracts.RevisionTrail,
     "run_manifest.v1": contracts.RunManifest,
     "run_request.v1": contracts.RunRequest,
+    "run_status.v1": contracts.RunStatus,
+    "status_request.v1": contracts.StatusRequest,
     "submit_reply.v1": contracts.SubmitReply,
     "task_contract.v1": contracts.TaskContract,
     "task_result.v1": contracts.TaskResult,
     "test_report.v1": contracts.TestReport,
     "tombstone.v1": contracts.Tombstone,
     "transition.v1": contracts.Transition,
+    "usage_report.v1": contracts.UsageReport,
     "work_report.v1": contracts.WorkReport,
 }
 #: A refused document with more commas than this gets the decoder's first fault only: the full report would take seconds.

@@ -138,6 +138,8 @@ class RunManifest(Document):
     runner: str | None = None
     model: str | None = None
     layout: Positive | None = None
+    #: Who submitted the run: the identity that the bus knew.
+    publisher: str | None = None
 
 
 class AgentDefaults(Document):

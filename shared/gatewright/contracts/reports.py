@@ -20,6 +20,7 @@ from gatewright.contracts.vocabulary import (
     Seconds,
     Surroundings,
     Timestamp,
+    Usage,
     keep_one_spelling,
 )
 
@@ -66,6 +67,7 @@ class TaskResult(Document):
     #: ``code: message`` of what went wrong, for a status other than SUCCESS.
     failure: str | None = None
     surroundings: Surroundings | None = None
+    usage: Usage | None = None
 
 
 class WorkReport(Document):
@@ -75,6 +77,15 @@ class WorkReport(Document):
     diff_summary: str
     evidence_refs: tuple[str, ...]
     failure_reason: str | None = None
+    usage: Usage | None = None
+
+
+class UsageReport(Document):
+    """What a task has used up so far, told while it is being done, so that its run can be stopped in time."""
+
+    run_id: RunId
+    task_id: NonEmpty
+    usage: Usage
 
 
 class ScopeCheck(Document):
@@ -282,3 +293,8 @@ class Error(Document):
     task_id: str | None = None
     #: The role that answers, where it is the answer to a task.
     role: str | None = None
+    #: When to try again, where waiting is all that is needed.
+    retry_after_seconds: Seconds | None = None
+
+    def __post_init__(self) -> None:
+        keep_one_spelling(self, "retry_after_seconds")

@@ -15,6 +15,7 @@ from gatewright.contracts.vocabulary import (
     Executor,
     NonEmpty,
     PolicyPack,
+    Priority,
     Repository,
     RequirementId,
     RunId,
@@ -45,11 +46,12 @@ class RunRequest(Document):
     requirement_ids: tuple[RequirementId, ...] = ()
     strict_acceptance: bool = False
     audit_only: bool = False
+    priority: Priority = "normal"
     #: The same key twice gives the same run.
     idempotency_key: Annotated[str, Meta(min_length=8, max_length=128)] | None = None
 
     def __post_init__(self) -> None:
-        keep_one_spelling(self, "baseline_ref", "policy_pack")
+        keep_one_spelling(self, "baseline_ref", "policy_pack", "priority")
 
 
 class RequestTask(Document):

@@ -26,6 +26,7 @@ from gatewright.contracts.vocabulary import (
     Network,
     NonEmpty,
     PolicyPack,
+    Priority,
     Repository,
     RequirementId,
     RoleName,
@@ -181,10 +182,11 @@ class TaskContract(Document):
     scope: Scope | None = None
     budget: Budget | None = None
     requirement_ids: tuple[RequirementId, ...] = ()
+    priority: Priority = "normal"
     #: What was asked for, where ``tool_permissions`` are what was granted instead. Written by the gatekeeper alone.
     requested_permissions: ToolPermissions | None = None
     #: Which answer of the executor to take: 1 for the first attempt, raised by every round of the fix loop.
     attempt: Attempt = 1
 
     def __post_init__(self) -> None:
-        keep_one_spelling(self, "task_type")
+        keep_one_spelling(self, "task_type", "priority")

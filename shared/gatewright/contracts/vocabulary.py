@@ -47,6 +47,8 @@ RoleName = Literal[
     "OPS",
 ]
 PolicyPack = Literal["low", "medium", "high"]
+#: How urgent a run is among others; it changes when its tasks are taken, never what they may do.
+Priority = Literal["high", "normal", "low"]
 Filesystem = Literal["read-only", "workspace-write"]
 Shell = Literal["deny", "untrusted", "on-request", "never"]
 Network = Literal["deny", "on-request", "allow"]
@@ -194,12 +196,24 @@ class Budget(Document):
     """What a run may use up; no field, no limit. The bounds keep sums and dates made of them finite."""
 
     wall_sec: Annotated[float, Meta(gt=0, le=1e9)] | None = None
-    tokens: Positive | None = None
+    tokens: Count | None = None
     cost_usd: Annotated[float, Meta(ge=0, le=1e9)] | None = None
     iterations: Positive | None = None
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "wall_sec", "cost_usd")
+
+
+class Usage(Document):
+    """What one delivery of a task has used up so far, all told; ``delivery`` tells it from the task's others."""
+
+    tokens: Count
+    cost_usd: Annotated[float, Meta(ge=0, le=1e9)]
+    iterations: Count
+    delivery: Annotated[str, Meta(pattern=rf"^[0-9.]{{1,64}}{END}")]
+
+    def __post_init__(self) -> None:
+        keep_one_spelling(self, "cost_usd")
 
 
 class AcceptanceTest(Document):

@@ -95,6 +95,7 @@ def make_manifest(history: History, files: Iterable[FileRecord], *, span: Span, 
             ledger_last=span.last,
         ),
         layout=layout.VERSION,
+        publisher=run.accepted.publisher or None,
     )
 
 

@@ -41,6 +41,8 @@ class RunMeta(Document):
     environment: str | None = None
     sandbox: str | None = None
     model: str | None = None
+    #: Who submitted it: the identity that the bus knew. ``requested_by`` is a claim.
+    publisher: str | None = None
 
 
 def meta(history: History) -> RunMeta:
@@ -59,6 +61,7 @@ def meta(history: History) -> RunMeta:
         executor=contract.executor.kind if contract and contract.executor else None,
         environment=contract.environment.prefix if contract and contract.environment else None,
         sandbox=run.tests.sandbox if run.tests else None,
+        publisher=accepted.publisher or None,
     )
 
 

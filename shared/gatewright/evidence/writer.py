@@ -10,6 +10,7 @@ import asyncio
 import fcntl
 import hashlib
 import os
+import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -29,6 +30,10 @@ from gatewright.evidence.tombstone import read_tombstone
 from gatewright.ledger.events import BundleSealed
 from gatewright.ledger.run import Run
 
+#: Seconds to wait for a folder that another process writes: to add events, which the seal can make good, and to seal.
+APPEND_PATIENCE = 1.0
+SEAL_PATIENCE = 5.0
+_PAUSE = 0.01
 #: The code of the error when the disk does not take what is to be written.
 UNWRITABLE = "bundle_unwritable"
 _DRAFT = ".manifest.json.draft"
@@ -55,8 +60,8 @@ class BundleWriter:
     async def append(self, run: Run, records: Sequence[OrchestratorEvent]) -> bool:
         """Bring events.jsonl up to date, durably: those of ``records`` that it lacks are appended.
 
-        False when they do not follow what is there (somebody else wrote the events between): nothing is written, and the seal
-        makes it good. Raises UnavailableError (``bundle_unwritable``).
+        False when they do not follow what is there (somebody else wrote the events between), or when another process has the
+        folder: nothing is written, and the seal makes it good. Raises UnavailableError (``bundle_unwritable``).
         """
         wanted = [record for record in records if record.event_type != BundleSealed.event_type]
         if not wanted:
@@ -93,6 +98,22 @@ class BundleWriter:
             location = await asyncio.to_thread(self._seal, run.run_id, files, manifest)
         return Sealed(hashlib.sha256(manifest).hexdigest(), signer.key_id, str(location))
 
+    async def withdraw(self, run_id: str, manifest_sha256: str) -> None:
+        """Take the manifest and the signatures from a bundle that does not count; its other files stay.
+
+        Nothing happens when another bundle is there by now. Raises UnavailableError (``bundle_unwritable``).
+        """
+
+        def withdraw() -> None:
+            with self._own_folder(run_id) as folder:
+                manifest = folder / layout.MANIFEST
+                if manifest.is_file() and hashlib.sha256(manifest.read_bytes()).hexdigest() == manifest_sha256:
+                    self._unsign(folder)
+                    self._disk.sync([folder])
+
+        async with self._turn(run_id):
+            await asyncio.to_thread(withdraw)
+
     def _tombstone(self, run_id: str, signer: Signer) -> Tombstone | None:
         """What stands where this run's bundle was sealed and then pruned on purpose: it is not made again.
 
@@ -111,7 +132,9 @@ class BundleWriter:
         return turn
 
     def _append(self, run_id: str, records: Sequence[OrchestratorEvent]) -> bool:
-        with self._folder(run_id) as folder:
+        with self._folder(run_id, APPEND_PATIENCE) as folder:
+            if folder is None:
+                return False
             path = folder / layout.EVENTS
             tail = self._tails.get(run_id)
             first = tail is None
@@ -132,7 +155,7 @@ class BundleWriter:
         """
         disk = self._disk
         self._tails.pop(run_id, None)
-        with self._folder(run_id) as folder:
+        with self._own_folder(run_id) as folder:
             final = folder / layout.MANIFEST
             folders = layout.folders_of(files)
             strays = list(_strays(folder, {layout.MANIFEST, *files}, folders))
@@ -169,19 +192,43 @@ class BundleWriter:
                 self._disk.remove(folder / name)
 
     @contextmanager
-    def _folder(self, run_id: str) -> Iterator[Path]:
-        """The run's folder, ours alone among all processes until it is left. Raises UnavailableError."""
+    def _own_folder(self, run_id: str) -> Iterator[Path]:
+        """The run's folder, ours alone; raises UnavailableError also when another process does not let go of it."""
+        with self._folder(run_id, SEAL_PATIENCE) as folder:
+            if folder is None:
+                words = f"{self._root / run_id}: another process has had it for {SEAL_PATIENCE:g} s"
+                raise UnavailableError(words, code=UNWRITABLE)
+            yield folder
+
+    @contextmanager
+    def _folder(self, run_id: str, patience: float) -> Iterator[Path | None]:
+        """The run's folder, ours alone among all processes until it is left; None when another has it for ``patience`` seconds.
+
+        A process that was stopped in the middle must not stop those that carry on in its place. Raises UnavailableError.
+        """
         folder = self._root / layout.safe(run_id)
         try:
             self._disk.make_folder(folder)
             fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
-                fcntl.flock(fd, fcntl.LOCK_EX)
-                yield folder
+                yield folder if _locked(fd, patience) else None
             finally:
                 os.close(fd)
         except OSError as error:
             raise UnavailableError(f"{folder}: {error.strerror or error}", code=UNWRITABLE) from error
+
+
+def _locked(fd: int, patience: float) -> bool:
+    give_up = time.monotonic() + patience
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= give_up:
+                return False
+            time.sleep(_PAUSE)
+        else:
+            return True
 
 
 def _same(path: Path, data: bytes) -> bool:

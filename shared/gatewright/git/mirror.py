@@ -117,6 +117,12 @@ class Mirror:
         said = await self.git.run("rev-list", "--parents", "--max-count=1", "--end-of-options", refs.check_object_id(commit))
         return tuple(said.decode("ascii", "replace").split()[1:])
 
+    async def descends(self, commit: str, ancestor: str) -> bool:
+        """Whether ``ancestor`` is ``commit`` or in its history, both in the mirror. GitError (``object_missing``)."""
+        known, without = refs.check_object_id(ancestor), f"^{refs.check_object_id(commit)}"
+        lacking = await self.git.run("rev-list", "--count", "--max-count=1", "--end-of-options", known, without)
+        return lacking.strip() == b"0"
+
     async def message(self, commit: str) -> str:
         """The message of a commit in the mirror; what is not UTF-8 becomes U+FFFD. GitError (``object_missing``)."""
         raw = await self.git.run("cat-file", "commit", refs.check_object_id(commit))

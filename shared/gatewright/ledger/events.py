@@ -14,7 +14,7 @@ from gatewright.contracts.records import OrchestratorEvent
 from gatewright.contracts.reports import Error, GateReport, Plan, ReviewReport, TaskResult, TestReport
 from gatewright.contracts.run_request import RunRequest
 from gatewright.contracts.task_contract import TaskContract
-from gatewright.contracts.vocabulary import Document
+from gatewright.contracts.vocabulary import Budget, Document, Usage
 from gatewright.errors import MalformedError
 
 State = Literal["S0", "S1", "S2", "S3", "S4", "S5", "S6", "FAILED", "ABORTED"]
@@ -47,7 +47,9 @@ class RunAccepted(Payload, frozen=True):
     """The run exists. ``submitted_sha256`` is the digest of the document as it came, before anything was pinned.
 
     Exactly one of ``request`` and ``contract`` is set; the contract is the pinned one. ``policies`` are the digests of the
-    policy files by name, ``host`` is what the gatekeeper runs on.
+    policy files by name, ``host`` is what the gatekeeper runs on. ``publisher`` is the identity that submitted it, as the bus knew
+    it (``requested_by`` is a claim); ``document_sha256`` is the digest of the document's canonical JSON, so that a repetition can
+    be told from another document under the same key. Both are empty in runs older than they are.
     """
 
     event_type: ClassVar[str] = "run_accepted"
@@ -63,6 +65,8 @@ class RunAccepted(Payload, frozen=True):
     contract: TaskContract | None = None
     policies: dict[str, str] = msgspec.field(default_factory=dict)
     host: dict[str, str] = msgspec.field(default_factory=dict)
+    publisher: str = ""
+    document_sha256: str = ""
 
 
 class StateEntered(Payload, frozen=True):
@@ -78,13 +82,17 @@ class GateJudged(Payload, frozen=True):
 
 
 class TaskDispatched(Payload, frozen=True):
-    """A task is given to a role. ``contract`` is left out where the plan or the run's request already holds the document."""
+    """A task is given to a role. ``contract`` is left out where the plan or the run's request already holds the document.
+
+    ``budget`` is what the task may use up, in place of what the document says; None: what the document says.
+    """
 
     event_type: ClassVar[str] = "task_dispatched"
     task_id: str
     role: Literal["pm", "techlead", "worker", "reviewer", "testrunner"]
     pool: str
     contract: TaskContract | None = None
+    budget: Budget | None = None
 
 
 class ContractCompiled(Payload, frozen=True):
@@ -125,6 +133,30 @@ class TaskFailed(Payload, frozen=True):
 
     event_type: ClassVar[str] = "task_failed"
     error: Error
+
+
+class UsageReported(Payload, frozen=True):
+    """A task has used up more than was known; ``usage`` is what one delivery of it has used all told."""
+
+    event_type: ClassVar[str] = "usage_reported"
+    task_id: str
+    usage: Usage
+
+
+class BudgetExceeded(Payload, frozen=True):
+    """The run ends because a budget is used up. ``used`` and ``limit`` are in the unit of the budget.
+
+    ``task_id`` is set when a task used more than its own share, which is ``limit`` then. ``totals`` is what the run has used of
+    everything, ``waiting`` what it was waiting for, in words.
+    """
+
+    event_type: ClassVar[str] = "budget_exceeded"
+    budget: Literal["wall_sec", "tokens", "cost_usd", "iterations"]
+    limit: int | float
+    used: int | float
+    totals: dict[str, int | float]
+    task_id: str | None = None
+    waiting: str = ""
 
 
 class CandidateComposed(Payload, frozen=True):
@@ -171,9 +203,12 @@ class Landed(Payload, frozen=True):
 
 
 class AbortRequested(Payload, frozen=True):
+    """``requested_by`` is a claim; ``publisher`` is who sent it, as the bus knew them."""
+
     event_type: ClassVar[str] = "abort_requested"
     reason: str
     requested_by: str
+    publisher: str = ""
 
 
 class RunFinished(Payload, frozen=True):
@@ -205,6 +240,8 @@ PAYLOADS: dict[str, type[Payload]] = {
         LocksTaken,
         TaskFinished,
         TaskFailed,
+        UsageReported,
+        BudgetExceeded,
         CandidateComposed,
         ReviewReceived,
         TestsReceived,

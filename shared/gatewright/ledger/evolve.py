@@ -8,10 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+import msgspec
+
 from gatewright.contracts.records import OrchestratorEvent, Transition
+from gatewright.contracts.vocabulary import Usage
 from gatewright.errors import MalformedError
 from gatewright.ledger import events as e
 from gatewright.ledger.run import Failure, Run, Task, TaskStatus
+from gatewright.ledger.spending import most
 
 
 def evolve(run: Run | None, record: OrchestratorEvent) -> Run:
@@ -79,7 +83,9 @@ def _apply(run: Run, payload: e.Payload, record: OrchestratorEvent) -> Run:  # n
             passed = report.gate == "tests" and report.verdict == "PASS"
             return replace(run, tests_passed=True) if passed else run
         case e.FixOrdered():
-            return _fix(run, payload)
+            return replace(_fix(run, payload), fix_ordered_at=record.ts)
+        case e.UsageReported(task_id=task_id, usage=usage):
+            return _used(run, _given(run, task_id), usage)
         case e.Landed():
             return replace(run, landed=payload)
         case e.RunFinished(status=status, code=code, message=message):
@@ -87,7 +93,7 @@ def _apply(run: Run, payload: e.Payload, record: OrchestratorEvent) -> Run:  # n
             return replace(run, failure=failure, finished_at=record.ts)
         case e.BundleSealed():
             return replace(run, sealed=payload)
-        case e.AbortRequested():
+        case e.AbortRequested() | e.BudgetExceeded():
             return run
         case _:
             raise MalformedError(f"{payload.event_type} cannot happen here", code="bad_event")
@@ -103,13 +109,20 @@ def _enter(run: Run, state: e.State) -> Run:
 def _dispatched(run: Run, payload: e.TaskDispatched) -> Run:
     known = run.tasks.get(payload.task_id)
     if known is not None:
-        return _with(run, replace(known, status="RUNNING", pool=payload.pool))
+        contract = known.contract
+        if contract is not None and payload.budget is not None:
+            contract = msgspec.structs.replace(contract, budget=payload.budget)
+        return _with(run, replace(known, status="RUNNING", pool=payload.pool, contract=contract))
     return _with(run, Task(payload.task_id, payload.role, payload.pool, "RUNNING", run.attempt, payload.contract))
 
 
 def _fix(run: Run, payload: e.FixOrdered) -> Run:
     run = replace(run, attempt=payload.attempt, candidate=None, review=None, tests=None, tests_passed=False)
     return _with(run, *(Task(c.task_id, "worker", "", "PENDING", payload.attempt, c) for c in payload.contracts))
+
+
+def _used(run: Run, task: Task, usage: Usage) -> Run:
+    return _with(run, replace(task, usage={**task.usage, usage.delivery: most(task.usage.get(usage.delivery), usage)}))
 
 
 def _given(run: Run, task_id: str) -> Task:

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.contracts.reports import Plan, ReviewReport, TaskResult, TestReport
 from gatewright.contracts.run_request import RunRequest
 from gatewright.contracts.task_contract import TaskContract
+from gatewright.contracts.vocabulary import Usage
 from gatewright.ledger.chain import GENESIS
 from gatewright.ledger.events import TERMINAL, BundleSealed, CandidateComposed, Landed, LocksTaken, RunAccepted, State
 
@@ -30,6 +32,8 @@ class Task:
     result: TaskResult | None = None
     #: The tree that the gatekeeper got from the worker's patch alone.
     tree: str = ""
+    #: What each delivery of it has used up, as far as it was reported.
+    usage: Mapping[str, Usage] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,8 @@ class Run:
     review: ReviewReport | None = None
     tests: TestReport | None = None
     tests_passed: bool = False
+    #: When the fix loop was last entered; the next round begins after the contract's back-off.
+    fix_ordered_at: str = ""
     landed: Landed | None = None
     failure: Failure | None = None
     created_at: str = ""
@@ -70,6 +76,11 @@ class Run:
     @property
     def request(self) -> RunRequest | None:
         return self.accepted.request
+
+    @property
+    def publisher(self) -> str:
+        """Who submitted it; whoever did before publishers had names is ``default``."""
+        return self.accepted.publisher or DEFAULT_PUBLISHER
 
     @property
     def ended(self) -> bool:
@@ -99,6 +110,11 @@ def trace_id_of(run_id: str) -> str:
     return hashlib.sha256(run_id.encode()).hexdigest()[:32]
 
 
-def run_id_of(key: str) -> str:
-    """The run id that an idempotency key leads to: ``run-`` and 20 hexadecimal digits of its sha256."""
-    return "run-" + hashlib.sha256(key.encode()).hexdigest()[:20]
+def run_id_of(key: str, publisher: str = DEFAULT_PUBLISHER) -> str:
+    """The run id that an idempotency key of a publisher leads to: ``run-`` and 20 hexadecimal digits of a sha256.
+
+    It is that of the key; for a publisher with a name, that of byte 0xFF, the name, byte 0x00 and the key. No text begins with
+    0xFF in UTF-8, so no key of one publisher leads to the run of another.
+    """
+    owner = b"" if publisher == DEFAULT_PUBLISHER else b"\xff" + publisher.encode() + b"\0"
+    return "run-" + hashlib.sha256(owner + key.encode()).hexdigest()[:20]

@@ -1,23 +1,32 @@
-"""The ledger on the bus: load a run, append a transition. Optimistic concurrency is the only lock."""
+"""The ledger on the bus: load a run, append a transition. Optimistic concurrency is the only lock.
+
+Which messages are entries is settled in ``links.py``. The others are passed over; an append counts them, so that it comes after
+the last message of the run's subject, whatever that is.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from gatewright.bus.port import Bus
+from gatewright.bus.port import Bus, Message
 from gatewright.bus.topology import run_subject
+from gatewright.clock import new_id
 from gatewright.contracts import Transition, codec
-from gatewright.errors import MalformedError
+from gatewright.errors import MalformedError, VerificationError
 from gatewright.ledger.evolve import fold
+from gatewright.ledger.links import TRANSITION_SCHEMA, End, next_link
 from gatewright.ledger.run import Run
+
+#: Foreign messages that a process remembers to have told of.
+_REMEMBERED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A run as the ledger holds it; ``sequence`` is the stream sequence of its last message (0: no run yet).
+    """A run as the ledger holds it; ``sequence`` is the stream sequence of its subject's last message (0: there is none).
 
-    ``sequences`` are those of all its messages, one for each of ``transitions``.
+    ``sequences`` are those of its entries, one for each of ``transitions``.
     """
 
     run: Run | None
@@ -30,10 +39,17 @@ NOWHERE = Position(None, 0)
 
 
 class Ledger:
-    """Runs by id. Keeps what it has folded; a ConflictError on append means: ``load`` again and decide again."""
+    """Runs by id. Keeps what it has folded; a ConflictError on append means: ``load`` again and decide again.
 
-    def __init__(self, bus: Bus) -> None:
+    ``foreign`` is told once of every message that is no entry: its run id and its sequence. ``writer`` is part of every
+    message id: two gatekeepers that come to the same transition at once must not both believe that they wrote it.
+    """
+
+    def __init__(self, bus: Bus, foreign: Callable[[str, int], None] | None = None, *, writer: str | None = None) -> None:
         self._bus = bus
+        self._foreign = foreign
+        self._told: set[int] = set()
+        self._writer = writer or new_id()[:12]
         self._known: dict[str, Position] = {}
 
     async def get(self, run_id: str) -> Position:
@@ -46,11 +62,9 @@ class Ledger:
 
     async def load(self, run_id: str) -> Position:
         """Read the run anew. Raises MalformedError when the ledger does not hold a valid history."""
-        transitions, sequences = [], []
+        position = NOWHERE
         async for message in self._bus.replay(run_subject(run_id)):
-            transitions.append(read_transition(message.data, run_id))
-            sequences.append(message.sequence)
-        position = Position(fold(transitions), sequences[-1] if sequences else 0, tuple(transitions), tuple(sequences))
+            position = self._after(position, message, run_id)
         self._remember(run_id, position)
         return position
 
@@ -60,8 +74,8 @@ class Ledger:
         ack = await self._bus.publish(
             run_subject(transition.run_id),
             codec.encode(transition),
-            schema="transition.v1",
-            message_id=f"{transition.run_id}:{transition.number}:{transition.events[-1].hash[:16]}",
+            schema=TRANSITION_SCHEMA,
+            message_id=f"{transition.run_id}:{transition.number}:{transition.events[-1].hash[:16]}:{self._writer}",
             expected_subject_sequence=position.sequence,
         )
         advanced = Position(run, ack.sequence, (*position.transitions, transition), (*position.sequences, ack.sequence))
@@ -73,7 +87,7 @@ class Ledger:
         self._known.pop(run_id, None)
 
     async def everything(self, unreadable: Callable[[str, MalformedError], None]) -> AsyncIterator[Position]:
-        """Every run in the ledger, folded; for a starting gatekeeper and for listings.
+        """Every run in the ledger, folded; for listings.
 
         A run whose history cannot be read is passed over and told to ``unreadable``: it must not stand in the way of others.
         """
@@ -84,29 +98,38 @@ class Ledger:
             if run_id in broken:
                 continue
             try:
-                runs[run_id] = _after(runs.get(run_id, NOWHERE), read_transition(message.data, run_id), message.sequence)
+                runs[run_id] = self._after(runs.get(run_id, NOWHERE), message, run_id)
             except MalformedError as error:
                 broken.add(run_id)
                 runs.pop(run_id, None)
                 unreadable(run_id, error)
         for position in runs.values():
-            yield position
+            if position.run is not None:
+                yield position
+
+    def _after(self, before: Position, message: Message, run_id: str) -> Position:
+        """The position after one more message of the run's subject."""
+        run = before.run
+        end = End() if run is None else End(run.transitions, run.seq, run.head)
+        try:
+            transition = next_link(message, run_id, end)
+        except VerificationError as error:
+            raise MalformedError(f"{run_id}: {error.message}", code=error.reason) from error
+        if transition is None:
+            self._tell(run_id, message.sequence)
+            return replace(before, sequence=message.sequence)
+        sequences = (*before.sequences, message.sequence)
+        return Position(fold([transition], run), message.sequence, (*before.transitions, transition), sequences)
+
+    def _tell(self, run_id: str, sequence: int) -> None:
+        if self._foreign is not None and sequence not in self._told:
+            if len(self._told) >= _REMEMBERED:
+                self._told.clear()
+            self._told.add(sequence)
+            self._foreign(run_id, sequence)
 
     def _remember(self, run_id: str, position: Position) -> None:
         if position.run is None:
             self._known.pop(run_id, None)
         else:
             self._known[run_id] = position
-
-
-def _after(before: Position, transition: Transition, sequence: int) -> Position:
-    run = fold([transition], before.run)
-    return Position(run, sequence, (*before.transitions, transition), (*before.sequences, sequence))
-
-
-def read_transition(data: bytes, run_id: str) -> Transition:
-    """A ledger message as a transition of that run. Raises MalformedError."""
-    transition = codec.decode(data, Transition)
-    if transition.run_id != run_id:
-        raise MalformedError(f"a transition of {transition.run_id} on the subject of {run_id}", code="bad_event")
-    return transition

@@ -12,7 +12,7 @@ from typing import Final
 
 #: What bubblewrap says when the host does not let it make or use namespaces.
 _NAMESPACE_REFUSED: Final = (
-    "No permissions to create a new namespace",
+    "No permissions to creat",
     "Creating new namespace failed",
     "setting up uid map",
     "setting up gid map",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 import sys
 import threading
 import urllib.parse
@@ -77,7 +78,8 @@ class Kingfisher:
 def cache_folder(fallback: Path) -> Path | None:
     """A folder that only this account can write: in the installation, as Python keeps its own compiled files, or ``fallback``.
 
-    The scanner runs what lies there, so it has to be as trusted as the installation. None: there is no such place.
+    The scanner runs what lies there, so it has to be as trusted as the installation; one that holds the catalogue already need
+    not be writable at all (a container's image). None: there is no such place.
     """
     version = kingfisher_sdk.__version__
     for place in (Path(sys.prefix) / "share" / "gatewright" / "secret-rules", fallback):
@@ -87,7 +89,8 @@ def cache_folder(fallback: Path) -> Path | None:
             owned = folder.lstat()
         except OSError:
             continue
-        if owned.st_uid == os.geteuid() and not owned.st_mode & 0o022 and os.access(folder, os.W_OK):
+        private = stat.S_ISDIR(owned.st_mode) and owned.st_uid == os.geteuid() and not owned.st_mode & 0o022
+        if private and (os.access(folder, os.W_OK) or any(folder.glob(_COMPILED))):
             return folder
     return None
 

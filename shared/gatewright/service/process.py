@@ -17,7 +17,7 @@ from typing import TypeVar
 from gatewright import __version__
 from gatewright.bus.jetstream import JetStreamBus
 from gatewright.bus.port import Bus, Handler
-from gatewright.bus.setup import ensure_topology
+from gatewright.bus.setup import await_queues, ensure_topology
 from gatewright.bus.topology import Role, consumers
 from gatewright.clock import Clock, SystemClock
 from gatewright.errors import BusError, ConfigurationError, GatewrightError, UnavailableError
@@ -82,12 +82,17 @@ async def service(role: Role, settings: ServiceSettings, log: Logger, *, clock: 
 
     async with contextlib.AsyncExitStack() as stack:
         _stop_on_signals(stop, log)
-        bus = await JetStreamBus.connect(settings.nats_url, name=role, on_lost=on_lost)
+        bus = await JetStreamBus.connect(settings.bus_address, name=role, on_lost=on_lost)
         stack.push_async_callback(bus.close)
         bus.connection.watch(lambda: metrics.bus_reconnected() if bus.connected else None)
-        await ensure_topology(bus, queues=consumers((settings.pool,)))
         readiness.has("bus")
         port = await _serve_health(stack, settings, bus, readiness, metrics)
+        if role == "gatekeeper":
+            await ensure_topology(bus, queues=consumers(settings.pools), replicas=settings.stream_replicas)
+        else:
+            own = [queue for queue in consumers((settings.pool,)) if queue.owner == role]
+            await await_queues(bus, own, stop, lambda name: readiness.lacks("queue", f"{name} does not exist yet"))
+            readiness.has("queue")
         log.info("service_started", version=__version__, metrics_port=port, pool=settings.pool)
         yield Service(role, bus, clock or SystemClock(), log, metrics, readiness, stop)
     if lost:
@@ -162,6 +167,7 @@ async def _serve_health(
     def alive() -> Mapping[str, str]:
         return {} if bus.connected else {"bus": "not connected"}
 
+    metrics.show_readiness(lambda: not (readiness.missing or alive()))
     pages = {
         "/healthz": lambda: verdict_page(alive()),
         "/readyz": lambda: verdict_page({**readiness.missing, **alive()}),

@@ -6,18 +6,21 @@ The only place where the environment is read. No ``.env`` file is looked at: the
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, SettingsError
 
+from gatewright.bus.identities import BusAddress
 from gatewright.bus.topology import DEFAULT_POOL
 from gatewright.errors import ConfigurationError
 from gatewright.secrets.scanner import DEFAULT_SCANNER, ScannerName, SecretScanner, make_scanner
 from gatewright.telemetry.logs import LogLevel, LogStyle
 
 PREFIX = "GATEWRIGHT_"
+_POOL = re.compile(r"^[A-Za-z0-9_-]{1,32}$")
 
 
 class ServiceSettings(BaseSettings):
@@ -25,12 +28,20 @@ class ServiceSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    #: May hold a credential (``nats://user:password@host``): never logged.
+    #: ``nats://`` or ``tls://``, several separated by commas.
     nats_url: str = Field(default="nats://127.0.0.1:4222", min_length=1, repr=False)
+    #: The ``.nk`` file of the identity that the process connects as.
+    nats_seed: Path | None = None
+    #: PEM of whoever signed the server's certificate, where the host does not know it.
+    nats_ca: Path | None = None
+    #: The gatekeeper sets up queues for these pools; separated by ``,`` in the variable.
+    pools: Annotated[tuple[str, ...], NoDecode] = (DEFAULT_POOL,)
+    #: How many servers of a cluster keep each stream, as the gatekeeper sets it up; None: as it is.
+    stream_replicas: int | None = Field(default=None, ge=1, le=5)
     #: The state of this host: mirrors, workspaces, checkouts.
     home: Path = Path(".gatewright")
     #: Which queue of its role the process serves.
-    pool: str = Field(default=DEFAULT_POOL, pattern=r"^[A-Za-z0-9_-]{1,32}$")
+    pool: str = Field(default=DEFAULT_POOL, pattern=_POOL.pattern)
     #: Tasks in hand at once.
     concurrency: int = Field(default=1, ge=1, le=64)
     #: Seconds for the tasks in hand once the process is told to leave; container engines kill after ten.
@@ -60,6 +71,18 @@ class ServiceSettings(BaseSettings):
     def _as_list(cls, value: object) -> object:
         return tuple(part for part in value.split(os.pathsep) if part) if isinstance(value, str) else value
 
+    @field_validator("pools", mode="before")
+    @classmethod
+    def _as_names(cls, value: object) -> object:
+        return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+    @field_validator("pools", mode="after")
+    @classmethod
+    def _all_names(cls, pools: tuple[str, ...]) -> tuple[str, ...]:
+        if not pools or not all(_POOL.fullmatch(pool) for pool in pools):
+            raise ValueError("pools are named by letters, digits, - and _")
+        return pools
+
     @field_validator("environments", mode="after")
     @classmethod
     def _all_absolute(cls, prefixes: tuple[Path, ...]) -> tuple[Path, ...]:
@@ -80,6 +103,10 @@ class ServiceSettings(BaseSettings):
             raise ConfigurationError("; ".join(faults)) from None
         except SettingsError as error:
             raise ConfigurationError(str(error)) from None
+
+    @property
+    def bus_address(self) -> BusAddress:
+        return BusAddress(self.nats_url, self.nats_seed, self.nats_ca)
 
     def directory(self, role: str) -> Path:
         """Where a role keeps its state on this host: ``home/<role>``. It may not exist yet."""

@@ -9,8 +9,8 @@ from typing import Any
 
 from gatewright.bus.runner import Runner, RunnerOptions
 from gatewright.bus.task_handler import Probing, TaskHandler
-from gatewright.bus.topology import Role, task_consumer
-from gatewright.errors import GatewrightError
+from gatewright.bus.topology import Role, task_consumers
+from gatewright.errors import GatewrightError, SandboxError
 from gatewright.service.process import S, Service, run_process
 
 #: Seconds between two looks at a host that could not do the work.
@@ -47,7 +47,7 @@ async def serve_tasks(service: Service, handler: TaskHandler[Any], settings: S) 
         log=service.log,
         metrics=service.metrics,
         options=options,
-        consumer=task_consumer(service.role, settings.pool),
+        consumers=task_consumers(service.role, settings.pool),
     )
     probing = asyncio.create_task(_probe(service, handler))
     try:
@@ -68,6 +68,8 @@ async def _probe(service: Service, handler: TaskHandler[Any]) -> None:
         try:
             facts = await handler.probe()
         except GatewrightError as error:
+            if isinstance(error, SandboxError):
+                service.metrics.sandbox_failed("probe")
             service.log.error("probe_failed", code=error.reason, cause=error.message)  # noqa: TRY400 - the words name the cause
             service.readiness.lacks("probe", error.message)
             await asyncio.sleep(_PROBE_AGAIN)

@@ -9,18 +9,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib.metadata
-import json
 import os
 import secrets
 import shutil
 import signal
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import msgspec
 
+from gatewright.bus import identities
+from gatewright.bus.identities import BusAddress
+from gatewright.bus.server_config import ServerConfig, accounts, render
 from gatewright.errors import UnavailableError
 from gatewright.stack.processes import dies_with_parent
 
@@ -31,7 +34,6 @@ STOP_SECONDS = 10.0
 LOG_FILE = "nats-server.log"
 
 _LOOPBACK = "127.0.0.1"
-_USER = "gatewright"
 _POLL_SECONDS = 0.002
 _LAST_WORDS_BYTES = 2000
 
@@ -57,56 +59,38 @@ def find_binary() -> Path:
     return Path(found)
 
 
-def render_config(directory: Path, *, port: int, password: str) -> str:
-    """The configuration file of a server whose files lie below ``directory``.
-
-    ``sync_interval: always``: an acknowledged message is on the disk. By default it may be lost for two minutes.
-    """
-
-    def text(value: object) -> str:
-        return json.dumps(str(value), ensure_ascii=False)
-
-    return "\n".join(
-        (
-            f'server_name: "gatewright-{secrets.token_hex(4)}"',
-            f'listen: "{_LOOPBACK}:{port}"',
-            f'http: "{_LOOPBACK}:-1"',
-            f"ports_file_dir: {text(directory)}",
-            f"log_file: {text(directory / LOG_FILE)}",
-            "max_payload: 8MB",
-            f"authorization {{ user: {text(_USER)}, password: {text(password)} }}",
-            "jetstream {",
-            f"  store_dir: {text(directory)}",
-            "  sync_interval: always",
-            "}",
-            "",
-        )
-    )
-
-
 class NatsServer:
     """A running server. Make it with ``start``, or use ``async with await NatsServer.start(...)``."""
 
-    def __init__(self, process: asyncio.subprocess.Process, directory: Path, password: str) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, directory: Path, keys: Path) -> None:
         self._process = process
         self._directory = directory
-        self._password = password
+        self._keys = keys
         self._address = ""
         self._monitoring = ""
         self._ready = False
         self._stopping = False
 
     @classmethod
-    async def start(cls, directory: Path, *, port: int = -1, password: str | None = None, binary: Path | None = None) -> Self:
+    async def start(cls, directory: Path, *, port: int = -1, keys: Path | None = None, binary: Path | None = None) -> Self:
         """Start a server that keeps its files in ``directory`` and return when it serves.
 
-        ``port`` -1 takes a free one; ``password`` is made up when none is given. One server at a time may have the
-        directory. It dies with this process. Raises UnavailableError with the server's last words.
+        ``port`` -1 takes a free one. ``keys``: the folder of the identities (default: one in ``directory``); those that are
+        missing are made. One server at a time may have the directory. It dies with this process. Raises UnavailableError with
+        the server's last words, ConfigurationError when the identities cannot be had.
         """
-        password = password or secrets.token_hex(16)
-        config = _prepare(directory, port, password)
+        keys = (keys or directory / "identities").absolute()
+        identities.make(keys)
+        return await cls.launch(directory, accounts(identities.public_keys(keys)), keys, port=port, binary=binary)
+
+    @classmethod
+    async def launch(
+        cls, directory: Path, table: Mapping[str, Any], keys: Path, *, port: int = -1, binary: Path | None = None
+    ) -> Self:
+        """``start`` with an ``accounts`` block that was made elsewhere."""
+        config = _prepare(directory, port, table)
         process = await _spawn(binary or find_binary(), config)
-        self = cls(process, config.parent, password)
+        self = cls(process, config.parent, keys)
         try:
             async with asyncio.timeout(READY_SECONDS):
                 await self._become_ready()
@@ -119,8 +103,12 @@ class NatsServer:
 
     @property
     def url(self) -> str:
-        """Where clients connect, with the credential: keep it out of logs and argument lists."""
-        return f"nats://{_USER}:{self._password}@{self._address}"
+        """Where clients connect; no credential in it."""
+        return f"nats://{self._address}"
+
+    def address(self, identity: str) -> BusAddress:
+        """Where and as whom to connect."""
+        return BusAddress(self.url, identities.seed_file(self._keys, identity))
 
     @property
     def port(self) -> int:
@@ -184,8 +172,8 @@ class NatsServer:
         return "it left no log"
 
 
-def _prepare(directory: Path, port: int, password: str) -> Path:
-    """A private directory with the configuration in a private file (it holds the password) and no old ports files."""
+def _prepare(directory: Path, port: int, table: Mapping[str, Any]) -> Path:
+    """A private directory with the configuration and no old ports files."""
     directory.mkdir(parents=True, exist_ok=True)
     directory = directory.resolve()
     directory.chmod(0o700)
@@ -193,8 +181,17 @@ def _prepare(directory: Path, port: int, password: str) -> Path:
         stale.unlink()
     path = directory / "nats-server.conf"
     path.unlink(missing_ok=True)
+    config = ServerConfig(
+        store=directory,
+        accounts=table,
+        listen=f"{_LOOPBACK}:{port}",
+        monitor=f"{_LOOPBACK}:-1",
+        server_name=f"gatewright-{secrets.token_hex(4)}",
+        log_file=directory / LOG_FILE,
+        ports_file=directory,
+    )
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w", encoding="utf-8") as file:
-        file.write(render_config(directory, port=port, password=password))
+        file.write(render(config))
     return path
 
 

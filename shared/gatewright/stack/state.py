@@ -1,7 +1,7 @@
 """``stack.json``: how another command on this host finds the stack that serves a home folder, and knows that it lives.
 
-The file holds the bus credential, so it is private to its owner, and a file that others could have read or written is not
-believed: a repository may carry a forged one. It says which processes exist; it starts and stops nothing.
+The file says where the bus is and where its credentials lie. It is private to its owner, and a file that others could have
+written is not believed: a repository may carry a forged one. It says which processes exist; it starts and stops nothing.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from gatewright.bus.identities import OPERATOR, BusAddress, seed_file
 from gatewright.errors import ConfigurationError, UnavailableError
 from gatewright.stack.processes import Identity, identity
 
@@ -31,18 +32,23 @@ class Member(msgspec.Struct, frozen=True):
 
 
 class StackState(msgspec.Struct, frozen=True, kw_only=True):
-    """A stack as it announces itself. ``url`` carries the credential; ``shared`` is false when it serves one run only."""
+    """A stack as it announces itself. ``keys``: the folder of the bus's identities; ``shared`` is false for that of one run."""
 
     pid: int
     boot: str
     started: int
     url: str
+    keys: str
     home: str
     shared: bool
     workers: int
     ready: bool = False
     environments: tuple[str, ...] = ()
     members: tuple[Member, ...] = ()
+
+    def address(self, identity: str = OPERATOR) -> BusAddress:
+        """The bus as ``identity`` reaches it."""
+        return BusAddress(self.url, seed_file(Path(self.keys), identity))
 
 
 def write(home: Path, state: StackState) -> None:

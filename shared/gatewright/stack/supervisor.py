@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gatewright.bus.identities import OPERATOR, BusAddress, bus_keys, seed_file
 from gatewright.clock import Clock, SystemClock
 from gatewright.errors import BusError, UnavailableError
 from gatewright.secrets.scanner import DEFAULT_SCANNER
@@ -59,14 +59,13 @@ class StackOptions:
 
 
 class Supervisor:
-    """One embedded stack: ``start`` it, use ``url``, watch ``broken``, ``stop`` it."""
+    """One embedded stack: ``start`` it, use ``address``, watch ``broken``, ``stop`` it."""
 
     def __init__(self, options: StackOptions, clock: Clock | None = None) -> None:
         self.options = options
         self._clock = clock or SystemClock()
         self._held = contextlib.ExitStack()
         self._store = options.home / "nats"
-        self._password = secrets.token_hex(16)
         self._server: NatsServer | None = None
         self._server_keeper: asyncio.Task[None] | None = None
         self._nursery: Nursery | None = None
@@ -75,11 +74,11 @@ class Supervisor:
         self._running = False
 
     @property
-    def url(self) -> str:
-        """The address of the bus, with the credential; the same for as long as the stack runs."""
+    def address(self) -> BusAddress:
+        """The bus as an operator reaches it; the same for as long as the stack runs."""
         if self._server is None:
             raise UnavailableError("the stack is not running", code="no_stack")
-        return self._server.url
+        return self._server.address(OPERATOR)
 
     @property
     def environments(self) -> tuple[str, ...]:
@@ -110,12 +109,12 @@ class Supervisor:
             # Imported only now: the NATS client takes as long as the nursery's start, and on another core.
             from gatewright.bus.setup import ensure_topology
 
-            self._server = await NatsServer.start(self._store, password=self._password)
+            self._server = await NatsServer.start(self._store, keys=bus_keys(self.options.home))
             self._server_keeper = asyncio.create_task(self._keep_server(), name="keep nats-server")
             for plan in self._plans():
                 self._kept.append(self._keep(plan))
             # The topology is made while the roles are still starting: they find it and have nothing to do.
-            await asyncio.gather(ensure_topology(self.url), *(kept.start() for kept in self._kept))
+            await asyncio.gather(ensure_topology(self.address), *(kept.start() for kept in self._kept))
         except BaseException:
             await self.stop()
             raise
@@ -129,7 +128,7 @@ class Supervisor:
 
         silent = set(self.options.roles)
         async with contextlib.AsyncExitStack() as opened:
-            bus = await JetStreamBus.connect(self.url, name="supervisor")
+            bus = await JetStreamBus.connect(self.address, name="supervisor")
             opened.push_async_callback(bus.close)
             try:
                 async with asyncio.timeout(timeout):
@@ -213,14 +212,14 @@ class Supervisor:
                 if record.hopeless(self.options.policy):
                     raise
                 await asyncio.sleep(record.delay(self.options.policy))
-                self._server = await NatsServer.start(self._store, port=self._server.port, password=self._password)
+                self._server = await NatsServer.start(self._store, port=self._server.port, keys=bus_keys(self.options.home))
                 self._announce()
 
     def _plans(self) -> Iterator[ProcessPlan]:
         options = self.options
         environment = {
             **options.base_environment,
-            "GATEWRIGHT_NATS_URL": self.url,
+            "GATEWRIGHT_NATS_URL": self.address.url,
             "GATEWRIGHT_HOME": str(options.home),
             _ENVIRONMENTS: os.pathsep.join(self.environments),
         }
@@ -231,7 +230,8 @@ class Supervisor:
             for number in range(1, options.workers + 1 if role == "worker" else 2):
                 name = f"{role}-{number}" if role == "worker" else role
                 log = options.home / "logs" / f"{name}.log"
-                yield ProcessPlan(name, self._module(role), environment, options.home, log)
+                own = {**environment, "GATEWRIGHT_NATS_SEED": str(seed_file(bus_keys(options.home), role))}
+                yield ProcessPlan(name, self._module(role), own, options.home, log)
 
     def _announce(self) -> None:
         """Write ``stack.json`` anew: a process was started, or all are ready."""
@@ -244,7 +244,8 @@ class Supervisor:
                 pid=os.getpid(),
                 boot=who.boot,
                 started=who.started,
-                url=self.url,
+                url=self.address.url,
+                keys=str(bus_keys(self.options.home)),
                 home=str(self.options.home),
                 shared=self.options.shared,
                 workers=self.options.workers,

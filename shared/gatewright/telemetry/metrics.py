@@ -1,78 +1,85 @@
-"""Every metric that Gatewright exposes, in one list. Labels come from closed sets, never from ids, paths or foreign text.
+"""What one process counts and shows, in the Prometheus text format. Which metrics there are says ``metric_list.py``.
 
-docs/observability.md repeats the list for operators; a test holds the two together.
+The number of time series is bounded whatever comes from outside: most label values are closed sets by their types, and of
+reason codes and gates only so many are kept apart.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.process_collector import ProcessCollector
 
 import gatewright
+from gatewright.telemetry import metric_list as m
+from gatewright.telemetry.metric_list import (
+    METRICS,
+    Metric,
+    QueueClass,
+    QueueName,
+    RunOutcome,
+    SandboxUse,
+    Stage,
+    TaskOutcome,
+)
+
+__all__ = ["METRICS", "Metric", "Metrics", "QueueLook", "RunOutcome", "TaskOutcome"]
 
 # Else every series has a twin that says when it was first seen.
 disable_created_metrics()  # type: ignore[no-untyped-call]  # the client has no types for it
 
-#: Seconds. A task is a git fetch at the least and an agent's long work at the most.
-_DURATIONS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
-#: Seconds. A gate looks at trees and reports only.
-_MOMENTS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
+#: Different values of a label that are told apart; what comes after that is ``other``.
+MOST_VALUES = 100
+OTHER = "other"
+
+_OF_QUEUES = (m.QUEUE_DEPTH, m.QUEUE_OLDEST_AGE, m.QUEUE_OPEN_PULLS, m.QUEUE_UNATTENDED, m.QUEUE_PAUSED)
+_CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
-class Metric:
-    """``name`` as it is scraped; a histogram has ``_bucket``, ``_sum`` and ``_count`` behind it."""
+class QueueLook:
+    """A queue at one moment: messages that wait, messages in hand, open requests for work; ``oldest`` in seconds.
 
-    name: str
-    kind: Literal["counter", "gauge", "histogram"]
-    labels: tuple[str, ...]
-    help: str
-    buckets: tuple[float, ...] = ()
+    ``unattended``: what waits where nobody asks and nothing is in hand.
+    """
+
+    waiting: int = 0
+    in_hand: int = 0
+    pulls: int = 0
+    paused: bool = False
+    oldest: float = 0.0
+    unattended: int = 0
+
+    def __add__(self, other: QueueLook) -> QueueLook:
+        """Both together, as of the pools of one role."""
+        return QueueLook(
+            self.waiting + other.waiting,
+            self.in_hand + other.in_hand,
+            self.pulls + other.pulls,
+            self.paused or other.paused,
+            max(self.oldest, other.oldest),
+            self.unattended + other.unattended,
+        )
 
 
-TASKS = Metric("gatewright_tasks_total", "counter", ("role", "outcome"), "Tasks that were taken, by how they ended.")
-TASKS_RUNNING = Metric("gatewright_tasks_running", "gauge", ("role",), "Tasks in hand now.")
-TASK_DURATION = Metric(
-    "gatewright_task_duration_seconds", "histogram", ("role",), "From taking a task to settling it.", _DURATIONS
-)
-REDELIVERIES = Metric("gatewright_redeliveries_total", "counter", ("role",), "Tasks that had been delivered before.")
-DEAD_LETTERS = Metric("gatewright_dead_letters_total", "counter", ("role", "code"), "Messages given up, by reason code.")
-GATE_DECISIONS = Metric(
-    "gatewright_gate_decisions_total", "counter", ("gate", "verdict", "code"), "Verdicts of the gates, by reason code."
-)
-GATE_DURATION = Metric("gatewright_gate_duration_seconds", "histogram", ("gate",), "Time that a gate took.", _MOMENTS)
-RUNS = Metric("gatewright_runs_total", "counter", ("outcome",), "Runs that ended: success, failed or aborted.")
-RUN_DURATION = Metric("gatewright_run_duration_seconds", "histogram", ("outcome",), "From intake to the end.", _DURATIONS)
-LEDGER_CONFLICTS = Metric(
-    "gatewright_ledger_conflicts_total", "counter", (), "Transitions that another gatekeeper had written first."
-)
-BUS_RECONNECTS = Metric("gatewright_bus_reconnects_total", "counter", (), "Times the connection to the bus was made anew.")
-BUILD_INFO = Metric("gatewright_build_info", "gauge", ("role", "version"), "Always 1; what runs here.")
+@dataclass(slots=True)
+class _Vocabulary:
+    """The values of a label that is not closed by its type. Codes are constants of the code, so few; foreign text is not."""
 
-METRICS: tuple[Metric, ...] = (
-    TASKS,
-    TASKS_RUNNING,
-    TASK_DURATION,
-    REDELIVERIES,
-    DEAD_LETTERS,
-    GATE_DECISIONS,
-    GATE_DURATION,
-    RUNS,
-    RUN_DURATION,
-    LEDGER_CONFLICTS,
-    BUS_RECONNECTS,
-    BUILD_INFO,
-)
+    known: set[str] = field(default_factory=set)
 
-#: How a task can end for the runner. ``answered``: the role's own document was published, whatever it says.
-TaskOutcome = Literal["answered", "refused", "retried", "timed_out", "cancelled", "released", "exhausted", "crashed"]
-RunOutcome = Literal["success", "failed", "aborted"]
-
-_CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
+    def value(self, word: str) -> str:
+        if word in self.known:
+            return word
+        if len(self.known) >= MOST_VALUES or not _CODE.fullmatch(word):
+            return OTHER
+        self.known.add(word)
+        return word
 
 
 class Metrics:
@@ -84,35 +91,94 @@ class Metrics:
         self._counters = {metric.name: self._counter(metric) for metric in METRICS if metric.kind == "counter"}
         self._gauges = {metric.name: self._gauge(metric) for metric in METRICS if metric.kind == "gauge"}
         self._histograms = {metric.name: self._histogram(metric) for metric in METRICS if metric.kind == "histogram"}
-        self._gauges[BUILD_INFO.name].labels(role, gatewright.__version__).set(1)
+        self._codes, self._gates = _Vocabulary(), _Vocabulary()
+        self._gauges[m.BUILD_INFO.name].labels(role, gatewright.__version__).set(1)
+        self._gauges[m.READY.name].labels(role).set(0)
+        self.dead_letters_open(None)
+        self._begin_at_zero()
         ProcessCollector(registry=self.registry)
 
+    def _begin_at_zero(self) -> None:
+        """What can be known beforehand is there from the start: a rise from nothing to 1 is no rise to Prometheus."""
+        if self._role == "gatekeeper":
+            for ending in get_args(RunOutcome):
+                self._counters[m.RUNS.name].labels(ending)
+            return
+        for outcome in get_args(TaskOutcome):
+            self._counters[m.TASKS.name].labels(self._role, outcome)
+        for use in get_args(SandboxUse):
+            self._counters[m.SANDBOX_FAILURES.name].labels(self._role, use)
+        self._counters[m.REDELIVERIES.name].labels(self._role)
+        self._gauges[m.TASKS_RUNNING.name].labels(self._role)
+
     def task_taken(self, *, redelivered: bool) -> None:
-        self._gauges[TASKS_RUNNING.name].labels(self._role).inc()
+        self._gauges[m.TASKS_RUNNING.name].labels(self._role).inc()
         if redelivered:
-            self._counters[REDELIVERIES.name].labels(self._role).inc()
+            self._counters[m.REDELIVERIES.name].labels(self._role).inc()
 
     def task_ended(self, outcome: TaskOutcome, seconds: float) -> None:
-        self._gauges[TASKS_RUNNING.name].labels(self._role).dec()
-        self._counters[TASKS.name].labels(self._role, outcome).inc()
-        self._histograms[TASK_DURATION.name].labels(self._role).observe(seconds)
+        self._gauges[m.TASKS_RUNNING.name].labels(self._role).dec()
+        self._counters[m.TASKS.name].labels(self._role, outcome).inc()
+        self._histograms[m.TASK_DURATION.name].labels(self._role).observe(seconds)
 
     def dead_letter(self, code: str) -> None:
-        self._counters[DEAD_LETTERS.name].labels(self._role, _label(code)).inc()
+        self._counters[m.DEAD_LETTERS.name].labels(self._role, self._codes.value(code)).inc()
+
+    def sandbox_failed(self, during: SandboxUse) -> None:
+        self._counters[m.SANDBOX_FAILURES.name].labels(self._role, during).inc()
 
     def gate_decision(self, gate: str, verdict: Literal["PASS", "FAIL"], code: str, seconds: float) -> None:
-        self._counters[GATE_DECISIONS.name].labels(_label(gate), verdict, _label(code)).inc()
-        self._histograms[GATE_DURATION.name].labels(_label(gate)).observe(seconds)
+        gate = self._gates.value(gate)
+        self._counters[m.GATE_DECISIONS.name].labels(gate, verdict, self._codes.value(code)).inc()
+        self._histograms[m.GATE_DURATION.name].labels(gate).observe(seconds)
 
     def run_ended(self, outcome: RunOutcome, seconds: float) -> None:
-        self._counters[RUNS.name].labels(outcome).inc()
-        self._histograms[RUN_DURATION.name].labels(outcome).observe(seconds)
+        self._counters[m.RUNS.name].labels(outcome).inc()
+        self._histograms[m.RUN_DURATION.name].labels(outcome).observe(seconds)
+
+    def stage_left(self, stage: Stage, seconds: float) -> None:
+        self._histograms[m.STAGE_DURATION.name].labels(stage).observe(seconds)
+
+    def lock_waited_for(self) -> None:
+        """A run begins to wait for paths."""
+        self._counters[m.LOCK_WAITS.name].inc()
+
+    def lock_wait_over(self, seconds: float) -> None:
+        self._histograms[m.LOCK_WAIT_DURATION.name].observe(seconds)
 
     def ledger_conflict(self) -> None:
-        self._counters[LEDGER_CONFLICTS.name].inc()
+        self._counters[m.LEDGER_CONFLICTS.name].inc()
+
+    def ledger_foreign_message(self) -> None:
+        self._counters[m.LEDGER_FOREIGN.name].inc()
+
+    def bundles_owed(self, number: int) -> None:
+        self._gauges[m.BUNDLES_OWED.name].set(number)
 
     def bus_reconnected(self) -> None:
-        self._counters[BUS_RECONNECTS.name].inc()
+        self._counters[m.BUS_RECONNECTS.name].inc()
+
+    def show_readiness(self, ready: Callable[[], bool]) -> None:
+        """Ask ``ready`` at every scrape."""
+        self._gauges[m.READY.name].labels(self._role).set_function(ready)
+
+    def queues(self, looks: Mapping[tuple[QueueName, QueueClass], QueueLook]) -> None:
+        """Show these queues and no others; none at all when they cannot be looked at now."""
+        gauges = {metric: self._gauges[metric.name] for metric in _OF_QUEUES}
+        if not looks:
+            for gauge in gauges.values():
+                gauge.clear()
+        for label, look in looks.items():
+            gauges[m.QUEUE_DEPTH].labels(*label, "waiting").set(look.waiting)
+            gauges[m.QUEUE_DEPTH].labels(*label, "in_hand").set(look.in_hand)
+            gauges[m.QUEUE_OLDEST_AGE].labels(*label).set(look.oldest)
+            gauges[m.QUEUE_OPEN_PULLS].labels(*label).set(look.pulls)
+            gauges[m.QUEUE_UNATTENDED].labels(*label).set(look.unattended)
+            gauges[m.QUEUE_PAUSED].labels(*label).set(look.paused)
+
+    def dead_letters_open(self, number: int | None) -> None:
+        """Show how many dead letters wait for a decision; None: it is not known now."""
+        self._gauges[m.DEAD_LETTERS_OPEN.name].set(math.nan if number is None else number)
 
     def exposition(self) -> bytes:
         """All metrics in the Prometheus text format 0.0.4."""
@@ -126,8 +192,3 @@ class Metrics:
 
     def _histogram(self, metric: Metric) -> Histogram:
         return Histogram(metric.name, metric.help, metric.labels, buckets=metric.buckets, registry=self.registry)
-
-
-def _label(code: str) -> str:
-    """A reason code as a label value. Codes are constants of the code; anything else must not become a time series."""
-    return code if _CODE.fullmatch(code) else "other"

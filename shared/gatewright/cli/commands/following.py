@@ -37,7 +37,7 @@ async def _watch(wanted: str | None, *, json_output: bool) -> int:
     from gatewright.cli.sources import LedgerSource, find_run
 
     place = find_place()
-    async with attached(place.url, place.home) as client:
+    async with attached(place.bus, place.home) as client:
         run_id = await find_run(LedgerSource(client), wanted)
         return await follow_to_end(client, run_id, json_output=json_output)
 
@@ -103,15 +103,17 @@ def _show_document(wanted: str | None, kind: str | None, *, json_output: bool) -
 
 
 async def _show(wanted: str | None, *, json_output: bool) -> None:
+    from datetime import UTC, datetime
+
     from gatewright.cli.listing import details_of, story
     from gatewright.cli.sources import find_run
 
     async with _source() as source:
         view = await source.view(await find_run(source, wanted))
     if json_output:
-        emit(details_of(view))
+        emit(details_of(view, datetime.now(UTC)))
         return
-    for line in story(view):
+    for line in story(view, datetime.now(UTC)):
         say(line)
 
 
@@ -124,8 +126,8 @@ async def _source() -> AsyncIterator[RunSource]:
     from gatewright.stack.state import read
 
     place = find_place()
-    if place.url is None and read(place.home) is None:
+    if place.bus is None and read(place.home) is None:
         yield BundleSource(place.home, lambda text: say(printable(text), stream=sys.stderr))
         return
-    async with attached(place.url, place.home) as client:
+    async with attached(place.bus, place.home) as client:
         yield LedgerSource(client)

@@ -1,4 +1,4 @@
-"""``keys``: the keys that sign bundles, and those that are accepted for verifying."""
+"""``keys``: the keys that sign bundles and those that are accepted for verifying; the identities of the bus."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 from gatewright.cli.commands.options import JsonOutput
 from gatewright.cli.output import emit, note, printable, reported, say
 
-group = typer.Typer(help="Keys: one signs bundles, several are accepted for verifying.", no_args_is_help=True)
+group = typer.Typer(help="Keys that sign and verify bundles, and identities on the bus.", no_args_is_help=True)
 
 
 def register(app: typer.Typer) -> None:
@@ -104,3 +104,35 @@ def export(
         emit({"key_id": wanted[0].key_id, "public_key": pem.decode()})
     elif output is None:
         say(pem.decode().rstrip())
+
+
+@group.command()
+@reported
+def bus(
+    into: Annotated[
+        Path | None, typer.Option("--into", metavar="DIR", help="Where they are put; the home folder's if left out.")
+    ] = None,
+    publishers: Annotated[
+        list[str] | None, typer.Option("--publisher", metavar="NAME", help="A publisher of its own; may be given again.")
+    ] = None,
+    json_output: JsonOutput = False,
+) -> None:
+    """Make the NATS identities that are missing: one per role, for publishers, watchers and operators."""
+    from gatewright.bus import identities
+    from gatewright.cli.home import make_home
+    from gatewright.cli.place import find_place
+
+    named = [identities.publisher_identity(name) for name in publishers or ()]
+    if into is None:
+        place = find_place()
+        make_home(place.home)
+        into = identities.bus_keys(place.home)
+    made = identities.make(into, (*identities.STANDING, *named))
+    found = identities.public_keys(into)
+    if json_output:
+        emit({"directory": str(into), "made": made, "public_keys": found})
+        return
+    for identity, key in found.items():
+        say(f"{'made ' if identity in made else 'found'}  {identity:<20}  {key}")
+    say(f"  give each process its own file of {printable(str(into))} (GATEWRIGHT_NATS_SEED), and the server")
+    say("  what `gatewright topology --format nats-conf` prints; it holds the public keys only")

@@ -108,6 +108,18 @@ def run(
         int | None, typer.Option(min=0, max=10, help="Rounds of the fix loop.", show_default="one per further answer")
     ] = None,
     timeout: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="Time limit of each task.")] = 300.0,
+    max_seconds: Annotated[
+        float | None,
+        typer.Option(min=0.001, max=1e9, metavar="SECONDS", help="Budget: time from acceptance to the end of the run."),
+    ] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option(min=0, max=2**53 - 1, metavar="N", help="Budget: tokens of all models together.")
+    ] = None,
+    max_cost: Annotated[float | None, typer.Option(min=0, max=1e9, metavar="USD", help="Budget: US dollars.")] = None,
+    max_iterations: Annotated[
+        int | None,
+        typer.Option(min=1, max=2**53 - 1, metavar="N", help="Budget: rounds of the fix loop, or turns of an agent."),
+    ] = None,
     json_output: JsonOutput = False,
 ) -> None:
     import asyncio
@@ -134,6 +146,10 @@ def run(
         policy_pack=policy_pack.value,
         max_retries=max_retries,
         timeout=timeout,
+        max_seconds=max_seconds,
+        max_tokens=max_tokens,
+        max_cost=max_cost,
+        max_iterations=max_iterations,
     )
     raise typer.Exit(asyncio.run(start_run(options, workers, json_output=json_output)))
 
@@ -162,7 +178,7 @@ async def _submit(document: RunRequest | TaskContract, *, wait: bool, json_outpu
     from gatewright.contracts import RunRequest
 
     place = find_place()
-    async with attached(place.url, place.home, lasting=True) as client:
+    async with attached(place.bus, place.home, lasting=True) as client:
         if isinstance(document, RunRequest):
             run_id = await client.submit_request(document)
         else:
@@ -197,7 +213,7 @@ async def _abort(wanted: str, reason: str, *, json_output: bool) -> int:
     from gatewright.cli.view import view_of
 
     place = find_place()
-    async with attached(place.url, place.home) as client:
+    async with attached(place.bus, place.home) as client:
         run_id = await find_run(LedgerSource(client), wanted)
         await client.abort(run_id, reason)
         await client.wait(run_id, timeout=ABORT_WAIT)

@@ -1,4 +1,4 @@
-"""``schema`` and ``topology``: what documents and names the bus knows."""
+"""``schema``: what documents the bus knows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ def register(app: typer.Typer) -> None:
     schema.command("show")(show)
     schema.command("validate")(validate)
     app.add_typer(schema, name="schema")
-    app.command()(topology)
 
 
 @reported
@@ -71,15 +70,3 @@ def validate(
         for fault in faults:
             say(f"  {printable(fault.pointer or '/')}: {printable(fault.message)} [{fault.code}]")
     raise typer.Exit(Exit.FAILED if faults else Exit.GOOD)
-
-
-@reported
-def topology(json_output: JsonOutput = False) -> None:
-    """Print the streams, subjects, consumers and permissions of the bus."""
-    from gatewright.cli.bus_table import bus_table, bus_table_lines
-
-    if json_output:
-        emit(bus_table())
-        return
-    for line in bus_table_lines():
-        say(line)

@@ -1,0 +1,147 @@
+"""CloudEvents 1.0 in the structured mode: what an envelope holds, as a document with a schema and a key. Pure.
+
+The envelope says which document it is (``type``) and which event (``source`` and ``id``, together the idempotency key). It is
+not believed about who sent it: that is the subject's to say.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from gatewright.bus.port import SCHEMA_HEADER, TRACE_HEADER, Message
+from gatewright.contracts import strict_json
+from gatewright.errors import Fault, MalformedError
+
+STRUCTURED = "application/cloudevents+json"
+BATCH = "application/cloudevents-batch+json"
+#: ``type`` of an event -> schema of its data.
+TYPES: Mapping[str, str] = {
+    f"gatewright.{schema}": schema for schema in ("run_request.v1", "task_contract.v1", "abort_request.v1")
+}
+INVALID = "cloud_event_invalid"
+
+_ATTRIBUTE = re.compile(r"[a-z0-9]+\Z")
+_TEXT = re.compile(r"[^\x00-\x1f\x7f-\x9f]+\Z")
+_URI = re.compile(r"[!#-;=?-\[\]_a-z~]+\Z")
+_TEXTS = frozenset({"id", "type", "subject"})
+_URIS = frozenset({"source", "dataschema"})
+_REQUIRED = ("id", "source", "specversion", "type")
+_JSON_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]+/(?:json|[A-Za-z0-9!#$&^_.-]+\+json)\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A document from outside as it is to be read. ``prefix`` is the pointer to it in what was sent."""
+
+    schema: str
+    data: bytes
+    key: str | None = None
+    prefix: str = ""
+    trace: str = ""
+
+
+def is_event(message: Message) -> bool:
+    """Whether a message is a CloudEvent: by its content type or, where no schema is named, by its ``specversion``.
+
+    Raises MalformedError for the modes that are not taken (``cloud_event_batch``, ``cloud_event_binary_mode``).
+    """
+    headers = {name.lower(): value for name, value in message.headers.items()}
+    content, _, parameters = headers.get("content-type", "").lower().partition(";")
+    if content.strip() == BATCH:
+        raise MalformedError("one event a message: a batch is not taken", code="cloud_event_batch")
+    if any(name.startswith(("ce-", "ce_")) for name in headers):
+        raise MalformedError("an event travels whole, in the structured mode", code="cloud_event_binary_mode")
+    if content.strip() == STRUCTURED:
+        if parameters.replace(" ", "").replace('"', "") not in {"", "charset=utf-8"}:
+            raise MalformedError("JSON is UTF-8", code="cloud_event_data_not_json")
+        return True
+    if SCHEMA_HEADER in message.headers or b'"specversion"' not in message.data:
+        return False
+    value = strict_json.parse(message.data)
+    return isinstance(value, dict) and "specversion" in value
+
+
+def open_event(message: Message) -> Letter:
+    """The document in an event. Raises MalformedError with one fault for everything that is wrong with the envelope."""
+    event = strict_json.parse(message.data)
+    if not isinstance(event, dict):
+        raise _refuse((Fault("", INVALID, "must be an object"),))
+    faults = tuple(sorted(_faults(event)))
+    if faults:
+        raise _refuse(faults)
+    return Letter(
+        schema=TYPES[event["type"]],
+        data=json.dumps(event["data"], ensure_ascii=False).encode(),
+        key=json.dumps(["cloudevent", event["source"], event["id"]], ensure_ascii=False, separators=(",", ":")),
+        prefix="/data",
+        trace=message.headers.get(TRACE_HEADER) or event.get("traceparent") or "",
+    )
+
+
+def within(letter: Letter, error: MalformedError) -> MalformedError:
+    """``error`` with its pointers leading to the places in what was sent."""
+    if not letter.prefix:
+        return error
+    faults = tuple(Fault((letter.prefix + fault.pointer)[: strict_json.MAX_WORDS], *fault[1:]) for fault in error.faults)
+    return MalformedError(error.message, faults=faults, code=error.reason)
+
+
+def _faults(event: Mapping[str, Any]) -> Iterator[Fault]:
+    """1. the attributes that every event has  2. those that it may have  3. its type is one of ours  4. its data is JSON."""
+    for name in _REQUIRED:  # 1
+        if event.get(name) is None:
+            yield Fault(f"/{name}", INVALID, "is required")
+    if event.get("specversion") not in {None, "1.0"}:
+        yield Fault("/specversion", "cloud_event_version", "must be 1.0")
+    for name, value in event.items():  # 2
+        if name not in {"data", "data_base64", "specversion"} and value is not None and (words := _wrong(name, value)):
+            yield Fault(strict_json.pointer((name,)), INVALID, words)
+    kind = event.get("type")
+    if isinstance(kind, str) and kind not in TYPES:  # 3
+        yield Fault("/type", "cloud_event_type_unknown", "must be one of " + ", ".join(TYPES))
+    yield from _data_faults(event)  # 4
+
+
+def _data_faults(event: Mapping[str, Any]) -> Iterator[Fault]:
+    if event.get("data_base64") is not None:
+        yield Fault("/data_base64", "cloud_event_binary_data", "a document is JSON: it stands in data")
+    elif event.get("data") is None:
+        yield Fault("/data", "cloud_event_without_data", "is required: the document")
+    content = event.get("datacontenttype")
+    if isinstance(content, str) and not _JSON_TYPE.match(content.partition(";")[0].strip()):
+        yield Fault("/datacontenttype", "cloud_event_data_not_json", "must be application/json, or left out")
+
+
+def _wrong(name: str, value: object) -> str:
+    """What is wrong with one attribute, in words; empty when nothing is."""
+    if not _ATTRIBUTE.match(name):
+        return "attributes are called by small letters and digits"
+    if name in _TEXTS or name == "datacontenttype":
+        return "" if isinstance(value, str) and _TEXT.match(value) else "must be text without control characters, not empty"
+    if name in _URIS:
+        return "" if isinstance(value, str) and _URI.match(value) else "must be a URI (RFC 3986), not empty"
+    if name == "time":
+        return "" if _is_time(value) else "must be a timestamp (RFC 3339)"
+    if name == "traceparent":
+        return "" if isinstance(value, str) else "must be text"
+    return "" if isinstance(value, str | bool | int) else "an extension is text, a whole number or a truth value"
+
+
+def _is_time(value: object) -> bool:
+    try:
+        return isinstance(value, str) and "T" in value.upper() and datetime.fromisoformat(value).tzinfo is not None
+    except ValueError:
+        return False
+
+
+def _refuse(faults: tuple[Fault, ...]) -> MalformedError:
+    """One code for all: that of the first fault which is not about the form alone."""
+    first = next((fault for fault in faults if fault.code != INVALID), faults[0])
+    return MalformedError(
+        f"not a CloudEvent that can be taken: {first.pointer or '/'}: {first.message}", faults=faults, code=first.code
+    )

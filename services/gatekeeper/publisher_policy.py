@@ -1,0 +1,88 @@
+"""``publishers.json``: who may submit work from outside, and how much of what. Every field is said; ``null`` means no limit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from gatewright.bus.subjects import MAX_MESSAGE_BYTES
+from gatewright.contracts.vocabulary import Priority
+from gatewright.errors import MalformedError
+from services.gatekeeper.policy_model import Policy
+from services.gatekeeper.repository_patterns import check_pattern, check_ref_pattern
+
+SubmissionKind = Literal["request", "contract"]
+Reach = Literal["own", "any"]
+
+
+def _repository(pattern: str) -> str:
+    try:
+        return check_pattern(pattern)
+    except MalformedError as error:
+        raise ValueError(error.message) from error
+
+
+def _ref(pattern: str) -> str:
+    try:
+        return check_ref_pattern(pattern)
+    except MalformedError as error:
+        raise ValueError(error.message) from error
+
+
+class Rate(Policy):
+    """A bucket of ``burst`` places that refills by ``per_minute``."""
+
+    per_minute: float = Field(gt=0, le=1_000_000)
+    burst: int = Field(ge=1, le=1_000_000)
+
+
+class Publisher(Policy):
+    """What one publisher may do.
+
+    ``repositories`` are places (``repository_patterns``), ``landing_refs`` full names of refs or folders of them; a run with a
+    branch of its own lands below ``refs/heads/gatewright/``. ``submissions`` bounds what it sends, ``questions`` what it
+    asks. ``may_abort`` and ``may_see``: only its own runs, or those of others too.
+    """
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,31}$")
+    repositories: tuple[Annotated[str, AfterValidator(_repository)], ...]
+    landing_refs: tuple[Annotated[str, AfterValidator(_ref)], ...]
+    kinds: tuple[SubmissionKind, ...]
+    highest_priority: Priority
+    max_document_bytes: int = Field(gt=0, le=MAX_MESSAGE_BYTES)
+    submissions: Rate | None
+    questions: Rate | None
+    max_open_runs: int | None = Field(ge=1)
+    max_runs_per_day: int | None = Field(ge=1)
+    may_abort: Reach
+    may_see: Reach
+
+    @property
+    def counted(self) -> bool:
+        """Whether its runs must be counted."""
+        return self.max_open_runs is not None or self.max_runs_per_day is not None
+
+
+class Publishers(Policy):
+    """Whoever is not listed may do nothing."""
+
+    version: Literal["1"]
+    publishers: tuple[Publisher, ...] = Field(min_length=1)
+
+    def of(self, name: str) -> Publisher | None:
+        return next((known for known in self.publishers if known.name == name), None)
+
+    @property
+    def counted(self) -> frozenset[str]:
+        """The publishers whose runs must be counted."""
+        return frozenset(known.name for known in self.publishers if known.counted)
+
+    @model_validator(mode="after")
+    def _once(self) -> Publishers:
+        """Two entries for one name: whichever counted, somebody meant the other."""
+        for name, count in Counter(known.name for known in self.publishers).items():
+            if count > 1:
+                raise ValueError(f"{name} is listed {count} times")
+        return self

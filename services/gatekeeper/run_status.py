@@ -1,0 +1,56 @@
+"""How a run stands, as a document for who published it: a read model of the ledger. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gatewright.contracts import OrchestratorEvent, RunStatus
+from gatewright.contracts.run_status import GateStanding, LandedChange, SealedBundle, TaskStanding
+from gatewright.ledger import events as e
+from gatewright.ledger.run import Run
+
+
+def status_of(run: Run, records: Iterable[OrchestratorEvent]) -> RunStatus:
+    """The status of ``run``, whose events are ``records``."""
+    since, gates = run.created_at, []
+    ending: e.RunFinished | None = None
+    for record in records:
+        match e.payload_of(record):
+            case e.StateEntered():
+                since = record.ts
+            case e.GateJudged(report=report):
+                gates.append(
+                    GateStanding(
+                        gate=report.gate,
+                        verdict=report.verdict,
+                        code=report.code,
+                        at=report.evaluated_at,
+                        attempt=report.attempt,
+                        task_id=report.task_id,
+                    )
+                )
+            case e.RunFinished() as finished:
+                ending = finished
+    landed, sealed = run.landed, run.sealed
+    return RunStatus(
+        run_id=run.run_id,
+        publisher=run.publisher,
+        requested_by=run.accepted.requested_by,
+        status=run.status,
+        state=run.state,
+        since=since,
+        created_at=run.created_at,
+        attempt=run.attempt,
+        tasks=tuple(
+            TaskStanding(task_id=t.task_id, role=t.role, status=t.status, attempt=t.attempt) for t in run.tasks.values()
+        ),
+        gates=tuple(gates),
+        waiting_for_locks=run.waiting_for_locks,
+        finished_at=run.finished_at or None,
+        code=ending.code if ending else None,
+        message=ending.message if ending else None,
+        landed=LandedChange(mode=landed.mode, ref=landed.ref, commit=landed.commit, tree=landed.tree) if landed else None,
+        bundle=SealedBundle(manifest_sha256=sealed.manifest_sha256, signer=sealed.signer, location=sealed.location)
+        if sealed
+        else None,
+    )

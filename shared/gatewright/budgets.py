@@ -1,0 +1,56 @@
+"""The arithmetic of budgets: what is more than a limit, and equal parts of it. Pure.
+
+Money is counted in billionths of a dollar, so that sums are exact: ten times 0.1 is 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from gatewright.contracts.vocabulary import Budget, Usage
+
+BudgetName = Literal["wall_sec", "tokens", "cost_usd", "iterations"]
+BILLION = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """A budget that is used up, how much there was of it and how much was used."""
+
+    budget: BudgetName
+    limit: float
+    used: float
+
+    @property
+    def words(self) -> str:
+        """``tokens: 1,200 of 1,000 used``."""
+        return f"{self.budget}: {number(self.used)} of {number(self.limit)} used"
+
+
+def number(amount: float) -> str:
+    """An amount for people: ``1,200``, ``0.25``."""
+    return f"{amount:,.6f}".rstrip("0").rstrip(".")
+
+
+def nano(cost_usd: float) -> int:
+    """US dollars in billionths."""
+    return round(cost_usd * BILLION)
+
+
+def part(amount: int, count: int, place: int) -> int:
+    """One of ``count`` parts of ``amount``, as equal as whole numbers can be; together they are the amount."""
+    return amount // count + (1 if place < amount % count else 0)
+
+
+def overdrawn(budget: Budget | None, usage: Usage) -> Excess | None:
+    """The first part of a budget of which more was used than there is. Time is not looked at."""
+    if budget is None:
+        return None
+    if budget.tokens is not None and usage.tokens > budget.tokens:
+        return Excess("tokens", budget.tokens, usage.tokens)
+    if budget.cost_usd is not None and nano(usage.cost_usd) > nano(budget.cost_usd):
+        return Excess("cost_usd", budget.cost_usd, usage.cost_usd)
+    if budget.iterations is not None and usage.iterations > budget.iterations:
+        return Excess("iterations", budget.iterations, usage.iterations)
+    return None

@@ -1,0 +1,122 @@
+"""Counts what one piece of work uses up, and ends it at once when that is more than it was given.
+
+The work says what it uses (``spend``); nobody else can know. The time is looked at in any case. Not for use by several threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from gatewright.budgets import BILLION, Excess, nano, overdrawn
+from gatewright.contracts import RequestTask, TaskContract
+from gatewright.contracts.vocabulary import MAX_INTEGER, Budget, Document, Usage
+from gatewright.errors import BudgetError, MalformedError
+
+T = TypeVar("T")
+
+#: A report is due when this part of any limit has been used since the last one: what a crash can make forgotten.
+STEP = 1 / 20
+#: Where a sum is cut off; no budget is larger.
+_MOST_NANO = 10**9 * BILLION
+
+
+def budget_of(task: Document) -> Budget:
+    """What a task may use up."""
+    given = task.request.budget if isinstance(task, RequestTask) else task.budget if isinstance(task, TaskContract) else None
+    return given or Budget()
+
+
+class Meter:
+    """One delivery of one task. ``delivery`` is its name among the deliveries of that task."""
+
+    def __init__(self, budget: Budget | None = None, *, delivery: str = "1") -> None:
+        self.budget = budget or Budget()
+        self.excess: Excess | None = None
+        self.report_due = asyncio.Event()
+        self._delivery = delivery
+        self._tokens = self._nano_usd = self._iterations = 0
+        self._reported = (0, 0, 0)
+        self._over = asyncio.Event()
+
+    @property
+    def metered(self) -> bool:
+        """Whether anything but time is limited."""
+        limits = (self.budget.tokens, self.budget.cost_usd, self.budget.iterations)
+        return any(limit is not None for limit in limits)
+
+    @property
+    def usage(self) -> Usage | None:
+        """What was used so far; None for nothing."""
+        if not any(self._counts()):
+            return None
+        cost = self._nano_usd / BILLION
+        return Usage(tokens=self._tokens, cost_usd=cost, iterations=self._iterations, delivery=self._delivery)
+
+    def spend(self, *, tokens: int = 0, cost_usd: float = 0.0, iterations: int = 0) -> None:
+        """So much was used since the last call.
+
+        Raises BudgetError when that is more than there is: stop at once (the work is ended even if it does not). Raises
+        MalformedError for amounts below 0, and for money that is no finite number.
+        """
+        if min(tokens, iterations) < 0 or not 0 <= cost_usd < math.inf:
+            raise MalformedError(f"nobody uses {tokens} tokens, {cost_usd} USD, {iterations} turns", code="usage_invalid")
+        self._tokens = min(self._tokens + tokens, MAX_INTEGER)
+        self._nano_usd = min(self._nano_usd + nano(min(cost_usd, 1e9)), _MOST_NANO)
+        self._iterations = min(self._iterations + iterations, MAX_INTEGER)
+        usage = self.usage
+        if usage is not None and (gone := overdrawn(self.budget, usage)) is not None:
+            self._exceed(gone)
+        if self.excess is not None or self._is_a_step():
+            self.report_due.set()
+        self._check()
+
+    async def within(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of ``work``; it is cancelled, and waited for, as soon as more was used than there is, or the time is up.
+
+        Raises BudgetError then, whatever the work itself came to.
+        """
+        doing = asyncio.ensure_future(work)
+        over = asyncio.ensure_future(self._over.wait())
+        seconds = self.budget.wall_sec
+        try:
+            await asyncio.wait({doing, over}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if seconds is not None and not doing.done() and self.excess is None:
+                self._exceed(Excess("wall_sec", seconds, seconds))
+        finally:
+            over.cancel()
+            if not doing.done():
+                doing.cancel()
+                await asyncio.wait({doing})
+            if not doing.cancelled():
+                doing.exception()  # looked at: that the budget was used up, or that we are cancelled, counts more
+        self._check()
+        return doing.result()
+
+    def unreported(self) -> Usage | None:
+        """What was used, if it is more than was reported."""
+        return None if self._counts() == self._reported else self.usage
+
+    def reported(self, usage: Usage) -> None:
+        """So much is known where it counts."""
+        self._reported = (usage.tokens, nano(usage.cost_usd), usage.iterations)
+
+    def _counts(self) -> tuple[int, int, int]:
+        return self._tokens, self._nano_usd, self._iterations
+
+    def _is_a_step(self) -> bool:
+        budget = self.budget
+        limits = (budget.tokens, None if budget.cost_usd is None else nano(budget.cost_usd), budget.iterations)
+        pairs = zip(self._counts(), self._reported, limits, strict=True)
+        return any(limit is not None and now - told >= max(1, limit * STEP) for now, told, limit in pairs)
+
+    def _exceed(self, excess: Excess) -> None:
+        if self.excess is None:
+            self.excess = excess
+            self._over.set()
+
+    def _check(self) -> None:
+        if self.excess is not None:
+            raise BudgetError(self.excess.words)

@@ -1,0 +1,62 @@
+"""``topology``: what names the bus has, who may use them, and the server configuration that says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from gatewright.cli.commands.options import JsonOutput
+from gatewright.cli.output import emit, reported, say
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(topology)
+
+
+@reported
+def topology(
+    *,
+    form: Annotated[
+        Literal["table", "json", "nats-conf"],
+        typer.Option("--format", help="nats-conf: the configuration of a NATS server, with the permissions of every identity."),
+    ] = "table",
+    keys: Annotated[
+        Path | None, typer.Option("--keys", metavar="DIR", help="Where `gatewright keys bus` put the identities.")
+    ] = None,
+    store: Annotated[
+        Path | None, typer.Option("--store", metavar="DIR", help="Where the server keeps its streams, as it sees it.")
+    ] = None,
+    pools: Annotated[list[str] | None, typer.Option("--pool", help="A pool of the roles; may be given again.")] = None,
+    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where clients connect.")] = "127.0.0.1:4222",
+    monitor: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where /healthz is, for anybody.")] = "127.0.0.1:8222",
+    server_name: Annotated[str, typer.Option(help="Different for every server of a cluster.")] = "gatewright",
+    cluster_name: Annotated[str | None, typer.Option(help="Makes the server one of a cluster.")] = None,
+    cluster_listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where its other servers connect.")] = "0.0.0.0:6222",
+    routes: Annotated[list[str] | None, typer.Option("--route", metavar="URL", help="Another server of the cluster.")] = None,
+    tls_cert: Annotated[Path | None, typer.Option(metavar="FILE", help="The server's certificate, as it sees it.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its private key.")] = None,
+    tls_ca: Annotated[Path | None, typer.Option(metavar="FILE", help="Clients need a certificate of this one.")] = None,
+    json_output: JsonOutput = False,
+) -> None:
+    """Print the streams, subjects, consumers and permissions of the bus, or the server configuration that enforces them."""
+    from gatewright.bus.topology import DEFAULT_POOL
+    from gatewright.cli.bus_table import bus_table, bus_table_lines
+
+    named = tuple(pools) if pools else (DEFAULT_POOL,)
+    if form == "nats-conf":
+        from gatewright.bus.server_config import Cluster
+        from gatewright.cli.server_file import ServerFile, server_file, tls_of
+
+        cluster = Cluster(cluster_name, cluster_listen, tuple(routes or ())) if cluster_name else None
+        tls = tls_of(tls_cert, tls_key, tls_ca)
+        wanted = ServerFile(
+            keys, store, named, listen=listen, monitor=monitor, server_name=server_name, cluster=cluster, tls=tls
+        )
+        say(server_file(wanted).rstrip())
+    elif json_output or form == "json":
+        emit(bus_table(named))
+    else:
+        for line in bus_table_lines(named):
+            say(line)

@@ -1,0 +1,57 @@
+"""What counts as an entry of a run's history: the next link, and nothing else that may lie under the run's subject.
+
+A message can get there that no gatekeeper wrote: the server itself sends an answer to whatever subject a request names for it.
+Such a message is passed over. It cannot take the place of an entry, it cannot make a history unreadable, and it does not
+stand in the way of the next one. A history that lacks an entry, or in which one was changed, is refused all the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gatewright.bus.port import SCHEMA_HEADER, Message
+from gatewright.contracts import Transition, codec
+from gatewright.errors import MalformedError, VerificationError
+from gatewright.ledger import chain
+
+TRANSITION_SCHEMA = "transition.v1"
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Where a history ends: the number of its last transition, and the number and hash of its last event."""
+
+    number: int = 0
+    seq: int = 0
+    head: str = chain.GENESIS
+
+    def after(self, transition: Transition) -> End:
+        return End(transition.number, transition.events[-1].seq, transition.events[-1].hash)
+
+
+def next_link(message: Message, run_id: str, end: End) -> Transition | None:
+    """The transition that ``message`` adds to the history of ``run_id`` that ends at ``end``; None for a foreign message.
+
+    1. What is no transition is foreign, unless it is labelled as one: then an entry was damaged.
+    2. A transition of another run is foreign.
+    3. A number that the history has already is a copy, and foreign.
+    4. A later number than the next says that entries are missing.
+    5. The next one has to follow in the chain of hashes.
+
+    Raises MalformedError (``ledger_damaged``), VerificationError (``ledger_gap``, ``chain_...``).
+    """
+    try:
+        transition = codec.decode(message.data, Transition)
+    except MalformedError as error:  # 1
+        if message.headers.get(SCHEMA_HEADER) != TRANSITION_SCHEMA:
+            return None
+        raise MalformedError(f"{run_id}: message {message.sequence} is damaged: {error}", code="ledger_damaged") from error
+    if transition.run_id != run_id or transition.number <= end.number:  # 2, 3
+        return None
+    if transition.number != end.number + 1:  # 4
+        words = f"{run_id}: transition {end.number + 1} is missing before message {message.sequence}"
+        raise VerificationError(words, code="ledger_gap")
+    if any(record.run_id != run_id for record in transition.events):
+        raise VerificationError(f"{run_id}: message {message.sequence} holds events of another run", code="chain_broken")
+    chain.check(transition.events, seq=end.seq, head=end.head)  # 5
+    return transition

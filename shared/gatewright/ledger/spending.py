@@ -1,0 +1,137 @@
+"""What a run has used up of its budget, and what is left of it: by the events and the time alone. Pure.
+
+Used is what has been reported. The arithmetic is in ``gatewright/budgets.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from gatewright.budgets import BILLION, Excess, nano, part
+from gatewright.contracts.vocabulary import MAX_INTEGER, Budget, Usage
+from gatewright.ledger.run import Run, Task
+
+#: No task is handed less time than this, and none a budget of no time.
+_LEAST_SECONDS = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Sums. ``iterations``: rounds of the fix loop, or turns where executors counted more of them in a round."""
+
+    tokens: int = 0
+    nano_usd: int = 0
+    iterations: int = 0
+
+    @property
+    def cost_usd(self) -> float:
+        return self.nano_usd / BILLION
+
+
+def budget_of(run: Run) -> Budget:
+    """The run's budget: the contract's, until there is one the request's; without limits where neither sets any."""
+    ordered = run.contract or run.request
+    return (ordered.budget if ordered is not None else None) or Budget()
+
+
+def elapsed(run: Run, now: datetime) -> float:
+    """Seconds since the run was accepted, waiting included."""
+    return max(0.0, (now - datetime.fromisoformat(run.created_at)).total_seconds())
+
+
+def usage_of(tasks: Iterable[Task]) -> Spent:
+    """What the tasks have reported, every delivery of each; ``iterations`` are turns here."""
+    reported = [usage for task in tasks for usage in task.usage.values()]
+    return Spent(
+        sum(usage.tokens for usage in reported),
+        sum(nano(usage.cost_usd) for usage in reported),
+        sum(usage.iterations for usage in reported),
+    )
+
+
+def spent(run: Run) -> Spent:
+    """What the run has used up so far."""
+    sums = usage_of(run.tasks.values())
+    rounds = sum(max(_turns(run, attempt), 1) for attempt in range(1, run.attempt + 1) if _was_worked_on(run, attempt))
+    return Spent(sums.tokens, sums.nano_usd, max(rounds, sums.iterations))
+
+
+def excess(run: Run, now: datetime) -> Excess | None:
+    """The first budget of which more was used than there is; of time: all that there is."""
+    limits, used = budget_of(run), spent(run)
+    seconds = elapsed(run, now)
+    if limits.wall_sec is not None and seconds >= limits.wall_sec:
+        return Excess("wall_sec", limits.wall_sec, round(seconds, 3))
+    if limits.tokens is not None and used.tokens > limits.tokens:
+        return Excess("tokens", limits.tokens, used.tokens)
+    if limits.cost_usd is not None and used.nano_usd > nano(limits.cost_usd):
+        return Excess("cost_usd", limits.cost_usd, used.cost_usd)
+    if limits.iterations is not None and used.iterations > limits.iterations:
+        return Excess("iterations", limits.iterations, used.iterations)
+    return None
+
+
+def used_up(run: Run, now: datetime, attempt: int) -> Excess | None:
+    """The budget because of which no worker may be given a task of this attempt: nothing is left of it, and some was used."""
+    limits, used = budget_of(run), spent(run)
+    if (gone := excess(run, now)) is not None:
+        return gone
+    if limits.tokens is not None and 0 < limits.tokens <= used.tokens:
+        return Excess("tokens", limits.tokens, used.tokens)
+    if limits.cost_usd is not None and 0 < nano(limits.cost_usd) <= used.nano_usd:
+        return Excess("cost_usd", limits.cost_usd, used.cost_usd)
+    if limits.iterations is not None and _iterations_left(run, limits.iterations, attempt) < 1:
+        return Excess("iterations", limits.iterations, max(used.iterations, limits.iterations))
+    return None
+
+
+def shares(run: Run, now: datetime, count: int) -> tuple[Budget | None, ...]:
+    """What is left, divided among ``count`` tasks that are given out together; None where the run has no budget.
+
+    Time is not divided: they run side by side. Tokens and money are, to the last token: together they are never more than what
+    is left. Every task has one turn at least.
+    """
+    limits, used = budget_of(run), spent(run)
+    if limits == Budget():
+        return (None,) * count
+    seconds = None if limits.wall_sec is None else max(_LEAST_SECONDS, limits.wall_sec - elapsed(run, now))
+    tokens = None if limits.tokens is None else max(0, limits.tokens - used.tokens)
+    money = None if limits.cost_usd is None else max(0, nano(limits.cost_usd) - used.nano_usd)
+    turns = None if limits.iterations is None else _iterations_left(run, limits.iterations, run.attempt)
+    return tuple(
+        Budget(
+            wall_sec=None if seconds is None else round(seconds, 3),
+            tokens=None if tokens is None else part(tokens, count, place),
+            cost_usd=None if money is None else part(money, count, place) / BILLION,
+            iterations=None if turns is None else max(1, part(turns, count, place)),
+        )
+        for place in range(count)
+    )
+
+
+def most(known: Usage | None, said: Usage) -> Usage:
+    """Reports say how much it is all told, and may come late or twice: the most that was ever said counts."""
+    if known is None:
+        return said
+    return Usage(
+        tokens=min(max(known.tokens, said.tokens), MAX_INTEGER),
+        cost_usd=max(known.cost_usd, said.cost_usd),
+        iterations=max(known.iterations, said.iterations),
+        delivery=said.delivery,
+    )
+
+
+def _turns(run: Run, attempt: int) -> int:
+    return usage_of(task for task in run.tasks.values() if task.attempt == attempt).iterations
+
+
+def _was_worked_on(run: Run, attempt: int) -> bool:
+    return any(task.role == "worker" and task.attempt == attempt and task.status != "PENDING" for task in run.tasks.values())
+
+
+def _iterations_left(run: Run, limit: int, attempt: int) -> int:
+    """For the tasks of an attempt: what earlier ones and the turns of this one have not used."""
+    before = sum(max(_turns(run, earlier), 1) for earlier in range(1, attempt))
+    return limit - before - _turns(run, attempt)

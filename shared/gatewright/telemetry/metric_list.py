@@ -1,0 +1,127 @@
+"""The list of all metrics that Gatewright exposes: names, kinds, labels and words, and which label values there are.
+
+Nothing is counted here; ``metrics.py`` does. docs/observability.md repeats the list for operators, the alert rules and the
+dashboard use it; tests hold them together. Labels come from closed sets, never from ids, paths or foreign text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+#: Seconds. A task is a git fetch at the least and an agent's long work at the most.
+_DURATIONS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
+#: Seconds. A gate looks at trees and reports only.
+_MOMENTS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
+
+#: How a task can end for the runner. ``answered``: the role's own document was published, whatever it says.
+TaskOutcome = Literal["answered", "refused", "retried", "timed_out", "cancelled", "released", "exhausted", "crashed"]
+RunOutcome = Literal["success", "failed", "aborted"]
+#: The states of a run that last; in S6, FAILED and ABORTED it waits for its bundle.
+Stage = Literal["S0", "S1", "S2", "S3", "S4", "S5", "S6", "FAILED", "ABORTED"]
+#: A work queue: that of a role (all pools together), or one of the gatekeeper's own.
+QueueName = Literal["intake", "results", "pm", "techlead", "worker", "reviewer", "testrunner"]
+#: ``none``: a queue without classes.
+QueueClass = Literal["high", "normal", "low", "none"]
+#: ``probe``: when the process looked whether it could work; ``task``: when a task was to be done.
+SandboxUse = Literal["probe", "task"]
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """``name`` as it is scraped; a histogram has ``_bucket``, ``_sum`` and ``_count`` behind it."""
+
+    name: str
+    kind: Literal["counter", "gauge", "histogram"]
+    labels: tuple[str, ...]
+    help: str
+    buckets: tuple[float, ...] = ()
+
+
+TASKS = Metric("gatewright_tasks_total", "counter", ("role", "outcome"), "Tasks that were taken, by how they ended.")
+TASKS_RUNNING = Metric("gatewright_tasks_running", "gauge", ("role",), "Tasks in hand now.")
+TASK_DURATION = Metric(
+    "gatewright_task_duration_seconds", "histogram", ("role",), "From taking a task to settling it.", _DURATIONS
+)
+REDELIVERIES = Metric("gatewright_redeliveries_total", "counter", ("role",), "Tasks that had been delivered before.")
+DEAD_LETTERS = Metric("gatewright_dead_letters_total", "counter", ("role", "code"), "Messages given up, by reason code.")
+DEAD_LETTERS_OPEN = Metric("gatewright_dead_letters_open", "gauge", (), "Dead letters that nobody has decided about.")
+QUEUE_DEPTH = Metric(
+    "gatewright_queue_depth",
+    "gauge",
+    ("queue", "class", "state"),
+    "Messages of a work queue: waiting, or in hand (delivered and not settled).",
+)
+QUEUE_OLDEST_AGE = Metric(
+    "gatewright_queue_oldest_age_seconds",
+    "gauge",
+    ("queue", "class"),
+    "Age of the oldest message that waits; 0: none does.",
+)
+QUEUE_OPEN_PULLS = Metric(
+    "gatewright_queue_open_pulls", "gauge", ("queue", "class"), "Requests for work that lie open: who has nothing to do asks."
+)
+QUEUE_UNATTENDED = Metric(
+    "gatewright_queue_unattended",
+    "gauge",
+    ("queue", "class"),
+    "Waiting messages of queues for which nobody asks and of which nothing is in hand.",
+)
+QUEUE_PAUSED = Metric("gatewright_queue_paused", "gauge", ("queue", "class"), "1 while an operator holds the queue back.")
+GATE_DECISIONS = Metric(
+    "gatewright_gate_decisions_total", "counter", ("gate", "verdict", "code"), "Verdicts of the gates, by reason code."
+)
+GATE_DURATION = Metric("gatewright_gate_duration_seconds", "histogram", ("gate",), "Time that a gate took.", _MOMENTS)
+RUNS = Metric("gatewright_runs_total", "counter", ("outcome",), "Runs that ended: success, failed or aborted.")
+RUN_DURATION = Metric("gatewright_run_duration_seconds", "histogram", ("outcome",), "From intake to the end.", _DURATIONS)
+STAGE_DURATION = Metric(
+    "gatewright_stage_duration_seconds", "histogram", ("stage",), "Time that a run spent in a state, by the ledger.", _DURATIONS
+)
+LOCK_WAITS = Metric("gatewright_lock_waits_total", "counter", (), "Times a run had to wait for paths that others held.")
+LOCK_WAIT_DURATION = Metric(
+    "gatewright_lock_wait_seconds", "histogram", (), "From waiting for paths to holding them, by the ledger.", _DURATIONS
+)
+LEDGER_CONFLICTS = Metric(
+    "gatewright_ledger_conflicts_total", "counter", (), "Transitions that another gatekeeper had written first."
+)
+LEDGER_FOREIGN = Metric(
+    "gatewright_ledger_foreign_messages_total",
+    "counter",
+    (),
+    "Messages under a run's subject that are no entries of the ledger.",
+)
+BUNDLES_OWED = Metric("gatewright_bundles_owed", "gauge", (), "Runs that have ended and whose bundle the disk did not take.")
+SANDBOX_FAILURES = Metric(
+    "gatewright_sandbox_failures_total", "counter", ("role", "during"), "Times the sandbox itself failed: at a probe or a task."
+)
+BUS_RECONNECTS = Metric("gatewright_bus_reconnects_total", "counter", (), "Times the connection to the bus was made anew.")
+READY = Metric("gatewright_ready", "gauge", ("role",), "1 when `/readyz` says ok, else 0.")
+BUILD_INFO = Metric("gatewright_build_info", "gauge", ("role", "version"), "Always 1; what runs here.")
+
+METRICS: tuple[Metric, ...] = (
+    TASKS,
+    TASKS_RUNNING,
+    TASK_DURATION,
+    REDELIVERIES,
+    DEAD_LETTERS,
+    DEAD_LETTERS_OPEN,
+    QUEUE_DEPTH,
+    QUEUE_OLDEST_AGE,
+    QUEUE_OPEN_PULLS,
+    QUEUE_UNATTENDED,
+    QUEUE_PAUSED,
+    GATE_DECISIONS,
+    GATE_DURATION,
+    RUNS,
+    RUN_DURATION,
+    STAGE_DURATION,
+    LOCK_WAITS,
+    LOCK_WAIT_DURATION,
+    LEDGER_CONFLICTS,
+    LEDGER_FOREIGN,
+    BUNDLES_OWED,
+    SANDBOX_FAILURES,
+    BUS_RECONNECTS,
+    READY,
+    BUILD_INFO,
+)

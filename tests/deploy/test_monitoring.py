@@ -1,0 +1,182 @@
+"""What we ship for Prometheus and Grafana names only what there is; promtool judges the rest where it can be had."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+import yaml
+
+from gatewright.bus.topology import ROLES
+from gatewright.telemetry.metric_list import METRICS, QueueClass, QueueName, RunOutcome, SandboxUse, Stage, TaskOutcome
+from tests.deploy.expressions import faults, label_values, metric_names
+
+ROOT = Path(__file__).parents[2]
+MONITORING = ROOT / "deploy" / "monitoring"
+GRAFANA = MONITORING / "grafana"
+DOCUMENT = ROOT / "docs" / "observability.md"
+
+CLOSED: dict[str, frozenset[str]] = {
+    "role": frozenset(ROLES),
+    "service": frozenset(ROLES),
+    "stage": frozenset(get_args(Stage)),
+    "queue": frozenset(get_args(QueueName)),
+    "class": frozenset(get_args(QueueClass)),
+    "state": frozenset({"waiting", "in_hand"}),
+    "outcome": frozenset({*get_args(RunOutcome), *get_args(TaskOutcome)}),
+    "during": frozenset(get_args(SandboxUse)),
+    "verdict": frozenset({"PASS", "FAIL"}),
+}
+
+
+def read_yaml(path: Path) -> Any:
+    return yaml.safe_load(path.read_text())
+
+
+def read_rules() -> list[dict[str, Any]]:
+    return [rule for group in read_yaml(MONITORING / "alerts.yml")["groups"] for rule in group["rules"]]
+
+
+def read_panels() -> list[dict[str, Any]]:
+    board = json.loads((GRAFANA / "dashboards" / "gatewright.json").read_text())
+    return [panel for panel in board["panels"] if panel["type"] != "row"]
+
+
+def expressions() -> list[tuple[str, str]]:
+    """Where each expression stands, and the expression as it is asked."""
+    ours = [(rule["alert"], rule["expr"]) for rule in read_rules()]
+    return ours + [(panel["title"], target["expr"]) for panel in read_panels() for target in panel["targets"]]
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize(("place", "expression"), expressions(), ids=[place for place, _ in expressions()])
+def test_every_expression_names_only_metrics_labels_and_values_that_there_are(place: str, expression: str) -> None:
+    expression = expression.replace("$__rate_interval", "5m")
+    assert faults(expression) == []
+    for label, value in label_values(expression):
+        assert value in CLOSED.get(label, {value}), f"{label}={value}"
+    assert expression.count("(") == expression.count(")")
+
+
+def test_names_that_do_not_exist_are_noticed() -> None:
+    assert faults('sum by (queu) (gatewright_queue_dept{clas="x"})') == [
+        "no metric gatewright_queue_dept",
+        "no label clas",
+        "no label queu",
+    ]
+    assert faults("rate(gatewright_run_duration_seconds[5m])") == ["no metric gatewright_run_duration_seconds"]
+    assert faults("gatewright_runs_total_count") == ["no metric gatewright_runs_total_count"]
+    assert faults("sum(rate(gatewright_runs_total[5m] offset 15m))") == []
+
+
+def test_counters_are_never_shown_as_they_are() -> None:
+    counters = {metric.name for metric in METRICS if metric.kind == "counter"}
+    for place, expression in expressions():
+        for name in metric_names(expression) & counters:
+            plain = re.search(rf"(?<!\w){name}(\{{[^}}]*\}})?(?!\[)(\s|\)|$)", expression)
+            assert plain is None or place == "GatewrightGateNotEvaluated", f"{place}: {name}"
+
+
+@pytest.mark.parametrize("rule", read_rules(), ids=lambda rule: rule["alert"])
+def test_every_alert_says_what_is_wrong_and_where_it_says_what_to_do(rule: dict[str, Any]) -> None:
+    assert re.fullmatch(r"Gatewright[A-Z]\w+", rule["alert"])
+    assert rule["labels"] == {"severity": rule["labels"]["severity"]}
+    assert rule["labels"]["severity"] in {"critical", "warning", "info"}
+    assert set(rule["annotations"]) == {"summary", "runbook"}
+    assert rule["annotations"]["summary"].endswith(".")
+    page, _, anchor = rule["annotations"]["runbook"].partition("#")
+    assert anchor == rule["alert"].lower()
+    assert anchor in anchors((ROOT / page).read_text())
+
+
+def test_every_alert_is_unit_tested_to_fire_and_documented_once() -> None:
+    names = [rule["alert"] for rule in read_rules()]
+    assert len(set(names)) == len(names)
+    tested = (MONITORING / "alerts_test.yml").read_text()
+    assert [name for name in names if name not in tested] == []
+    documented = re.findall(r"^### (Gatewright\w+)$", DOCUMENT.read_text(), re.MULTILINE)
+    assert sorted(documented) == sorted(names)
+
+
+def test_all_six_services_are_scraped_where_compose_runs_them() -> None:
+    config = read_yaml(MONITORING / "prometheus.yml")
+    (job,) = [job for job in config["scrape_configs"] if job["job_name"] == "gatewright"]
+    (discovery,) = job["dns_sd_configs"]
+    assert set(discovery["names"]) == set(ROLES)
+    assert config["rule_files"] == ["alerts.yml"]
+    assert {"source_labels": ["__meta_dns_name"], "target_label": "service"} in job["relabel_configs"]
+    assert f"GATEWRIGHT_METRICS_PORT={discovery['port']}" in (ROOT / "Dockerfile").read_text()
+    services = read_yaml(ROOT / "docker-compose.yml")["services"]
+    assert set(ROLES) <= set(services)
+
+
+def test_grafana_finds_the_data_source_and_the_dashboard() -> None:
+    (source,) = read_yaml(GRAFANA / "provisioning" / "datasources" / "prometheus.yml")["datasources"]
+    (provider,) = read_yaml(GRAFANA / "provisioning" / "dashboards" / "gatewright.yml")["providers"]
+    board = json.loads((GRAFANA / "dashboards" / "gatewright.json").read_text())
+    (variable,) = board["templating"]["list"]
+    assert (variable["type"], variable["query"], source["type"]) == ("datasource", "prometheus", "prometheus")
+    assert variable["current"]["value"] == source["uid"]
+    overlay = read_yaml(ROOT / "deploy" / "compose" / "monitoring.yml")["services"]
+    assert source["url"] == "http://prometheus:9090"
+    assert "prometheus" in overlay
+    mounted = dict(volume.split(":")[:2] for volume in overlay["grafana"]["volumes"])
+    assert mounted["./deploy/monitoring/grafana/dashboards"] == provider["options"]["path"]
+    assert mounted["./deploy/monitoring/grafana/provisioning"] == "/etc/grafana/provisioning"
+
+
+def test_panels_are_whole_and_lie_side_by_side() -> None:
+    board = json.loads((GRAFANA / "dashboards" / "gatewright.json").read_text())
+    taken: set[tuple[int, int]] = set()
+    for panel in board["panels"]:
+        place = panel["gridPos"]
+        cells = {(x, y) for x in range(place["x"], place["x"] + place["w"]) for y in range(place["y"], place["y"] + place["h"])}
+        assert not cells & taken, panel["title"]
+        assert place["x"] + place["w"] <= 24
+        taken |= cells
+    assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
+    for panel in read_panels():
+        assert panel["description"], panel["title"]
+        assert panel["targets"], panel["title"]
+        for target in panel["targets"]:
+            assert target["datasource"] == panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
+
+
+def test_the_dashboard_shows_every_metric_of_the_list() -> None:
+    shown = {name for panel in read_panels() for target in panel["targets"] for name in metric_names(target["expr"])}
+    plain = {re.sub(r"_(bucket|sum|count)$", "", name) for name in shown}
+    assert {metric.name for metric in METRICS} - plain == set()
+
+
+PROMTOOL = shutil.which("promtool")
+
+
+@pytest.mark.skipif(PROMTOOL is None, reason="there is no promtool here (Debian: apt install prometheus)")
+@pytest.mark.parametrize(
+    "words", [("check", "rules", "alerts.yml"), ("check", "config", "prometheus.yml"), ("test", "rules", "alerts_test.yml")]
+)
+def test_promtool_finds_nothing_wrong(words: tuple[str, ...]) -> None:
+    judged = subprocess.run([PROMTOOL or "", *words], cwd=MONITORING, check=False, capture_output=True, text=True, timeout=120)
+    assert judged.returncode == 0, judged.stdout + judged.stderr
+
+
+@pytest.mark.skipif(PROMTOOL is None, reason="there is no promtool here (Debian: apt install prometheus)")
+def test_the_dashboard_asks_what_prometheus_understands(tmp_path: Path) -> None:
+    """As recording rules, because that is how promtool reads single expressions."""
+    asked = [target["expr"].replace("$__rate_interval", "5m") for panel in read_panels() for target in panel["targets"]]
+    rules = [{"record": f"panel:{number}", "expr": expression} for number, expression in enumerate(asked)]
+    (tmp_path / "panels.yml").write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
+    judged = subprocess.run(
+        [PROMTOOL or "", "check", "rules", "panels.yml"], cwd=tmp_path, check=False, capture_output=True, text=True, timeout=60
+    )
+    assert judged.returncode == 0, judged.stdout + judged.stderr

@@ -1,0 +1,146 @@
+"""A NATS server and the six services as processes of their own, each behind a wire of its own, for tests that break things."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import time
+import uuid
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from gatewright import Client
+from gatewright.bus.identities import OPERATOR, BusAddress, bus_keys, seed_file
+from gatewright.bus.jetstream import JetStreamBus
+from gatewright.bus.setup import ensure_topology
+from gatewright.bus.topology import REQUEST_SUBJECT, ROLES, Role
+from gatewright.cli.home import make_home
+from gatewright.contracts import RunRequest, codec
+from gatewright.errors import BusError, GatewrightError
+from gatewright.ledger.run import Run, run_id_of
+from gatewright.stack.launch import ProcessPlan, Running
+from gatewright.stack.nats_server import NatsServer
+from gatewright.stack.nursery import Nursery
+from gatewright.stack.processes import kill
+from tests.faults.wire import Wire
+
+ROOT = Path(__file__).resolve().parents[2]
+#: The interpreter's own prefix: what the commands of test repositories see as `python`.
+PREFIX = Path(sys.prefix)
+#: Seconds within which the services are at work again once what they need is there.
+RECOVERY = 10.0
+READY_SECONDS = 40.0
+
+
+@dataclass
+class House:
+    """Everything that runs; ``wires`` by role."""
+
+    home: Path
+    server: NatsServer
+    wires: Mapping[Role, Wire]
+    processes: Mapping[Role, Running]
+    told: list[str] = field(default_factory=list)
+
+    @property
+    def address(self) -> BusAddress:
+        """The operator's, past every wire."""
+        return self.server.address(OPERATOR)
+
+    def pids(self) -> dict[Role, int]:
+        return {name: process.pid for name, process in self.processes.items()}
+
+    def dead(self) -> list[Role]:
+        """Services that have ended; there is nobody here who would start them again."""
+        return [name for name, process in self.processes.items() if process.returncode is not None]
+
+    async def restart_server(self, *, kill_it: bool, pause: float = 0.0) -> None:
+        """End the server, by force or not, and start it again on its port and files after ``pause`` seconds."""
+        port = self.server.port
+        if kill_it:
+            os.kill(self.server.pid, signal.SIGKILL)
+            with contextlib.suppress(GatewrightError):
+                await self.server.ended()
+        await self.server.stop()
+        await asyncio.sleep(pause)
+        self.server = await NatsServer.start(self.home / "nats", port=port, keys=bus_keys(self.home))
+
+    async def all_answer(self, within: float) -> float:
+        """Seconds until every service has answered on the bus, by the services protocol. TimeoutError when it takes longer."""
+        begun = time.monotonic()
+        silent = set(ROLES)
+        async with asyncio.timeout(within):
+            async with contextlib.AsyncExitStack() as opened:
+                bus = await JetStreamBus.connect(self.address, name="operator", patience=within)
+                opened.push_async_callback(bus.close)
+                while silent:
+                    for role in tuple(silent):
+                        with contextlib.suppress(BusError):
+                            await bus.request(f"$SRV.PING.gw-{role}", b"", schema="", timeout=0.3)
+                            silent.discard(role)
+        return time.monotonic() - begun
+
+    async def run(self, request: RunRequest, *, within: float = 60.0) -> tuple[Run, float]:
+        """A run to its sealed bundle, and the seconds that it took."""
+        begun = time.monotonic()
+        async with Client.connect(self.address) as client:
+            run = await client.wait(await client.submit_request(request, patience=within), timeout=within)
+        return run, time.monotonic() - begun
+
+    async def run_from_queue(self, request: RunRequest, *, within: float = 60.0) -> tuple[Run, float]:
+        """``run``, ordered on the durable subject: nobody has to be there to take it."""
+        key = uuid.uuid4().hex
+        document = codec.encode(msgspec.structs.replace(request, idempotency_key=key))
+        begun = time.monotonic()
+        async with Client.connect(self.address) as client:
+            await client.bus.publish(REQUEST_SUBJECT, document, schema="run_request.v1", message_id=key)
+            run = await client.wait(run_id_of(key), timeout=within)
+        return run, time.monotonic() - begun
+
+    def tell(self, words: str) -> None:
+        """A figure for whoever runs the tests with ``-s`` or ``-rP``."""
+        self.told.append(words)
+        print(words)  # noqa: T201 - pytest shows it
+
+
+@contextlib.asynccontextmanager
+async def house(home: Path, *, variables: Mapping[str, str] | None = None, package: str = "services") -> AsyncIterator[House]:
+    """Start it all, and stop it all. ``variables`` go to every service; each is the program of its package of ``package``."""
+    make_home(home)
+    async with contextlib.AsyncExitStack() as opened:
+        server = await NatsServer.start(home / "nats", keys=bus_keys(home))
+        await ensure_topology(server.address(OPERATOR))
+        wires = {role: await opened.enter_async_context(Wire(server.port)) for role in ROLES}
+        base = {
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "shared"))),
+            "GATEWRIGHT_HOME": str(home),
+            "GATEWRIGHT_ENVIRONMENTS": str(PREFIX),
+            **(variables or {}),
+        }
+        modules = [f"{package}.{role}" for role in ROLES]
+        nursery = await Nursery.open(modules, base, home / "logs" / "nursery.log", secrets=home / "secret-rules")
+        opened.push_async_callback(nursery.close)
+        processes: dict[Role, Running] = {}
+        for role in ROLES:
+            own = {"GATEWRIGHT_NATS_URL": f"nats://127.0.0.1:{wires[role].port}"}
+            own["GATEWRIGHT_NATS_SEED"] = str(seed_file(bus_keys(home), role))
+            log = home / "logs" / f"{role}.log"
+            processes[role] = await nursery.fork(ProcessPlan(role, f"{package}.{role}", base | own, home, log))
+        made = House(home, server, wires, processes)
+        try:
+            await made.all_answer(READY_SECONDS)
+            yield made
+        finally:
+            for process in processes.values():
+                kill(process.pid, signal.SIGTERM)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(15):
+                    await asyncio.gather(*(process.wait() for process in processes.values()))
+            await made.server.stop()

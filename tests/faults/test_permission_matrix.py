@@ -1,0 +1,322 @@
+"""Every identity against every subject of the bus, tried on the real server: what is stored or heard is what the table says.
+
+The counts are printed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+import pytest
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from gatewright.bus import identities
+from gatewright.bus import topology as t
+from gatewright.bus.identities import BusAddress
+from gatewright.bus.jetstream import JetStreamBus
+from gatewright.bus.permissions import Access, access_of, may_publish
+from gatewright.bus.server_config import accounts
+from gatewright.bus.setup import ensure_topology
+from gatewright.bus.subjects import matches
+from gatewright.errors import BusError, ConflictError
+from gatewright.stack.nats_server import NatsServer
+
+NAMED = "publisher-ci"
+EVERYBODY = (*identities.STANDING, NAMED)
+#: Seconds in which a server that would store a message, or refuse it, has done so.
+SOON = 0.3
+
+
+def task_subject() -> str:
+    return next(queue.subject for queue in t.consumers() if queue.owner == "worker")
+
+
+def subjects() -> tuple[str, ...]:
+    """One of every kind of subject that there is."""
+    roles = [make(role) for role in t.TASK_ROLES for make in (t.result_subject, t.dead_subject)]
+    outside = (t.REQUEST_SUBJECT, t.CONTRACT_SUBJECT, t.ABORT_SUBJECT)
+    return (
+        *(queue.subject for queue in t.consumers() if queue.stream == "TASKS"),
+        *roles,
+        t.dead_subject("gatekeeper"),
+        *outside,
+        *(f"{subject}.ci" for subject in outside),
+        *(f"{subject}.other" for subject in outside),
+        t.run_subject("run-0123456789"),
+        f"$O.{t.ARTIFACT_BUCKET}.C.forged",
+        f"$KV.{t.LOCK_BUCKET}.forged",
+    )
+
+
+@dataclass
+class Party:
+    """One identity, connected; what the server complained about."""
+
+    access: Access
+    client: Client
+    complaints: list[str] = field(default_factory=list)
+
+    def was_refused(self, what: str, subject: str) -> bool:
+        return any(f'for {what} to "{subject.lower()}"' in complaint for complaint in self.complaints)
+
+
+@dataclass
+class Bus:
+    server: NatsServer
+    parties: dict[str, Party]
+    operator: JetStreamBus
+
+    async def settle(self) -> None:
+        """Wait until the server has judged everything that was sent."""
+        for party in self.parties.values():
+            await party.client.flush()
+        await asyncio.sleep(SOON)
+
+    async def stored(self) -> list[str]:
+        """Every message that any stream holds."""
+        await self.settle()
+        found = []
+        for name in t.STREAM_NAMES:
+            answer = await self.operator.connection.request(f"$JS.API.STREAM.INFO.{name}", b"", timeout=5)
+            for sequence in range(1, msgspec.json.decode(answer.data)["state"]["last_seq"] + 1):
+                question = msgspec.json.encode({"seq": sequence})
+                got = await self.operator.connection.request(f"$JS.API.STREAM.MSG.GET.{name}", question, timeout=5)
+                message = msgspec.json.decode(got.data).get("message", {})
+                found.append(base64.b64decode(message.get("data", "")).decode())
+        return found
+
+
+class Report(Protocol):
+    def __call__(self, what: str, *, tried: int, allowed: int, wrong: int) -> None: ...
+
+
+@pytest.fixture
+def report(capsys: pytest.CaptureFixture[str]) -> Report:
+    """Print the counts where they can be seen."""
+
+    def show(what: str, *, tried: int, allowed: int, wrong: int) -> None:
+        with capsys.disabled():
+            sys.stdout.write(f"\n{what}: {tried} tried, {allowed} allowed, {tried - allowed} refused, {wrong} wrong ")
+
+    return show
+
+
+@pytest.fixture
+async def bus(tmp_path: Path) -> AsyncIterator[Bus]:
+    """A server as it is rendered, with one plain client per identity."""
+    keys = tmp_path / "bus"
+    identities.make(keys, EVERYBODY)
+    table = accounts(identities.public_keys(keys))
+    async with contextlib.AsyncExitStack() as stack:
+        server = await stack.enter_async_context(await NatsServer.launch(tmp_path / "nats", table, keys))
+        operator = await JetStreamBus.connect(server.address(identities.OPERATOR), name="operator")
+        stack.push_async_callback(operator.close)
+        await ensure_topology(operator)
+        parties = {}
+        for identity in EVERYBODY:
+            party = Party(access_of(identity), Client())
+            await connect(party, server)
+            stack.push_async_callback(party.client.close)
+            parties[identity] = party
+        yield Bus(server, parties, operator)
+
+
+async def connect(party: Party, server: NatsServer) -> None:
+    async def complain(error: Exception) -> None:
+        party.complaints.append(str(error).lower())
+
+    credential = identities.load(server.address(party.access.identity).seed or Path())
+    await party.client.connect(
+        server.url,
+        nkeys_seed_str=credential.seed,
+        inbox_prefix=f"_INBOX_{party.access.identity}",
+        error_cb=complain,
+        allow_reconnect=False,
+    )
+
+
+async def test_who_may_publish_what_is_exactly_what_the_table_says(bus: Bus, report: Report) -> None:
+    """Refused means twice: the server complains, and nothing is stored."""
+    pairs = [(party, subject) for party in bus.parties.values() for subject in subjects()]
+    for party, subject in pairs:
+        await party.client.publish(subject, f"{party.access.identity} {subject}".encode())
+    stored = await bus.stored()
+    found = {(party.access.identity, subject) for party, subject in pairs if f"{party.access.identity} {subject}" in stored}
+    wanted = {(party.access.identity, subject) for party, subject in pairs if may_publish(party.access, subject)}
+    silent = [
+        (party.access.identity, subject)
+        for party, subject in pairs
+        if not may_publish(party.access, subject) and not party.was_refused("publish", subject)
+    ]
+    report("publish", tried=len(pairs), allowed=len(found), wrong=len(found ^ wanted) + len(silent))
+    assert found ^ wanted == set()
+    assert silent == []
+    assert len(found) > len(EVERYBODY)
+
+
+async def test_who_may_listen_to_what_is_exactly_what_the_table_says(bus: Bus, report: Report) -> None:
+    heard = (t.CANCEL_SUBJECT, "gw.watch.run-0123456789", t.SUBMIT_SUBJECT, t.STATUS_SUBJECT, ">", "_INBOX_gatekeeper.x")
+    pairs = [(party, subject) for party in bus.parties.values() for subject in (*subjects(), *heard)]
+    for party, subject in pairs:
+        await party.client.subscribe(subject)
+    await bus.settle()
+    found = {(party.access.identity, subject) for party, subject in pairs if not party.was_refused("subscription", subject)}
+    wanted = {
+        (party.access.identity, subject)
+        for party, subject in pairs
+        if any(matches(pattern, subject) for pattern in party.access.receives())
+    }
+    report("subscribe", tried=len(pairs), allowed=len(found), wrong=len(found ^ wanted))
+    assert found ^ wanted == set()
+
+
+#: Calls of JetStream with which one could read, change or destroy what others rely on.
+CALLS = tuple(
+    call
+    for stream in t.STREAM_NAMES
+    for call in (
+        *(
+            f"STREAM.{verb}.{stream}"
+            for verb in ("INFO", "CREATE", "UPDATE", "DELETE", "PURGE", "SNAPSHOT", "MSG.GET", "MSG.DELETE")
+        ),
+        f"STREAM.PEER.REMOVE.{stream}",
+        f"CONSUMER.CREATE.{stream}.mine",
+        f"CONSUMER.DURABLE.CREATE.{stream}.mine",
+        f"CONSUMER.LIST.{stream}",
+        f"DIRECT.GET.{stream}",
+    )
+) + tuple(
+    f"CONSUMER.{verb}.{queue.stream}.{queue.durable}"
+    for queue in t.consumers()
+    for verb in ("MSG.NEXT", "INFO", "DELETE", "PAUSE")
+)
+
+
+@pytest.mark.parametrize("prefix", ["$JS.API", "gw.js"])
+async def test_the_calls_of_jetstream_are_refused_beyond_the_table(bus: Bus, prefix: str, report: Report) -> None:
+    pairs = [(party, call) for party in bus.parties.values() for call in CALLS]
+    for party, call in pairs:
+        await party.client.publish(f"{prefix}.{call}", b'{"no": "such body"}')
+    await bus.settle()
+    # In the account of the bus, the server complains of what it made of the subject.
+    found = {
+        (party.access.identity, call)
+        for party, call in pairs
+        if not any(party.was_refused("publish", f"{name}.{call}") for name in (prefix, "$JS.API"))
+    }
+    wanted = {
+        (party.access.identity, call)
+        for party, call in pairs
+        if any(matches(pattern, call) for pattern in party.access.calls()) and (not party.access.guest or prefix == "gw.js")
+    }
+    report(f"calls as {prefix}", tried=len(pairs), allowed=len(found), wrong=len(found ^ wanted))
+    assert found ^ wanted == set()
+
+
+def test_nobody_at_all_may_take_anything_out_of_the_ledger() -> None:
+    for identity in EVERYBODY:
+        for verb in ("DELETE", "PURGE", "MSG.DELETE", "SNAPSHOT", "RESTORE"):
+            assert not any(matches(pattern, f"STREAM.{verb}.RUNS") for pattern in access_of(identity).calls())
+
+
+async def test_no_answer_of_the_server_can_be_sent_where_the_asker_may_not_publish(bus: Bus, report: Report) -> None:
+    """Who may ask the server anything names the place of the answer: it must not be the ledger, nor anybody's queue."""
+    targets = ("gw.run.run-0123456789", task_subject(), "gw.result.pm", "gw.intake.abort", "gw.dead.pm")
+    tried = 0
+    for party in bus.parties.values():
+        if not party.access.guest:
+            continue
+        asked = [*party.access.publish, *(f"gw.js.{call}" for call in party.access.calls())]
+        for subject in [subject.replace(">", "C.x") for subject in asked]:
+            for target in targets:
+                if not may_publish(party.access, target):
+                    tried += 1
+                    await party.client.publish(subject, b'{"seq": 1}', reply=target)
+    stored = [text for text in await bus.stored() if text != '{"seq": 1}']
+    report("answers led astray", tried=tried, allowed=len(stored), wrong=len(stored))
+    assert stored == []
+
+
+async def test_a_forged_ledger_entry_is_refused_with_every_credential_but_the_gatekeeper_s(bus: Bus) -> None:
+    for identity in EVERYBODY:
+        if identity == "gatekeeper":
+            continue
+        forger = await JetStreamBus.connect(bus.server.address(identity), name="forger", patience=0.3)
+        with pytest.raises((BusError, ConflictError)):
+            await forger.publish("gw.run.run-0123456789", b"{}", schema="transition.v1", message_id="forged")
+        await forger.close()
+    assert await bus.stored() == []
+
+
+async def test_a_client_without_a_credential_or_with_a_stranger_s_is_refused(bus: Bus, tmp_path: Path) -> None:
+    identities.make(tmp_path / "strange")
+    strangers = (
+        BusAddress(bus.server.url),
+        BusAddress(bus.server.url.replace("//", "//gatewright:guess@")),
+        BusAddress(bus.server.url, tmp_path / "strange" / "gatekeeper.nk"),
+    )
+    for stranger in strangers:
+        with pytest.raises(BusError, match="refused the credential"):
+            await JetStreamBus.connect(stranger, name="stranger")
+
+
+async def test_a_role_cannot_have_another_one_s_message_taken_for_a_repetition(bus: Bus) -> None:
+    """All roles share the window of message ids of RESULTS: an id that was guessed would swallow the honest answer."""
+    hostile = await JetStreamBus.connect(bus.server.address("pm"), name="pm")
+    honest = await JetStreamBus.connect(bus.server.address("worker"), name="worker")
+    message_id = "run-1:plan.w01:task_result.v1"
+    await hostile.publish("gw.result.pm", b"first", schema="error.v1", message_id=message_id)
+    answers = [
+        await honest.publish("gw.result.worker", b"honest", schema="task_result.v1", message_id=message_id) for _ in range(2)
+    ]
+    assert [answer.duplicate for answer in answers] == [False, True]
+    await hostile.close()
+    await honest.close()
+
+
+async def test_a_watcher_reads_and_follows_the_ledger_without_a_gap(bus: Bus) -> None:
+    gatekeeper = await JetStreamBus.connect(bus.server.address("gatekeeper"), name="gatekeeper")
+    watcher = await JetStreamBus.connect(bus.server.address("watcher"), name="watcher")
+    for number in range(5):
+        await gatekeeper.publish("gw.run.run-1", b"%d" % number, schema="transition.v1", message_id=f"r:{number}")
+    assert [message.data async for message in watcher.replay("gw.run.*")] == [b"0", b"1", b"2", b"3", b"4"]
+
+    async def watch() -> list[bytes]:
+        found = []
+        async with contextlib.aclosing(watcher.replay("gw.run.run-1", follow=True)) as messages:
+            async for message in messages:
+                found.append(message.data)
+                if len(found) == 105:
+                    return found
+        return found
+
+    watching = asyncio.create_task(watch())
+    for number in range(5, 105):
+        await gatekeeper.publish("gw.run.run-1", b"%d" % number, schema="transition.v1", message_id=f"r:{number}")
+    assert await asyncio.wait_for(watching, 10) == [b"%d" % number for number in range(105)]
+    await gatekeeper.close()
+    await watcher.close()
+
+
+async def test_a_cancellation_reaches_the_roles_and_can_be_sent_by_the_gatekeeper_alone(bus: Bus) -> None:
+    heard: list[bytes] = []
+
+    async def hear(message: Msg) -> None:
+        heard.append(message.data)
+
+    await bus.parties["worker"].client.subscribe(t.CANCEL_SUBJECT, cb=hear)
+    await bus.parties["worker"].client.flush()
+    for identity, party in bus.parties.items():
+        await party.client.publish(t.CANCEL_SUBJECT, identity.encode())
+        await party.client.flush()
+    await asyncio.sleep(0.2)
+    assert heard == [b"gatekeeper"]

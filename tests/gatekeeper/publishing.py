@@ -1,0 +1,162 @@
+"""A whole gatekeeper in memory with publishers as a policy names them, and messages as the server would let them send."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from gatewright.bus.memory import MemoryBus
+from gatewright.bus.permissions import publisher_subjects
+from gatewright.bus.port import Message
+from gatewright.contracts import Error, RunRequest, RunStatus, StatusRequest, SubmitReply, TaskContract, codec
+from gatewright.contracts.vocabulary import Document
+from gatewright.evidence import keys
+from gatewright.evidence.signing import Signer
+from gatewright.evidence.writer import BundleWriter
+from gatewright.ledger.run import Run
+from gatewright.ledger.store import Ledger
+from gatewright.telemetry.logs import make_logger
+from gatewright.telemetry.metrics import Metrics
+from services.gatekeeper.conductor import Conductor
+from services.gatekeeper.desk import Desk
+from services.gatekeeper.gates.judge import Gates
+from services.gatekeeper.publisher_limits import Limits
+from services.gatekeeper.publisher_policy import Publisher, Publishers
+from services.gatekeeper.publisher_runs import PublisherRuns
+from tests.attacks.real_gate import default_scanner
+
+EVERYTHING: dict[str, Any] = {
+    "repositories": ["*"],
+    "landing_refs": ["refs/heads/*"],
+    "kinds": ["request", "contract"],
+    "highest_priority": "high",
+    "max_document_bytes": 1 << 20,
+    "submissions": None,
+    "questions": None,
+    "max_open_runs": None,
+    "max_runs_per_day": None,
+    "may_abort": "own",
+    "may_see": "own",
+}
+
+
+@dataclass
+class HandClock:
+    """A clock that a test moves."""
+
+    seconds: float = 0.0
+
+    def now(self) -> datetime:
+        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self.seconds)
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+def make_publisher(name: str, **rules: Any) -> Publisher:
+    return Publisher.model_validate({"name": name, **EVERYTHING, **rules})
+
+
+@dataclass
+class Given:
+    """A delivery that remembers how it was settled."""
+
+    message: Message
+    attempts: int = 1
+    settled: list[str] = field(default_factory=list)
+    delay: float = 0.0
+
+    async def ack(self) -> None:
+        self.settled.append("ack")
+
+    async def nak(self, delay: float = 0.0) -> None:
+        self.settled.append("nak")
+        self.delay = delay
+
+    async def term(self) -> None:
+        self.settled.append("term")
+
+    async def in_progress(self) -> None: ...
+
+
+@dataclass
+class Counter:
+    """A desk and those who come to it."""
+
+    bus: MemoryBus
+    desk: Desk
+    clock: HandClock
+    sequence: int = 100
+    counting: asyncio.Task[None] | None = None
+
+    async def submit(
+        self,
+        document: Document | bytes,
+        publisher: str = "default",
+        *,
+        headers: Mapping[str, str] | None = None,
+        subject: str | None = None,
+    ) -> SubmitReply | Error:
+        """Ask ``gw.submit``; the next steps of the run are not waited for."""
+        data, plain = _sent(document, headers)
+        message = Message(subject or publisher_subjects(publisher)["submit"], data, plain)
+        reply = await self.desk.submit(message)
+        await asyncio.gather(*self.desk.background)
+        return codec.decode(reply.data, SubmitReply) if reply.schema == "submit_reply.v1" else codec.decode(reply.data, Error)
+
+    async def store(
+        self,
+        document: Document | bytes,
+        publisher: str = "default",
+        *,
+        want: str = "request",
+        headers: Mapping[str, str] | None = None,
+        attempts: int = 1,
+        sequence: int | None = None,
+    ) -> Given:
+        """Have a message of INTAKE handled."""
+        self.sequence += 1
+        data, plain = _sent(document, headers)
+        place = self.sequence if sequence is None else sequence
+        given = Given(Message(publisher_subjects(publisher)[want], data, plain, sequence=place), attempts)
+        await self.desk.handle(given)
+        return given
+
+    async def status(self, run_id: str, publisher: str = "default", *, data: bytes | None = None) -> RunStatus | Error:
+        asked = codec.encode(StatusRequest(run_id=run_id)) if data is None else data
+        reply = await self.desk.status(Message(publisher_subjects(publisher)["status"], asked))
+        return codec.decode(reply.data, RunStatus) if reply.schema == "run_status.v1" else codec.decode(reply.data, Error)
+
+    async def run(self, run_id: str) -> Run | None:
+        return (await Ledger(self.bus).load(run_id)).run
+
+    async def runs(self) -> set[str]:
+        return {message.subject.removeprefix("gw.run.") async for message in self.bus.replay("gw.run.*")}
+
+    async def dead(self) -> list[Message]:
+        return [message async for message in self.bus.replay("gw.dead.gatekeeper")]
+
+
+def _sent(document: Document | bytes, headers: Mapping[str, str] | None) -> tuple[bytes, dict[str, str]]:
+    if isinstance(document, bytes):
+        return document, dict(headers or {})
+    named = {"Gw-Schema": codec.schema_of(document)} if isinstance(document, RunRequest | TaskContract) else {}
+    return codec.encode(document), {**named, **(headers or {})}
+
+
+def open_desk(bus: MemoryBus, gates: Gates, folder: Path, *publishers: Publisher) -> Counter:
+    """A desk for these publishers. Those with quotas are counted as long as the returned ``counting`` task runs."""
+    policy = Publishers(version="1", publishers=publishers)
+    policies = dataclasses.replace(gates.policies, publishers=policy)
+    gates = dataclasses.replace(gates, policies=policies)
+    clock, log, metrics = HandClock(), make_logger(), Metrics("gatekeeper")
+    signer = Signer(keys.load_or_create(folder / "key.pem"))
+    conductor = Conductor(bus, Ledger(bus), gates, BundleWriter(folder / "runs"), signer, clock, log, metrics)
+    runs = PublisherRuns(bus, clock, log, policy.counted)
+    desk = Desk(bus, conductor, Limits(runs, clock), log, metrics, default_scanner())
+    return Counter(bus, desk, clock, counting=asyncio.get_running_loop().create_task(runs.follow()))

@@ -1,0 +1,139 @@
+"""What the gatekeeper counts of runs and queues: times of the ledger, once each, and no label that somebody could invent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from gatewright.bus.jetstream import JetStreamBus
+from gatewright.bus.queue_depths import QueueDepth
+from gatewright.bus.setup import ensure_topology
+from gatewright.bus.topology import INTAKE_CONSUMER, Consumer, consumers, dead_subject, task_consumer, task_subject
+from gatewright.ledger.passages import LocksHad, LocksWaitedFor, RunOver, StateLeft, passages
+from gatewright.ledger.store import Position
+from gatewright.telemetry.metrics import Metrics, QueueLook
+from services.gatekeeper.measuring import by_label, look, measure
+from tests.gatekeeper.simulated_run import Script, SimulatedRun
+from tests.gatekeeper.test_decider import run_in_order
+from tests.open_server import OpenServer
+
+
+def measured(world: SimulatedRun) -> Metrics:
+    metrics = Metrics("gatekeeper")
+    for number in range(1, len(world.transitions) + 1):
+        measure(metrics, Position(world.run, number, tuple(world.transitions[:number])))
+    return metrics
+
+
+def test_each_state_is_left_once_with_the_time_of_the_ledger() -> None:
+    """The simulated clock goes one second a transition."""
+    world = run_in_order(Script())
+    left = [
+        passage
+        for number in range(1, len(world.transitions) + 1)
+        for passage in passages(world.transitions[:number])
+        if isinstance(passage, StateLeft)
+    ]
+    assert [passage.state for passage in left] == world.states
+    assert sum(passage.seconds for passage in left) == len(world.transitions) - 1
+    over = [passage for number in range(1, len(world.transitions) + 1) for passage in passages(world.transitions[:number])]
+    ends = [passage for passage in over if isinstance(passage, RunOver)]
+    assert [(end.state, end.seconds) for end in ends] == [("S6", sum(stay.seconds for stay in left[:-1]))]
+
+
+def test_a_round_of_the_fix_loop_counts_its_states_again() -> None:
+    value = measured(run_in_order(Script(retries=1, tests_fail_until=1))).registry.get_sample_value
+    for stage, times in {"S0": 1, "S1": 1, "S2": 2, "S3": 2, "S4": 2, "S5": 1, "S6": 1}.items():
+        assert value("gatewright_stage_duration_seconds_count", {"stage": stage}) == times, stage
+    assert value("gatewright_runs_total", {"outcome": "success"}) == 1
+
+
+def test_a_failed_run_is_counted_as_failed_and_waits_for_its_bundle_as_failed() -> None:
+    value = measured(run_in_order(Script(landing_refused=True))).registry.get_sample_value
+    assert value("gatewright_runs_total", {"outcome": "failed"}) == 1
+    assert value("gatewright_runs_total", {"outcome": "success"}) == 0
+    assert value("gatewright_run_duration_seconds_count", {"outcome": "failed"}) == 1
+    assert value("gatewright_stage_duration_seconds_count", {"stage": "FAILED"}) == 1
+
+
+def test_a_wait_for_locks_is_counted_once_and_its_time_is_that_of_the_ledger() -> None:
+    world = run_in_order(Script(lock_refusals=3))
+    numbers = range(1, len(world.transitions) + 1)
+    seen = [passage for number in numbers for passage in passages(world.transitions[:number])]
+    assert [type(passage) for passage in seen].count(LocksWaitedFor) == 1
+    assert sum(isinstance(passage, LocksHad) for passage in seen) == 1
+    value = measured(world).registry.get_sample_value
+    assert value("gatewright_lock_waits_total") == value("gatewright_lock_wait_seconds_count") == 1
+    seconds = value("gatewright_lock_wait_seconds_sum")
+    assert seconds is not None
+    assert seconds >= 1
+
+
+def test_a_run_that_found_its_paths_free_waited_for_no_lock() -> None:
+    value = measured(run_in_order(Script())).registry.get_sample_value
+    assert value("gatewright_lock_waits_total") == value("gatewright_lock_wait_seconds_count") == 0
+
+
+def test_a_run_without_history_measures_nothing() -> None:
+    assert passages(()) == ()
+
+
+def depth(queue: Consumer, waiting: int = 0, in_hand: int = 0, pulls: int = 0, oldest: float = 0.0) -> QueueDepth:
+    return QueueDepth(queue, waiting, in_hand, pulls, paused=False, oldest=oldest)
+
+
+def test_pools_of_a_role_are_shown_together_and_none_hides_that_nobody_serves_another() -> None:
+    served = depth(task_consumer("worker", "default"), waiting=1, in_hand=1, pulls=0, oldest=2.0)
+    alone = depth(task_consumer("worker", "gpu"), waiting=4, oldest=90.0)
+    looks = by_label([served, alone])
+    assert looks == {("worker", "normal"): QueueLook(5, 1, 0, paused=False, oldest=90.0, unattended=4)}
+
+
+def test_a_worker_that_is_busy_with_another_class_serves_the_queue_all_the_same() -> None:
+    busy = depth(task_consumer("worker", task_class="high"), in_hand=1)
+    waits = depth(task_consumer("worker", task_class="low"), waiting=7, oldest=5.0)
+    assert by_label([busy, waits])["worker", "low"].unattended == 0
+
+
+def test_pools_with_hostile_names_make_no_time_series() -> None:
+    metrics = Metrics("gatekeeper")
+    pools = tuple(f"pool-{number}" for number in range(500))
+    metrics.queues(by_label([depth(queue, waiting=1) for queue in consumers(pools)]))
+    found = re.findall(rb"^gatewright_queue_depth\{.*\}", metrics.exposition(), re.MULTILINE)
+    assert len(found) == (5 * 3 + 2) * 2
+    assert b"pool-" not in metrics.exposition()
+
+
+@pytest.fixture
+async def bus(tmp_path: Path) -> AsyncIterator[JetStreamBus]:
+    """The gatekeeper's bus on a real server."""
+    async with await OpenServer.open(tmp_path / "nats") as server:
+        connected = await JetStreamBus.connect(server.url, name="gatekeeper")
+        await ensure_topology(connected)
+        yield connected
+        await connected.close()
+
+
+async def test_a_look_shows_every_queue_and_the_dead_letters(bus: JetStreamBus) -> None:
+    metrics = Metrics("gatekeeper")
+    await bus.publish(task_subject("pm", task_class="high"), b"{}", schema="request_task.v1", message_id="1")
+    await bus.publish(dead_subject("pm"), b"{}", schema="request_task.v1", message_id="1")
+    await look(bus, consumers(), metrics)
+    value = metrics.registry.get_sample_value
+    waiting = {"queue": "pm", "class": "high"}
+    assert value("gatewright_queue_depth", {**waiting, "state": "waiting"}) == 1
+    assert value("gatewright_queue_unattended", waiting) == 1
+    assert value("gatewright_queue_depth", {"queue": "intake", "class": "none", "state": "waiting"}) == 0
+    assert value("gatewright_dead_letters_open") == 1
+
+
+async def test_what_cannot_be_looked_at_is_not_shown_as_it_was(bus: JetStreamBus) -> None:
+    metrics = Metrics("gatekeeper")
+    await look(bus, (INTAKE_CONSUMER,), metrics)
+    assert b"gatewright_queue_depth{" in metrics.exposition()
+    await look(bus, (INTAKE_CONSUMER, task_consumer("worker", "nowhere")), metrics)
+    assert b"gatewright_queue_depth{" not in metrics.exposition()
+    assert b"gatewright_dead_letters_open NaN" in metrics.exposition()

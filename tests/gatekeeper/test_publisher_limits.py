@@ -1,0 +1,204 @@
+"""Limits of publishers: rates by the clock, quotas by the ledger, and a flood that harms nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatewright.bus.memory import MemoryBus
+from gatewright.contracts import AbortRequest, Error, RunRequest, RunStatus, SubmitReply
+from gatewright.contracts.vocabulary import Repository
+from gatewright.errors import ConfigurationError
+from gatewright.resources import policy_directory
+from services.gatekeeper.gates.judge import Gates
+from services.gatekeeper.policies import load
+from services.gatekeeper.publisher_limits import MOST_HELD, Bucket
+from services.gatekeeper.publisher_policy import Publisher, Rate
+from tests.gatekeeper.publishing import Counter, make_publisher, open_desk
+from tests.git.repositories import MakeRepository
+from tests.making import make_request
+
+Open = Callable[..., Counter]
+
+
+@pytest.fixture
+def request_for(make_repository: MakeRepository) -> RunRequest:
+    return make_request(repository=Repository(url=make_repository().url), baseline_ref="main")
+
+
+@pytest.fixture
+async def open_for(bus: MemoryBus, gates: Gates, tmp_path: Path) -> AsyncIterator[Open]:
+    opened: list[Counter] = []
+
+    def make(*publishers: Publisher) -> Counter:
+        opened.append(open_desk(bus, gates, tmp_path, *publishers))
+        return opened[-1]
+
+    yield make
+    for counter in opened:
+        assert counter.counting is not None
+        counter.counting.cancel()
+
+
+def refused(answer: object) -> Error:
+    assert isinstance(answer, Error), answer
+    return answer
+
+
+def accepted(answer: object) -> str:
+    assert isinstance(answer, SubmitReply), answer
+    return answer.run_id
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not holds():
+            await asyncio.sleep(0.01)
+
+
+def test_a_bucket_gives_its_burst_and_then_its_rate() -> None:
+    bucket = Bucket(Rate(per_minute=60, burst=3), 0.0)
+    assert [bucket.take(0.0) for _ in range(4)] == [0.0, 0.0, 0.0, 1.0]
+    assert bucket.take(0.5) == pytest.approx(0.5)
+    assert [bucket.take(1.0), bucket.take(1.0)] == [0.0, 1.0]
+    assert [bucket.take(1000.0) for _ in range(4)] == [0.0, 0.0, 0.0, 1.0]
+    assert bucket.take(0.0) > 0, "a clock that goes back gives nothing"
+
+
+async def test_a_flood_is_answered_with_when_to_come_again(open_for: Open, request_for: RunRequest) -> None:
+    flood, calm = make_publisher("flood", submissions={"per_minute": 30, "burst": 3}), make_publisher("calm")
+    desk = open_for(flood, calm)
+    answers = [await desk.submit(b"{", "flood") for _ in range(200)]
+    codes = [refused(answer).code for answer in answers]
+    assert (codes.count("malformed"), codes.count("rate_exceeded")) == (3, 197)
+    late = refused(answers[-1])
+    assert late.retry_after_seconds == 2.0
+    accepted(await desk.submit(request_for, "calm"))
+    desk.clock.seconds += late.retry_after_seconds
+    accepted(await desk.submit(request_for, "flood"))
+
+
+async def test_questions_have_a_rate_of_their_own(open_for: Open, request_for: RunRequest) -> None:
+    desk = open_for(make_publisher("acme", questions={"per_minute": 60, "burst": 2}))
+    run_id = accepted(await desk.submit(request_for, "acme"))
+    answers = [await desk.status(run_id, "acme") for _ in range(3)]
+    assert [type(answer) for answer in answers] == [RunStatus, RunStatus, Error]
+    accepted(await desk.submit(request_for, "acme"))
+
+
+async def test_open_runs_are_limited_until_one_ends(open_for: Open, request_for: RunRequest) -> None:
+    desk = open_for(make_publisher("acme", max_open_runs=2), make_publisher("beta", max_open_runs=2))
+    first, _ = [accepted(await desk.submit(request_for, "acme")) for _ in range(2)]
+    answer = refused(await desk.submit(request_for, "acme"))
+    assert (answer.code, answer.retry_after_seconds) == ("too_many_open_runs", 5.0)
+    accepted(await desk.submit(request_for, "beta"))
+    await desk.store(AbortRequest(run_id=first, reason="enough", requested_by="me"), "acme", want="abort")
+    await until(lambda: len(desk.desk.limits.runs.open("acme")) == 1)
+    accepted(await desk.submit(request_for, "acme"))
+
+
+async def test_many_at_once_do_not_slip_past_a_quota(open_for: Open, request_for: RunRequest) -> None:
+    desk = open_for(make_publisher("acme", max_open_runs=3))
+    answers = await asyncio.gather(*(desk.submit(request_for, "acme") for _ in range(20)))
+    assert sum(isinstance(answer, SubmitReply) for answer in answers) == 3
+    assert len(await desk.runs()) == 3
+
+
+async def test_quotas_count_what_other_gatekeepers_accepted(open_for: Open, request_for: RunRequest) -> None:
+    rule = make_publisher("acme", max_open_runs=2)
+    one, other = open_for(rule), open_for(rule)
+    for desk in (one, other):
+        accepted(await desk.submit(request_for, "acme"))
+    await until(lambda: len(one.desk.limits.runs.open("acme")) == 2)
+    assert refused(await one.submit(request_for, "acme")).code == "too_many_open_runs"
+    late = open_for(rule)
+    assert refused(await late.submit(request_for, "acme")).code == "too_many_open_runs"
+
+
+async def test_runs_of_a_day_are_limited_whether_they_ended_or_not(open_for: Open, request_for: RunRequest) -> None:
+    desk = open_for(make_publisher("acme", max_runs_per_day=2))
+    refusable = make_request(repository=request_for.repository, allowed_paths=("/",))
+    for document in (refusable, request_for):
+        accepted(await desk.submit(document, "acme"))
+        desk.clock.seconds += 3600
+    answer = refused(await desk.submit(request_for, "acme"))
+    assert (answer.code, answer.retry_after_seconds) == ("daily_runs_exhausted", 22 * 3600.0)
+    assert answer.retry_after_seconds is not None
+    desk.clock.seconds += answer.retry_after_seconds
+    accepted(await desk.submit(request_for, "acme"))
+
+
+async def test_a_repetition_is_no_new_run_for_a_quota(open_for: Open, request_for: RunRequest) -> None:
+    desk = open_for(make_publisher("acme", max_open_runs=1, max_runs_per_day=1))
+    order = make_request(repository=request_for.repository, baseline_ref="main", idempotency_key="order-4711")
+    first = accepted(await desk.submit(order, "acme"))
+    assert accepted(await desk.submit(order, "acme")) == first
+    assert (await desk.store(order, "acme")).settled == ["ack"]
+    desk.clock.seconds += 48 * 3600
+    assert accepted(await desk.submit(order, "acme")) == first
+
+
+async def test_a_stored_submission_waits_for_the_limits(open_for: Open, request_for: RunRequest) -> None:
+    desk = open_for(make_publisher("acme", submissions={"per_minute": 6, "burst": 1}))
+    assert (await desk.store(request_for, "acme")).settled == ["ack"]
+    waiting = await desk.store(request_for, "acme", sequence=7)
+    assert (waiting.settled, waiting.delay) == (["nak"], 10.0)
+    desk.clock.seconds += 10
+    assert (await desk.store(request_for, "acme", sequence=7, attempts=2)).settled == ["ack"]
+    assert len(await desk.runs()) == 2
+    assert await desk.dead() == []
+
+
+async def test_a_stored_flood_is_put_aside_before_it_fills_the_queue(open_for: Open, request_for: RunRequest) -> None:
+    desk = open_for(make_publisher("flood", submissions={"per_minute": 1, "burst": 1}), make_publisher("calm"))
+    settled = [(await desk.store(request_for, "flood")).settled[0] for _ in range(MOST_HELD + 30)]
+    assert (settled.count("ack"), settled.count("nak"), settled.count("term")) == (1, MOST_HELD, 29)
+    assert {letter.headers["Gw-Dead-Code"] for letter in await desk.dead()} == {"rate_exceeded"}
+    assert (await desk.store(request_for, "calm")).settled == ["ack"]
+
+
+def make_policy(folder: Path, publishers: object) -> Path:
+    for path in policy_directory().iterdir():
+        if path.is_file():
+            (folder / path.name).write_bytes(path.read_bytes())
+    (folder / "organisation").mkdir()
+    (folder / "publishers.json").write_text(json.dumps({"version": "1", "publishers": publishers}))
+    return folder
+
+
+SHIPPED: dict[str, Any] = json.loads((policy_directory() / "publishers.json").read_text())["publishers"][0]
+
+
+@pytest.mark.parametrize(
+    "publishers",
+    [
+        [],
+        [SHIPPED, SHIPPED],
+        [{key: value for key, value in SHIPPED.items() if key != "max_open_runs"}],
+        [SHIPPED | {"comment": "mine"}],
+        [SHIPPED | {"name": "Not A Name"}],
+        [SHIPPED | {"repositories": ["forge.example"]}],
+        [SHIPPED | {"landing_refs": ["main"]}],
+        [SHIPPED | {"kinds": ["anything"]}],
+        [SHIPPED | {"max_open_runs": 0}],
+        [SHIPPED | {"max_document_bytes": 1 << 40}],
+        [SHIPPED | {"submissions": {"per_minute": 0, "burst": 1}}],
+        [SHIPPED | {"highest_priority": "urgent"}],
+        [SHIPPED | {"may_abort": True}],
+    ],
+)
+def test_a_policy_on_publishers_that_is_not_whole_stops_the_gatekeeper(tmp_path: Path, publishers: object) -> None:
+    with pytest.raises(ConfigurationError, match=r"publishers\.json"):
+        load(make_policy(tmp_path, publishers))
+
+
+def test_the_policy_is_part_of_the_digests(tmp_path: Path) -> None:
+    changed = load(make_policy(tmp_path, [SHIPPED, SHIPPED | {"name": "acme", "may_see": "own"}]))
+    shipped = load(policy_directory())
+    assert changed.digests["publishers.json"] != shipped.digests["publishers.json"]
+    assert changed.sha256 != shipped.sha256

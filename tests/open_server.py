@@ -1,0 +1,33 @@
+"""A NATS server on which one connection may do everything, for tests of what the bus does, not of who may do it."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import Self
+
+from gatewright.bus.permissions import API_PREFIX
+from gatewright.bus.server_config import BUS_ACCOUNT
+from gatewright.stack.nats_server import NatsServer
+
+USER = "everybody"
+
+
+class OpenServer(NatsServer):
+    """Its ``url`` holds a password, and no seed is needed."""
+
+    password = ""
+
+    @classmethod
+    async def open(cls, directory: Path, *, port: int = -1, password: str | None = None) -> Self:
+        """Start it; the streams are those that ``directory`` holds."""
+        password = password or secrets.token_hex(16)
+        users = [{"user": USER, "password": password}]
+        account = {"jetstream": "enabled", "mappings": {f"{API_PREFIX}.>": "$JS.API.>"}, "users": users}
+        self = await cls.launch(directory, {BUS_ACCOUNT: account}, directory, port=port)
+        self.password = password
+        return self
+
+    @property
+    def url(self) -> str:
+        return super().url.replace("//", f"//{USER}:{self.password}@")
