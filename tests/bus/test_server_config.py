@@ -63,6 +63,14 @@ def test_a_key_of_nobody_and_a_publisher_of_no_name_make_no_configuration() -> N
             accounts({stranger: "U" * 56})
 
 
+def test_the_server_keeps_no_way_back_for_pulls_that_are_over(table: dict[str, Any]) -> None:
+    answered_by_many = [
+        export for account in table.values() for export in account["exports"] if export.get("response_type") == "stream"
+    ]
+    assert any("MSG.NEXT" in export["service"] for export in answered_by_many)
+    assert all(export["threshold"] == "20s" for export in answered_by_many)
+
+
 def test_pools_have_their_own_queues_and_no_others(tmp_path: Path) -> None:
     identities.make(tmp_path / "bus")
     text = str(accounts(identities.public_keys(tmp_path / "bus"), ("gpu",))["worker"])

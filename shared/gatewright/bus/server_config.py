@@ -20,6 +20,9 @@ BUS_ACCOUNT = "gatewright"
 #: What servers of one cluster know each other by is read from this variable of their environment.
 CLUSTER_PASSWORD = "GATEWRIGHT_CLUSTER_PASSWORD"  # noqa: S105 - the name of a variable
 _SERVER_PREFIX = "$JS.API"
+#: An answer of many messages. After the last one the server keeps the way back open for so long; without that word it
+#: does until the asker gives up its inbox, which costs it memory for every pull. An open pull sends a heartbeat every two seconds.
+_MANY = {"response_type": "stream", "threshold": "20s"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,7 @@ def _guest(access: Access, public_keys: Mapping[str, str]) -> dict[str, Any]:
     """An account of its own: what it may ask of the bus comes in as services, what it may hear as streams."""
     services = [{"service": {"account": BUS_ACCOUNT, "subject": subject}, **to} for subject, to in _asked(access)]
     heard = [{"stream": {"account": BUS_ACCOUNT, "subject": subject}} for subject in access.hear]
-    answered = [{"service": subject, "accounts": [BUS_ACCOUNT], "response_type": "stream"} for subject in access.serve]
+    answered = [{"service": subject, "accounts": [BUS_ACCOUNT], **_MANY} for subject in access.serve]
     return {"users": [_user(access, public_keys)], "exports": answered, "imports": [*services, *heard]}
 
 
@@ -128,7 +131,7 @@ def _exports(guests: Iterable[Access]) -> Iterable[dict[str, Any]]:
         for subject in guest.hear:
             streams.setdefault(subject, []).append(guest.identity)
     for subject, names in services.items():
-        many = {"response_type": "stream"} if ".CONSUMER.MSG.NEXT." in subject else {}
+        many = _MANY if ".CONSUMER.MSG.NEXT." in subject else {}
         yield {"service": subject, "accounts": names, **many}
     for subject, names in streams.items():
         yield {"stream": subject, "accounts": names}
