@@ -1,8 +1,9 @@
-"""Publish a request or a contract with nothing but nats-py, the documented subjects and JSON, and follow the run to its end.
+"""Publish a request, a contract or a CloudEvent with nothing but nats-py, the documented subjects and JSON; read the verdict.
 
     python publish_python.py NATS_URL SEED_FILE DOCUMENT.json [REPOSITORY]
 
-SEED_FILE is the publisher's identity, as `gatewright keys bus` makes it (publisher.nk).
+SEED_FILE is the publisher's identity, as `gatewright keys bus` makes it: publisher.nk, or publisher-NAME.nk for one that has a
+name.
 
 Exit code 0: the run succeeded; 1: it did not; 2: the document was refused.
 """
@@ -25,13 +26,20 @@ async def publish(url: str, seed: Path, document: dict[str, Any]) -> int:
     client = await nats.connect(url, nkeys_seed=str(seed), inbox_prefix=f"_INBOX_{identity}")
     # Listening starts before the submission, so that no event of a quick run is missed.
     ledger = await client.subscribe("gw.watch.*")
-    schema = "run_request.v1" if "request" in document else "task_contract.v1"
-    answer = await client.request("gw.submit", json.dumps(document).encode(), timeout=60, headers={"Gw-Schema": schema})
+    if "specversion" in document:
+        headers = {"Content-Type": "application/cloudevents+json"}
+    else:
+        headers = {"Gw-Schema": "run_request.v1" if "request" in document else "task_contract.v1"}
+    # A publisher with a name speaks on subjects that end in it; the server refuses every other.
+    name = identity.removeprefix("publisher").replace("-", ".", 1)
+    answer = await client.request(f"gw.submit{name}", json.dumps(document).encode(), timeout=60, headers=headers)
     reply = json.loads(answer.data)
     if (answer.headers or {}).get("Gw-Schema") == "error.v1":
         print(f"refused: {reply['code']}: {reply['message']}")
         for fault in reply.get("faults", []):
             print(f"  {fault['pointer'] or '/'}: {fault['message']}")
+        if reply.get("retry_after_seconds") is not None:
+            print(f"  try again in {reply['retry_after_seconds']} s")
         await client.close()
         return 2
     print(f"accepted {reply['run_id']}")
@@ -66,7 +74,8 @@ def main() -> int:
         return 2
     document = json.loads(Path(sys.argv[3]).read_text(encoding="utf-8"))
     if len(sys.argv) > 4:
-        document.setdefault("repository", {})["url"] = sys.argv[4]
+        order = document["data"] if "specversion" in document else document
+        order.setdefault("repository", {})["url"] = sys.argv[4]
     return asyncio.run(publish(sys.argv[1], Path(sys.argv[2]), document))
 
 

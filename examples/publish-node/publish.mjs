@@ -1,8 +1,8 @@
-// Publish a request or a contract with nothing but a NATS client, the documented subjects and JSON; read the verdict.
+// Publish a request, a contract or a CloudEvent with nothing but a NATS client, the documented subjects and JSON.
 //
 //     node publish.mjs NATS_URL SEED_FILE DOCUMENT.json [REPOSITORY]
 //
-// SEED_FILE is the publisher's identity, as `gatewright keys bus` makes it (publisher.nk).
+// SEED_FILE is the publisher's identity, as `gatewright keys bus` makes it: publisher.nk, or publisher-NAME.nk for one with a name.
 // Exit code 0: the run succeeded; 1: it did not; 2: the document was refused.
 
 import { readFile } from "node:fs/promises";
@@ -17,29 +17,42 @@ if (!url || !seedFile || !file) {
 }
 
 const document = JSON.parse(await readFile(file, "utf8"));
+const isEvent = "specversion" in document;
 if (repository) {
-  document.repository = { ...document.repository, url: repository };
+  const order = isEvent ? document.data : document;
+  order.repository = { ...order.repository, url: repository };
 }
 
+const identity = basename(seedFile, ".nk");
+// A publisher with a name speaks on subjects that end in it; the server refuses every other.
+const name = identity.replace(/^publisher-?/, "");
+const ending = name ? `.${name}` : "";
 const seed = (await readFile(seedFile, "utf8")).trim();
 const client = await connect({
   servers: new URL(url).host,
   authenticator: nkeyAuthenticator(new TextEncoder().encode(seed)),
-  inboxPrefix: `_INBOX_${basename(seedFile, ".nk")}`,
+  inboxPrefix: `_INBOX_${identity}`,
 });
 
 // Listening starts before the submission, so that no event of a quick run is missed.
 const ledger = client.subscribe("gw.watch.*");
 
 const meta = headers();
-meta.set("Gw-Schema", "request" in document ? "run_request.v1" : "task_contract.v1");
-const answer = await client.request("gw.submit", JSON.stringify(document), { headers: meta, timeout: 60_000 });
+if (isEvent) {
+  meta.set("Content-Type", "application/cloudevents+json");
+} else {
+  meta.set("Gw-Schema", "request" in document ? "run_request.v1" : "task_contract.v1");
+}
+const answer = await client.request(`gw.submit${ending}`, JSON.stringify(document), { headers: meta, timeout: 60_000 });
 const reply = answer.json();
 
 if (answer.headers?.get("Gw-Schema") === "error.v1") {
   console.log(`refused: ${reply.code}: ${reply.message}`);
   for (const fault of reply.faults ?? []) {
     console.log(`  ${fault.pointer || "/"}: ${fault.message}`);
+  }
+  if (reply.retry_after_seconds != null) {
+    console.log(`  try again in ${reply.retry_after_seconds} s`);
   }
   await client.close();
   process.exit(2);

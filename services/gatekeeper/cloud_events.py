@@ -17,8 +17,10 @@ from gatewright.bus.port import SCHEMA_HEADER, TRACE_HEADER, Message
 from gatewright.contracts import strict_json
 from gatewright.errors import Fault, MalformedError
 
-STRUCTURED = "application/cloudevents+json"
-BATCH = "application/cloudevents-batch+json"
+#: Content types of the structured mode begin with this. Without a format it is taken for JSON, as some senders write it.
+FAMILY = "application/cloudevents"
+STRUCTURED = frozenset({FAMILY, f"{FAMILY}+json"})
+BATCH = f"{FAMILY}-batch"
 #: ``type`` of an event -> schema of its data.
 TYPES: Mapping[str, str] = {
     f"gatewright.{schema}": schema for schema in ("run_request.v1", "task_contract.v1", "abort_request.v1")
@@ -48,17 +50,19 @@ class Letter:
 def is_event(message: Message) -> bool:
     """Whether a message is a CloudEvent: by its content type or, where no schema is named, by its ``specversion``.
 
-    Raises MalformedError for the modes that are not taken (``cloud_event_batch``, ``cloud_event_binary_mode``).
+    Raises MalformedError for what is not taken (``cloud_event_batch``, ``cloud_event_binary_mode``, ``cloud_event_format``).
     """
     headers = {name.lower(): value for name, value in message.headers.items()}
-    content, _, parameters = headers.get("content-type", "").lower().partition(";")
-    if content.strip() == BATCH:
+    content, _, parameters = headers.get("content-type", "").strip().lower().partition(";")
+    content = content.strip()
+    if content.startswith(BATCH):
         raise MalformedError("one event a message: a batch is not taken", code="cloud_event_batch")
     if any(name.startswith(("ce-", "ce_")) for name in headers):
         raise MalformedError("an event travels whole, in the structured mode", code="cloud_event_binary_mode")
-    if content.strip() == STRUCTURED:
-        if parameters.replace(" ", "").replace('"', "") not in {"", "charset=utf-8"}:
-            raise MalformedError("JSON is UTF-8", code="cloud_event_data_not_json")
+    if content.startswith(FAMILY):
+        charset = parameters.replace(" ", "").replace('"', "")
+        if content not in STRUCTURED or charset not in {"", "charset=utf-8"}:
+            raise MalformedError("events are taken as JSON in UTF-8", code="cloud_event_format")
         return True
     if SCHEMA_HEADER in message.headers or b'"specversion"' not in message.data:
         return False

@@ -11,9 +11,8 @@ import weakref
 from dataclasses import dataclass, field
 from functools import cached_property
 
-import msgspec
-
 from gatewright.bus.port import Bus
+from gatewright.bus.task_protocol import cancel_notice
 from gatewright.bus.topology import CANCEL_SUBJECT
 from gatewright.clock import Clock
 from gatewright.contracts import Transition
@@ -26,7 +25,7 @@ from gatewright.secrets.screening import ScreenedArtifacts
 from gatewright.telemetry.logs import Logger
 from gatewright.telemetry.metrics import Metrics
 from services.gatekeeper.decider.decide import decide
-from services.gatekeeper.decider.inputs import Continue, EvidenceRefused, Input, SealReported, Submitted
+from services.gatekeeper.decider.inputs import Answered, Continue, EvidenceRefused, Input, SealReported, Submitted
 from services.gatekeeper.decider.questions import next_step, questions
 from services.gatekeeper.dispatching import Dispatcher, UnderWay
 from services.gatekeeper.gates.judge import Gates
@@ -141,6 +140,9 @@ class Conductor:
             if transition is None:
                 if position is remembered and await self._has_moved(position, run_id, item):
                     continue
+                if isinstance(item, Answered):
+                    # Said before, said out of turn or of an earlier attempt, or about a run that is not there.
+                    self.log.info("answer_ignored", run_id=run_id, role=item.role, message_id=item.message_id)
                 return position, False
             try:
                 after = await self.ledger.append(position, transition)
@@ -194,7 +196,7 @@ class Conductor:
     async def _stop_work(self, run: Run) -> None:
         """A run that has ended holds no paths, and whoever still works for it stops."""
         if any(task.status == "RUNNING" for task in run.tasks.values()):
-            await self.bus.broadcast(CANCEL_SUBJECT, msgspec.json.encode(run.run_id))
+            await self.bus.broadcast(CANCEL_SUBJECT, cancel_notice(run.run_id))  # and again, see stop_notices.py
         if run.locks is not None:
             await self.gates.locks.release(run.locks.repository_url, run.run_id)
 

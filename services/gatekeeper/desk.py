@@ -12,7 +12,7 @@ import msgspec
 
 from gatewright.bus.dead_letter import publish_dead_letter
 from gatewright.bus.port import SCHEMA_HEADER, Bus, Delivery, Message, Reply
-from gatewright.bus.topology import ABORT_SUBJECT, TASK_ROLES, result_subject
+from gatewright.bus.topology import ABORT_SUBJECT, TASK_ROLES, result_subject, stream_of
 from gatewright.contracts import (
     Error,
     Plan,
@@ -37,6 +37,7 @@ from gatewright.telemetry.metrics import Metrics
 from services.gatekeeper import publishers
 from services.gatekeeper.conductor import Conductor
 from services.gatekeeper.decider.inputs import AbortAsked, Answered, Submitted, UsageTold
+from services.gatekeeper.exhausted import EXHAUSTED, give_up
 from services.gatekeeper.publisher_limits import Limits
 from services.gatekeeper.publisher_policy import Publisher
 from services.gatekeeper.run_status import status_of
@@ -74,7 +75,9 @@ class Desk:
                 await self._check_same(item)
         except GatewrightError as error:
             self.log.warning("submission_refused", subject=message.subject, code=error.reason, cause=error.message)
+            self.metrics.submission("refused", error.reason)
             return _reply(error_document(error))
+        self.metrics.submission("accepted" if new else "existing")
         if new:
             self._later(item)
         return _reply(SubmitReply(run_id=item.run_id, existing=not new))
@@ -132,7 +135,7 @@ class Desk:
 
     async def _bury(self, delivery: Delivery, error: GatewrightError) -> None:
         message, reason = await self._presentable(delivery.message, error)
-        stream = "INTAKE" if message.subject.startswith(INTAKE) else "RESULTS"
+        stream = stream_of(message.subject)
         await publish_dead_letter(
             self.bus,
             "gatekeeper",
@@ -157,6 +160,8 @@ class Desk:
         return replace(message, data=data), reason
 
     async def _advance(self, message: Message, *, first: bool) -> bool:
+        if message.subject.startswith(EXHAUSTED):
+            return await give_up(message, self.bus, self.conductor, self.log, self.metrics)
         if not message.subject.startswith(INTAKE):
             answered = await self._clean(answer_of(message))
             return await self.conductor.advance(run_of(answered), answered)

@@ -86,7 +86,8 @@ class Dispatcher:
         for task in run.tasks.values():
             if task.status != "RUNNING" or task.task_id in given:
                 continue
-            fresh = now - ordered_at(transitions, task.task_id) < CERTAIN
+            # An order from the future was stamped by a clock that was wrong, or set back since: nothing is certain about it.
+            fresh = timedelta(0) <= now - ordered_at(transitions, task.task_id) < CERTAIN
             if fresh or not await under_way.holds(run.run_id, task.task_id):
                 await self._publish(run, CommandRef(role=task.role, pool=task.pool, task_id=task.task_id))
 

@@ -16,7 +16,7 @@ import msgspec
 
 from gatewright.clock import SystemClock
 from gatewright.contracts import GateReport, TaskContract, codec
-from gatewright.errors import ConfigurationError, GatewrightError, GitError
+from gatewright.errors import ConfigurationError, DeniedError, GatewrightError, GitError
 from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.secrets.scanner import make_scanner
 from services.gatekeeper.gates.breadth import judge_breadth
@@ -27,6 +27,8 @@ from services.gatekeeper.gates.policy import judge_contract
 from services.gatekeeper.gates.secrets import SecretsCheck
 from services.gatekeeper.gates.whole_change import judge_whole_change
 from services.gatekeeper.policies import Policies, load
+from services.gatekeeper.publisher_policy import SubmissionKind
+from services.gatekeeper.publishers import document_faults, rule_of
 
 RUN = "run-examined"
 
@@ -35,7 +37,8 @@ class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is to be judged.
 
     ``contract`` is the contract's JSON. ``source`` is where the repository's objects can be read, ``baseline`` a ref or commit
-    of it. The change is what leads from there to the commit ``candidate``, or ``patch`` (base64).
+    of it. The change is what leads from there to the commit ``candidate``, or ``patch`` (base64). ``publisher``: who is to
+    submit it, and as what ``kind`` of document.
     """
 
     contract: msgspec.Raw
@@ -45,6 +48,8 @@ class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     baseline: str | None = None
     candidate: str | None = None
     patch: bytes | None = None
+    publisher: str | None = None
+    kind: SubmissionKind = "contract"
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -62,7 +67,7 @@ async def examine(question: Question, scratch: Path) -> Answer:
     mirror = await Mirrors(scratch).open(question.source) if question.source is not None else None
     commit = await mirror.resolve(question.baseline or contract.rollback.baseline_ref) if mirror is not None else ""
     if question.judge_policy:
-        reports.append(await _policy(contract, policies, mirror, commit))
+        reports.append(await _policy(question, contract, policies, mirror, commit))
         if mirror is None:
             unjudged.append("breadth: how much the paths open can only be told on the repository (--repo); a run asks it")
     if question.candidate is not None or question.patch is not None:
@@ -73,10 +78,14 @@ async def examine(question: Question, scratch: Path) -> Answer:
     return Answer(tuple(reports), tuple(unjudged))
 
 
-async def _policy(contract: TaskContract, policies: Policies, mirror: Mirror | None, commit: str) -> GateReport:
+async def _policy(
+    question: Question, contract: TaskContract, policies: Policies, mirror: Mirror | None, commit: str
+) -> GateReport:
     clock, found = SystemClock(), Judgement(RUN, "policy")
     started = clock.monotonic()
     found.saw("policies", policies.sha256)
+    if question.publisher is not None:
+        _publisher(question.publisher, question.kind, contract, policies, found)
     granted = judge_contract(contract, policies, found)
     if mirror is not None:
         pack = policies.packs.pack(granted.policy_pack or policies.packs.default)
@@ -84,6 +93,19 @@ async def _policy(contract: TaskContract, policies: Policies, mirror: Mirror | N
         url = granted.repository.url if granted.repository is not None else mirror.url
         await judge_breadth(granted.allowed_paths, url, tree, pack, mirror, policies, clock.now(), found)
     return found.report(clock, started)
+
+
+def _publisher(name: str, kind: SubmissionKind, contract: TaskContract, policies: Policies, found: Judgement) -> None:
+    """What the gatekeeper would say to this publisher before there is a run. Limits are not asked: they are the moment's."""
+    rule = f"publishers.{name}"
+    try:
+        faults = document_faults(contract, kind, RUN, rule_of(policies.publishers, name))
+    except DeniedError as error:
+        found.violate(error.reason, rule, error.message)
+        return
+    found.checked(rule, f"may submit this {kind}")
+    for fault in faults:
+        found.violate(fault.code, rule, f"{fault.pointer or '/'}: {fault.message}")
 
 
 async def _change(question: Question, contract: TaskContract, policies: Policies, mirror: Mirror, commit: str) -> GateReport:

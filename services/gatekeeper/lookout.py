@@ -17,6 +17,7 @@ from services.gatekeeper.conductor import Conductor
 from services.gatekeeper.deadlines import Deadlines
 from services.gatekeeper.dispatching import UnderWay
 from services.gatekeeper.open_runs import OpenRuns
+from services.gatekeeper.stop_notices import StopNotices
 
 #: Seconds between two looks at the list of what is open.
 LOOK = 1.0
@@ -35,13 +36,16 @@ class Lookout:
     conductor: Conductor
     runs: OpenRuns = field(default_factory=lambda: OpenRuns(between_one_and_two))
     deadlines: Deadlines = field(default_factory=Deadlines)
+    notices: StopNotices = field(default_factory=StopNotices)
     sequence: int = 0
 
     async def catch_up(self) -> None:
         """Read the ledger up to now: afterwards it is known what is open. Raises BusError."""
+        started, now = self.conductor.clock.now().timestamp(), self.conductor.clock.monotonic()
         async for message in self.conductor.bus.replay(run_subject("*"), after=self.sequence):
             self.runs.saw(message, self.conductor.clock.monotonic())
             self.deadlines.saw(message)
+            self.notices.saw(message, now, started - message.stored_at)
             self.sequence = message.sequence
         # Whatever is open may have been left by the process before.
         self.runs.everything_is_due(self.conductor.clock.monotonic())
@@ -60,6 +64,7 @@ class Lookout:
                 self.sequence = message.sequence
                 run_id, sealed = self.runs.saw(message, conductor.clock.monotonic())
                 self.deadlines.saw(message)
+                self.notices.saw(message, conductor.clock.monotonic())
                 known = conductor.ledger.known(run_id)
                 if sealed:
                     conductor.left_behind(run_id)

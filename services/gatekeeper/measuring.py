@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
+from typing import TypeVar
 
 from gatewright.bus.jetstream import JetStreamBus
 from gatewright.bus.queue_depths import QueueDepth, open_dead_letters, queue_depth
@@ -19,8 +19,10 @@ from gatewright.telemetry.metrics import Metrics, QueueLook
 #: Seconds between two looks at the queues.
 LOOK = 5.0
 
+T = TypeVar("T")
+
 _OUTCOMES: dict[str, RunOutcome] = {"S6": "success", "FAILED": "failed", "ABORTED": "aborted"}
-_OWN_QUEUES: dict[str, QueueName] = {"INTAKE": "intake", "RESULTS": "results"}
+_OWN_QUEUES: dict[str, QueueName] = {"INTAKE": "intake", "RESULTS": "results", "EXHAUSTED": "exhausted"}
 _CLASSES: dict[str, QueueClass] = {"high": "high", "normal": "normal", "low": "low"}
 _ROLES: dict[str, QueueName] = {
     "pm": "pm",
@@ -50,23 +52,32 @@ async def watch_queues(service: Service, queues: Iterable[Consumer]) -> None:
     if not isinstance(service.bus, JetStreamBus):
         return
     queues = tuple(queues)
-    while not service.stop.is_set():
-        await look(service.bus, queues, service.metrics)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(service.stop.wait(), LOOK)
+    stopping = asyncio.create_task(service.stop.wait())
+    while not stopping.done():
+        # A bus that does not answer must not keep the process from leaving.
+        looking = asyncio.create_task(look(service.bus, queues, service.metrics))
+        await asyncio.wait({looking, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if looking.done():
+            looking.result()
+            await asyncio.wait({stopping}, timeout=LOOK)
+        looking.cancel()
 
 
 async def look(bus: JetStreamBus, queues: Iterable[Consumer], metrics: Metrics) -> None:
-    """One look at the queues and at the dead letters."""
+    """One look at the queues and at the dead letters; what cannot be seen now is not shown."""
     connection = bus.connection
-    try:
-        depths = await asyncio.gather(*(queue_depth(connection, queue) for queue in queues))
-        letters: int | None = await open_dead_letters(connection)
-    except BusError:
-        # The loss of the bus is logged where it is noticed, and a queue that is missing where it is needed.
-        depths, letters = [], None
-    metrics.queues(by_label(depths))
+    depths = await asyncio.gather(*(_or_none(queue_depth(connection, queue)) for queue in queues))
+    letters = await _or_none(open_dead_letters(connection))
+    metrics.queues(by_label([depth for depth in depths if depth is not None]))
     metrics.dead_letters_open(letters)
+
+
+async def _or_none(question: Awaitable[T]) -> T | None:
+    """The loss of the bus is logged where it is noticed, and a queue that is missing where it is needed."""
+    try:
+        return await question
+    except BusError:
+        return None
 
 
 def by_label(depths: Sequence[QueueDepth]) -> dict[tuple[QueueName, QueueClass], QueueLook]:
@@ -82,9 +93,9 @@ def by_label(depths: Sequence[QueueDepth]) -> dict[tuple[QueueName, QueueClass],
 
 
 def _label(queue: Consumer) -> tuple[QueueName, QueueClass]:
-    if queue.stream in _OWN_QUEUES:
-        return _OWN_QUEUES[queue.stream], "none"
-    return _ROLES[queue.owner], _CLASSES.get(queue.subject.rpartition(".")[2], "none")
+    if queue.stream == "TASKS" and queue.owner in _ROLES:
+        return _ROLES[queue.owner], _CLASSES.get(queue.subject.rpartition(".")[2], "none")
+    return _OWN_QUEUES.get(queue.stream, "other"), "none"
 
 
 def _pool(queue: Consumer) -> str:

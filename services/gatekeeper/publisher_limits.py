@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import timedelta
 from typing import Literal
 
@@ -24,6 +24,8 @@ MOST_HELD = 50
 LONGEST_WAIT = 60.0
 #: Seconds after which a publisher with too many open runs may ask again: nobody knows when one ends.
 OPEN_AGAIN = 5.0
+#: The same for one whose submissions are all in hand.
+BUSY_AGAIN = 1.0
 
 
 class Bucket:
@@ -52,6 +54,7 @@ class Limits:
         self.runs = runs
         self._clock = clock
         self._buckets: dict[tuple[str, Act], Bucket] = {}
+        self._in_hand: Counter[str] = Counter()
         self._coming: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._held: defaultdict[str, dict[int, float]] = defaultdict(dict)
 
@@ -69,13 +72,32 @@ class Limits:
 
     @contextlib.asynccontextmanager
     async def place(self, rule: Publisher, run_id: str, exists: Callable[[], Awaitable[bool]]) -> AsyncIterator[None]:
-        """Room for one more run while it is being accepted; a run that is there already needs none.
+        """Room for one more run while it is being accepted; a run that is there already takes none of a quota.
 
-        Raises LimitError (``too_many_open_runs``, ``daily_runs_exhausted``), UnavailableError before the count is made.
+        Raises LimitError (``rate_exceeded``, ``too_many_open_runs``, ``daily_runs_exhausted``), UnavailableError before the
+        count is made.
         """
-        if not rule.counted:
+        with self._attending(rule):
+            if not rule.counted:
+                yield
+                return
+            async with self._quota(rule, run_id, exists):
+                yield
+
+    @contextlib.contextmanager
+    def _attending(self, rule: Publisher) -> Iterator[None]:
+        """No more at a time than the burst: a publisher of slow repositories must not keep everybody else waiting."""
+        if rule.submissions is not None and self._in_hand[rule.name] >= rule.submissions.burst:
+            words = f"{rule.submissions.burst} submissions of {rule.name} are in hand"
+            raise LimitError(words, retry_after=BUSY_AGAIN, code="rate_exceeded")
+        self._in_hand[rule.name] += 1
+        try:
             yield
-            return
+        finally:
+            self._in_hand[rule.name] -= 1
+
+    @contextlib.asynccontextmanager
+    async def _quota(self, rule: Publisher, run_id: str, exists: Callable[[], Awaitable[bool]]) -> AsyncIterator[None]:
         await self.runs.counted()
         refusal = self._refusal(rule, run_id)
         if refusal is not None and not await exists():

@@ -15,7 +15,7 @@ from gatewright.contracts import RunRequest, TaskContract
 from gatewright.errors import DeniedError, Fault, MalformedError
 from gatewright.ledger.run import Run
 from services.gatekeeper.gates.landing import landing_ref
-from services.gatekeeper.publisher_policy import Publisher, Publishers
+from services.gatekeeper.publisher_policy import Publisher, Publishers, SubmissionKind
 from services.gatekeeper.repository_patterns import covered, ref_covered
 
 _SUBJECTS = (SUBMIT_SUBJECT, STATUS_SUBJECT, REQUEST_SUBJECT, CONTRACT_SUBJECT, ABORT_SUBJECT)
@@ -54,24 +54,34 @@ def check_size(data: bytes, rule: Publisher) -> None:
 
 
 def check_document(document: RunRequest | TaskContract, run_id: str, rule: Publisher) -> None:
-    """Whether the publisher may have this done: kind, priority, repository, ref. Raises DeniedError with every fault."""
+    """Whether the publisher may have this done. Raises DeniedError with every fault, and the code of the first."""
+    kind: SubmissionKind = "request" if isinstance(document, RunRequest) else "contract"
+    if faults := document_faults(document, kind, run_id, rule):
+        words = "; ".join(f"{fault.pointer or '/'}: {fault.message}" for fault in faults)
+        raise DeniedError(words, faults=faults, code=faults[0].code)
+
+
+def document_faults(
+    document: RunRequest | TaskContract, kind: SubmissionKind, run_id: str, rule: Publisher
+) -> tuple[Fault, ...]:
+    """What of a document the publisher may not have.
+
+    1. its kind  2. its priority  3. the repository  4. the ref that it lands on.
+    """
     faults = []
-    kind = "request" if isinstance(document, RunRequest) else "contract"
-    if kind not in rule.kinds:
+    if kind not in rule.kinds:  # 1
         faults.append(Fault("", "kind_not_allowed", f"{rule.name} may not submit a {kind}"))
-    if CLASSES.index(document.priority) < CLASSES.index(rule.highest_priority):
+    if CLASSES.index(document.priority) < CLASSES.index(rule.highest_priority):  # 2
         faults.append(Fault("/priority", "priority_not_allowed", f"at most {rule.highest_priority} for {rule.name}"))
     repository = document.repository
     if repository is not None:
-        if not covered(repository.url, rule.repositories):
+        if not covered(repository.url, rule.repositories):  # 3
             faults.append(Fault("/repository/url", "repository_not_allowed", f"not a repository of {rule.name}"))
         ref = landing_ref(run_id, repository)
-        if ref and not ref_covered(ref, rule.landing_refs):
+        if ref and not ref_covered(ref, rule.landing_refs):  # 4
             place = "target_ref" if repository.landing == "target" else "landing"
             faults.append(Fault(f"/repository/{place}", "ref_not_allowed", f"{rule.name} may not land there"))
-    if faults:
-        words = "; ".join(f"{fault.pointer or '/'}: {fault.message}" for fault in faults)
-        raise DeniedError(words, faults=tuple(faults), code=faults[0].code)
+    return tuple(faults)
 
 
 def check_same(run: Run, publisher: str, document_sha256: str) -> None:

@@ -7,7 +7,15 @@ import contextlib
 from importlib import metadata
 
 from gatewright.bus.port import Subscription
-from gatewright.bus.topology import INTAKE_CONSUMER, RESULT_CONSUMER, STATUS_SUBJECT, SUBMIT_SUBJECT, Consumer, consumers
+from gatewright.bus.topology import (
+    EXHAUSTED_CONSUMER,
+    INTAKE_CONSUMER,
+    RESULT_CONSUMER,
+    STATUS_SUBJECT,
+    SUBMIT_SUBJECT,
+    Consumer,
+    consumers,
+)
 from gatewright.errors import ConfigurationError, MalformedError, UnavailableError
 from gatewright.evidence import keys
 from gatewright.evidence.signing import Signer
@@ -41,7 +49,7 @@ async def serve(service: Service, settings: Settings) -> None:
     lookout = Lookout(conductor)
     feeding = Feeding(desk, service.stop, service.log, settings.parallel_inputs, settings.drain_seconds)
     async with contextlib.AsyncExitStack() as stack:
-        queues = [await _open(service, consumer, stack) for consumer in (INTAKE_CONSUMER, RESULT_CONSUMER)]
+        queues = [await _open(service, consumer, stack) for consumer in (INTAKE_CONSUMER, RESULT_CONSUMER, EXHAUSTED_CONSUMER)]
         async with asyncio.TaskGroup() as group:
             # Beside everything else: the first look for secrets waits for it, and the process ends when it cannot be had.
             group.create_task(asyncio.to_thread(desk.scanner.prepare))
@@ -58,6 +66,7 @@ async def serve(service: Service, settings: Settings) -> None:
                 }
             )
             group.create_task(_pay_debts(service, conductor))
+            group.create_task(lookout.notices.keep(service.bus, service.clock, service.stop))
             group.create_task(watch_queues(service, consumers(settings.pools)))
             await feeding.run(queues)
             following.cancel()

@@ -24,8 +24,8 @@ class Excess:
 
     @property
     def words(self) -> str:
-        """``tokens: 1,200 of 1,000 used``."""
-        return f"{self.budget}: {number(self.used)} of {number(self.limit)} used"
+        """``1,200 of 1,000 tokens used``; not ``tokens: 1,200``, which looks like a secret."""
+        return f"{number(self.used)} of {number(self.limit)} {self.budget} used"
 
 
 def number(amount: float) -> str:

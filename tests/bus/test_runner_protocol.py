@@ -179,7 +179,9 @@ def test_trace_header_is_read() -> None:
 
 def test_cancel_notice_is_the_run_id_as_json() -> None:
     assert cancel_notice("run-1") == b'"run-1"'
-    assert read_cancel_notice(cancel_notice("run-1")) == "run-1"
+    assert read_cancel_notice(cancel_notice("run-1")) == ("run-1",)
+    assert read_cancel_notice(cancel_notice("run-1", "run-2")) == ("run-1", "run-2")
+    assert read_cancel_notice(cancel_notice()) == ()
     for data in (b"", b"run-1", b"{}", b"\xff", b"null"):
         with pytest.raises(MalformedError):
             read_cancel_notice(data)

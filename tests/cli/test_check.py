@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from gatewright.contracts import TaskContract, codec
 from gatewright.contracts.task_contract import Rollback
 from gatewright.contracts.vocabulary import Executor
 from gatewright.contracts.vocabulary import Repository as RepositoryField
+from gatewright.resources import policy_directory
 from tests.cli.conftest import Command
 from tests.git.conftest import first_repository, make_trap
 from tests.git.conftest import make_repository as make_git_repository
@@ -253,3 +255,25 @@ def test_a_wider_permission_is_shown_as_asked_and_granted(gatewright: Command, w
     told = gatewright("policy", "explain", path, "--json").documents[0]
     details = {rule["rule"]: rule.get("detail", "") for rule in told["reports"][0]["rules"]}
     assert details["agent_registry.network"].startswith("asked allow, granted deny")
+
+
+def test_a_publisher_is_told_beforehand_what_it_may_not_submit(
+    gatewright: Command, write_contract: WriteContract, tmp_path: Path
+) -> None:
+    policies = tmp_path / "policies"
+    shutil.copytree(policy_directory(), policies)
+    known = json.loads((policies / "publishers.json").read_text())
+    narrow = known["publishers"][0] | {"name": "narrow", "repositories": ["https://forge.example/acme"], "kinds": ["request"]}
+    known["publishers"].append(narrow)
+    (policies / "publishers.json").write_text(json.dumps(known))
+    contract = write_contract()
+    for publisher, codes in (
+        ("default", []),
+        ("narrow", ["kind_not_allowed", "repository_not_allowed"]),
+        ("stranger", ["publisher_unknown"]),
+    ):
+        said = gatewright("policy", "explain", contract, "--policies", policies, "--publisher", publisher, "--json")
+        (report,) = said.documents[0]["reports"]
+        assert [found["code"] for found in report["violations"]] == codes
+        assert said.exit_code == (1 if codes else 0)
+        assert f"publishers.{publisher}" in {rule["rule"] for rule in report["rules"]}

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gatewright.cli.request import RunOptions, prepare
+from gatewright.contracts.vocabulary import Budget
 from gatewright.errors import MalformedError
 from tests.cli.conftest import Command, MakeRepository
 
@@ -112,3 +113,44 @@ def test_all_faults_are_raised_together(tmp_path: Path) -> None:
     with pytest.raises(MalformedError) as refused:
         prepare(RunOptions(request=" ", land="target", env=(Path("x"), Path("y"))), tmp_path)
     assert len(refused.value.faults) == 8
+
+
+@pytest.mark.parametrize(
+    ("words", "budget"),
+    [
+        ((), None),
+        (("--max-seconds", "90"), Budget(wall_sec=90)),
+        (
+            ("--max-seconds", "1.5", "--max-tokens", "0", "--max-cost", "0.25", "--max-iterations", "3"),
+            Budget(wall_sec=1.5, tokens=0, cost_usd=0.25, iterations=3),
+        ),
+    ],
+)
+def test_a_budget_is_asked_for_by_options(
+    gatewright: Command,
+    make_repository: MakeRepository,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    budget: Budget | None,
+) -> None:
+    asked: list[RunOptions] = []
+
+    async def look(options: RunOptions, workers: int | None, *, json_output: bool) -> int:
+        asked.append(options)
+        return 0
+
+    monkeypatch.setattr("gatewright.cli.start_run.start_run", look)
+    repository = make_repository("r")
+    gatewright("run", "do it", "--repo", "r", *COMPLETE, *words)
+    (options,) = asked
+    assert prepare(options, repository.parent).request.budget == budget
+
+
+@pytest.mark.parametrize(
+    "words", [("--max-seconds", "0"), ("--max-tokens", "-1"), ("--max-cost", "-1"), ("--max-iterations", "0")]
+)
+def test_a_budget_that_cannot_be_is_bad_input(
+    gatewright: Command, make_repository: MakeRepository, words: tuple[str, ...]
+) -> None:
+    make_repository("r")
+    assert gatewright("run", "do it", "--repo", "r", *COMPLETE, *words).exit_code == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import msgspec
@@ -19,10 +20,12 @@ from gatewright.cli.result import closing_words, result_of
 from gatewright.cli.view import RunView, advance, view_of
 from gatewright.contracts import OrchestratorEvent, codec
 from gatewright.contracts.reports import GateReport, Violation
+from gatewright.contracts.vocabulary import Budget
 from gatewright.ledger import events as e
 from tests.cli.conftest import Command
 from tests.client.conftest import make_run
-from tests.gatekeeper.simulated_run import RUN_ID, Script
+from tests.gatekeeper.budgeted_run import BudgetedRun, make_usage
+from tests.gatekeeper.simulated_run import NOW, RUN_ID, Script
 
 SCREEN = io.StringIO()
 ESCAPE = "\x1b[31mred\x1b[0m"
@@ -179,7 +182,7 @@ def test_runs_and_show_read_the_bundles_when_no_system_runs(gatewright: Command,
     listed = gatewright("runs", "--json").documents
     assert [(run["run_id"], run["status"]) for run in listed[0]["runs"]] == [(RUN_ID, "SUCCESS")]
     details = gatewright("show", "--json").documents[0]
-    assert set(details) == {"run", "result", "baseline", "tasks", "gates"}
+    assert set(details) == {"run", "result", "baseline", "budget", "tasks", "gates"}
     assert details["result"]["bundle"] == str(bundle)
     assert [task["role"] for task in details["tasks"]] == ["pm", "techlead", "worker", "worker", "reviewer", "testrunner"]
     said = gatewright("show", RUN_ID[:8])
@@ -208,3 +211,49 @@ def test_unknown_run_is_bad_input(gatewright: Command, wanted: str) -> None:
 def test_details_hold_every_verdict() -> None:
     gates = [gate.gate for gate in details_of(view_after(Script())).gates]
     assert gates == ["policy", "policy", "plan", "locks", "diff", "integrated", "reviewer", "tests", "landing"]
+
+
+def budgeted(**failures: str) -> BudgetedRun:
+    """Two shards that have used something of what there is."""
+    world = BudgetedRun(Script(shards=2), budget=Budget(wall_sec=100, tokens=2000), failures=dict(failures))
+    world.used[f"{RUN_ID}.plan.w01"] = make_usage(tokens=1200, cost_usd=0.25)
+    world.deliver_until("S2")
+    return world
+
+
+def view_of_world(world: BudgetedRun) -> RunView:
+    view = view_of(event for transition in world.transitions for event in transition.events)
+    assert view is not None
+    return view
+
+
+def test_show_tells_what_was_used_of_the_budget() -> None:
+    world = budgeted()
+    assert "  used       30 of 100 s; 0 of 2,000 tokens" in story(view_of_world(world), NOW + timedelta(seconds=30))
+    world.deliver_all()
+    view = view_of_world(world)
+    assert any("of 100 s; 1,200 of 2,000 tokens; 0.25 USD, no limit" in line for line in story(view))
+    entry = details_of(view).budget
+    assert (entry.tokens.used, entry.tokens.limit, entry.cost_usd.used, entry.cost_usd.limit) == (1200, 2000, 0.25, None)
+
+
+def test_show_says_nothing_of_a_budget_where_there_is_none() -> None:
+    assert not any(line.startswith("  used ") for line in story(view_after(Script())))
+
+
+def test_the_budget_that_ended_a_run_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    name = f"{RUN_ID}.plan.w01"
+    world = budgeted(**{name: "budget_exceeded: 1,200 of 1,000 tokens used"})
+    world.deliver_until("FAILED")
+    view: RunView | None = None
+    with PlainDisplay() as display:
+        for event in (event for transition in world.transitions for event in transition.events):
+            view = advance(view, event)
+            display.show(event, view)
+        assert view is not None
+        display.close(view)
+    out = capsys.readouterr().out
+    assert "worker: plan.w01 has used 1,200 tokens, 0.25 USD" in out
+    assert "gatekeeper: budget: 1,200 of 1,000 tokens used by plan.w01, of its share" in out
+    assert "reason    budget_exceeded" in out
+    assert "--max-tokens" in out

@@ -8,11 +8,12 @@ import msgspec
 import pytest
 
 from gatewright.bus.memory import MemoryBus
-from gatewright.bus.port import SCHEMA_HEADER
+from gatewright.bus.port import KEY_HEADER, SCHEMA_HEADER, Message, Reply
+from gatewright.bus.topology import INTAKE_CONSUMER
 from gatewright.client import Client
-from gatewright.contracts import Error, RunRequest, TaskContract, codec
+from gatewright.contracts import Error, RunRequest, SubmitReply, TaskContract, codec
 from gatewright.contracts.reports import ErrorFault
-from gatewright.errors import BusError, DeniedError, MalformedError, UnavailableError
+from gatewright.errors import BusError, DeniedError, LimitError, MalformedError, UnavailableError
 from tests.client.conftest import ScriptedGatekeeper
 from tests.making import make_contract, make_request
 
@@ -105,3 +106,47 @@ async def test_inline_attachment_is_what_the_gatekeeper_reads(client: Client) ->
 
     artifact = await client.attach("a", b"\x00\xffbinary")
     assert inline_bytes(artifact.uri) == b"\x00\xffbinary"
+
+
+async def test_a_contract_goes_out_with_a_key_in_its_header(client: Client, gatekeeper: ScriptedGatekeeper) -> None:
+    await client.submit_contract(make_contract(), idempotency_key="order-4711")
+    await client.submit_contract(make_contract())
+    keys = [message.headers[KEY_HEADER] for message in gatekeeper.received]
+    assert keys[0] == "order-4711"
+    assert len(keys[1]) >= 8
+
+
+async def test_a_named_publisher_speaks_on_its_own_subjects(bus: MemoryBus) -> None:
+    heard: list[str] = []
+
+    async def answer(message: Message) -> Reply:
+        heard.append(message.subject)
+        return Reply(codec.encode(SubmitReply(run_id="run-0123456789")), "submit_reply.v1")
+
+    await bus.serve("gw-gatekeeper", {"gw.submit.*": answer})
+    acme = Client(bus, publisher="acme")
+    await acme.submit_request(make_request())
+    await acme.abort("run-0123456789", "enough")
+    delivery = await (await bus.consume(INTAKE_CONSUMER)).next(1.0)
+    assert delivery is not None
+    assert [*heard, delivery.message.subject] == ["gw.submit.acme", "gw.intake.abort.acme"]
+
+
+async def test_a_limit_is_waited_for_as_long_as_the_patience_lasts(client: Client, gatekeeper: ScriptedGatekeeper) -> None:
+    gatekeeper.answer = Error(code="rate_exceeded", message="slower", retry_after_seconds=0.1)
+    with pytest.raises(LimitError) as refused:
+        await client.submit_request(make_request())
+    assert (refused.value.reason, refused.value.retry_after) == ("rate_exceeded", 0.1)
+    submitting = asyncio.create_task(client.submit_request(make_request(), patience=5.0))
+    await asyncio.sleep(0.05)
+    gatekeeper.answer = SubmitReply(run_id="run-0123456789")
+    assert await submitting == "run-0123456789"
+    assert len({message.data for message in gatekeeper.received[1:]}) == 1, "the same document, with the same key"
+
+
+async def test_a_policy_that_says_no_keeps_its_places(client: Client, gatekeeper: ScriptedGatekeeper) -> None:
+    fault = ErrorFault(pointer="/repository/url", code="repository_not_allowed", message="not yours")
+    gatekeeper.answer = Error(code="repository_not_allowed", message="no", faults=(fault,))
+    with pytest.raises(DeniedError) as refused:
+        await client.submit_request(make_request())
+    assert [tuple(each) for each in refused.value.faults] == [("/repository/url", "repository_not_allowed", "not yours")]

@@ -10,15 +10,21 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-import yaml
 
 from gatewright.bus.topology import ROLES
-from gatewright.telemetry.metric_list import METRICS, QueueClass, QueueName, RunOutcome, SandboxUse, Stage, TaskOutcome
+from gatewright.telemetry.metric_list import (
+    METRICS,
+    QueueClass,
+    QueueName,
+    RunOutcome,
+    SandboxUse,
+    Stage,
+    SubmissionOutcome,
+    TaskOutcome,
+)
 from tests.deploy.expressions import faults, label_values, metric_names
+from tests.deploy.shipped import GRAFANA, MONITORING, ROOT, read_panels, read_rules, read_yaml
 
-ROOT = Path(__file__).parents[2]
-MONITORING = ROOT / "deploy" / "monitoring"
-GRAFANA = MONITORING / "grafana"
 DOCUMENT = ROOT / "docs" / "observability.md"
 
 CLOSED: dict[str, frozenset[str]] = {
@@ -28,23 +34,10 @@ CLOSED: dict[str, frozenset[str]] = {
     "queue": frozenset(get_args(QueueName)),
     "class": frozenset(get_args(QueueClass)),
     "state": frozenset({"waiting", "in_hand"}),
-    "outcome": frozenset({*get_args(RunOutcome), *get_args(TaskOutcome)}),
+    "outcome": frozenset({*get_args(RunOutcome), *get_args(TaskOutcome), *get_args(SubmissionOutcome)}),
     "during": frozenset(get_args(SandboxUse)),
     "verdict": frozenset({"PASS", "FAIL"}),
 }
-
-
-def read_yaml(path: Path) -> Any:
-    return yaml.safe_load(path.read_text())
-
-
-def read_rules() -> list[dict[str, Any]]:
-    return [rule for group in read_yaml(MONITORING / "alerts.yml")["groups"] for rule in group["rules"]]
-
-
-def read_panels() -> list[dict[str, Any]]:
-    board = json.loads((GRAFANA / "dashboards" / "gatewright.json").read_text())
-    return [panel for panel in board["panels"] if panel["type"] != "row"]
 
 
 def expressions() -> list[tuple[str, str]]:
@@ -175,7 +168,7 @@ def test_the_dashboard_asks_what_prometheus_understands(tmp_path: Path) -> None:
     """As recording rules, because that is how promtool reads single expressions."""
     asked = [target["expr"].replace("$__rate_interval", "5m") for panel in read_panels() for target in panel["targets"]]
     rules = [{"record": f"panel:{number}", "expr": expression} for number, expression in enumerate(asked)]
-    (tmp_path / "panels.yml").write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
+    (tmp_path / "panels.yml").write_text(json.dumps({"groups": [{"name": "panels", "rules": rules}]}))
     judged = subprocess.run(
         [PROMTOOL or "", "check", "rules", "panels.yml"], cwd=tmp_path, check=False, capture_output=True, text=True, timeout=60
     )

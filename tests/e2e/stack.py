@@ -76,9 +76,9 @@ class Stack:
 
 
 @contextlib.contextmanager
-def running_stack(home: Path, *, workers: int) -> Iterator[Stack]:
+def running_stack(home: Path, *, workers: int, stack: Stack | None = None) -> Iterator[Stack]:
     """A detached stack for the time of a block."""
-    stack = Stack(home)
+    stack = stack or Stack(home)
     started = stack.command("up", "--detach", "--workers", str(workers), "--env", str(PREFIX))
     assert started.returncode == 0, started.stdout + started.stderr
     try:

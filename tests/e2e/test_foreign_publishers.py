@@ -12,7 +12,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from gatewright.bus.port import Message
 from gatewright.contracts import codec
+from gatewright.ledger.run import run_id_of
+from services.gatekeeper.submission import submission
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import Stack, slow_request
 from tests.making import make_contract
@@ -91,6 +94,33 @@ def test_plain_nats_py_publishes_a_contract(stack: Stack, make_project: MakeProj
     )
     assert said.returncode == 0, said.stdout + said.stderr
     assert "SUCCESS" in said.stdout
+
+
+@pytest.mark.parametrize("language", ["python", "node"])
+def test_a_cloud_event_is_published_and_makes_one_run(
+    language: str, stack: Stack, request: pytest.FixtureRequest, make_project: MakeProject, tmp_path: Path
+) -> None:
+    event = json.loads((EXAMPLES / "event.json").read_text())
+    event["data"] = json.loads(codec.encode(slow_request(make_project(), 0.0)))
+    event["id"] = f"build-of-{language}"
+    document = tmp_path / "event.json"
+    document.write_text(json.dumps(event))
+    if language == "node":
+        argv, folder = ["node", "publish.mjs"], request.getfixturevalue("node_example")
+    else:
+        argv, folder = [sys.executable, str(EXAMPLES / "publish_python.py")], tmp_path
+    said = publish([*argv, stack.state.url, seed_of(stack), str(document)], folder)
+    assert said.returncode == 0, said.stdout + said.stderr
+    key = json.dumps(["cloudevent", event["source"], event["id"]], separators=(",", ":"))
+    assert f"accepted {run_id_of(key)}" in said.stdout
+
+
+def test_the_example_event_holds_the_example_request() -> None:
+    event, request = (json.loads((EXAMPLES / name).read_text()) for name in ("event.json", "request.json"))
+    request.pop("idempotency_key", None)
+    assert event["data"] == request
+    message = Message("gw.submit", json.dumps(event).encode())
+    assert submission(message).run_id == run_id_of(f'["cloudevent","{event["source"]}","{event["id"]}"]')
 
 
 @pytest.mark.parametrize("name", ["request.json", "contract.json"])

@@ -70,8 +70,7 @@ class Matrix:
                     await (self._inside(cell) if cell.victim == "inside" else self._outside(cell))
             except TimeoutError:
                 self.missed.append(str(cell))
-                for armed in self.house.points.glob("*"):
-                    armed.unlink()
+                (self.house.points / cell.point).unlink(missing_ok=True)
             else:
                 self.crashes[cell.victim] += 1
         await self.load.settle()
@@ -93,12 +92,10 @@ class Matrix:
     async def _inside(self, cell: Cell) -> None:
         before = len(fired(self.house.points))
         (self.house.points / cell.point).touch()
-        # Not waited for: a gatekeeper that dies on a submission does not answer it.
-        giving = asyncio.create_task(self.load.give())
+        await self.load.give(durable=True)
         while len(fired(self.house.points)) == before:  # noqa: ASYNC110 - it happens in another process
             await asyncio.sleep(0.02)
         self.killed += 1
-        await giving
 
 
 async def _transition(house: House, given: Given, number: int) -> None:

@@ -1,4 +1,4 @@
-"""A gatekeeper that can be made to die at an exact point: ``python -m tests.faults.crash_points``.
+"""Points inside a gatekeeper at which it can be made to die; ``pointed_gatekeeper`` is the program that has them.
 
 A point is armed by a file of its name in the folder ``CRASH_POINTS``. Whoever comes to an armed point first takes the file
 away and kills itself with SIGKILL: nothing is cleaned up, flushed or closed. The gatekeeper is the real one; only at the seams
@@ -20,12 +20,9 @@ from gatewright.contracts import Transition
 from gatewright.evidence.disk import Disk
 from gatewright.evidence.writer import BundleWriter
 from gatewright.ledger.store import Ledger, Position
-from gatewright.service.process import run_process
 from services.gatekeeper.dispatching import Dispatcher
 from services.gatekeeper.gates import judge
 from services.gatekeeper.gates.locks import PathLocks
-from services.gatekeeper.serving import serve
-from services.gatekeeper.settings import Settings
 
 FOLDER = "CRASH_POINTS"
 #: Transitions of an undisturbed run from a request: accepted, compiled, planned, locked, worked, composed, reviewed, tested,
@@ -146,8 +143,3 @@ def put_points() -> None:
 def fired(folder: Path) -> Sequence[str]:
     """The points at which somebody died, and is known to have."""
     return [path.name.partition("@")[0] for path in folder.glob("*@*")]
-
-
-if __name__ == "__main__":
-    put_points()
-    raise SystemExit(run_process("gatekeeper", serve, Settings))

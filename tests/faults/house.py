@@ -23,7 +23,8 @@ from gatewright.errors import BusError
 from gatewright.evidence import keys
 from gatewright.evidence.keys import PublicKey
 from gatewright.stack.kept_process import KeptProcess
-from gatewright.stack.launch import ProcessPlan, execute
+from gatewright.stack.launch import ProcessPlan
+from gatewright.stack.nursery import Nursery
 from gatewright.stack.restarts import RestartPolicy
 from gatewright.stack.supervisor import START_ORDER, StackOptions, Supervisor
 from tests.faults.crash_points import FOLDER
@@ -90,6 +91,8 @@ async def open_house(
         "HOME": str(root),
         "GATEWRIGHT_METRICS_PORT": "-1",
         "GATEWRIGHT_ENVIRONMENTS": sys.prefix,
+        # This checkout, whatever is installed.
+        "PYTHONPATH": os.pathsep.join((str(ROOT / "shared"), str(ROOT))),
     }
     home = root / "home-1"
     homes = tuple(root / f"home-{number}" if own_homes else home for number in range(1, gatekeepers + 1))
@@ -97,10 +100,13 @@ async def open_house(
     for folder in {*homes, armed}:
         folder.mkdir(parents=True)
     keys.load_or_create(key)
+    roles = tuple(role for role in ROLES if workers or role != "worker")
     options = StackOptions(
-        home=home, base_environment=base, workers=workers, shared=True, roles=ROLES, policy=STUBBORN, grace=10.0
+        home=home, base_environment=base, workers=workers, shared=True, roles=roles, policy=STUBBORN, grace=10.0
     )
     supervisor = Supervisor(options)
+    module = "tests.faults.pointed_gatekeeper" if points else "services.gatekeeper"
+    nursery = await Nursery.open([module], base, root / "logs" / "nursery.log", secrets=home / "secret-rules")
     kept: list[KeptProcess] = []
     await supervisor.start()
     try:
@@ -111,13 +117,11 @@ async def open_house(
                 "GATEWRIGHT_NATS_SEED": str(seed_file(bus_keys(home), "gatekeeper")),
                 "GATEWRIGHT_HOME": str(own),
                 "GATEWRIGHT_KEY": str(key),
-                "PYTHONPATH": str(ROOT),
                 FOLDER: str(armed),
             }
-            module = "tests.faults.crash_points" if points else "services.gatekeeper"
             log = root / "logs" / f"gatekeeper-{number}.log"
             plan = ProcessPlan(f"gatekeeper-{number}", module, environment, own, log)
-            process = KeptProcess(plan, launch=execute, policy=STUBBORN, clock=SystemClock(), on_change=lambda: None)
+            process = KeptProcess(plan, launch=nursery.fork, policy=STUBBORN, clock=SystemClock(), on_change=lambda: None)
             await process.start()
             kept.append(process)
         await supervisor.ready(READY_SECONDS)
@@ -130,6 +134,7 @@ async def open_house(
             await bus.close()
     finally:
         await asyncio.gather(*(process.stop(10.0) for process in kept))
+        await nursery.close()
         await supervisor.stop()
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
 import json
 import sys
 import time
@@ -15,13 +16,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gatewright.bus.topology import run_subject
-from gatewright.contracts import RunRequest
+from msgspec.structs import replace
+
+from gatewright.bus.topology import REQUEST_SUBJECT, run_subject
+from gatewright.clock import new_id
+from gatewright.contracts import RunRequest, codec
 from gatewright.contracts.vocabulary import AcceptanceTest, Environment, Executor, Repository
 from gatewright.errors import GatewrightError
 from gatewright.evidence.verify import verify
 from gatewright.ledger.chain import GENESIS
 from gatewright.ledger.events import TERMINAL
+from gatewright.ledger.run import run_id_of
 from tests.e2e.conftest import FILES
 from tests.faults.house import House
 from tests.git import repositories as git
@@ -53,6 +58,7 @@ class Load:
     seconds: float = 0.2
     given: list[Given] = field(default_factory=list)
     projects: list[git.Repository] = field(default_factory=list)
+    numbers: itertools.count[int] = field(default_factory=itertools.count)
 
     def __post_init__(self) -> None:
         for number in range(self.repositories):
@@ -65,9 +71,12 @@ class Load:
             project.commit({**FILES, "tools/there.py": THERE}, "first")
             self.projects.append(project)
 
-    async def give(self) -> Given:
-        """One more run; every second one lands on a branch of its owner's, which then moves from where it was."""
-        number = len(self.given)
+    async def give(self, *, durable: bool = False) -> Given:
+        """One more run; every second one lands on a branch of its owner's, which then moves from where it was.
+
+        ``durable``: left in the intake queue, where it is accepted once a gatekeeper reads it, rather than asked for.
+        """
+        number = next(self.numbers)
         project = self.projects[number % len(self.projects)]
         target = f"refs/heads/target-{number}" if number % 2 else None
         if target is not None:
@@ -81,9 +90,17 @@ class Load:
             executor=Executor(kind="command", commands=(f"python tools/edit.py {self.seconds} {{paths}}",)),
             environment=Environment(prefix=sys.prefix),
         )
-        run_id = await self.house.client.submit_request(request, patience=PATIENCE)
+        if durable:
+            run_id = await self._leave(replace(request, idempotency_key=new_id()))
+        else:
+            run_id = await self.house.client.submit_request(request, patience=PATIENCE)
         self.given.append(Given(run_id, project, target or f"refs/heads/gatewright/{run_id}", 1 if target else 0))
         return self.given[-1]
+
+    async def _leave(self, request: RunRequest) -> str:
+        key = request.idempotency_key or ""
+        await self.house.bus.publish(REQUEST_SUBJECT, codec.encode(request), schema="run_request.v1", message_id=key)
+        return run_id_of(key)
 
     async def settle(self, seconds: float = PATIENCE) -> None:
         """Wait until all runs are sealed, or for so long."""

@@ -36,6 +36,7 @@ PREFIX = Path(sys.prefix)
 #: Seconds within which the services are at work again once what they need is there.
 RECOVERY = 10.0
 READY_SECONDS = 40.0
+JUMPING = "tests.faults.jumping"
 
 
 @dataclass
@@ -70,6 +71,13 @@ class House:
         await self.server.stop()
         await asyncio.sleep(pause)
         self.server = await NatsServer.start(self.home / "nats", port=port, keys=bus_keys(self.home))
+
+    def jump(self, seconds: float, *roles: Role) -> None:
+        """Set the wall clocks of these services, by default of all, off by so many seconds."""
+        for role in roles or ROLES:
+            part = clock_file(self.home, role).with_suffix(".part")
+            part.write_text(str(seconds))
+            part.replace(clock_file(self.home, role))
 
     async def all_answer(self, within: float) -> float:
         """Seconds until every service has answered on the bus, by the services protocol. TimeoutError when it takes longer."""
@@ -110,29 +118,31 @@ class House:
 
 
 @contextlib.asynccontextmanager
-async def house(home: Path, *, variables: Mapping[str, str] | None = None, package: str = "services") -> AsyncIterator[House]:
-    """Start it all, and stop it all. ``variables`` go to every service; each is the program of its package of ``package``."""
+async def house(home: Path, *, jumping: bool = False) -> AsyncIterator[House]:
+    """Start it all, and stop it all. ``jumping``: with clocks that ``House.jump`` moves."""
     make_home(home)
     async with contextlib.AsyncExitStack() as opened:
         server = await NatsServer.start(home / "nats", keys=bus_keys(home))
         await ensure_topology(server.address(OPERATOR))
+        (home / "logs").mkdir(exist_ok=True)
         wires = {role: await opened.enter_async_context(Wire(server.port)) for role in ROLES}
         base = {
             "PATH": os.environ["PATH"],
             "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "shared"))),
             "GATEWRIGHT_HOME": str(home),
             "GATEWRIGHT_ENVIRONMENTS": str(PREFIX),
-            **(variables or {}),
         }
-        modules = [f"{package}.{role}" for role in ROLES]
+        modules = [f"services.{role}" for role in ROLES] + [JUMPING] * jumping
         nursery = await Nursery.open(modules, base, home / "logs" / "nursery.log", secrets=home / "secret-rules")
         opened.push_async_callback(nursery.close)
         processes: dict[Role, Running] = {}
         for role in ROLES:
             own = {"GATEWRIGHT_NATS_URL": f"nats://127.0.0.1:{wires[role].port}"}
             own["GATEWRIGHT_NATS_SEED"] = str(seed_file(bus_keys(home), role))
-            log = home / "logs" / f"{role}.log"
-            processes[role] = await nursery.fork(ProcessPlan(role, f"{package}.{role}", base | own, home, log))
+            own |= {"JUMPING_SERVICE": f"services.{role}", "JUMPING_CLOCK": str(clock_file(home, role))}
+            clock_file(home, role).write_text("0")
+            module, log = JUMPING if jumping else f"services.{role}", home / "logs" / f"{role}.log"
+            processes[role] = await nursery.fork(ProcessPlan(role, module, base | own, home, log))
         made = House(home, server, wires, processes)
         try:
             await made.all_answer(READY_SECONDS)
@@ -144,3 +154,8 @@ async def house(home: Path, *, variables: Mapping[str, str] | None = None, packa
                 async with asyncio.timeout(15):
                     await asyncio.gather(*(process.wait() for process in processes.values()))
             await made.server.stop()
+
+
+def clock_file(home: Path, role: Role) -> Path:
+    """How far the clock of a role is off, in seconds."""
+    return home / "logs" / f"{role}.clock"

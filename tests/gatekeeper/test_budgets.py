@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gatewright.bus.meter import STEP, Meter
 from gatewright.contracts.vocabulary import Budget, Usage
+from gatewright.errors import BudgetError
 from gatewright.ledger import chain
 from gatewright.ledger.evolve import fold
 from gatewright.ledger.spending import shares, spent
@@ -278,3 +280,38 @@ def test_shares_are_never_more_than_what_is_left(tokens: int, cents: int, count:
     assert sum(share.tokens or 0 for share in given) == tokens - reported
     assert sum(round((share.cost_usd or 0) * 10**9) for share in given) == cents * 10**7
     assert {share.wall_sec for share in given} == {2.0}
+
+
+@given(
+    limit=st.integers(1, 10_000),
+    count=st.integers(1, 5),
+    steps=st.lists(st.tuples(st.integers(0, 4), st.integers(1, 700), st.booleans()), max_size=80),
+)
+def test_never_more_is_used_than_the_limit_and_one_report_step(
+    limit: int, count: int, steps: list[tuple[int, int, bool]]
+) -> None:
+    """Workers side by side, each with its meter; some die at any moment and are followed by others with the same share."""
+    world = BudgetedRun(Script(shards=count), budget=Budget(tokens=limit))
+    world.deliver_until("S2")
+    names = [f"w{number:02}" for number in range(1, count + 1)]
+    meters = {name: Meter(world.given(name), delivery="1.1") for name in names}
+    used = forgotten = 0
+    largest = max((amount for _, amount, _ in steps), default=0)
+    for number, (place, amount, dies) in enumerate(steps, 2):
+        name = names[place % count]
+        meter = meters[name]
+        used += amount
+        try:
+            meter.spend(tokens=amount)
+        except BudgetError:
+            break  # the worker stops, and its answer ends the run
+        if meter.report_due.is_set() and not dies and (usage := meter.unreported()) is not None:
+            world.tell(name, usage)
+            meter.reported(usage)
+            meter.report_due.clear()
+        if world.opened.ended:
+            break  # all are told to stop
+        if dies:
+            meters[name] = Meter(world.given(name), delivery=f"1.{number}")
+            forgotten += amount + max(1, int(limit * STEP))
+    assert used <= limit + largest + forgotten

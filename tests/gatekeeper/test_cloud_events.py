@@ -52,6 +52,7 @@ def faults_of(event: object, headers: dict[str, str] | None = None) -> tuple[str
         {},
         {"content-type": "application/cloudevents+json; charset=UTF-8"},
         {"Content-Type": "Application/CloudEvents+JSON"},
+        {"content-type": "application/cloudevents"},
     ],
 )
 def test_the_data_is_the_document_and_source_and_id_are_the_key(headers: dict[str, str]) -> None:
@@ -154,7 +155,9 @@ def test_binary_data_is_refused_by_name() -> None:
     [
         ({"Content-Type": "application/cloudevents-batch+json"}, "cloud_event_batch"),
         ({"ce-specversion": "1.0", "ce-id": "1"}, "cloud_event_binary_mode"),
-        ({"Content-Type": "application/cloudevents+json; charset=utf-16"}, "cloud_event_data_not_json"),
+        ({"Content-Type": "application/cloudevents-batch"}, "cloud_event_batch"),
+        ({"Content-Type": "application/cloudevents+json; charset=utf-16"}, "cloud_event_format"),
+        ({"Content-Type": "application/cloudevents+protobuf"}, "cloud_event_format"),
     ],
 )
 def test_a_mode_that_is_not_taken_is_refused_by_name(headers: dict[str, str], code: str) -> None:

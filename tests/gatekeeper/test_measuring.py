@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,10 +14,13 @@ from gatewright.bus.jetstream import JetStreamBus
 from gatewright.bus.queue_depths import QueueDepth
 from gatewright.bus.setup import ensure_topology
 from gatewright.bus.topology import INTAKE_CONSUMER, Consumer, consumers, dead_subject, task_consumer, task_subject
+from gatewright.clock import SystemClock
 from gatewright.ledger.passages import LocksHad, LocksWaitedFor, RunOver, StateLeft, passages
 from gatewright.ledger.store import Position
+from gatewright.service.process import Readiness, Service
+from gatewright.telemetry.logs import make_logger
 from gatewright.telemetry.metrics import Metrics, QueueLook
-from services.gatekeeper.measuring import by_label, look, measure
+from services.gatekeeper.measuring import by_label, look, measure, watch_queues
 from tests.gatekeeper.simulated_run import Script, SimulatedRun
 from tests.gatekeeper.test_decider import run_in_order
 from tests.open_server import OpenServer
@@ -81,6 +86,18 @@ def test_a_run_without_history_measures_nothing() -> None:
     assert passages(()) == ()
 
 
+#: The gatekeeper's own queues; each has a name of its own in the metrics.
+OWN = [queue for queue in consumers() if queue.owner == "gatekeeper"]
+
+
+def test_every_queue_of_the_topology_has_a_name_and_a_stranger_does_no_harm() -> None:
+    labels = by_label([depth(queue) for queue in consumers()])
+    assert len(labels) == len(consumers())
+    assert ("other", "none") not in labels
+    stranger = Consumer("SOMEWHERE", "gatekeeper-else", "gw.else.>", "gatekeeper")
+    assert list(by_label([depth(stranger)])) == [("other", "none")]
+
+
 def depth(queue: Consumer, waiting: int = 0, in_hand: int = 0, pulls: int = 0, oldest: float = 0.0) -> QueueDepth:
     return QueueDepth(queue, waiting, in_hand, pulls, paused=False, oldest=oldest)
 
@@ -103,18 +120,48 @@ def test_pools_with_hostile_names_make_no_time_series() -> None:
     pools = tuple(f"pool-{number}" for number in range(500))
     metrics.queues(by_label([depth(queue, waiting=1) for queue in consumers(pools)]))
     found = re.findall(rb"^gatewright_queue_depth\{.*\}", metrics.exposition(), re.MULTILINE)
-    assert len(found) == (5 * 3 + 2) * 2
+    assert len(found) == (5 * 3 + len(OWN)) * 2
     assert b"pool-" not in metrics.exposition()
 
 
 @pytest.fixture
-async def bus(tmp_path: Path) -> AsyncIterator[JetStreamBus]:
+async def server(tmp_path: Path) -> AsyncIterator[OpenServer]:
+    async with await OpenServer.open(tmp_path / "nats") as running:
+        yield running
+
+
+@pytest.fixture
+async def bus(server: OpenServer) -> AsyncIterator[JetStreamBus]:
     """The gatekeeper's bus on a real server."""
-    async with await OpenServer.open(tmp_path / "nats") as server:
-        connected = await JetStreamBus.connect(server.url, name="gatekeeper")
-        await ensure_topology(connected)
-        yield connected
-        await connected.close()
+    connected = await JetStreamBus.connect(server.url, name="gatekeeper")
+    await ensure_topology(connected)
+    yield connected
+    await connected.close()
+
+
+def make_service(bus: JetStreamBus) -> Service:
+    clock, log = SystemClock(), make_logger(io.BytesIO())
+    return Service("gatekeeper", bus, clock, log, Metrics("gatekeeper"), Readiness(), asyncio.Event())
+
+
+async def test_queues_are_watched_until_the_process_is_to_leave(bus: JetStreamBus) -> None:
+    service = make_service(bus)
+    watching = asyncio.create_task(watch_queues(service, consumers()))
+    async with asyncio.timeout(5):
+        while b"gatewright_queue_depth{" not in service.metrics.exposition():  # noqa: ASYNC110 - a gauge tells nobody
+            await asyncio.sleep(0.01)
+    service.stop.set()
+    await asyncio.wait_for(watching, 0.5)
+
+
+async def test_a_bus_that_does_not_answer_keeps_no_process_from_leaving(bus: JetStreamBus, server: OpenServer) -> None:
+    await server.stop()
+    service = make_service(bus)
+    watching = asyncio.create_task(watch_queues(service, consumers()))
+    await asyncio.sleep(0.1)
+    service.stop.set()
+    await asyncio.wait_for(watching, 0.5)
+    assert b"gatewright_queue_depth{" not in service.metrics.exposition()
 
 
 async def test_a_look_shows_every_queue_and_the_dead_letters(bus: JetStreamBus) -> None:
@@ -130,10 +177,18 @@ async def test_a_look_shows_every_queue_and_the_dead_letters(bus: JetStreamBus) 
     assert value("gatewright_dead_letters_open") == 1
 
 
+async def test_a_queue_that_is_missing_hides_no_other(bus: JetStreamBus) -> None:
+    metrics = Metrics("gatekeeper")
+    await look(bus, (INTAKE_CONSUMER, task_consumer("worker", "nowhere")), metrics)
+    assert b'gatewright_queue_depth{class="none",queue="intake",state="waiting"} 0.0' in metrics.exposition()
+    assert b'queue="worker"' not in metrics.exposition()
+
+
 async def test_what_cannot_be_looked_at_is_not_shown_as_it_was(bus: JetStreamBus) -> None:
     metrics = Metrics("gatekeeper")
-    await look(bus, (INTAKE_CONSUMER,), metrics)
+    await look(bus, consumers(), metrics)
     assert b"gatewright_queue_depth{" in metrics.exposition()
-    await look(bus, (INTAKE_CONSUMER, task_consumer("worker", "nowhere")), metrics)
+    await bus.close()
+    await look(bus, consumers(), metrics)
     assert b"gatewright_queue_depth{" not in metrics.exposition()
     assert b"gatewright_dead_letters_open NaN" in metrics.exposition()

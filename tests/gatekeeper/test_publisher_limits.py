@@ -15,6 +15,8 @@ from gatewright.contracts import AbortRequest, Error, RunRequest, RunStatus, Sub
 from gatewright.contracts.vocabulary import Repository
 from gatewright.errors import ConfigurationError
 from gatewright.resources import policy_directory
+from services.gatekeeper.conductor import Conductor
+from services.gatekeeper.decider.inputs import Submitted
 from services.gatekeeper.gates.judge import Gates
 from services.gatekeeper.policies import load
 from services.gatekeeper.publisher_limits import MOST_HELD, Bucket
@@ -57,7 +59,7 @@ def accepted(answer: object) -> str:
 
 async def until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(5):
-        while not holds():
+        while not holds():  # noqa: ASYNC110 - what is waited for gives no sign
             await asyncio.sleep(0.01)
 
 
@@ -81,6 +83,31 @@ async def test_a_flood_is_answered_with_when_to_come_again(open_for: Open, reque
     accepted(await desk.submit(request_for, "calm"))
     desk.clock.seconds += late.retry_after_seconds
     accepted(await desk.submit(request_for, "flood"))
+
+
+async def test_slow_submissions_of_one_leave_room_for_others(
+    open_for: Open, request_for: RunRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = make_publisher("slow", submissions={"per_minute": 60, "burst": 2})
+    desk = open_for(slow, make_publisher("calm"))
+    accept, tarpit = Conductor.accept, asyncio.Event()
+
+    async def wait_and_accept(self: Conductor, item: Submitted) -> bool:
+        if item.publisher == "slow":
+            await tarpit.wait()
+        return await accept(self, item)
+
+    monkeypatch.setattr(Conductor, "accept", wait_and_accept)
+    hanging = [asyncio.create_task(desk.submit(request_for, "slow")) for _ in range(2)]
+    await asyncio.sleep(0.2)
+    desk.clock.seconds += 60
+    answer = refused(await desk.submit(request_for, "slow"))
+    assert (answer.code, answer.retry_after_seconds) == ("rate_exceeded", 1.0)
+    accepted(await desk.submit(request_for, "calm"))
+    tarpit.set()
+    for task in hanging:
+        accepted(await task)
+    accepted(await desk.submit(request_for, "slow"))
 
 
 async def test_questions_have_a_rate_of_their_own(open_for: Open, request_for: RunRequest) -> None:

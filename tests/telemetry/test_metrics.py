@@ -25,6 +25,7 @@ def make_used_metrics(role: str = "worker") -> Metrics:
     metrics.dead_letters_open(2)
     metrics.queues({("worker", "high"): QueueLook(3, 1, 0, paused=True, oldest=7.5, unattended=3)})
     metrics.gate_decision("diff", "FAIL", "scope_violation", 0.01)
+    metrics.submission("refused", "malformed")
     metrics.run_ended("failed", 3.0)
     metrics.stage_left("S2", 2.0)
     metrics.lock_waited_for()
@@ -79,6 +80,7 @@ def test_counts_and_durations_arrive() -> None:
     assert value("gatewright_redeliveries_total", role="worker") == 1
     assert value("gatewright_gate_decisions_total", gate="diff", verdict="FAIL", code="scope_violation") == 1
     assert value("gatewright_runs_total", outcome="failed") == 1
+    assert value("gatewright_submissions_total", outcome="refused", code="malformed") == 1
     assert value("gatewright_stage_duration_seconds_sum", stage="S2") == 2
     assert value("gatewright_lock_wait_seconds_count") == value("gatewright_lock_waits_total") == 1
     assert value("gatewright_sandbox_failures_total", role="worker", during="task") == 1
@@ -126,7 +128,7 @@ def test_no_label_is_an_id() -> None:
 
 
 def test_label_values_are_those_of_the_topology_and_the_ledger() -> None:
-    assert set(get_args(QueueName)) == {"intake", "results", *TASK_ROLES}
+    assert set(get_args(QueueName)) == {"intake", "results", "exhausted", *TASK_ROLES, "other"}
     assert set(get_args(QueueClass)) == {*TASK_CLASSES, "none"}
     assert DEFAULT_CLASS in get_args(QueueClass)
     assert set(get_args(Stage)) == set(get_args(State))
@@ -149,6 +151,7 @@ def test_codes_that_look_real_cannot_make_time_series_without_end() -> None:
     for number in range(5_000):
         metrics.dead_letter(f"code_{number}")
         metrics.gate_decision(f"gate_{number % 500}", "FAIL", f"code_{number}", 0.1)
+        metrics.submission("refused", f"code_{number}")
     metrics.dead_letter("task_timeout")
     value = metrics.registry.get_sample_value
     assert value("gatewright_dead_letters_total", {"role": "worker", "code": "task_timeout"}) == 2

@@ -20,6 +20,7 @@ from gatewright.ledger.run import Run
 from services.gatekeeper.artifact_cache import ArtifactCache
 from services.gatekeeper.decider import questions as q
 from services.gatekeeper.gates import candidate as candidates
+from services.gatekeeper.gates.brought_trees import bring_candidate, bring_workers
 from services.gatekeeper.gates.claims import check_artifacts
 from services.gatekeeper.gates.completion import judge_completion
 from services.gatekeeper.gates.destructive import judge_losses
@@ -133,6 +134,7 @@ class Gates:
         candidate, patch, names = None, "", ""
         try:
             mirror = await self._mirror(run)
+            await bring_workers(run, mirror, self.artifacts)
             candidate = await candidates.compose(run, mirror, self.artifacts, found)
             if candidate is not None:
                 await candidates.judge_candidate(candidate, run, _contract(run), mirror, self.policies, found)
@@ -160,6 +162,7 @@ class Gates:
         commit, tree, ref, previous = "", "", "", None
         try:
             mirror = await self._mirror(run)
+            await bring_candidate(run, mirror, self.artifacts)
             await judge_completion(run, _contract(run), mirror, self.artifacts, found)
             await judge_evidence_rules(run, _contract(run), mirror, self.artifacts, self.policies, found)
             if found.clean and run.locks is not None:

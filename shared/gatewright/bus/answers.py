@@ -16,6 +16,8 @@ NO_ANSWER: Final = "bus_no_answer"
 NO_RESPONDERS: Final = "bus_no_responders"
 #: The consumer, or the stream, does not exist.
 MISSING: Final = frozenset({"jetstream_10014", "jetstream_10059"})
+#: What the servers of a cluster say while they elect a leader: nothing was done, and soon somebody will be there to do it.
+_ELECTING: Final = frozenset({10008, 10009})
 
 
 class _ApiError(msgspec.Struct):
@@ -53,5 +55,7 @@ def decoded(data: bytes, kind: type[Answer], call: str) -> Answer:
     except msgspec.MsgspecError as error:
         raise BusError(f"JetStream gave no usable answer to {call}: {error}") from error
     if answer.error is not None:
-        raise BusError(f"JetStream refused {call}: {answer.error.description}", code=f"jetstream_{answer.error.err_code}")
+        number = answer.error.err_code
+        reason = NO_RESPONDERS if number in _ELECTING else f"jetstream_{number}"
+        raise BusError(f"JetStream refused {call}: {answer.error.description}", code=reason)
     return answer

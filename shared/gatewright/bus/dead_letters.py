@@ -144,8 +144,8 @@ class DeadLetters:
 
 def belongs(role: str, subject: str) -> bool:
     """Whether ``subject`` is one that the role takes messages from: only there may a letter of its own go back."""
-    if role == "gatekeeper":
-        return matches("gw.intake.>", subject) or matches("gw.result.*", subject)
+    if role == "gatekeeper":  # it gives the tasks, and gives up those that nobody could refuse
+        return any(matches(pattern, subject) for pattern in ("gw.intake.>", "gw.result.*", "gw.task.*.*.*"))
     return role in TASK_ROLES and matches(f"gw.task.{role}.*.*", subject)
 
 

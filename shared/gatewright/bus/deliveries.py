@@ -22,9 +22,7 @@ class JetStreamDelivery:
     def __init__(self, connection: Connection, raw: Msg) -> None:
         with translated("delivery"):
             facts = raw.metadata
-        self.message = Message(
-            raw.subject, raw.data, raw.headers or {}, facts.sequence.stream, facts.timestamp.timestamp()
-        )
+        self.message = Message(raw.subject, raw.data, raw.headers or {}, facts.sequence.stream, facts.timestamp.timestamp())
         self.attempts = facts.num_delivered
         self._connection = connection
         self._reply = raw.reply

@@ -1,6 +1,6 @@
 """The bus on NATS JetStream, through nats-py. What each part does stands in the modules it is put together from.
 
-It creates no stream, consumer or bucket: ``setup.py`` does, before. It takes back no message and purges nothing.
+It creates no stream, consumer or bucket: ``setup.py`` does, before. It purges nothing.
 """
 
 from __future__ import annotations
@@ -98,6 +98,13 @@ class JetStreamBus:
         while (stored := await self._storage.following(stream, subject, seen + 1)) is not None:
             seen = stored.seq
             yield Message(stored.subject, stored.data, stored.headers(), stored.seq)
+
+    async def stored(self, stream: str, sequence: int) -> Message | None:
+        found = await self._storage.at(stream, sequence)
+        return None if found is None else Message(found.subject, found.data, found.headers(), found.seq)
+
+    async def remove(self, stream: str, sequence: int) -> None:
+        await self._storage.remove(stream, sequence)
 
     async def broadcast(self, subject: str, data: bytes) -> None:
         await self.connection.send(check_subject(subject), data)

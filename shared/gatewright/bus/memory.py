@@ -163,6 +163,14 @@ class MemoryBus:
         for message in tuple(self.server.stream(check_pattern(subject)).after(0, subject)):
             yield message
 
+    async def stored(self, stream: str, sequence: int) -> Message | None:
+        self.check()
+        return self.server.stream_named(stream).get(sequence)
+
+    async def remove(self, stream: str, sequence: int) -> None:
+        self.check()
+        self.server.stream_named(stream).settle(sequence)
+
     async def broadcast(self, subject: str, data: bytes) -> None:
         self.check()
         self.server.send(Message(check_subject(subject), check_size(data)))

@@ -9,12 +9,16 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from gatewright.bus.memory_streams import MemoryQueue, MemoryStream
-from gatewright.bus.port import Handler, Message
+from gatewright.bus.port import MESSAGE_ID_HEADER, Handler, Message
 from gatewright.bus.subjects import matches
 from gatewright.bus.topology import Consumer, Stream, stream_of
 from gatewright.clock import Clock, SystemClock
 from gatewright.errors import BusError, ConfigurationError, ConflictError
+
+_EXHAUSTED = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -59,13 +63,16 @@ class MemoryServer:
             stream.config = wanted
         for config in queues:
             queue = self._queues.setdefault(
-                (config.stream, config.durable), MemoryQueue(config, self._streams[config.stream], self.clock)
+                (config.stream, config.durable), MemoryQueue(config, self._streams[config.stream], self.clock, self._report)
             )
             queue.config = config
 
     def stream(self, subject: str) -> MemoryStream:
         """The stream that keeps a subject; raises BusError when it was not set up."""
-        name = stream_of(subject)
+        return self.stream_named(stream_of(subject))
+
+    def stream_named(self, name: str) -> MemoryStream:
+        """A stream; raises BusError when it was not set up."""
         if name not in self._streams:
             raise BusError(f"the stream {name} does not exist")
         return self._streams[name]
@@ -93,6 +100,16 @@ class MemoryServer:
         self._revision += 1
         self._locks[key] = (value, self._revision)
         return self._revision
+
+    def _report(self, queue: Consumer, sequence: int, deliveries: int) -> None:
+        """Store what a server says of a message that it delivers no more, where a stream keeps that."""
+        subject = f"{_EXHAUSTED}.{queue.stream}.{queue.durable}"
+        kept = next((each for each in self._streams.values() if any(matches(p, subject) for p in each.config.subjects)), None)
+        if kept is not None:
+            report = {"stream": queue.stream, "consumer": queue.durable, "stream_seq": sequence, "deliveries": deliveries}
+            # The server gives its reports no id.
+            kept.append(subject, msgspec.json.encode(report), {MESSAGE_ID_HEADER: f"{subject}:{sequence}"}, None)
+            self.wake()
 
     def wake(self) -> None:
         """Let everybody who waits look again: something changed, or a clock that does not run by itself was moved."""

@@ -7,7 +7,7 @@ all decided when somebody looks.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from gatewright.bus.port import MESSAGE_ID_HEADER, Message, PublishAck
@@ -93,8 +93,12 @@ class _Pending:
 class MemoryQueue:
     """A durable consumer over a stream."""
 
-    def __init__(self, config: Consumer, stream: MemoryStream, clock: Clock) -> None:
+    def __init__(
+        self, config: Consumer, stream: MemoryStream, clock: Clock, exhausted: Callable[[Consumer, int, int], None]
+    ) -> None:
+        """``exhausted`` is told of a message that is delivered no more: the queue, the message, the number of deliveries."""
         self.config = config
+        self._exhausted = exhausted
         self.stream = stream
         self._clock = clock
         self._position = 0
@@ -109,6 +113,8 @@ class MemoryQueue:
             message = self.stream.get(sequence)
             if message is None or 0 < self.config.max_deliver <= pending.attempts:
                 del self._pending[sequence]
+                if message is not None:
+                    self._exhausted(self.config, sequence, pending.attempts)
             else:
                 return self._hand_out(message, pending.attempts + 1, now)
         if len(self._pending) >= self.config.max_ack_pending:

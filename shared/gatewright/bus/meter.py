@@ -17,6 +17,9 @@ from gatewright.errors import BudgetError, MalformedError
 
 T = TypeVar("T")
 
+#: Seconds for work that was told to stop, to tidy up behind it.
+GRACE = 0.5
+
 #: A report is due when this part of any limit has been used since the last one: what a crash can make forgotten.
 STEP = 1 / 20
 #: Where a sum is cut off; no budget is larger.
@@ -40,6 +43,8 @@ class Meter:
         self._tokens = self._nano_usd = self._iterations = 0
         self._reported = (0, 0, 0)
         self._over = asyncio.Event()
+        self._doing: asyncio.Future[Any] | None = None
+        self._was_told = False
 
     @property
     def metered(self) -> bool:
@@ -67,11 +72,17 @@ class Meter:
         self._nano_usd = min(self._nano_usd + nano(min(cost_usd, 1e9)), _MOST_NANO)
         self._iterations = min(self._iterations + iterations, MAX_INTEGER)
         usage = self.usage
-        if usage is not None and (gone := overdrawn(self.budget, usage)) is not None:
+        if self.excess is not None:
+            self._cancel()  # it was told, and goes on
+        elif usage is not None and (gone := overdrawn(self.budget, usage)) is not None:
             self._exceed(gone)
-        if self.excess is not None or self._is_a_step():
-            self.report_due.set()
+            # The error unwinds the work itself; a part of it that runs beside it cannot do that.
+            self._was_told = asyncio.current_task() is self._doing if self._doing is not None else True
+            if not self._was_told:
+                self._cancel()
         self._check()
+        if self._is_a_step():
+            self.report_due.set()
 
     async def within(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of ``work``; it is cancelled, and waited for, as soon as more was used than there is, or the time is up.
@@ -79,10 +90,13 @@ class Meter:
         Raises BudgetError then, whatever the work itself came to.
         """
         doing = asyncio.ensure_future(work)
+        self._doing = doing
         over = asyncio.ensure_future(self._over.wait())
         seconds = self.budget.wall_sec
         try:
             await asyncio.wait({doing, over}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if self._was_told:
+                await asyncio.wait({doing}, timeout=GRACE)
             if seconds is not None and not doing.done() and self.excess is None:
                 self._exceed(Excess("wall_sec", seconds, seconds))
         finally:
@@ -116,6 +130,10 @@ class Meter:
         if self.excess is None:
             self.excess = excess
             self._over.set()
+
+    def _cancel(self) -> None:
+        if self._doing is not None:
+            self._doing.cancel()
 
     def _check(self) -> None:
         if self.excess is not None:

@@ -117,7 +117,7 @@ def service_subjects(role: str) -> tuple[str, ...]:
 _ARTIFACTS = f"$O.{t.ARTIFACT_BUCKET}.>"
 _LOCKS = f"$KV.{t.LOCK_BUCKET}.>"
 _GET_ARTIFACT = f"STREAM.MSG.GET.{t.ARTIFACT_STREAM}"
-#: The bus is set up with these; nobody may delete or purge anything with them.
+#: The bus is set up with these; nobody may delete or purge a stream.
 _SET_UP = (
     *(f"STREAM.{verb}.{name}" for name in t.STREAM_NAMES for verb in ("INFO", "CREATE", "UPDATE")),
     *(f"CONSUMER.{verb}.{name}.>" for name in t.STREAM_NAMES for verb in ("INFO", "CREATE")),
@@ -137,8 +137,9 @@ def _gatekeeper(pools: tuple[str, ...]) -> Access:
         serve=("$SRV.>", *(f"{subject}{ending}" for subject in (t.SUBMIT_SUBJECT, t.STATUS_SUBJECT) for ending in ("", ".*"))),
         queues=tuple(queue for queue in t.consumers(pools) if queue.owner == "gatekeeper"),
         api=(
-            *(*_SET_UP, *_replay("RUNS"), _GET_ARTIFACT),
-            *(f"STREAM.MSG.GET.{name}" for name in ("RUNS", "INTAKE", "TASKS", "RESULTS", t.LOCK_STREAM)),
+            # A task that nobody was able to refuse is taken off its queue by the gatekeeper.
+            *(*_SET_UP, *_replay("RUNS"), _GET_ARTIFACT, "STREAM.MSG.DELETE.TASKS"),
+            *(f"STREAM.MSG.GET.{name}" for name in ("RUNS", "INTAKE", "TASKS", "RESULTS", "EXHAUSTED", t.LOCK_STREAM)),
         ),
         guest=False,
     )

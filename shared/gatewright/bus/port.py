@@ -127,6 +127,12 @@ class Bus(Protocol):
     def unsettled(self, subject: str) -> AsyncGenerator[Message, None]:
         """What lies in a work queue under a subject (``*`` and ``>`` allowed), waiting or in hand; nothing is taken."""
 
+    async def stored(self, stream: str, sequence: int) -> Message | None:
+        """The message at a place of a stream, or None; it is not taken."""
+
+    async def remove(self, stream: str, sequence: int) -> None:
+        """Take a message out of a work queue without its being delivered; nothing happens when it is gone."""
+
     async def broadcast(self, subject: str, data: bytes) -> None:
         """Send to whoever listens now; nothing is stored."""
 

@@ -16,7 +16,15 @@ import msgspec
 from gatewright.bus.answers import MISSING, ApiReply
 from gatewright.bus.connection import Connection
 from gatewright.bus.queue_depths import QueueDepth, queue_depth
-from gatewright.bus.topology import INTAKE_CONSUMER, RESULT_CONSUMER, TASK_CLASSES, TASK_ROLES, Consumer, task_consumer
+from gatewright.bus.topology import (
+    EXHAUSTED_CONSUMER,
+    INTAKE_CONSUMER,
+    RESULT_CONSUMER,
+    TASK_CLASSES,
+    TASK_ROLES,
+    Consumer,
+    task_consumer,
+)
 from gatewright.clock import timestamp
 from gatewright.errors import BusError, MalformedError
 
@@ -53,11 +61,11 @@ class _PauseReply(ApiReply):
 
 
 async def queues(connection: Connection) -> tuple[Consumer, ...]:
-    """Every work queue that the server has: those of intake and results, and of each role, pool and class. Raises BusError."""
+    """Every work queue that the server has: the gatekeeper's own, and those of each role, pool and class. Raises BusError."""
     reply = await connection.api(f"CONSUMER.NAMES.{_TASKS}", {}, _NamesReply)
     found = [queue for name in reply.consumers or () if (queue := queue_named(name)) is not None]
     found.sort(key=lambda queue: (TASK_ROLES.index(queue.owner), queue.subject.split(".")[3], class_rank(queue)))
-    return (INTAKE_CONSUMER, RESULT_CONSUMER, *found)
+    return (INTAKE_CONSUMER, RESULT_CONSUMER, EXHAUSTED_CONSUMER, *found)
 
 
 def queue_named(durable: str) -> Consumer | None:

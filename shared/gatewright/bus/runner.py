@@ -7,7 +7,6 @@ once: a task may be done twice, its answer has the same message id both times. I
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +19,7 @@ from gatewright.bus.task_handler import ArtifactPort, BusArtifacts, TaskContext,
 from gatewright.bus.task_protocol import Task, read_cancel_notice, read_task, ref_of, trace_id
 from gatewright.bus.task_watch import TaskWatch
 from gatewright.bus.topology import CANCEL_SUBJECT, Consumer, Role, task_consumers
-from gatewright.bus.usage_reports import usage_reports
+from gatewright.bus.usage_reports import UsageReports
 from gatewright.clock import Clock
 from gatewright.errors import BusError, MalformedError
 from gatewright.telemetry.logs import Logger
@@ -29,7 +28,7 @@ from gatewright.telemetry.metrics import Metrics, TaskOutcome
 __all__ = ["ArtifactPort", "Runner", "RunnerOptions", "TaskContext", "TaskHandler"]
 
 #: Aborted runs whose tasks may still lie in the queue.
-_REMEMBERED_CANCELLATIONS = 1_000
+_REMEMBERED_CANCELLATIONS = 10_000
 #: One wait for a task; it ends at once when the process is told to leave.
 _POLL_SECONDS = 10.0
 
@@ -78,7 +77,7 @@ class Runner:
         self._settlement = Settlement(role, bus, self._consumer, clock=clock, metrics=metrics, patience=self._options.patience)
         self._refused_polls = 0
         self._watches: dict[TaskWatch, str] = {}
-        self._cancelled: deque[str] = deque(maxlen=_REMEMBERED_CANCELLATIONS)
+        self._cancelled: dict[str, None] = {}  # run ids, the last named last
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until ``stop`` is set, then let the tasks in hand finish or give them back.
@@ -136,13 +135,17 @@ class Runner:
 
     async def _on_cancel(self, message: Message) -> None:
         try:
-            run_id = read_cancel_notice(message.data)
+            run_ids = read_cancel_notice(message.data)
         except MalformedError as error:
             self._log.warning("cancellation_not_understood", cause=error.message)
             return
-        self._cancelled.append(run_id)
+        for run_id in run_ids:
+            self._cancelled.pop(run_id, None)
+            self._cancelled[run_id] = None
+        while len(self._cancelled) > _REMEMBERED_CANCELLATIONS:
+            del self._cancelled[next(iter(self._cancelled))]
         for watch, watched in self._watches.items():
-            if watched == run_id:
+            if watched in run_ids:
                 watch.interrupt("cancelled")
 
     async def _attend(self, delivery: Delivery) -> None:
@@ -179,11 +182,13 @@ class Runner:
         watch = TaskWatch(delivery, limit=limit, beat=beat, patience=options.patience, clock=self._clock, log=log)
         meter = Meter(budget_of(task.document), delivery=f"{delivery.message.sequence}.{delivery.attempts}")
         context = TaskContext(self._artifacts, self._clock, log, delivery.attempts, watch.progress, meter)
+        reports = UsageReports(self._bus, self._role, task.ref, meter, log)
         log.info("task_started")
         self._watches[watch] = task.ref.run_id
         try:
-            async with usage_reports(self._bus, self._role, task.ref, meter, log):
+            async with reports.sent():
                 handling = await watch.watch(self._handler.handle(task.document, context))
+                reports.told_by(handling)
         except asyncio.CancelledError:
             # Another task in hand ended the process; this one is not to wait for ack_wait.
             await settlement.settle(delivery.nak(), log)

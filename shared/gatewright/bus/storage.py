@@ -7,6 +7,7 @@ it checks the expected sequence first and refuses, the last message is read back
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
 import msgspec
@@ -15,6 +16,8 @@ from gatewright.bus.answers import ApiReply, decoded
 from gatewright.bus.connection import ANSWER_SECONDS, Connection
 from gatewright.bus.port import MESSAGE_ID_HEADER, PublishAck
 from gatewright.errors import BusError, ConflictError
+
+log = logging.getLogger(__name__)
 
 _EXPECTED_HEADER = "Nats-Expected-Last-Subject-Sequence"
 _EXPECTED_OF_HEADER = "Nats-Expected-Last-Subject-Sequence-Subject"
@@ -105,6 +108,22 @@ class Storage:
     async def following(self, stream: str, subject: str, sequence: int) -> StoredMessage | None:
         """The first message under ``subject`` whose sequence is at least ``sequence``."""
         return await self._get(stream, {"seq": sequence, "next_by_subj": subject})
+
+    async def at(self, stream: str, sequence: int) -> StoredMessage | None:
+        """The message with this sequence; None when there is none, or no more."""
+        return await self._get(stream, {"seq": sequence})
+
+    async def remove(self, stream: str, sequence: int) -> None:
+        """Delete one message; it is no error when it is gone. Raises BusError."""
+        question = {"seq": sequence, "no_erase": True}
+        try:
+            await self._connection.patiently(
+                lambda: self._connection.api(f"STREAM.MSG.DELETE.{stream}", question, ApiReply), self._patience
+            )
+        except BusError as error:
+            if await self.at(stream, sequence) is not None:
+                raise
+            log.debug("message %d of %s was gone: %s", sequence, stream, error.message)
 
     async def _store_once(self, subject: str, data: bytes, header: Mapping[str, str]) -> PublishAck:
         answer = await self._connection.request(subject, data, header, timeout=ANSWER_SECONDS)

@@ -171,14 +171,15 @@ def trace_id(message: Message) -> str:
     return found.group(1) if found else ""
 
 
-def cancel_notice(run_id: str) -> bytes:
-    """The payload of a broadcast on ``gw.cancel``: the run id as a JSON string."""
-    return msgspec.json.encode(run_id)
+def cancel_notice(*run_ids: str) -> bytes:
+    """The payload of a broadcast on ``gw.cancel``: one run id as a JSON string, or several as an array."""
+    return msgspec.json.encode(run_ids[0] if len(run_ids) == 1 else run_ids)
 
 
-def read_cancel_notice(data: bytes) -> str:
-    """The run id of a cancellation. Raises MalformedError."""
+def read_cancel_notice(data: bytes) -> tuple[str, ...]:
+    """The run ids of a cancellation. Raises MalformedError."""
     try:
-        return msgspec.json.decode(data, type=str)
+        named = msgspec.json.decode(data, type=str | tuple[str, ...])
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise MalformedError(f"not a cancellation: {error}") from error
+    return (named,) if isinstance(named, str) else named

@@ -34,6 +34,8 @@ CONTRACT_SUBJECT = "gw.intake.contract"
 ABORT_SUBJECT = "gw.intake.abort"
 #: Broadcast by the gatekeeper when a run is aborted: whoever works for it stops.
 CANCEL_SUBJECT = "gw.cancel"
+#: Where the server reports that it delivers a task no more although nobody has settled it. It is kept only where a stream does.
+EXHAUSTED_SUBJECT = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.TASKS.>"
 #: Where the server repeats what it has stored in the ledger, for those who watch: one subject per run.
 WATCH_SUBJECT = "gw.watch.*"
 
@@ -72,16 +74,28 @@ class Consumer:
     max_ack_pending: int = 1000
 
 
+#: The shortest window that the server takes.
+SHORTEST_DEDUPE = 0.1
+
 STREAMS: tuple[Stream, ...] = (
     Stream(
         "INTAKE",
         ("gw.intake.>",),
         "workqueue",
         "requests, contracts and aborts from outside",
+        # All publishers share the window: a longer one would take one's message for a repetition of another's with the same id.
+        # Repetitions are found in the ledger, however late they come.
+        dedupe_seconds=SHORTEST_DEDUPE,
         max_messages=100_000,
         max_bytes=1 << 30,
     ),
     Stream("TASKS", ("gw.task.>",), "workqueue", "tasks, one subject per role, pool and class"),
+    Stream(
+        "EXHAUSTED",
+        (EXHAUSTED_SUBJECT,),
+        "workqueue",
+        "the server's reports of tasks that were delivered as often as may be, and never settled",
+    ),
     Stream("RESULTS", ("gw.result.>",), "workqueue", "what the roles answer", max_messages=1_000_000, max_bytes=8 << 30),
     Stream(
         "RUNS",
@@ -137,9 +151,12 @@ def task_consumers(role: Role, pool: str = DEFAULT_POOL) -> tuple[Consumer, ...]
 #: The gatekeeper waits for locks by giving a message back, so its queues deliver without end.
 INTAKE_CONSUMER = Consumer("INTAKE", "gatekeeper-intake", "gw.intake.>", "gatekeeper", ack_wait=6.0, max_deliver=-1)
 RESULT_CONSUMER = Consumer("RESULTS", "gatekeeper-results", "gw.result.>", "gatekeeper", ack_wait=6.0, max_deliver=-1)
+EXHAUSTED_CONSUMER = Consumer(
+    "EXHAUSTED", "gatekeeper-exhausted", EXHAUSTED_SUBJECT, "gatekeeper", ack_wait=6.0, max_deliver=-1
+)
 
 
 def consumers(pools: tuple[str, ...] = (DEFAULT_POOL,)) -> tuple[Consumer, ...]:
     """Every durable consumer of a system whose roles have these pools."""
     tasks = (queue for role in TASK_ROLES for pool in pools for queue in task_consumers(role, pool))
-    return (INTAKE_CONSUMER, RESULT_CONSUMER, *tasks)
+    return (INTAKE_CONSUMER, RESULT_CONSUMER, EXHAUSTED_CONSUMER, *tasks)

@@ -29,6 +29,9 @@ _ADVICE: dict[str, str] = {
     "completion_audit_changed": "an audit changes nothing; order the change without audit_only",
     "landing_conflict": "the target moved while the run went on; run it again on the new commit",
     "target_checked_out": "the target branch is checked out where it would land; use --land branch, or switch away from it",
+    "publisher_unknown": "have the operator list the publisher in policies/publishers.json",
+    "repository_not_allowed": "`repositories` of the publisher in policies/publishers.json says which it may name",
+    "ref_not_allowed": "`landing_refs` of the publisher in policies/publishers.json says where it may land",
     "sandbox_unavailable": "`gatewright doctor` names the cause",
     "aborted": "run it again when you like; nothing was changed",
 }

@@ -48,5 +48,20 @@ def gatewright(
     pass
 
 
-for module in (running, following, stack, evidence, reporting, retention, schemas, topology, dead, queue, keys, checking, hooks, house):
+for module in (
+    running,
+    following,
+    stack,
+    evidence,
+    reporting,
+    retention,
+    schemas,
+    topology,
+    dead,
+    queue,
+    keys,
+    checking,
+    hooks,
+    house,
+):
     module.register(app)

@@ -59,8 +59,19 @@ def read_contract(document: RunRequest | TaskContract) -> bytes:
     return _ask("services.pm.compile_request", codec.encode(document))
 
 
-def examine(contract: bytes, change: Change, *, policies: Path | None = None, judge_policy: bool) -> Answer:
-    """The gates' answer. Raises MalformedError, ConfigurationError, GitError."""
+def examine(
+    contract: bytes,
+    change: Change,
+    *,
+    policies: Path | None = None,
+    judge_policy: bool,
+    publisher: str | None = None,
+    kind: str = "contract",
+) -> Answer:
+    """The gates' answer; with ``publisher`` what it may submit as this ``kind``, too.
+
+    Raises MalformedError, ConfigurationError, GitError.
+    """
     question = {
         "contract": msgspec.Raw(contract),
         "policies": str(policies or policy_directory()),
@@ -69,6 +80,8 @@ def examine(contract: bytes, change: Change, *, policies: Path | None = None, ju
         "baseline": change.baseline,
         "candidate": change.candidate,
         "patch": change.patch,
+        "publisher": publisher,
+        "kind": kind,
     }
     return msgspec.json.decode(_ask("services.gatekeeper.examine", msgspec.json.encode(question)), type=Answer)
 

@@ -74,7 +74,7 @@ def _said(record: OrchestratorEvent, view: RunView) -> list[tuple[Mark, str, str
         case e.BudgetExceeded():
             whose = f" by {view.short(payload.task_id)}, of its share" if payload.task_id else ""
             used = Excess(payload.budget, payload.limit, payload.used).words
-            return [("bad", "gatekeeper", f"budget {used}{whose}")]
+            return [("bad", "gatekeeper", f"budget: {used}{whose}")]
         case e.TaskFailed(error=error):
             return [("bad", error.role or "role", _failed(error, view))]
         case e.CandidateComposed():

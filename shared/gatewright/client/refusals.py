@@ -25,7 +25,13 @@ INPUT_CODES = frozenset(
         "cloud_event_type_mismatch",
         "cloud_event_batch",
     }
-    | {"cloud_event_binary_data", "cloud_event_binary_mode", "cloud_event_data_not_json", "cloud_event_without_data"}
+    | {
+        "cloud_event_binary_data",
+        "cloud_event_binary_mode",
+        "cloud_event_format",
+        "cloud_event_data_not_json",
+        "cloud_event_without_data",
+    }
 )
 #: What the policy on publishers says no to, and where in the document.
 PUBLISHER_CODES = frozenset(

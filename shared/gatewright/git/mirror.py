@@ -112,6 +112,15 @@ class Mirror:
         known = self._trees.get(commit)
         return known if known is not None else await in_thread(self._tree_of, commit)
 
+    async def has_tree(self, tree: str) -> bool:
+        """Whether the tree is in the mirror."""
+        try:
+            return await self.tree_of(refs.check_object_id(tree)) == tree
+        except GitError as error:
+            if error.reason == "object_missing":
+                return False
+            raise
+
     async def parents(self, commit: str) -> tuple[str, ...]:
         """The full ids of the parents of a commit in the mirror. GitError (``object_missing``)."""
         said = await self.git.run("rev-list", "--parents", "--max-count=1", "--end-of-options", refs.check_object_id(commit))
@@ -130,11 +139,11 @@ class Mirror:
 
     async def apply(self, baseline: str, patch: bytes) -> str:
         """The tree id of the commit ``baseline`` with ``patch``; an empty one changes nothing. PatchError when refused."""
-        return await in_thread(lambda: self._objects.apply(self._tree_of(baseline), patch))
+        return self._made(await in_thread(lambda: self._objects.apply(self._tree_of(baseline), patch)))
 
     async def apply_to_tree(self, tree: str, patch: bytes) -> str:
         """The same from any tree, to put disjoint patches together."""
-        return await in_thread(self._objects.apply, tree, patch)
+        return self._made(await in_thread(self._objects.apply, tree, patch))
 
     async def changes(self, old: str, new: str) -> tuple[Change, ...]:
         """What differs between two commits or trees, by path, renames as what they are: a deletion and an addition."""
@@ -251,10 +260,18 @@ class Mirror:
         tree = self._objects.peel(commit, "tree")
         if tree is None:
             raise GitError(f"{commit} is not in the mirror", code="object_missing")
+        self._remember_tree(commit, tree)
+        return tree
+
+    def _made(self, tree: str) -> str:
+        """A tree that was written here need not be looked for later."""
+        self._remember_tree(tree, tree)
+        return tree
+
+    def _remember_tree(self, name: str, tree: str) -> None:
         if len(self._trees) > _REMEMBERED:
             self._trees.clear()
-        self._trees[commit] = tree
-        return tree
+        self._trees[name] = tree
 
 
 def _keep_ref(object_id: str) -> str:

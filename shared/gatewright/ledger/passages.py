@@ -64,9 +64,8 @@ def _all(records: Iterator[OrchestratorEvent]) -> Iterator[tuple[OrchestratorEve
                 if state in TERMINAL:
                     yield record, RunOver(state, _between(begun, now))
             case e.LocksWaiting.event_type:
-                if waiting is None:
-                    waiting = now
-                    yield record, LocksWaitedFor()
+                waiting = now
+                yield record, LocksWaitedFor()
             case e.LocksTaken.event_type if waiting is not None:
                 yield record, LocksHad(_between(waiting, now))
                 waiting = None

@@ -129,7 +129,7 @@ class Ledger:
             self._foreign(run_id, sequence)
 
     def _remember(self, run_id: str, position: Position) -> None:
-        if position.run is None:
-            self._known.pop(run_id, None)
-        else:
+        """Never less than is known: a reading that began before an append may end after it."""
+        known = self._known.get(run_id)
+        if position.run is not None and (known is None or known.sequence <= position.sequence):
             self._known[run_id] = position

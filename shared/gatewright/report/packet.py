@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable
+from datetime import datetime
 
+from gatewright.budgets import number
 from gatewright.contracts import GateReport, TestReport
 from gatewright.evidence import layout
 from gatewright.evidence.findings import Verification
 from gatewright.evidence.history import History
+from gatewright.ledger.run import Run
+from gatewright.ledger.spending import budget_of, elapsed, spent
 from gatewright.report.account import Account
 from gatewright.report.changes import Change, change_of
 from gatewright.report.limits import Limits, clipped
@@ -259,5 +263,17 @@ def _compliance(history: History) -> list[str]:
     return [
         _gates_words(history.decisive, ("policy", "plan", "diff", "integrated")),
         f"acceptance commands ran in: {words(sandbox) if sandbox else 'none ran'}",
-        f"licences and budgets are {NOT_MEASURED}",
+        f"budget: {_budget(run)}; licences are {NOT_MEASURED}",
     ]
+
+
+def _budget(run: Run) -> str:
+    limits, used = budget_of(run), spent(run)
+    amounts = {
+        "wall_sec": (elapsed(run, datetime.fromisoformat(run.finished_at)), limits.wall_sec),
+        "tokens": (used.tokens, limits.tokens),
+        "cost_usd": (used.cost_usd, limits.cost_usd),
+        "iterations": (used.iterations, limits.iterations),
+    }
+    told = [f"{number(much)} of {number(limit)} {name}" for name, (much, limit) in amounts.items() if limit is not None]
+    return ", ".join(told) or "none was set"

@@ -19,7 +19,7 @@ from gatewright.bus.jetstream import JetStreamBus
 from gatewright.bus.port import Bus, Handler
 from gatewright.bus.setup import await_queues, ensure_topology
 from gatewright.bus.topology import Role, consumers
-from gatewright.clock import Clock, SystemClock
+from gatewright.clock import Clock, SteadyClock
 from gatewright.errors import BusError, ConfigurationError, GatewrightError, UnavailableError
 from gatewright.service.settings import ServiceSettings
 from gatewright.telemetry.health import METRICS_TEXT, OFF, HealthServer, Page, verdict_page
@@ -94,7 +94,7 @@ async def service(role: Role, settings: ServiceSettings, log: Logger, *, clock: 
             await await_queues(bus, own, stop, lambda name: readiness.lacks("queue", f"{name} does not exist yet"))
             readiness.has("queue")
         log.info("service_started", version=__version__, metrics_port=port, pool=settings.pool)
-        yield Service(role, bus, clock or SystemClock(), log, metrics, readiness, stop)
+        yield Service(role, bus, clock or SteadyClock(), log, metrics, readiness, stop)
     if lost:
         raise lost[0]
 

@@ -16,11 +16,13 @@ _MOMENTS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 
 #: How a task can end for the runner. ``answered``: the role's own document was published, whatever it says.
 TaskOutcome = Literal["answered", "refused", "retried", "timed_out", "cancelled", "released", "exhausted", "crashed"]
+#: ``existing``: the same submission had made a run before.
+SubmissionOutcome = Literal["accepted", "existing", "refused"]
 RunOutcome = Literal["success", "failed", "aborted"]
 #: The states of a run that last; in S6, FAILED and ABORTED it waits for its bundle.
 Stage = Literal["S0", "S1", "S2", "S3", "S4", "S5", "S6", "FAILED", "ABORTED"]
-#: A work queue: that of a role (all pools together), or one of the gatekeeper's own.
-QueueName = Literal["intake", "results", "pm", "techlead", "worker", "reviewer", "testrunner"]
+#: A work queue: that of a role (all pools together), one of the gatekeeper's own, or one that this list does not know.
+QueueName = Literal["intake", "results", "exhausted", "pm", "techlead", "worker", "reviewer", "testrunner", "other"]
 #: ``none``: a queue without classes.
 QueueClass = Literal["high", "normal", "low", "none"]
 #: ``probe``: when the process looked whether it could work; ``task``: when a task was to be done.
@@ -68,6 +70,9 @@ QUEUE_UNATTENDED = Metric(
     "Waiting messages of queues for which nobody asks and of which nothing is in hand.",
 )
 QUEUE_PAUSED = Metric("gatewright_queue_paused", "gauge", ("queue", "class"), "1 while an operator holds the queue back.")
+SUBMISSIONS = Metric(
+    "gatewright_submissions_total", "counter", ("outcome", "code"), "Answers of `gw.submit`, by outcome and reason code."
+)
 GATE_DECISIONS = Metric(
     "gatewright_gate_decisions_total", "counter", ("gate", "verdict", "code"), "Verdicts of the gates, by reason code."
 )
@@ -110,6 +115,7 @@ METRICS: tuple[Metric, ...] = (
     QUEUE_OPEN_PULLS,
     QUEUE_UNATTENDED,
     QUEUE_PAUSED,
+    SUBMISSIONS,
     GATE_DECISIONS,
     GATE_DURATION,
     RUNS,

@@ -25,6 +25,7 @@ from gatewright.telemetry.metric_list import (
     RunOutcome,
     SandboxUse,
     Stage,
+    SubmissionOutcome,
     TaskOutcome,
 )
 
@@ -127,6 +128,9 @@ class Metrics:
     def sandbox_failed(self, during: SandboxUse) -> None:
         self._counters[m.SANDBOX_FAILURES.name].labels(self._role, during).inc()
 
+    def submission(self, outcome: SubmissionOutcome, code: str = "ok") -> None:
+        self._counters[m.SUBMISSIONS.name].labels(outcome, self._codes.value(code)).inc()
+
     def gate_decision(self, gate: str, verdict: Literal["PASS", "FAIL"], code: str, seconds: float) -> None:
         gate = self._gates.value(gate)
         self._counters[m.GATE_DECISIONS.name].labels(gate, verdict, self._codes.value(code)).inc()
@@ -165,9 +169,8 @@ class Metrics:
     def queues(self, looks: Mapping[tuple[QueueName, QueueClass], QueueLook]) -> None:
         """Show these queues and no others; none at all when they cannot be looked at now."""
         gauges = {metric: self._gauges[metric.name] for metric in _OF_QUEUES}
-        if not looks:
-            for gauge in gauges.values():
-                gauge.clear()
+        for gauge in gauges.values():
+            gauge.clear()
         for label, look in looks.items():
             gauges[m.QUEUE_DEPTH].labels(*label, "waiting").set(look.waiting)
             gauges[m.QUEUE_DEPTH].labels(*label, "in_hand").set(look.in_hand)

@@ -80,16 +80,23 @@ def explain(
     base: Annotated[
         str | None, typer.Option(metavar="REF", help="Where the change begins.", show_default="the contract's baseline")
     ] = None,
+    publisher: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Ask also whether this publisher may submit it.")
+    ] = None,
     policies: Policies = None,
     json_output: JsonOutput = False,
 ) -> None:
     from gatewright.cli.documents import read_document, read_submittable
     from gatewright.cli.examining import Change, examine, read_contract
+    from gatewright.contracts import RunRequest
 
-    document = read_contract(read_submittable(str(contract)))
+    submitted = read_submittable(str(contract))
+    kind = "request" if isinstance(submitted, RunRequest) else "contract"
+    document = read_contract(submitted)
     data = read_document(str(patch)) if patch is not None else None
     source = str(Path(repo).absolute()) if repo is not None and Path(repo).is_dir() else repo
-    answer = examine(document, Change(source, base, patch=data), policies=policies, judge_policy=True)
+    change = Change(source, base, patch=data)
+    answer = examine(document, change, policies=policies, judge_policy=True, publisher=publisher, kind=kind)
     _tell(answer, json_output=json_output, every_rule=True)
 
 

@@ -1,4 +1,4 @@
-"""``watch``, ``runs`` and ``show``: commands that only look."""
+"""``watch``, ``runs``, ``show`` and ``status``: commands that only look."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ def register(app: typer.Typer) -> None:
     app.command()(watch)
     app.command()(runs)
     app.command()(show)
+    app.command()(status)
 
 
 @reported
@@ -115,6 +116,38 @@ async def _show(wanted: str | None, *, json_output: bool) -> None:
         return
     for line in story(view, datetime.now(UTC)):
         say(line)
+
+
+@reported
+def status(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The run id.")],
+    wait: Annotated[bool, typer.Option("--wait", help="Ask until it has ended and its bundle is sealed.")] = False,
+    json_output: JsonOutput = False,
+) -> None:
+    """Ask the gatekeeper how a run stands. Works with a publisher's own identity, which need not see the ledger.
+
+    With --wait, exit code 1 when the run did not succeed.
+    """
+    import asyncio
+
+    raise typer.Exit(asyncio.run(_status(run, wait=wait, json_output=json_output)))
+
+
+async def _status(run_id: str, *, wait: bool, json_output: bool) -> int:
+    from gatewright.cli.outcome import Exit
+    from gatewright.cli.place import find_place
+    from gatewright.cli.session import attached
+    from gatewright.cli.standing import standing
+
+    place = find_place()
+    async with attached(place.bus, place.home) as client:
+        found = await (client.ended(run_id) if wait else client.status(run_id))
+    if json_output:
+        emit(found)
+    else:
+        for line in standing(found):
+            say(line)
+    return Exit.FAILED if wait and found.status != "SUCCESS" else Exit.GOOD
 
 
 @contextlib.asynccontextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
-from enum import Enum
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 queue = typer.Typer(help="The work queues: how much waits, and stopping one for a while.", no_args_is_help=True)
 
 
-class Class(str, Enum):
+class Class(StrEnum):
     HIGH = "high"
     NORMAL = "normal"
     LOW = "low"

@@ -1,0 +1,1 @@
+"""The worker with an executor that only waits."""

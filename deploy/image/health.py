@@ -1,0 +1,28 @@
+#!/usr/bin/env python3
+"""The health check of a container: asks the service inside whether it is ready. 0: it is. 1: it is not, and says why."""
+
+import os
+import socket
+import sys
+
+_SECONDS = 4.0
+
+
+def main() -> int:
+    """Plain sockets: it is run every few seconds, and an HTTP client takes longer to import than the answer takes."""
+    port = int(os.environ.get("GATEWRIGHT_METRICS_PORT", "9464"))
+    try:
+        with socket.create_connection(("127.0.0.1", port), _SECONDS) as connection:
+            connection.settimeout(_SECONDS)
+            connection.sendall(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            answer = b"".join(iter(lambda: connection.recv(4096), b""))
+    except OSError as error:
+        sys.stdout.write(f"no answer: {error}\n")
+        return 1
+    head, _, body = answer.partition(b"\r\n\r\n")
+    sys.stdout.write(body.decode("utf-8", "replace")[:1000])
+    return 0 if head.split(b" ", 2)[1:2] == [b"200"] else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

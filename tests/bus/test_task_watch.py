@@ -1,0 +1,110 @@
+"""Signs of life go out while work goes on, and stop when it is stuck: then the task is somebody else's."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import time
+from dataclasses import dataclass, field
+
+import pytest
+
+from gatewright.bus.port import Message
+from gatewright.bus.task_watch import TaskWatch
+from gatewright.clock import SystemClock
+from gatewright.contracts import TaskResult
+from gatewright.contracts.vocabulary import Document
+from gatewright.errors import GatewrightError
+from gatewright.telemetry.logs import make_logger
+from tests.bus.role_at_work import ACK_WAIT, Handler, RoleAtWork, make_result
+from tests.making import make_contract
+
+BEAT = 0.02
+
+
+@dataclass
+class Delivery:
+    """Counts signs of life."""
+
+    message: Message = field(default_factory=lambda: Message("gw.task.worker.default.normal", b""))
+    attempts: int = 1
+    signs: list[float] = field(default_factory=list)
+
+    async def ack(self) -> None: ...
+
+    async def nak(self, delay: float = 0.0) -> None: ...
+
+    async def term(self) -> None: ...
+
+    async def in_progress(self) -> None:
+        self.signs.append(time.monotonic())
+
+
+def watching(delivery: Delivery, limit: float, patience: float = 0.2) -> TaskWatch:
+    log = make_logger(io.BytesIO())
+    return TaskWatch(delivery, limit=limit, beat=BEAT, patience=patience, clock=SystemClock(), log=log)
+
+
+async def finish_in(seconds: float) -> Document:
+    await asyncio.sleep(seconds)
+    return make_result(make_contract())
+
+
+async def test_signs_go_out_all_the_while() -> None:
+    delivery = Delivery()
+    await watching(delivery, limit=5).watch(finish_in(10 * BEAT))
+    assert len(delivery.signs) >= 5
+
+
+async def test_no_sign_goes_out_for_work_that_makes_no_progress_within_its_time() -> None:
+    delivery, begun = Delivery(), time.monotonic()
+    watch = watching(delivery, limit=5 * BEAT)
+    await watch.watch(finish_in(60))
+    assert watch.interruption == "timed_out"
+    assert delivery.signs
+    assert max(delivery.signs) - begun < 7 * BEAT
+
+
+async def test_no_sign_goes_out_for_work_that_cannot_even_be_ended() -> None:
+    """It holds on to its task for its patience at most, without a word to the server; then the process ends."""
+    delivery, release, begun = Delivery(), asyncio.Event(), time.monotonic()
+
+    async def stuck() -> Document:
+        while not release.is_set():
+            try:
+                await release.wait()
+            except asyncio.CancelledError:
+                continue
+        return make_result(make_contract())
+
+    with pytest.raises(GatewrightError) as failed:
+        await watching(delivery, limit=5 * BEAT, patience=10 * BEAT).watch(stuck())
+    release.set()
+    assert failed.value.reason == "handler_stuck"
+    assert max(delivery.signs) - begun < 7 * BEAT
+
+
+async def test_no_sign_goes_out_while_the_whole_process_is_stuck() -> None:
+    delivery = Delivery()
+
+    async def block() -> Document:
+        await asyncio.sleep(2 * BEAT)
+        time.sleep(20 * BEAT)  # noqa: ASYNC251 - the defect that is meant
+        return make_result(make_contract())
+
+    await watching(delivery, limit=5).watch(block())
+    assert len(delivery.signs) <= 4
+
+
+async def test_the_task_of_a_process_that_says_nothing_more_is_done_by_another() -> None:
+    role = RoleAtWork()
+    await role.give(make_contract())
+    frozen = await (await role.bus.consume(role.consumer)).next(1)
+    assert frozen is not None
+    begun = time.monotonic()
+    async with role.working(Handler()):
+        assert isinstance(await role.result(), TaskResult)
+    assert 0.5 * ACK_WAIT < time.monotonic() - begun < 10 * ACK_WAIT
+    await frozen.in_progress()
+    await frozen.ack()
+    assert len(await role.results()) == 1

@@ -1,0 +1,100 @@
+"""What a task uses is told while it is being done, stored, and told to the end however the task ends."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from gatewright.bus.runner import TaskContext
+from gatewright.bus.task_protocol import cancel_notice
+from gatewright.bus.topology import CANCEL_SUBJECT
+from gatewright.contracts import TaskContract, TaskResult, UsageReport
+from gatewright.contracts.vocabulary import Budget, Document
+from gatewright.errors import DeniedError, UnavailableError
+from tests.bus.role_at_work import Handler, RoleAtWork, Work, make_result
+from tests.making import make_contract
+
+
+@pytest.fixture
+def role() -> RoleAtWork:
+    return RoleAtWork()
+
+
+def spending(*amounts: int, pause: float = 0.05, then: BaseException | None = None, forever: bool = False) -> Work:
+    async def work(task: TaskContract, context: TaskContext) -> Document:
+        for amount in amounts:
+            context.spend(tokens=amount)
+            await asyncio.sleep(pause)
+        if forever:
+            await asyncio.sleep(60)
+        if then is not None:
+            raise then
+        return make_result(task, usage=context.meter.usage)
+
+    return work
+
+
+async def told(role: RoleAtWork) -> list[int]:
+    return [document.usage.tokens for document in await role.results() if isinstance(document, UsageReport)]
+
+
+async def answered(role: RoleAtWork) -> list[Document]:
+    async with asyncio.timeout(5):
+        while not (found := [each for each in await role.results() if not isinstance(each, UsageReport)]):
+            await role.server.wait(0.01)
+    return found
+
+
+async def test_every_step_is_told_before_the_answer(role: RoleAtWork) -> None:
+    async with role.working(Handler(spending(10, 20, 5))):
+        await role.give(make_contract(budget=Budget(tokens=100)))
+        (result,) = await answered(role)
+    assert await told(role) == [10, 30, 35]
+    assert isinstance(result, TaskResult)
+    assert result.usage is not None
+    assert result.usage.tokens == 35
+
+
+async def test_less_than_a_step_is_told_by_the_answer_alone(role: RoleAtWork) -> None:
+    async with role.working(Handler(spending(1, 1, 1))):
+        await role.give(make_contract(budget=Budget(tokens=1000)))
+        await answered(role)
+    assert await told(role) == []
+
+
+async def test_a_task_without_a_budget_tells_nothing_meanwhile(role: RoleAtWork) -> None:
+    async with role.working(Handler(spending(1000, 1000))):
+        await role.give(make_contract(budget=Budget(wall_sec=60)))
+        await answered(role)
+    assert await told(role) == []
+
+
+@pytest.mark.parametrize("error", [DeniedError("no"), UnavailableError("later")])
+async def test_a_task_that_fails_has_used_what_it_has_used(role: RoleAtWork, error: BaseException) -> None:
+    async with role.working(Handler(spending(3, then=error))):
+        await role.give(make_contract(budget=Budget(tokens=1000)))
+        async with asyncio.timeout(5):
+            while not await told(role):
+                await role.server.wait(0.01)
+    assert (await told(role))[0] == 3
+
+
+async def test_a_cancelled_task_has_too(role: RoleAtWork) -> None:
+    handler = Handler(spending(3, forever=True))
+    async with role.working(handler):
+        await role.give(make_contract(budget=Budget(tokens=1000)))
+        await handler.started.wait()
+        await role.bus.broadcast(CANCEL_SUBJECT, cancel_notice(make_contract().log_refs.run_id))
+        await role.queue_empties()
+    assert await told(role) == [3]
+
+
+async def test_deliveries_of_a_task_are_told_apart(role: RoleAtWork) -> None:
+    async with role.working(Handler(spending(10, then=UnavailableError("later")))):
+        await role.give(make_contract(budget=Budget(tokens=100)))
+        async with asyncio.timeout(10):
+            while len(await told(role)) < 2:
+                await role.server.wait(0.01)
+    reports = [document for document in await role.results() if isinstance(document, UsageReport)]
+    assert [report.usage.delivery.partition(".")[2] for report in reports[:2]] == ["1", "2"]

@@ -1,0 +1,81 @@
+"""Asking how a run stands: once, and until it has ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from msgspec.structs import replace
+
+from gatewright.bus.memory import MemoryBus
+from gatewright.bus.port import Message, Reply
+from gatewright.client import Client
+from gatewright.contracts import Error, RunStatus, StatusRequest, codec
+from gatewright.contracts.run_status import SealedBundle
+from gatewright.errors import MalformedError, UnavailableError
+from tests.gatekeeper.simulated_run import RUN_ID
+
+OPEN = RunStatus(
+    run_id=RUN_ID,
+    publisher="default",
+    requested_by="tests",
+    status="RUNNING",
+    state="S2",
+    since="2026-01-05T09:30:00Z",
+    created_at="2026-01-05T09:30:00Z",
+    attempt=1,
+    tasks=(),
+    gates=(),
+)
+ENDED = replace(OPEN, status="SUCCESS", state="S6", code="ok")
+SEALED = replace(ENDED, bundle=SealedBundle(manifest_sha256="0" * 64, signer="key", location="/runs/x"))
+
+
+async def answer_with(bus: MemoryBus, answers: Sequence[RunStatus | Error]) -> list[str]:
+    """Serve ``gw.status``: one answer after the other, the last one for ever."""
+    asked: list[str] = []
+
+    async def status(message: Message) -> Reply:
+        asked.append(codec.decode(message.data, StatusRequest).run_id)
+        document = answers[min(len(asked), len(answers)) - 1]
+        return Reply(codec.encode(document), codec.schema_of(document))
+
+    await bus.serve("gw-gatekeeper", {"gw.status": status})
+    return asked
+
+
+async def test_status_is_what_the_gatekeeper_says(client: Client, bus: MemoryBus) -> None:
+    asked = await answer_with(bus, [OPEN])
+    assert await client.status(RUN_ID) == OPEN
+    assert asked == [RUN_ID]
+
+
+async def test_an_unknown_run_is_an_error_of_the_input(client: Client, bus: MemoryBus) -> None:
+    await answer_with(bus, [Error(code="run_unknown", message="there is no run")])
+    with pytest.raises(MalformedError) as unknown:
+        await client.status(RUN_ID)
+    assert unknown.value.reason == "run_unknown"
+
+
+async def test_the_end_is_asked_for_through_refusals_and_silence(client: Client, bus: MemoryBus) -> None:
+    waiting = asyncio.create_task(client.ended(RUN_ID, timeout=10))
+    await asyncio.sleep(0.1)
+    limit = Error(code="rate_exceeded", message="slower", retry_after_seconds=0.1)
+    asked = await answer_with(bus, [OPEN, limit, ENDED, SEALED])
+    assert await waiting == SEALED
+    assert len(asked) == 4, "ended is not yet sealed"
+
+
+async def test_waiting_for_the_end_ends_with_its_patience(client: Client, bus: MemoryBus) -> None:
+    await answer_with(bus, [OPEN])
+    with pytest.raises(UnavailableError) as late:
+        await client.ended(RUN_ID, timeout=0.3)
+    assert late.value.reason == "run_not_ended"
+
+
+@pytest.mark.parametrize("run_id", ["*", ">", "run-*", "a.b"])
+async def test_a_run_id_that_is_a_pattern_is_not_sent(client: Client, run_id: str) -> None:
+    with pytest.raises(MalformedError) as refused:
+        await client.status(run_id)
+    assert refused.value.reason == "run_id_invalid"

@@ -1,0 +1,160 @@
+"""What the files of the deployment promise, read without an engine."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.compose.deployment import BASE, CLUSTER, MONITORING, ROOT, SERVICES
+
+yaml = pytest.importorskip("yaml", reason="PyYAML, of the development dependencies, is missing")
+
+FILES = (BASE, CLUSTER, MONITORING)
+#: Where commands of a contract run.
+SANDBOXES = frozenset({"worker", "testrunner"})
+#: System calls that reach the kernel or the host past every namespace; with no capability most would fail anyhow.
+NEVER = frozenset(
+    {"add_key", "bpf", "chroot", "delete_module", "fanotify_init", "finit_module", "fsmount", "fsopen", "init_module"}
+    | {"io_uring_enter", "io_uring_register", "io_uring_setup", "iopl", "ioperm", "kcmp", "kexec_file_load", "kexec_load"}
+    | {"keyctl", "mount_setattr", "move_mount", "open_by_handle_at", "open_tree", "perf_event_open", "pidfd_getfd"}
+    | {"quotactl", "reboot", "request_key", "setns", "settimeofday", "swapon", "syslog", "userfaultfd"}
+)
+
+# Compose's own tag: what is under it replaces, instead of being merged.
+yaml.SafeLoader.add_constructor("!override", lambda loader, node: loader.construct_sequence(node, deep=True))
+
+
+def read(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((ROOT / name).read_text())
+    return found
+
+
+def services() -> list[tuple[str, dict[str, Any]]]:
+    """Every service of every file, an extension with what it extends; what only adds to another file's service is left out."""
+    base = read(BASE)["services"]
+    found = [*base.items()]
+    for name in (CLUSTER, MONITORING):
+        for service, body in read(name)["services"].items():
+            if "extends" in body:
+                found.append((service, {**base[body["extends"]["service"]], **body}))
+            elif service not in base:
+                found.append((service, body))
+    return found
+
+
+EVERY = services()
+
+
+@pytest.mark.parametrize(("name", "service"), EVERY, ids=[name for name, _ in EVERY])
+def test_every_service_is_confined_and_bounded(name: str, service: dict[str, Any]) -> None:
+    user = re.sub(r"\$\{\w+:-(\d+)\}", r"\1", service["user"])
+    assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", user), f"{name} runs as {user}"
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert "no-new-privileges:true" in service["security_opt"]
+    assert service["mem_limit"]
+    assert service["cpus"]
+    assert service["pids_limit"]
+    assert service["init"] is True
+    for wish in ("privileged", "cap_add", "pid", "ipc", "devices", "userns_mode"):
+        assert wish not in service
+    assert "docker.sock" not in json.dumps(service)
+    assert "host" not in {service.get("network_mode"), *service.get("networks", ())}
+
+
+@pytest.mark.parametrize(("name", "service"), EVERY, ids=[name for name, _ in EVERY])
+def test_what_stays_up_is_watched_and_started_again(name: str, service: dict[str, Any]) -> None:
+    if service["restart"] == "no":
+        assert name in {"keys", "cli"}
+        return
+    assert service["restart"] == "unless-stopped"
+    assert service["healthcheck"]["test"][0] == "CMD"
+
+
+def test_the_six_services_are_there_and_check_their_own_readiness() -> None:
+    found = read(BASE)["services"]
+    for name in SERVICES:
+        assert found[name]["command"] == ["python", "-m", f"services.{name}"]
+        assert found[name]["healthcheck"]["test"] == ["CMD", "gatewright-health"]
+
+
+def test_only_what_runs_commands_has_the_profile_of_the_sandbox() -> None:
+    for name, service in EVERY:
+        loosened = {option for option in service["security_opt"] if option != "no-new-privileges:true"}
+        expected = {"seccomp:./deploy/seccomp/sandbox.json", "apparmor=unconfined", "systempaths=unconfined"}
+        assert loosened == (expected if name in SANDBOXES else set()), name
+
+
+def test_every_service_mounts_its_own_identity_alone_and_none_can_be_written() -> None:
+    for name, service in EVERY:
+        if name == "keys":
+            continue
+        identities = [each for each in service["volumes"] if isinstance(each, str) and each.startswith("identit")]
+        owner = "operator" if name == "cli" else name
+        expected = [f"identity-{owner}:/etc/gatewright/identity:ro"] if name in {*SERVICES, "cli"} else []
+        assert identities == expected, name
+
+
+def test_only_the_gatekeeper_writes_to_repositories_and_only_it_has_the_signing_key() -> None:
+    for name, service in EVERY:
+        volumes = [each for each in service["volumes"] if isinstance(each, str)]
+        assert all(each.endswith(":ro") for each in volumes if ":/repositories" in each) or name == "gatekeeper"
+        assert not any(each.startswith("gatekeeper-state:") for each in volumes) or name in {"gatekeeper", "keys"}
+
+
+def test_ports_are_published_on_the_loopback_interface_alone() -> None:
+    published = [port for name in FILES for service in read(name)["services"].values() for port in service.get("ports", ())]
+    assert published
+    assert all(port.startswith("127.0.0.1:") for port in published)
+
+
+def test_the_bus_reaches_nothing_outside() -> None:
+    assert read(BASE)["networks"]["bus"] == {"internal": True}
+    assert read(BASE)["services"]["pm"]["networks"] == ["bus"]
+
+
+def test_the_profile_refuses_by_default_and_allows_what_bubblewrap_needs_and_no_more() -> None:
+    profile = json.loads((ROOT / "deploy/seccomp/sandbox.json").read_bytes())
+    assert profile["defaultAction"] == "SCMP_ACT_ERRNO"
+    freely = [group for group in profile["syscalls"] if group["action"] == "SCMP_ACT_ALLOW" and not group.get("args")]
+    ordinary, sandbox = (set(group["names"]) for group in freely)
+    assert sandbox == {"clone", "mount", "pivot_root", "sethostname", "umount2", "unshare"}
+    assert not ordinary & (sandbox | NEVER | {"clone3", "socket", "personality"})
+    assert not any("includes" in group for group in profile["syscalls"])
+    (vsock,) = [group for group in profile["syscalls"] if group["names"] == ["socket"]]
+    assert vsock["args"] == [{"index": 0, "value": 40, "op": "SCMP_CMP_NE"}]
+
+
+def test_the_image_is_locked_and_names_no_registry() -> None:
+    dockerfile = (ROOT / "Dockerfile").read_text()
+    assert "--require-hashes" in dockerfile
+    assert not re.search(r"https?://|--index-url|--trusted-host|^# syntax", dockerfile, re.MULTILINE)
+    assert re.search(r"^USER \$\{UID\}", dockerfile, re.MULTILINE)
+    for lock in (ROOT / "requirements.lock", ROOT / "deploy/image/requirements-build.lock"):
+        entries = [line for line in lock.read_text().splitlines() if "==" in line]
+        assert entries
+        assert lock.read_text().count("--hash=sha256:") >= len(entries)
+
+
+def test_nothing_goes_into_the_image_but_what_is_named() -> None:
+    rules = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and not line.startswith("#")]
+    assert rules[0] == "*"
+    wanted = {rule[1:] for rule in rules if rule.startswith("!")}
+    assert not wanted & {".", ".git", "tests", ".gatewright", "docs"}
+    assert all((ROOT / name).exists() for name in wanted)
+
+
+def test_the_guide_names_every_variable_of_the_files() -> None:
+    guide = (ROOT / "docs" / "deploy.md").read_text()
+    named = {name for file in FILES for name in re.findall(r"\$\{(GATEWRIGHT_\w+)", (ROOT / file).read_text())}
+    assert sorted(name for name in named if name not in guide) == []
+
+
+def test_what_starts_containers_is_marked() -> None:
+    for file in Path(__file__).parent.glob("test_*.py"):
+        starts = re.search(r"\b(system|cluster): Deployment", file.read_text())
+        assert not starts or "pytestmark = pytest.mark.compose" in file.read_text()

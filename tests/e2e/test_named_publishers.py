@@ -1,0 +1,191 @@
+"""Publishers with names on a real server: what the server lets them say, and what the gatekeeper lets them have."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nats
+import pytest
+from nats.errors import Error as NatsError
+from nats.errors import NoRespondersError
+
+from gatewright.client import Client
+from gatewright.contracts import codec
+from gatewright.errors import DeniedError, LimitError, MalformedError
+from gatewright.ledger.run import run_id_of
+from gatewright.resources import policy_directory
+from tests.e2e.conftest import MakeProject
+from tests.e2e.stack import Stack, running_stack, slow_request
+from tests.e2e.test_foreign_publishers import EXAMPLES, make_contract_file
+
+SHIPPED: dict[str, Any] = json.loads((policy_directory() / "publishers.json").read_text())["publishers"][0]
+OWN = {"may_abort": "own", "may_see": "own"}
+
+
+@dataclass(frozen=True)
+class GuardedStack(Stack):
+    """A stack with policies of its own."""
+
+    policies: Path = Path()
+
+    def command(
+        self, *words: str, cwd: Path | None = None, seconds: float = 60.0, extra: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        argv = [sys.executable, "-m", "gatewright.cli.main", *words]
+        environment = {"PATH": os.environ["PATH"], "HOME": str(self.home), "GATEWRIGHT_HOME": str(self.home)}
+        environment |= {"GATEWRIGHT_POLICIES": str(self.policies), **(extra or {})}
+        place = cwd or self.home.parent
+        return subprocess.run(argv, cwd=place, env=environment, check=False, capture_output=True, text=True, timeout=seconds)
+
+
+def make_policies(folder: Path, *publishers: dict[str, Any]) -> Path:
+    folder.mkdir()
+    for path in policy_directory().iterdir():
+        if path.is_file():
+            (folder / path.name).write_bytes(path.read_bytes())
+    (folder / "organisation").mkdir()
+    (folder / "publishers.json").write_text(json.dumps({"version": "1", "publishers": [SHIPPED, *publishers]}))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedStack]:
+    base = tmp_path_factory.mktemp("guarded")
+    policies = make_policies(
+        base / "policies",
+        SHIPPED | OWN | {"name": "acme"},
+        SHIPPED | OWN | {"name": "beta", "repositories": ["https://forge.example/beta"], "max_open_runs": 1},
+        SHIPPED | OWN | {"name": "busy", "submissions": {"per_minute": 1, "burst": 1}},
+    )
+    stack = GuardedStack(base / "home", policies)
+    made = stack.command(
+        "keys", "bus", *(word for name in ("acme", "beta", "busy", "stranger") for word in ("--publisher", name))
+    )
+    assert made.returncode == 0, made.stdout + made.stderr
+    with running_stack(stack.home, workers=1, stack=stack):
+        yield stack
+
+
+def client_of(stack: Stack, publisher: str) -> Any:
+    identity = "publisher" if publisher == "default" else f"publisher-{publisher}"
+    return Client.connect(stack.state.address(identity))
+
+
+async def test_a_named_publisher_has_its_run_done_and_sees_no_other(guarded: GuardedStack, make_project: MakeProject) -> None:
+    request = slow_request(make_project(), 0.0)
+    async with client_of(guarded, "acme") as acme, client_of(guarded, "beta") as beta, client_of(guarded, "default") as anybody:
+        run_id = await acme.submit_request(request)
+        status = await acme.ended(run_id, timeout=60)
+        assert (status.status, status.publisher, status.code) == ("SUCCESS", "acme", "ok")
+        assert status.bundle is not None
+        with pytest.raises(MalformedError, match=run_id):
+            await beta.status(run_id)
+        assert (await anybody.status(run_id)).bundle == status.bundle
+    manifest = json.loads((Path(status.bundle.location) / "manifest.json").read_text())
+    assert manifest["publisher"] == "acme"
+    shown = guarded.command("show", run_id)
+    assert "publisher  acme" in shown.stdout
+    assert guarded.command("verify", run_id).returncode == 0
+
+
+async def test_each_is_held_to_its_policy(guarded: GuardedStack, make_project: MakeProject) -> None:
+    request = slow_request(make_project(), 0.0)
+    async with (
+        client_of(guarded, "beta") as beta,
+        client_of(guarded, "stranger") as stranger,
+        client_of(guarded, "busy") as busy,
+    ):
+        with pytest.raises(DeniedError) as elsewhere:
+            await beta.submit_request(request)
+        assert (elsewhere.value.reason, elsewhere.value.faults[0].pointer) == ("repository_not_allowed", "/repository/url")
+        with pytest.raises(DeniedError) as unknown:
+            await stranger.submit_request(request)
+        assert unknown.value.reason == "publisher_unknown"
+        await busy.submit_request(request)
+        with pytest.raises(LimitError) as often:
+            await busy.submit_request(request)
+        assert often.value.reason == "rate_exceeded"
+        assert often.value.retry_after is not None
+        assert 0 < often.value.retry_after <= 60
+
+
+async def test_the_server_lets_nobody_speak_in_the_name_of_another(guarded: GuardedStack) -> None:
+    complaints: list[str] = []
+
+    async def note(error: Exception) -> None:
+        complaints.append(str(error))
+
+    seed = guarded.state.address("publisher-acme").seed
+    client = await nats.connect(
+        guarded.state.url, nkeys_seed=str(seed), inbox_prefix="_INBOX_publisher-acme", error_cb=note, allow_reconnect=False
+    )
+    for subject in ("gw.submit", "gw.submit.beta", "gw.status", "gw.status.beta", "gw.intake.request", "gw.intake.abort.beta"):
+        before = len(complaints)
+        with pytest.raises((NatsError, NoRespondersError, asyncio.TimeoutError)):
+            await client.request(subject, b"{}", timeout=0.5)
+        assert len(complaints) > before, subject
+        assert "ermissions" in complaints[-1], complaints[-1]
+    answer = await client.request("gw.status.acme", b'{"run_id": "run-0000000000"}', timeout=5)
+    assert json.loads(answer.data)["code"] == "run_unknown"
+    await client.close()
+
+
+async def test_the_queue_keeps_equal_ids_of_two_publishers_apart(guarded: GuardedStack, make_project: MakeProject) -> None:
+    """One publisher's message id must not make another's message a repetition, and an event by queue makes a run as well."""
+    document = json.loads(codec.encode(slow_request(make_project(), 0.0)))
+    event = {"specversion": "1.0", "id": "e1", "source": "/ci", "type": "gatewright.run_request.v1", "data": document}
+    for name, subject in (("publisher-acme", "gw.intake.request.acme"), ("publisher", "gw.intake.request")):
+        seed = guarded.state.address(name).seed
+        client = await nats.connect(guarded.state.url, nkeys_seed=str(seed), inbox_prefix=f"_INBOX_{name}")
+        headers = {"Nats-Msg-Id": "the-same-id", "Content-Type": "application/cloudevents+json"}
+        stored = await client.jetstream(prefix="gw.js").publish(subject, json.dumps(event).encode(), headers=headers)
+        assert not stored.duplicate
+        await client.close()
+        await asyncio.sleep(0.2)
+    key = '["cloudevent","/ci","e1"]'
+    async with client_of(guarded, "acme") as acme, client_of(guarded, "default") as anybody:
+        for client, run_id in ((acme, run_id_of(key, "acme")), (anybody, run_id_of(key))):
+            assert (await _appeared(client, run_id)).run_id == run_id
+
+
+async def _appeared(client: Client, run_id: str) -> Any:
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                return await client.status(run_id)
+            except MalformedError:
+                await asyncio.sleep(0.1)
+
+
+def test_the_plain_example_works_for_a_named_publisher(
+    guarded: GuardedStack, make_project: MakeProject, tmp_path: Path
+) -> None:
+    contract = make_contract_file(make_project(), tmp_path / "contract.json")
+    seed = str(guarded.state.address("publisher-acme").seed)
+    argv = [sys.executable, str(EXAMPLES / "publish_python.py"), guarded.state.url, seed, str(contract)]
+    said = subprocess.run(argv, cwd=tmp_path, check=False, capture_output=True, text=True, timeout=60)
+    assert said.returncode == 0, said.stdout + said.stderr
+
+
+def test_the_command_line_asks_as_a_named_publisher(guarded: GuardedStack, make_project: MakeProject, tmp_path: Path) -> None:
+    document = tmp_path / "request.json"
+    document.write_bytes(codec.encode(slow_request(make_project(), 0.0)))
+    acme = {"GATEWRIGHT_NATS_URL": guarded.state.url, "GATEWRIGHT_NATS_SEED": str(guarded.state.address("publisher-acme").seed)}
+    beta = acme | {"GATEWRIGHT_NATS_SEED": str(guarded.state.address("publisher-beta").seed)}
+    submitted = guarded.command("submit", str(document), "--json", extra=acme)
+    assert submitted.returncode == 0, submitted.stdout + submitted.stderr
+    run_id = json.loads(submitted.stdout)["run_id"]
+    told = guarded.command("status", run_id, "--wait", extra=acme)
+    assert (told.returncode, "SUCCESS" in told.stdout, "publisher  acme" in told.stdout) == (0, True, True), told.stdout
+    assert json.loads(guarded.command("status", run_id, "--json", extra=acme).stdout)["bundle"]
+    hidden = guarded.command("status", run_id, extra=beta)
+    assert hidden.returncode == 2, hidden.stdout + hidden.stderr
+    assert "run_unknown" in hidden.stdout + hidden.stderr

@@ -1,0 +1,1 @@
+"""The services with a wall clock that a test can move."""

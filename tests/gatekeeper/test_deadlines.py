@@ -1,0 +1,107 @@
+"""The moments that runs' own events set, read off the messages of the ledger."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+
+from gatewright.bus.port import Message
+from gatewright.bus.topology import run_subject
+from gatewright.contracts import codec
+from gatewright.contracts.vocabulary import Budget
+from services.gatekeeper.deadlines import AGAIN, Deadlines
+from tests.gatekeeper.budgeted_run import BudgetedRun
+from tests.gatekeeper.simulated_run import NOW, RUN_ID, Script
+
+START = NOW.timestamp()
+
+
+def watched(world: BudgetedRun) -> Deadlines:
+    """What a gatekeeper knows that has just read the ledger."""
+    deadlines = Deadlines()
+    for number, transition in enumerate(world.transitions, 1):
+        deadlines.saw(Message(run_subject(RUN_ID), codec.encode(transition), {}, number))
+    return deadlines
+
+
+@pytest.mark.parametrize("from_contract", [False, True])
+@pytest.mark.parametrize("state", ["S0", "S1", "S2", "S4"])
+def test_an_open_run_is_due_when_its_wall_clock_has_run_out(state: str, from_contract: bool) -> None:
+    if from_contract and state == "S0":
+        state = "S1"
+    world = BudgetedRun(Script(from_contract=from_contract), budget=Budget(wall_sec=100))
+    world.deliver(world.under_way.pop(0))
+    world.deliver_until(state)
+    deadlines = watched(world)
+    assert deadlines.due(START + 99.9) == ()
+    assert deadlines.due(START + 100.1) == (RUN_ID,)
+
+
+def test_a_run_is_told_once_until_it_was_looked_at() -> None:
+    world = BudgetedRun(Script(), budget=Budget(wall_sec=100))
+    world.deliver_until("S2")
+    deadlines = watched(world)
+    assert deadlines.due(START + 101) == (RUN_ID,)
+    assert deadlines.due(START + 101) == ()
+    deadlines.looked(RUN_ID, START + 101)
+    assert deadlines.due(START + 101.5) == ()
+    assert deadlines.due(START + 101 + AGAIN) == (RUN_ID,)
+
+
+def test_what_happens_meanwhile_does_not_put_a_moment_off() -> None:
+    world = BudgetedRun(Script(shards=3), budget=Budget(wall_sec=100))
+    world.deliver_until("S3")
+    assert watched(world).due(START + 100.1) == (RUN_ID,)
+
+
+def test_a_run_that_has_ended_has_no_moment_to_come() -> None:
+    world = BudgetedRun(Script(), budget=Budget(wall_sec=100))
+    world.deliver_all()
+    deadlines = watched(world)
+    assert deadlines.due(START + 1e9) == ()
+    assert len(deadlines) == 0
+
+
+def test_a_run_without_a_budget_has_none_either() -> None:
+    world = BudgetedRun(Script())
+    world.deliver_until("S2")
+    assert watched(world).due(START + 1e9) == ()
+
+
+def test_the_end_of_a_back_off_is_due() -> None:
+    world = BudgetedRun(Script(retries=1, tests_fail_until=1), back_off=30)
+    world.deliver_until("S5", attempt=2)
+    ordered = datetime.fromisoformat(world.opened.fix_ordered_at).timestamp()
+    deadlines = watched(world)
+    assert deadlines.due(ordered + 29.9) == ()
+    assert deadlines.due(ordered + 30.1) == (RUN_ID,)
+
+
+def test_a_back_off_that_is_over_is_not_due_again() -> None:
+    world = BudgetedRun(Script(retries=1, tests_fail_until=1), back_off=30)
+    world.deliver_until("S5", attempt=2)
+    world.at(world.last_moment.replace(year=2027))
+    assert world.state == "S2"
+    assert watched(world).due(START + 1e9) == ()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"\xff", b"[]", b'{"events": 1}', b'{"events": [{"event_type": "run_accepted", "ts": "yesterday", "payload": {}}]}'],
+)
+def test_a_foreign_message_in_the_ledger_is_passed_over(data: bytes) -> None:
+    deadlines = Deadlines()
+    deadlines.saw(Message(run_subject(RUN_ID), data, {}, 1))
+    assert deadlines.due(START + 1e12) == ()
+
+
+def test_waiting_costs_no_memory() -> None:
+    """A run that reports a thousand times stands in the queue once."""
+    world = BudgetedRun(Script(), budget=Budget(wall_sec=100))
+    world.deliver_until("S2")
+    deadlines = watched(world)
+    message = Message(run_subject(RUN_ID), codec.encode(world.transitions[-1]), {}, 99)
+    for _ in range(1000):
+        deadlines.saw(message)
+    assert len(deadlines._queue) <= 2

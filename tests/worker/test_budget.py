@@ -1,0 +1,93 @@
+"""A worker stops its executor at once when the task has used more than it was given, and says what was used."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from gatewright.bus.meter import Meter
+from gatewright.contracts import WorkReport, codec
+from gatewright.contracts.vocabulary import Budget, Executor
+from gatewright.errors import BudgetError
+from gatewright.git.mirror import Mirrors
+from gatewright.sandbox import make_sandbox
+from gatewright.workspace import Workspaces
+from services.worker.executors.port import Execution, Job
+from services.worker.handler import WorkerHandler, make_handler
+from services.worker.settings import Settings
+from tests.role_desk import Desk
+
+COMMAND = Executor(kind="command", commands=("python3 tools/wait.py",))
+
+
+class Spender:
+    """Spends ten tokens at a time, for ever; ``deaf``: whatever it is told."""
+
+    def __init__(self, *, deaf: bool = False) -> None:
+        self._deaf = deaf
+        self.spent = 0
+        self.ended = False
+
+    async def execute(self, job: Job) -> Execution:
+        try:
+            while True:
+                self.spent += 10
+                try:
+                    job.spend(tokens=10, cost_usd=0.001, iterations=1)
+                except BudgetError:
+                    if not self._deaf:
+                        raise
+                await asyncio.sleep(0)
+        finally:
+            self.ended = True
+
+
+@pytest.fixture
+def worker_with(desk: Desk) -> Callable[[Spender], WorkerHandler]:
+    def make(spender: Spender) -> WorkerHandler:
+        sandbox = make_sandbox("none")
+        workspaces = Workspaces.for_sandbox(desk.state / "workspaces", sandbox)
+        return WorkerHandler("worker-7", Mirrors(desk.state / "mirrors"), {"command": spender}, sandbox, workspaces)
+
+    return make
+
+
+@pytest.mark.parametrize("deaf", [False, True])
+async def test_an_executor_is_stopped_at_the_call_that_goes_too_far(
+    desk: Desk, worker_with: Callable[[Spender], WorkerHandler], *, deaf: bool
+) -> None:
+    spender, budget = Spender(deaf=deaf), Budget(tokens=100)
+    context = replace(desk.context(), meter=Meter(budget, delivery="3.1"))
+    result = await asyncio.wait_for(worker_with(spender).handle(desk.contract(executor=COMMAND, budget=budget), context), 20)
+    assert (result.status, result.failure) == ("FAILED", "budget_exceeded: 110 of 100 tokens used")
+    assert result.usage is not None
+    # Who is told and goes on is cancelled at the next call, and what that call said counts.
+    spent = 120 if deaf else 110
+    assert (result.usage.tokens, result.usage.iterations, result.usage.delivery) == (spent, spent // 10, "3.1")
+    assert spender.ended
+    assert spender.spent == spent
+    report = next(artifact for artifact in result.artifacts if artifact.name == "work_report")
+    assert codec.decode(desk.artifacts.stored[report.uri], WorkReport).usage == result.usage
+    assert result.git.patch == ""
+
+
+async def test_a_real_command_is_killed_when_the_task_s_time_is_up(desk: Desk) -> None:
+    """The gatekeeper would have ended it; a worker that cannot hear it ends it all the same."""
+    desk.baseline = desk.repository.commit({"tools/wait.py": b"import time\ntime.sleep(60)\n"})
+    budget = Budget(wall_sec=1.0)
+    context = replace(desk.context(), meter=Meter(budget))
+    worker = make_handler(Settings(home=desk.state))
+    result = await asyncio.wait_for(worker.handle(desk.contract(executor=COMMAND, budget=budget), context), 30)
+    assert result.status == "FAILED"
+    assert (result.failure or "").startswith("budget_exceeded: 1 of 1 wall_sec used")
+    assert result.usage is None
+
+
+async def test_what_uses_nothing_says_nothing(desk: Desk, worker: WorkerHandler) -> None:
+    fix = Executor(kind="command", commands=("python3 tools/fix.py src/a.py",))
+    result = await worker.handle(desk.contract(executor=fix), desk.context())
+    assert result.status == "SUCCESS"
+    assert b'"usage"' not in codec.encode(result)
