@@ -60,7 +60,7 @@ async def measure(root: Path, steps: Sequence[int]) -> tuple[list[Scaled], list[
     fields = make_fields(root / "fields", -(-WORKERS[-1] * EACH // MOST_SHARDS))
     async with running(root / "home", workers=0) as stack, Client.connect(stack.address) as client:
         waiting = [await told(scaled(stack, client, fields, WAITING, count, EACH)) for count in steps]
-        sandboxed = [await told(scaled(stack, client, fields, SANDBOXED, count, EACH)) for count in steps]
+        sandboxed = [await told(scaled(stack, client, fields, SANDBOXED, count, EACH)) for count in steps[::3]]
     repository = make_repository(root / "repository")
     async with running(root / "trivial", workers=2) as stack, Client.connect(stack.address) as client:
         await flown(stack, client, repository, 2, 0, 0.0)

@@ -117,6 +117,8 @@ class Conductor:
             run = (await self.ledger.get(run_id)).run
             step = next_step(run) if run is not None else None
             if run is None or step is None:
+                if run is not None and run.sealed is not None:
+                    self.left_behind(run_id)
                 return True
             if step == "seal":
                 await self._seal_or_owe(run)
@@ -238,3 +240,4 @@ class Conductor:
             self.log.error("bundle_withdrawn", run_id=run.run_id, signer=sealed.signer, sealed_by=counts.signer)
         else:
             self.log.info("bundle_sealed", run_id=run.run_id, status=run.status, location=sealed.location)
+        self.left_behind(run.run_id)

@@ -29,6 +29,7 @@ from gatewright.contracts import (
 from gatewright.contracts.reports import ErrorFault
 from gatewright.contracts.vocabulary import RunId
 from gatewright.errors import DeniedError, Fault, GatewrightError, LimitError, MalformedError, UnavailableError
+from gatewright.ledger.run import Run
 from gatewright.ledger.store import Ledger
 from gatewright.secrets.documents import check_document, redact_document, redact_message, redact_words
 from gatewright.secrets.scanner import SecretScanner
@@ -184,7 +185,7 @@ class Desk:
     async def _abort(self, message: Message, rule: Publisher) -> bool:
         self.limits.let_go(rule, message.sequence)
         request, _ = await asyncio.to_thread(redact_document, abort_request(message), self.scanner)
-        run = (await self.conductor.ledger.get(request.run_id)).run
+        run = await self._run(request.run_id)
         if run is not None and not publishers.may_abort(run, rule):
             raise DeniedError(f"{rule.name} may not end a run of {run.publisher}", code="abort_not_allowed")
         return await self.conductor.advance(request.run_id, AbortAsked(request, message_id(message), rule.name))
@@ -202,13 +203,20 @@ class Desk:
 
     async def _check_same(self, item: Submitted) -> None:
         """After the run is in the ledger, whoever put it there: was it made of this document?"""
-        run = (await self.conductor.ledger.get(item.run_id)).run
+        run = await self._run(item.run_id)
         if run is not None:
             publishers.check_same(run, item.publisher, item.document_sha256)
             self.limits.runs.note(run)
 
     async def _exists(self, run_id: str) -> bool:
-        return (await self.conductor.ledger.get(run_id)).run is not None
+        return await self._run(run_id) is not None
+
+    async def _run(self, run_id: str) -> Run | None:
+        """A run as the ledger has it; one that is over is not remembered, or old keys sent again would fill the memory."""
+        run = (await self.conductor.ledger.get(run_id)).run
+        if run is not None and run.sealed is not None:
+            self.conductor.left_behind(run_id)
+        return run
 
     async def _clean(self, answered: Answered | UsageTold) -> Answered | UsageTold:
         """A role's document as it may be kept: what looks like a secret in it is replaced by the name of its rule."""

@@ -94,6 +94,8 @@ def assemble(service: Service, settings: Settings) -> tuple[Conductor, Desk]:
         except MalformedError as error:
             service.log.error("run_unreadable", run_id=run_id, code=error.reason, cause=error.message)  # noqa: TRY400 - the cause is named
             return True
+        if run is not None and run.sealed is not None:
+            ledger.forget(run_id)
         return run is None or run.ended
 
     locks = PathLocks(service.bus, has_ended)

@@ -7,7 +7,7 @@ import contextlib
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatewright.bus.meter import Meter, budget_of
@@ -155,6 +155,7 @@ def test_the_pm_s_task_has_the_request_s_budget() -> None:
     assert budget_of(make_contract()) == Budget()
 
 
+@settings(deadline=None)
 @given(limit=st.integers(1, 10_000), steps=st.lists(st.integers(0, 500), max_size=60))
 def test_a_crash_forgets_less_than_one_report_step(limit: int, steps: list[int]) -> None:
     """Reports are sent as soon as they are due: at any moment what is not reported is a step and the last amount at most."""

