@@ -69,6 +69,8 @@ async def test_work_that_swallows_the_error_is_cancelled() -> None:
     with pytest.raises(BudgetError, match="12 of 10 tokens used"):
         await asyncio.wait_for(meter.within(deaf()), 5)
     assert ended.is_set()
+    assert meter.usage is not None
+    assert meter.usage.tokens == 18  # the call after the one that told it was its last
 
 
 async def test_work_that_pretends_to_have_succeeded_has_not() -> None:

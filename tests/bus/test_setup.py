@@ -109,3 +109,13 @@ async def test_the_memory_bus_refuses_what_jetstream_would_not_update() -> None:
     with pytest.raises(ConfigurationError, match="retention is 'workqueue' and must be 'limits'"):
         await ensure_topology(bus, streams=[dataclasses.replace(stream, retention="limits") for stream in STREAMS])
     await bus.close()
+
+
+async def test_one_publisher_cannot_take_the_room_of_the_others(bus: JetStreamBus) -> None:
+    small = dataclasses.replace(next(stream for stream in STREAMS if stream.name == "INTAKE"), max_per_subject=2)
+    await ensure_topology(bus, streams=[small])
+    for number in range(2):
+        await bus.publish("gw.intake.request.ci", b"x", schema="run_request.v1", message_id=f"ci-{number}")
+    with pytest.raises(BusError, match="maximum messages per subject"):
+        await bus.publish("gw.intake.request.ci", b"x", schema="run_request.v1", message_id="ci-3")
+    await bus.publish("gw.intake.request", b"x", schema="run_request.v1", message_id="other")

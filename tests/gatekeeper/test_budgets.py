@@ -10,11 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatewright.bus.meter import STEP, Meter
-from gatewright.contracts.vocabulary import Budget, Usage
+from gatewright.contracts import UsageReport
+from gatewright.contracts.vocabulary import Budget
 from gatewright.errors import BudgetError
 from gatewright.ledger import chain
 from gatewright.ledger.evolve import fold
 from gatewright.ledger.spending import shares, spent
+from services.gatekeeper.decider.inputs import UsageTold
 from tests.gatekeeper.budgeted_run import BudgetedRun, make_usage, workers_at_work
 from tests.gatekeeper.simulated_run import NOW, RUN_ID, Script
 
@@ -182,9 +184,9 @@ def test_a_role_cannot_report_for_another_s_task() -> None:
     world = BudgetedRun(Script(), budget=Budget(tokens=100))
     world.deliver_until("S3")
     assert not world.tell("w09", make_usage(tokens=1000))
-    report = Usage(tokens=1000, cost_usd=0.0, iterations=0, delivery="1.1")
-    review = f"{RUN_ID}.review.a1".removeprefix(f"{RUN_ID}.plan.")
-    assert not world.tell(review, report)
+    report = UsageReport(run_id=RUN_ID, task_id=f"{RUN_ID}.review.a1", usage=make_usage(tokens=1000))
+    assert not world.at(NOW, UsageTold("worker", report, "usage"))
+    assert world.at(NOW, UsageTold("reviewer", report, "usage"))
 
 
 def test_a_task_that_overdraws_its_share_ends_the_run_and_is_named() -> None:

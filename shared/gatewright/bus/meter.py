@@ -76,10 +76,8 @@ class Meter:
             self._cancel()  # it was told, and goes on
         elif usage is not None and (gone := overdrawn(self.budget, usage)) is not None:
             self._exceed(gone)
-            # The error unwinds the work itself; a part of it that runs beside it cannot do that.
-            self._was_told = asyncio.current_task() is self._doing if self._doing is not None else True
-            if not self._was_told:
-                self._cancel()
+            # The error unwinds the work itself; from a part of it that runs beside it, it does not get there.
+            self._was_told = self._doing is not None and asyncio.current_task() is self._doing
         self._check()
         if self._is_a_step():
             self.report_due.set()

@@ -69,6 +69,10 @@ def render(config: ServerConfig) -> str:
         *([f"ports_file_dir: {text(str(config.ports_file))}"] if config.ports_file else []),
         *([f"log_file: {text(str(config.log_file), ensure_ascii=False)}"] if config.log_file else []),
         f"max_payload: {config.max_payload}",
+        # A connection that swallows everything holds open pulls: each would be given one more message, which is lost to others
+        # until it is delivered again.
+        'ping_interval: "2s"',
+        "ping_max: 2",
         *("jetstream {", f"  store_dir: {text(str(config.store), ensure_ascii=False)}", "  sync_interval: always", "}"),
         *_tls_lines(config.tls),
         *_cluster_lines(config.cluster),

@@ -191,9 +191,21 @@ def stream_config(stream: Stream) -> Config:
         "duplicate_window": int(stream.dedupe_seconds * _NANOSECONDS),
         "deny_delete": stream.append_only,
         **({"max_msgs": stream.max_messages} if stream.max_messages > 0 else {}),
+        **(
+            {"max_msgs_per_subject": stream.max_per_subject, "discard_new_per_subject": True}
+            if stream.max_per_subject > 0
+            else {}
+        ),
         **({"max_bytes": stream.max_bytes} if stream.max_bytes > 0 else {}),
         **({"republish": {"src": stream.subjects[0], "dest": stream.repeated}} if stream.repeated else {}),
     }
+
+
+def _limits(stream: Stream) -> Config:
+    """Those that the topology sets; the others stay as the operator has set them."""
+    wanted = {"max_msgs": stream.max_messages, "max_msgs_per_subject": stream.max_per_subject, "max_bytes": stream.max_bytes}
+    limits: Config = {name: limit for name, limit in wanted.items() if limit > 0}
+    return limits | ({"discard_new_per_subject": True} if stream.max_per_subject > 0 else {})
 
 
 def consumer_config(queue: Consumer) -> Config:

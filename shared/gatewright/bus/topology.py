@@ -44,9 +44,10 @@ WATCH_SUBJECT = "gw.watch.*"
 class Stream:
     """``max_message_bytes`` bounds one message; ``dedupe_seconds`` is the window of ``Nats-Msg-Id``.
 
-    From a work queue a message goes when it is settled; ``append_only``: no single message can be taken out. ``max_messages``
-    and ``max_bytes`` bound the stream (-1: as the operator has set it); a full one refuses, it forgets nothing. ``repeated``:
-    the subject under which the server repeats what it has stored, with ``{{wildcard(1)}}`` for the last token.
+    From a work queue a message goes when it is settled; ``append_only``: no single message can be taken out. ``max_messages``,
+    ``max_per_subject`` and ``max_bytes`` bound the stream (-1: as the operator has set it); a full one refuses, it forgets
+    nothing. ``repeated``: the subject under which the server repeats what it has stored, with ``{{wildcard(1)}}`` for the last
+    token.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Stream:
     max_message_bytes: int = MAX_MESSAGE_BYTES
     dedupe_seconds: float = 120.0
     max_messages: int = -1
+    max_per_subject: int = -1
     max_bytes: int = -1
     repeated: str = ""
 
@@ -87,6 +89,8 @@ STREAMS: tuple[Stream, ...] = (
         # Repetitions are found in the ledger, however late they come.
         dedupe_seconds=SHORTEST_DEDUPE,
         max_messages=100_000,
+        # Of one publisher; the others still have room.
+        max_per_subject=10_000,
         max_bytes=1 << 30,
     ),
     Stream("TASKS", ("gw.task.>",), "workqueue", "tasks, one subject per role, pool and class"),
