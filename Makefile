@@ -27,6 +27,8 @@ lock:
 		--extra cli --output-file requirements.lock pyproject.toml
 	uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --python-version 3.11 \
 		--extra dev --output-file requirements-dev.lock pyproject.toml requirements-build.in
+	uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --python-version 3.12 \
+		--output-file deploy/image/requirements-build.lock deploy/image/requirements-build.in
 
 clean:
 	rm -rf $(VENV) .demo .gatewright .mypy_cache .ruff_cache .pytest_cache .hypothesis

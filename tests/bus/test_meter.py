@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatewright.bus.meter import Meter, budget_of
+from gatewright.bus.meter import LATE, Meter, budget_of
 from gatewright.contracts import RequestTask
 from gatewright.contracts.vocabulary import Budget
 from gatewright.errors import BudgetError, MalformedError
@@ -108,10 +108,11 @@ async def test_work_that_waits_is_cancelled_by_a_part_of_it_that_spends() -> Non
 
 
 async def test_time_is_up_for_work_that_spends_nothing() -> None:
+    """The gatekeeper says so first; this is for who does not hear it."""
     began = time.monotonic()
-    with pytest.raises(BudgetError, match="wall_sec"):
+    with pytest.raises(BudgetError, match=r"2\.1 of 0\.1 wall_sec"):
         await Meter(Budget(wall_sec=0.1)).within(asyncio.sleep(60))
-    assert time.monotonic() - began < 5
+    assert 0.1 + LATE <= time.monotonic() - began < 10
 
 
 async def test_work_within_its_budget_is_left_alone() -> None:

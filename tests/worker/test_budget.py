@@ -82,7 +82,7 @@ async def test_a_real_command_is_killed_when_the_task_s_time_is_up(desk: Desk) -
     worker = make_handler(Settings(home=desk.state))
     result = await asyncio.wait_for(worker.handle(desk.contract(executor=COMMAND, budget=budget), context), 30)
     assert result.status == "FAILED"
-    assert (result.failure or "").startswith("budget_exceeded: 1 of 1 wall_sec used")
+    assert (result.failure or "").startswith("budget_exceeded: 3 of 1 wall_sec used")
     assert result.usage is None
 
 

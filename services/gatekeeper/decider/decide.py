@@ -6,12 +6,14 @@ gives None and changes nothing.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Literal
 
 from gatewright.budgets import Excess, overdrawn
-from gatewright.contracts import Error, GateReport, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport
+from gatewright.contracts import Error, GateReport, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport, codec
 from gatewright.contracts.records import Transition
 from gatewright.ledger import events as e
 from gatewright.ledger.run import Run, Task
@@ -37,6 +39,7 @@ from services.gatekeeper.decider.questions import (
     Verdict,
     answer,
     expected,
+    late,
     misfit,
     next_step,
 )
@@ -130,8 +133,13 @@ def _answered(draft: Draft, item: Answered, verdicts: Sequence[Verdict]) -> None
         draft.end("FAILED", "output_schema_mismatch", words)
         return
     task = expected(draft.run, item)
-    if task is None or not _within_budget(draft, item, task):
-        return
+    if task is None:
+        _ignored(draft, item)
+    elif _within_budget(draft, item, task):
+        _counted(draft, item, verdicts)
+
+
+def _counted(draft: Draft, item: Answered, verdicts: Sequence[Verdict]) -> None:
     match item.document:
         case Error() as error:
             draft.add(e.TaskFailed(error=error), level="ERROR", task_id=error.task_id, role=item.role)
@@ -174,6 +182,16 @@ def _used(draft: Draft, item: UsageTold) -> None:
     if task is not None and task.role == item.role and task.status != "PENDING":
         draft.used(task, item.document.usage, item.role)
         draft.over_budget()
+
+
+def _ignored(draft: Draft, item: Answered) -> None:
+    """An answer of a stale attempt changes nothing; that there was one is evidence."""
+    task = late(draft.run, item)
+    if task is not None:
+        digest = hashlib.sha256(codec.encode(item.document)).hexdigest()
+        reason: Literal["task_done", "attempt_over"] = "task_done" if task.attempt == draft.run.attempt else "attempt_over"
+        event = e.AnswerIgnored(reason=reason, message_id=item.message_id, document_sha256=digest)
+        draft.add(event, level="WARN", task_id=task.task_id, role=item.role)
 
 
 def _worked(draft: Draft, result: TaskResult, verdicts: Sequence[Verdict]) -> None:

@@ -247,3 +247,15 @@ def expected(run: Run, item: Answered) -> Task | None:
         return None
     fits = isinstance(document, ANSWERS[item.role]) or not isinstance(document, tuple(ANSWERS.values()))
     return task if fits else None
+
+
+def late(run: Run, item: Answered) -> Task | None:
+    """The task that ``item`` answers too late, when that is news: the ledger neither holds this answer nor another late one."""
+    document = item.document
+    if isinstance(document, TaskContract):
+        task = next((task for task in run.tasks.values() if task.role == "pm"), None)
+    else:
+        task = run.tasks.get(document.task_id or "")
+    if task is None or task.role != item.role or task.status == "PENDING" or task.answered_late:
+        return None
+    return None if document in (task.result, run.contract, run.plan, run.review, run.tests) else task

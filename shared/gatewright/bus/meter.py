@@ -19,6 +19,8 @@ T = TypeVar("T")
 
 #: Seconds for work that was told to stop, to tidy up behind it.
 GRACE = 0.5
+#: Seconds for which the gatekeeper's word that the time is up is waited for; who does not hear it stops without.
+LATE = 2.0
 
 #: A report is due when this part of any limit has been used since the last one: what a crash can make forgotten.
 STEP = 1 / 20
@@ -83,7 +85,7 @@ class Meter:
             self.report_due.set()
 
     async def within(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of ``work``; it is cancelled, and waited for, as soon as more was used than there is, or the time is up.
+        """The result of ``work``; it is cancelled, and waited for, when more was used than there is, or the time is long up.
 
         Raises BudgetError then, whatever the work itself came to.
         """
@@ -92,11 +94,12 @@ class Meter:
         over = asyncio.ensure_future(self._over.wait())
         seconds = self.budget.wall_sec
         try:
-            await asyncio.wait({doing, over}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            limit = None if seconds is None else seconds + LATE
+            await asyncio.wait({doing, over}, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
             if self._was_told:
                 await asyncio.wait({doing}, timeout=GRACE)
             if seconds is not None and not doing.done() and self.excess is None:
-                self._exceed(Excess("wall_sec", seconds, seconds))
+                self._exceed(Excess("wall_sec", seconds, seconds + LATE))
         finally:
             over.cancel()
             if not doing.done():

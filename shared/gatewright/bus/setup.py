@@ -190,13 +190,7 @@ def stream_config(stream: Stream) -> Config:
         "max_msg_size": stream.max_message_bytes,
         "duplicate_window": int(stream.dedupe_seconds * _NANOSECONDS),
         "deny_delete": stream.append_only,
-        **({"max_msgs": stream.max_messages} if stream.max_messages > 0 else {}),
-        **(
-            {"max_msgs_per_subject": stream.max_per_subject, "discard_new_per_subject": True}
-            if stream.max_per_subject > 0
-            else {}
-        ),
-        **({"max_bytes": stream.max_bytes} if stream.max_bytes > 0 else {}),
+        **_limits(stream),
         **({"republish": {"src": stream.subjects[0], "dest": stream.repeated}} if stream.repeated else {}),
     }
 

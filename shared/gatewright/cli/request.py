@@ -24,6 +24,7 @@ from gatewright.contracts.vocabulary import (
     Executor,
     LandingMode,
     PolicyPack,
+    Priority,
     Repository,
     Scope,
     Sharding,
@@ -57,6 +58,7 @@ class RunOptions:
     land: LandingMode = "branch"
     target_ref: str | None = None
     policy_pack: PolicyPack = "low"
+    priority: Priority = "normal"
     max_retries: int | None = None
     timeout: float = 300.0
     max_seconds: float | None = None
@@ -102,6 +104,7 @@ def prepare(options: RunOptions, here: Path) -> Prepared:
         scope=_scope(options),
         budget=_budget(options),
         policy_pack=options.policy_pack,
+        priority=options.priority,
         timeout_retry=TimeoutRetry(timeout_sec=options.timeout, max_retries=retries, retry_backoff_sec=0),
         idempotency_key=new_id(),
     )

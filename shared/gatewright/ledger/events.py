@@ -218,6 +218,15 @@ class RunFinished(Payload, frozen=True):
     message: str
 
 
+class AnswerIgnored(Payload, frozen=True):
+    """A role's answer that does not count: its task is done, or its attempt is over. The first one of each task is recorded."""
+
+    event_type: ClassVar[str] = "answer_ignored"
+    reason: Literal["task_done", "attempt_over"]
+    message_id: str
+    document_sha256: str
+
+
 class BundleSealed(Payload, frozen=True):
     """The bundle of an ended run is on disk, whole and signed. It is the only event that comes after the end."""
 
@@ -248,6 +257,7 @@ PAYLOADS: dict[str, type[Payload]] = {
         FixOrdered,
         Landed,
         AbortRequested,
+        AnswerIgnored,
         RunFinished,
         BundleSealed,
     )

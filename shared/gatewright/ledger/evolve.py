@@ -93,6 +93,8 @@ def _apply(run: Run, payload: e.Payload, record: OrchestratorEvent) -> Run:  # n
             return replace(run, failure=failure, finished_at=record.ts)
         case e.BundleSealed():
             return replace(run, sealed=payload)
+        case e.AnswerIgnored():
+            return _with(run, replace(_given(run, record.task_id or ""), answered_late=True))
         case e.AbortRequested() | e.BudgetExceeded():
             return run
         case _:

@@ -32,6 +32,8 @@ class Task:
     result: TaskResult | None = None
     #: The tree that the gatekeeper got from the worker's patch alone.
     tree: str = ""
+    #: An answer that did not count is in the ledger; further ones are passed over.
+    answered_late: bool = False
     #: What each delivery of it has used up, as far as it was reported.
     usage: Mapping[str, Usage] = field(default_factory=dict)
 

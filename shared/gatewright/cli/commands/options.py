@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+
+class Class(StrEnum):
+    """Priority classes of tasks."""
+
+    HIGH = "high"
+    NORMAL = "normal"
+    LOW = "low"
+
 
 JsonOutput = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Environments = Annotated[

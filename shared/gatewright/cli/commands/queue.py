@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gatewright.cli.commands.options import JsonOutput
+from gatewright.cli.commands.options import Class, JsonOutput
 from gatewright.cli.output import emit, reported, say
 
 if TYPE_CHECKING:
@@ -17,12 +16,6 @@ if TYPE_CHECKING:
     from gatewright.bus.topology import Consumer
 
 queue = typer.Typer(help="The work queues: how much waits, and stopping one for a while.", no_args_is_help=True)
-
-
-class Class(StrEnum):
-    HIGH = "high"
-    NORMAL = "normal"
-    LOW = "low"
 
 
 Name = Annotated[str, typer.Argument(metavar="ROLE", help="pm, techlead, worker, reviewer, testrunner; or intake.")]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gatewright.cli.commands.options import Environments, JsonOutput
+from gatewright.cli.commands.options import Class, Environments, JsonOutput
 from gatewright.cli.output import emit, reported, say
 
 if TYPE_CHECKING:
@@ -104,6 +104,7 @@ def run(
     land: Annotated[Landing, typer.Option(help="Land on a new branch, on --target-ref, or not at all.")] = Landing.BRANCH,
     target_ref: Annotated[str | None, typer.Option(metavar="REF", help="With --land target: refs/heads/NAME.")] = None,
     policy_pack: Annotated[Pack, typer.Option(help="How strict the policy is.")] = Pack.LOW,
+    priority: Annotated[Class, typer.Option(help="How urgent the run is among others.")] = Class.NORMAL,
     max_retries: Annotated[
         int | None, typer.Option(min=0, max=10, help="Rounds of the fix loop.", show_default="one per further answer")
     ] = None,
@@ -144,6 +145,7 @@ def run(
         land=land.value,
         target_ref=target_ref,
         policy_pack=policy_pack.value,
+        priority=priority.value,
         max_retries=max_retries,
         timeout=timeout,
         max_seconds=max_seconds,
