@@ -62,7 +62,9 @@ class Access:
 
     def receives(self) -> tuple[str, ...]:
         """Every subject that it may subscribe to."""
-        return (self.inbox, *self.hear, *self.serve)
+        # A service also listens where all of an account are asked at once; in an account of its own nobody asks there.
+        everybody = tuple(f"$SRV.{verb}" for verb in _VERBS) if self.serve and self.guest else ()
+        return (self.inbox, *self.hear, *self.serve, *everybody)
 
 
 def may_publish(access: Access, subject: str) -> bool:
