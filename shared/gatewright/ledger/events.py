@@ -47,9 +47,9 @@ class RunAccepted(Payload, frozen=True):
     """The run exists. ``submitted_sha256`` is the digest of the document as it came, before anything was pinned.
 
     Exactly one of ``request`` and ``contract`` is set; the contract is the pinned one. ``policies`` are the digests of the
-    policy files by name, ``host`` is what the gatekeeper runs on. ``publisher`` is the identity that submitted it, as the bus knew
-    it (``requested_by`` is a claim); ``document_sha256`` is the digest of the document's canonical JSON, so that a repetition can
-    be told from another document under the same key. Both are empty in runs older than they are.
+    policy files by name, ``host`` is what the gatekeeper runs on. ``publisher`` is the identity that submitted it, as the bus
+    knew it (``requested_by`` is a claim); ``document_sha256`` is the digest of the document's canonical JSON, so that a
+    repetition can be told from another document under the same key. Both are empty in runs older than they are.
     """
 
     event_type: ClassVar[str] = "run_accepted"
