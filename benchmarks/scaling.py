@@ -1,4 +1,4 @@
-"""How the system scales: ``python -m benchmarks.scaling [--chart FILE.svg] [--steps 1 8 64]``.
+"""How the system scales: ``python -m benchmarks.scaling [--chart FILE.svg] [--steps 1 8 64] [--each 30]``.
 
 1. Workers, each a process of its own, with tasks of one second that need no processor: what is left of the ideal time
    (tasks / workers x 1 s) in the measured one, from the first task's dispatch to the last result's judgement. Once with an
@@ -56,11 +56,11 @@ class Flown:
     busy: float
 
 
-async def measure(root: Path, steps: Sequence[int]) -> tuple[list[Scaled], list[Scaled], list[Flown]]:
-    fields = make_fields(root / "fields", -(-WORKERS[-1] * EACH // MOST_SHARDS))
+async def measure(root: Path, steps: Sequence[int], each: int) -> tuple[list[Scaled], list[Scaled], list[Flown]]:
+    fields = make_fields(root / "fields", -(-max(steps) * each // MOST_SHARDS))
     async with running(root / "home", workers=0) as stack, Client.connect(stack.address) as client:
-        waiting = [await told(scaled(stack, client, fields, WAITING, count, EACH)) for count in steps]
-        sandboxed = [await told(scaled(stack, client, fields, SANDBOXED, count, EACH)) for count in steps[::3]]
+        waiting = [await told(scaled(stack, client, fields, WAITING, count, each)) for count in steps]
+        sandboxed = [await told(scaled(stack, client, fields, SANDBOXED, count, each)) for count in steps[::3]]
     repository = make_repository(root / "repository")
     async with running(root / "trivial", workers=2) as stack, Client.connect(stack.address) as client:
         await flown(stack, client, repository, 2, 0, 0.0)
@@ -181,9 +181,10 @@ def main(words: Sequence[str] = ()) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--chart", type=Path, help="where to draw it, as SVG")
     parser.add_argument("--steps", type=int, nargs="+", default=WORKERS, help="numbers of workers and of runs in flight")
+    parser.add_argument("--each", type=int, default=EACH, help="tasks for every worker")
     options = parser.parse_args(words)
     with tempfile.TemporaryDirectory(prefix="gatewright-scaling-") as folder:
-        waiting, sandboxed, flights = asyncio.run(measure(Path(folder), options.steps))
+        waiting, sandboxed, flights = asyncio.run(measure(Path(folder), options.steps, options.each))
     show_scaled(waiting, sandboxed)
     show_flown(flights)
     if options.chart is not None:

@@ -55,6 +55,19 @@ def disconnect(cluster: Deployment, leader: str) -> None:
         engine("network", "connect", *aliases, network, container)
 
 
+def test_every_server_has_a_route_to_both_others_and_refuses_none(cluster: Deployment) -> None:
+    names = {"nats-1", "nats-2", "nats-3"}
+    wait_until(lambda: all(neighbours(cluster, server) == names - {name_of(server)} for server in SERVERS))
+    for server in SERVERS:
+        assert "authentication error" not in cluster.do("logs", "--no-color", server).stdout
+
+
+def neighbours(cluster: Deployment, server: str) -> set[str]:
+    """The servers that one server has a route to."""
+    said = cluster.inside(server, "wget", "-qO-", "http://127.0.0.1:8222/routez")
+    return {route["remote_name"] for route in json.loads(said)["routes"]}
+
+
 def test_every_stream_lies_on_all_three_servers(cluster: Deployment) -> None:
     streams = {stream["name"]: stream for stream in streams_of(cluster)}
     assert {"INTAKE", "TASKS", "RESULTS", "RUNS", "DEAD", "OBJ_gw-artifacts", "KV_gw-locks"} <= set(streams)
@@ -116,7 +129,12 @@ def leader_of(cluster: Deployment, stream: str) -> str:
     """The service whose server leads a stream."""
     found = {each["name"]: each["cluster"].get("leader", "") for each in streams_of(cluster)}
     assert found[stream], f"{stream} has no leader"
-    return "nats" if found[stream] == "nats-1" else str(found[stream])
+    return next(server for server in SERVERS if name_of(server) == found[stream])
+
+
+def name_of(service: str) -> str:
+    """What a server is called among servers."""
+    return "nats-1" if service == "nats" else service
 
 
 def streams_of(cluster: Deployment) -> list[dict[str, Any]]:
