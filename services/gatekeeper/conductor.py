@@ -16,7 +16,7 @@ from gatewright.bus.task_protocol import cancel_notice
 from gatewright.bus.topology import CANCEL_SUBJECT
 from gatewright.clock import Clock
 from gatewright.contracts import Transition
-from gatewright.errors import BusError, ConflictError, UnavailableError
+from gatewright.errors import BusError, ConflictError, MalformedError, UnavailableError
 from gatewright.evidence.signing import Signer
 from gatewright.evidence.writer import UNWRITABLE, BundleWriter
 from gatewright.ledger.run import Run
@@ -65,7 +65,7 @@ class Conductor:
         """Let ``item`` count, then take every step that is the gatekeeper's own.
 
         False when the run waits for locks that others hold: give the input back and bring it again.
-        Raises BusError when the bus is away: the same.
+        Raises BusError when the bus is away: the same. Raises MalformedError (``run_unknown``) for what is about no run.
         """
         async with self._turn(run_id):
             await self._step(run_id, item)
@@ -142,8 +142,10 @@ class Conductor:
             if transition is None:
                 if position is remembered and await self._has_moved(position, run_id, item):
                     continue
+                if position.run is None and not isinstance(item, Submitted):
+                    raise MalformedError(f"there is no run {run_id}", code="run_unknown")
                 if isinstance(item, Answered):
-                    # Said before, said out of turn or of an earlier attempt, or about a run that is not there.
+                    # Said before, said out of turn, of an earlier attempt, or of a run that is over.
                     self.log.info("answer_ignored", run_id=run_id, role=item.role, message_id=item.message_id)
                 return position, False
             try:
