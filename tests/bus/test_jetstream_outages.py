@@ -14,8 +14,9 @@ from gatewright.bus.setup import ensure_topology
 from gatewright.bus.topology import Consumer
 from gatewright.errors import BusError
 from tests.bus.backends import TASKS, Raw, give
-from tests.bus.failures import PASSWORD, Relay, restart
+from tests.bus.failures import PASSWORD, restart
 from tests.open_server import OpenServer
+from tests.wire import Wire
 
 
 @pytest.mark.parametrize("kill", [False, True])
@@ -71,7 +72,7 @@ async def test_a_call_gives_up_on_a_server_that_stays_away(tmp_path: Path) -> No
 async def test_a_publish_whose_answer_is_lost_is_stored_once(
     nats_server: OpenServer, bus: JetStreamBus, expected: int | None
 ) -> None:
-    async with Relay(nats_server.port) as relay:
+    async with Wire(nats_server.port) as relay:
         far = await JetStreamBus.connect(nats_server.url.replace(str(nats_server.port), str(relay.port)), name="gatekeeper")
         relay.swallow_answers = True
         publishing = asyncio.create_task(
@@ -134,7 +135,7 @@ async def test_the_same_queue_may_be_consumed_twice_by_one_process(bus: JetStrea
 
 
 async def test_a_broken_connection_gives_a_task_to_nobody_twice_at_once(nats_server: OpenServer, bus: JetStreamBus) -> None:
-    async with Relay(nats_server.port) as relay:
+    async with Wire(nats_server.port) as relay:
         far = await JetStreamBus.connect(nats_server.url.replace(str(nats_server.port), str(relay.port)), name="worker")
         subscription = await far.consume(Consumer("TASKS", TASKS.durable, TASKS.subject, "worker"))
         assert await subscription.next(0.1) is None

@@ -28,7 +28,7 @@ from gatewright.stack.launch import ProcessPlan, Running
 from gatewright.stack.nats_server import NatsServer
 from gatewright.stack.nursery import Nursery
 from gatewright.stack.processes import kill
-from tests.faults.wire import Wire
+from tests.wire import Wire
 
 ROOT = Path(__file__).resolve().parents[2]
 #: The interpreter's own prefix: what the commands of test repositories see as `python`.

@@ -19,8 +19,8 @@ from gatewright.ledger.run import Run
 from tests.e2e.conftest import FILES
 from tests.e2e.stack import slow_request
 from tests.faults.outage_house import RECOVERY, House, house
-from tests.faults.wire import Wire
 from tests.git.repositories import MakeRepository
+from tests.wire import Wire
 
 SLOW_BYTES = 4_000
 

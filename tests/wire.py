@@ -1,4 +1,4 @@
-"""A wire between a client and a server that can be cut, stalled and made slow. No byte is ever changed or left out."""
+"""A wire between a client and a server that can be cut, stalled, made slow and made to swallow answers. No byte is changed."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ class Wire:
         self._flows = asyncio.Event()
         self._flows.set()
         self._bytes_a_second = 0.0
+        self.swallow_answers = False
         self.passed = 0
 
     @property
@@ -89,6 +90,8 @@ class Wire:
             await flows.wait()
             if answers and self._bytes_a_second:
                 await asyncio.sleep(len(data) / self._bytes_a_second)
+            if answers and self.swallow_answers:
+                continue
             writer.write(data)
             await writer.drain()
             self.passed += len(data)
