@@ -18,6 +18,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 import nats.errors
+import nkeys  # noqa: F401 - the client imports it only when it connects, in every role again
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
