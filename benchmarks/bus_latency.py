@@ -92,7 +92,7 @@ async def main() -> None:
         async with await times.take("start a server", NatsServer.start(Path(folder) / "first")):
             pass
         async with await times.take("start a server", NatsServer.start(Path(folder) / "second")) as server:
-            await ensure_topology(server.address("operator"))
+            await ensure_topology(server.address("provisioner"))
             gatekeeper = await JetStreamBus.connect(server.address("gatekeeper"), name="gatekeeper")
             worker = await JetStreamBus.connect(server.address("worker"), name="worker")
             await deliver(gatekeeper, worker, times)

@@ -177,7 +177,7 @@ async def test_a_worker_result_from_a_reviewer_does_not_count(gate: RealGate) ->
 
 def test_a_reviewer_may_publish_nothing_but_reviews() -> None:
     allowed = access_of("reviewer").publish
-    assert set(allowed) == {result_subject("reviewer"), "gw.dead.reviewer", "$O.gw-artifacts.>"}
+    assert set(allowed) == {result_subject("reviewer"), "gw.dead.reviewer", "gw.artifact.reviewer.>"}
     assert not {result_subject(role) for role in TASK_ROLES if role != "reviewer"} & set(allowed)
 
 

@@ -7,12 +7,13 @@ from typing import Protocol
 
 from nats.aio.client import Client
 
+from gatewright.bus.artifact_store import SIZE_HEADER
 from gatewright.bus.artifacts import digest_in
 from gatewright.bus.jetstream import JetStreamBus
 from gatewright.bus.memory import MemoryBus, MemoryServer
 from gatewright.bus.port import Bus
 from gatewright.bus.setup import ensure_topology
-from gatewright.bus.topology import ARTIFACT_BUCKET, STREAMS, Consumer, Stream, task_consumer
+from gatewright.bus.topology import STREAMS, Consumer, Stream, artifact_subject, task_consumer
 from tests.open_server import OpenServer
 
 Connect = Callable[[str], Awaitable[Bus]]
@@ -34,8 +35,8 @@ class Backend(Protocol):
     async def ensure(self, queues: Iterable[Consumer] | None = None, streams: Iterable[Stream] = STREAMS) -> None:
         """Set up queues and streams besides those of the topology."""
 
-    async def tamper(self, uri: str, data: bytes) -> None:
-        """Replace the stored bytes of an artifact, as somebody with a stolen credential could."""
+    async def spoil(self, uri: str, data: bytes) -> None:
+        """Store other bytes under an artifact's name before anybody has stored it, as a hostile writer could."""
 
     async def close(self) -> None: ...
 
@@ -53,7 +54,7 @@ class MemoryBackend:
     async def ensure(self, queues: Iterable[Consumer] | None = None, streams: Iterable[Stream] = STREAMS) -> None:
         await ensure_topology(await self.connect("setup"), queues=queues, streams=streams)
 
-    async def tamper(self, uri: str, data: bytes) -> None:
+    async def spoil(self, uri: str, data: bytes) -> None:
         self.server.artifacts[digest_in(uri)] = data
 
     async def close(self) -> None:
@@ -74,11 +75,11 @@ class JetStreamBackend:
     async def ensure(self, queues: Iterable[Consumer] | None = None, streams: Iterable[Stream] = STREAMS) -> None:
         await ensure_topology(self.server.url, queues=queues, streams=streams)
 
-    async def tamper(self, uri: str, data: bytes) -> None:
+    async def spoil(self, uri: str, data: bytes) -> None:
         client = Client()
         await client.connect(self.server.url)
-        store = await client.jetstream().object_store(ARTIFACT_BUCKET)
-        await store.put(digest_in(uri), data)
+        size = {SIZE_HEADER: str(len(data))}
+        await client.jetstream().publish(artifact_subject("hostile", digest_in(uri), 0), data, headers=size)
         await client.close()
 
     async def close(self) -> None:

@@ -8,6 +8,7 @@ import os
 
 import pytest
 
+from gatewright.artifacts import uri_of
 from gatewright.errors import ArtifactError, ConflictError, MalformedError
 from tests.bus.backends import Backend, Connect
 
@@ -43,14 +44,24 @@ async def test_a_uri_that_names_no_artifact_is_refused(connect: Connect) -> None
         assert caught.value.reason == "bad_artifact_uri"
 
 
-async def test_a_tampered_artifact_is_not_handed_out(backend: Backend) -> None:
+async def test_other_bytes_under_an_artifact_s_name_are_not_handed_out(backend: Backend) -> None:
     bus = await backend.connect("reviewer")
-    uri = await bus.put_artifact(b"harmless patch")
-    for forged in (b"", b"malicious patch", b"harmless patch "):
-        await backend.tamper(uri, forged)
+    for real, forged in ((b"harmless patch", b""), (b"another", b"malicious patch"), (b"a third", b"a third ")):
+        uri = uri_of(real)
+        await backend.spoil(uri, forged)
         with pytest.raises(ArtifactError) as caught:
             await bus.get_artifact(uri)
         assert caught.value.reason == "artifact_digest_mismatch"
+
+
+async def test_an_artifact_that_another_writer_has_spoilt_is_stored_and_read_all_the_same(backend: Backend) -> None:
+    worker, reviewer = await backend.connect("worker"), await backend.connect("reviewer")
+    for forged in (b"", b"malicious patch"):
+        data = b"harmless patch " + forged
+        await backend.spoil(uri_of(data), forged)
+        uri = await worker.put_artifact(data)
+        assert await reviewer.get_artifact(uri) == data
+        assert await worker.put_artifact(data) == uri
 
 
 async def test_a_key_is_created_changed_and_read(connect: Connect) -> None:

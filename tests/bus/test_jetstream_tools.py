@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from contextlib import aclosing
@@ -11,10 +10,12 @@ import pytest
 from nats.micro.service import ServiceInfo, ServicePing
 
 from gatewright import __version__
+from gatewright.artifacts import uri_of
+from gatewright.bus.artifact_store import PIECE_BYTES, SIZE_HEADER
 from gatewright.bus.jetstream import JetStreamBus
 from gatewright.bus.port import Message, Reply
-from gatewright.bus.topology import ARTIFACT_BUCKET, ARTIFACT_STREAM
-from gatewright.errors import BusError, MalformedError
+from gatewright.bus.topology import ARTIFACTS, artifact_subject
+from gatewright.errors import ArtifactError, MalformedError
 from tests.bus.backends import Raw
 from tests.open_server import OpenServer
 
@@ -30,60 +31,48 @@ async def test_a_replay_that_is_left_early_leaves_no_consumer_behind(
     assert await (await connect_raw(nats_server)).jetstream().consumers_info("RUNS") == []
 
 
-async def test_artifacts_are_objects_that_other_clients_read(
-    bus: JetStreamBus, nats_server: OpenServer, connect_raw: Raw
-) -> None:
-    data = os.urandom(1_500_000)
-    uri = await bus.put_artifact(data)
-    store = await (await connect_raw(nats_server)).jetstream().object_store(ARTIFACT_BUCKET)
-    digest = uri.rpartition(":")[2]
-    assert (await store.get(digest)).data == data
-    info = await store.get_info(digest)
-    assert (info.size, info.chunks, info.name) == (len(data), 3, digest)
-
-
-async def test_objects_of_other_clients_are_artifacts(bus: JetStreamBus, nats_server: OpenServer, connect_raw: Raw) -> None:
-    data = os.urandom(300_000)
-    digest = hashlib.sha256(data).hexdigest()
-    store = await (await connect_raw(nats_server)).jetstream().object_store(ARTIFACT_BUCKET)
-    await store.put(digest, data)
-    assert await bus.get_artifact(f"artifact:sha256:{digest}") == data
-
-
 async def test_an_artifact_that_is_there_is_not_stored_again(
     bus: JetStreamBus, nats_server: OpenServer, connect_raw: Raw
 ) -> None:
+    large = os.urandom(3 * PIECE_BYTES)
     for _ in range(3):
         await bus.put_artifact(b"the same bytes")
-    info = await (await connect_raw(nats_server)).jetstream().stream_info(ARTIFACT_STREAM)
-    assert info.state.messages == 2
+        await bus.put_artifact(large)
+    info = await (await connect_raw(nats_server)).jetstream().stream_info(ARTIFACTS.name)
+    assert info.state.messages == 1 + 3
 
 
-async def test_an_artifact_that_was_deleted_can_be_put_again(
+async def test_an_upload_that_broke_off_is_completed(bus: JetStreamBus, nats_server: OpenServer, connect_raw: Raw) -> None:
+    data = os.urandom(3 * PIECE_BYTES)
+    uri = uri_of(data)
+    raw = (await connect_raw(nats_server)).jetstream()
+    await raw.publish(artifact_subject("worker", uri.rpartition(":")[2], 2), data[2 * PIECE_BYTES :])
+    with pytest.raises(ArtifactError, match="there is no"):
+        await bus.get_artifact(uri)
+    assert await bus.put_artifact(data) == uri
+    assert await bus.get_artifact(uri) == data
+
+
+@pytest.mark.parametrize("size", ["", "-1", "1e3", "9" * 400, str(1 << 60), "\u0661"])
+async def test_an_artifact_of_a_size_that_cannot_be_is_not_read(
+    bus: JetStreamBus, nats_server: OpenServer, connect_raw: Raw, size: str
+) -> None:
+    uri = uri_of(b"bytes")
+    subject = artifact_subject("hostile", uri.rpartition(":")[2], 0)
+    await (await connect_raw(nats_server)).jetstream().publish(subject, b"bytes", headers={SIZE_HEADER: size} if size else {})
+    with pytest.raises(ArtifactError) as caught:
+        await bus.get_artifact(uri)
+    assert caught.value.reason == "artifact_damaged"
+
+
+async def test_what_a_sibling_with_the_same_credential_has_spoilt_is_said(
     bus: JetStreamBus, nats_server: OpenServer, connect_raw: Raw
 ) -> None:
-    uri = await bus.put_artifact(b"bytes")
-    store = await (await connect_raw(nats_server)).jetstream().object_store(ARTIFACT_BUCKET)
-    await store.delete(uri.rpartition(":")[2])
-    assert await bus.put_artifact(b"bytes") == uri
-    assert await bus.get_artifact(uri) == b"bytes"
-
-
-@pytest.mark.parametrize("field", [{"nuid": "*"}, {"nuid": "a.b"}, {"size": 1 << 60}, {"size": -1}, {"chunks": 1 << 40}])
-async def test_a_forged_description_of_an_artifact_is_not_followed(
-    bus: JetStreamBus, nats_server: OpenServer, connect_raw: Raw, field: dict[str, object]
-) -> None:
-    uri = await bus.put_artifact(b"bytes")
+    uri = uri_of(b"bytes")
     raw = (await connect_raw(nats_server)).jetstream()
-    (subject,) = (await raw.stream_info(ARTIFACT_STREAM, subjects_filter=f"$O.{ARTIFACT_BUCKET}.M.>")).state.subjects or {}
-    description = json.loads((await raw.get_last_msg(ARTIFACT_STREAM, subject)).data or b"")
-    await raw.publish(subject, json.dumps(description | field).encode())
-    if "chunks" in field:
-        assert await bus.get_artifact(uri) == b"bytes"
-    else:
-        with pytest.raises(BusError.__mro__[1]) as caught:
-            await bus.get_artifact(uri)
-        assert getattr(caught.value, "reason", "") == "artifact_damaged"
+    await raw.publish(artifact_subject("worker", uri.rpartition(":")[2], 0), b"other", headers={SIZE_HEADER: "5"})
+    with pytest.raises(ArtifactError, match="with the credential of worker"):
+        await bus.put_artifact(b"bytes")
 
 
 async def test_a_service_can_be_found_and_asked_by_the_tools_of_nats(

@@ -11,7 +11,7 @@ from nats.js.api import RetentionPolicy
 from gatewright.bus.jetstream import JetStreamBus
 from gatewright.bus.memory import MemoryBus, MemoryServer
 from gatewright.bus.setup import ensure_topology
-from gatewright.bus.topology import ARTIFACT_STREAM, LOCK_STREAM, STREAMS, consumers, task_consumer
+from gatewright.bus.topology import LOCK_STREAM, STREAMS, consumers, task_consumer
 from gatewright.errors import BusError, ConfigurationError
 from tests.bus.backends import Raw
 from tests.open_server import OpenServer
@@ -23,11 +23,15 @@ async def test_everything_of_the_topology_is_there_afterwards(bare_server: OpenS
     await ensure_topology(bare_server.url)
     raw = (await connect_raw(bare_server)).jetstream()
     streams = {info.config.name: info.config for info in await raw.streams_info()}
-    assert set(streams) == {*(stream.name for stream in STREAMS), ARTIFACT_STREAM, LOCK_STREAM}
+    assert set(streams) == {*(stream.name for stream in STREAMS), LOCK_STREAM}
     for name in ("INTAKE", "TASKS", "RESULTS"):
         assert streams[name].retention == RetentionPolicy.WORK_QUEUE
     for stream in STREAMS:
-        assert streams[stream.name].duplicate_window == stream.dedupe_seconds == (0.1 if stream.name == "INTAKE" else 120)
+        assert (
+            streams[stream.name].duplicate_window
+            == stream.dedupe_seconds
+            == (0.1 if stream.name in {"INTAKE", "ARTIFACTS"} else 120)
+        )
     durables = {(stream, info.name) for stream in streams if stream for info in await raw.consumers_info(stream)}
     assert durables == {(queue.stream, queue.durable) for queue in consumers()}
 

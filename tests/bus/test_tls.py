@@ -84,8 +84,8 @@ def tls_server(tmp_path: Path) -> Iterator[str]:
 
 
 async def test_a_client_that_knows_the_authority_gets_in_with_its_identity(tls_server: str, tmp_path: Path) -> None:
-    operator = BusAddress(tls_server, tmp_path / "bus" / "operator.nk", tmp_path / "tls" / "cert.pem")
-    await ensure_topology(operator)
+    provisioner = BusAddress(tls_server, tmp_path / "bus" / "provisioner.nk", tmp_path / "tls" / "cert.pem")
+    await ensure_topology(provisioner)
     worker = await JetStreamBus.connect(
         BusAddress(tls_server, tmp_path / "bus" / "worker.nk", tmp_path / "tls" / "cert.pem"), name="worker"
     )

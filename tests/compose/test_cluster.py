@@ -70,7 +70,7 @@ def neighbours(cluster: Deployment, server: str) -> set[str]:
 
 def test_every_stream_lies_on_all_three_servers(cluster: Deployment) -> None:
     streams = {stream["name"]: stream for stream in streams_of(cluster)}
-    assert {"INTAKE", "TASKS", "RESULTS", "RUNS", "DEAD", "OBJ_gw-artifacts", "KV_gw-locks"} <= set(streams)
+    assert {"INTAKE", "TASKS", "RESULTS", "RUNS", "DEAD", "ARTIFACTS", "KV_gw-locks"} <= set(streams)
     for name, stream in streams.items():
         assert len(stream["cluster"].get("replicas", ())) == 2, name
 

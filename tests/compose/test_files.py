@@ -69,7 +69,7 @@ def test_every_service_is_confined_and_bounded(name: str, service: dict[str, Any
 @pytest.mark.parametrize(("name", "service"), EVERY, ids=[name for name, _ in EVERY])
 def test_what_stays_up_is_watched_and_started_again(name: str, service: dict[str, Any]) -> None:
     if service["restart"] == "no":
-        assert name in {"keys", "cli"}
+        assert name in {"keys", "topology", "cli"}
         return
     assert service["restart"] == "unless-stopped"
     assert service["healthcheck"]["test"][0] == "CMD"
@@ -94,8 +94,8 @@ def test_every_service_mounts_its_own_identity_alone_and_none_can_be_written() -
         if name == "keys":
             continue
         identities = [each for each in service["volumes"] if isinstance(each, str) and each.startswith("identit")]
-        owner = "operator" if name == "cli" else name
-        expected = [f"identity-{owner}:/etc/gatewright/identity:ro"] if name in {*SERVICES, "cli"} else []
+        owner = {"cli": "operator", "topology": "provisioner"}.get(name, name)
+        expected = [f"identity-{owner}:/etc/gatewright/identity:ro"] if name in {*SERVICES, "cli", "topology"} else []
         assert identities == expected, name
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from gatewright import Client
-from gatewright.bus.identities import OPERATOR, BusAddress, bus_keys, seed_file
+from gatewright.bus.identities import OPERATOR, PROVISIONER, BusAddress, bus_keys, seed_file
 from gatewright.bus.jetstream import JetStreamBus
 from gatewright.bus.setup import ensure_topology
 from gatewright.bus.topology import REQUEST_SUBJECT, ROLES, Role
@@ -123,7 +123,7 @@ async def house(home: Path, *, jumping: bool = False) -> AsyncIterator[House]:
     make_home(home)
     async with contextlib.AsyncExitStack() as opened:
         server = await NatsServer.start(home / "nats", keys=bus_keys(home))
-        await ensure_topology(server.address(OPERATOR))
+        await ensure_topology(server.address(PROVISIONER))
         (home / "logs").mkdir(exist_ok=True)
         wires = {role: await opened.enter_async_context(Wire(server.port)) for role in ROLES}
         base = {

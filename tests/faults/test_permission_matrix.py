@@ -6,34 +6,23 @@ The counts are printed.
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import sys
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-import msgspec
 import pytest
-from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from gatewright.bus import identities
 from gatewright.bus import topology as t
 from gatewright.bus.identities import BusAddress
 from gatewright.bus.jetstream import JetStreamBus
-from gatewright.bus.permissions import Access, access_of, may_publish
-from gatewright.bus.server_config import accounts
-from gatewright.bus.setup import ensure_topology
+from gatewright.bus.permissions import access_of, may_publish
 from gatewright.bus.subjects import matches
 from gatewright.errors import BusError, ConflictError
-from gatewright.stack.nats_server import NatsServer
-
-NAMED = "publisher-ci"
-EVERYBODY = (*identities.STANDING, NAMED)
-#: Seconds in which a server that would store a message, or refuse it, has done so.
-SOON = 0.3
+from tests.faults.bus_parties import EVERYBODY, Bus, open_bus
 
 
 def task_subject() -> str:
@@ -52,47 +41,10 @@ def subjects() -> tuple[str, ...]:
         *(f"{subject}.ci" for subject in outside),
         *(f"{subject}.other" for subject in outside),
         t.run_subject("run-0123456789"),
-        f"$O.{t.ARTIFACT_BUCKET}.C.forged",
+        *(t.artifact_subject(identity, "0" * 64, 0) for identity in EVERYBODY),
+        t.artifact_subject("publisher-other", "0" * 64, 0),
         f"$KV.{t.LOCK_BUCKET}.forged",
     )
-
-
-@dataclass
-class Party:
-    """One identity, connected; what the server complained about."""
-
-    access: Access
-    client: Client
-    complaints: list[str] = field(default_factory=list)
-
-    def was_refused(self, what: str, subject: str) -> bool:
-        return any(f'for {what} to "{subject.lower()}"' in complaint for complaint in self.complaints)
-
-
-@dataclass
-class Bus:
-    server: NatsServer
-    parties: dict[str, Party]
-    operator: JetStreamBus
-
-    async def settle(self) -> None:
-        """Wait until the server has judged everything that was sent."""
-        for party in self.parties.values():
-            await party.client.flush()
-        await asyncio.sleep(SOON)
-
-    async def stored(self) -> list[str]:
-        """Every message that any stream holds."""
-        await self.settle()
-        found = []
-        for name in t.STREAM_NAMES:
-            answer = await self.operator.connection.request(f"$JS.API.STREAM.INFO.{name}", b"", timeout=5)
-            for sequence in range(1, msgspec.json.decode(answer.data)["state"]["last_seq"] + 1):
-                question = msgspec.json.encode({"seq": sequence})
-                got = await self.operator.connection.request(f"$JS.API.STREAM.MSG.GET.{name}", question, timeout=5)
-                message = msgspec.json.decode(got.data).get("message", {})
-                found.append(base64.b64decode(message.get("data", "")).decode())
-        return found
 
 
 class Report(Protocol):
@@ -112,36 +64,8 @@ def report(capsys: pytest.CaptureFixture[str]) -> Report:
 
 @pytest.fixture
 async def bus(tmp_path: Path) -> AsyncIterator[Bus]:
-    """A server as it is rendered, with one plain client per identity."""
-    keys = tmp_path / "bus"
-    identities.make(keys, EVERYBODY)
-    table = accounts(identities.public_keys(keys))
-    async with contextlib.AsyncExitStack() as stack:
-        server = await stack.enter_async_context(await NatsServer.launch(tmp_path / "nats", table, keys))
-        operator = await JetStreamBus.connect(server.address(identities.OPERATOR), name="operator")
-        stack.push_async_callback(operator.close)
-        await ensure_topology(operator)
-        parties = {}
-        for identity in EVERYBODY:
-            party = Party(access_of(identity), Client())
-            await connect(party, server)
-            stack.push_async_callback(party.client.close)
-            parties[identity] = party
-        yield Bus(server, parties, operator)
-
-
-async def connect(party: Party, server: NatsServer) -> None:
-    async def complain(error: Exception) -> None:
-        party.complaints.append(str(error).lower())
-
-    credential = identities.load(server.address(party.access.identity).seed or Path())
-    await party.client.connect(
-        server.url,
-        nkeys_seed_str=credential.seed,
-        inbox_prefix=f"_INBOX_{party.access.identity}",
-        error_cb=complain,
-        allow_reconnect=False,
-    )
+    async with open_bus(tmp_path) as opened:
+        yield opened
 
 
 async def test_who_may_publish_what_is_exactly_what_the_table_says(bus: Bus, report: Report) -> None:
@@ -236,7 +160,7 @@ async def test_no_answer_of_the_server_can_be_sent_where_the_asker_may_not_publi
         if not party.access.guest:
             continue
         asked = [*party.access.publish, *(f"gw.js.{call}" for call in party.access.calls())]
-        for subject in [subject.replace(">", "C.x") for subject in asked]:
+        for subject in [subject.replace(">", "x.0") for subject in asked]:
             for target in targets:
                 if not may_publish(party.access, target):
                     tried += 1

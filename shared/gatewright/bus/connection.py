@@ -220,7 +220,7 @@ class Connection:
     @property
     def guest(self) -> bool:
         """Whether it reaches the bus from an account of its own, where it can make no consumer."""
-        return self.credential is not None and self.credential.identity not in {"gatekeeper", identities.OPERATOR}
+        return self.credential is not None and self.credential.identity not in identities.RESIDENTS
 
     def check_size(self, data: bytes) -> None:
         """Raise MalformedError when the server would not take ``data`` in one message."""

@@ -22,8 +22,12 @@ from gatewright.errors import ConfigurationError, MalformedError
 PUBLISHER = "publisher"
 WATCHER = "watcher"
 OPERATOR = "operator"
+#: Sets up the streams and changes them; it writes and reads no message.
+PROVISIONER = "provisioner"
 #: Those that every system has; further publishers are called ``publisher-<name>``.
-STANDING: tuple[str, ...] = (*ROLES, PUBLISHER, WATCHER, OPERATOR)
+STANDING: tuple[str, ...] = (*ROLES, PUBLISHER, WATCHER, OPERATOR, PROVISIONER)
+#: Those that live in the account that holds the streams; every other identity has an account of its own.
+RESIDENTS: frozenset[str] = frozenset({"gatekeeper", OPERATOR, PROVISIONER})
 #: The publisher whose identity has no name of its own.
 DEFAULT_PUBLISHER = "default"
 

@@ -11,13 +11,13 @@ from typing import Self
 from nats.aio.msg import Msg
 
 from gatewright.bus.answers import ApiReply
+from gatewright.bus.artifact_store import ArtifactStore
 from gatewright.bus.artifacts import digest_in
 from gatewright.bus.connection import PATIENCE_SECONDS, Connection, OnLost
 from gatewright.bus.deliveries import JetStreamSubscription
 from gatewright.bus.guest_replay import guest_replay
 from gatewright.bus.identities import DEFAULT_PUBLISHER, BusAddress, publisher_of
 from gatewright.bus.listening import hear
-from gatewright.bus.objects import ObjectStore
 from gatewright.bus.port import SCHEMA_HEADER, Handler, Listener, Message, PublishAck
 from gatewright.bus.replay import replay
 from gatewright.bus.services import Services
@@ -33,7 +33,7 @@ class JetStreamBus:
     def __init__(self, connection: Connection, *, patience: float = PATIENCE_SECONDS, clock: Clock | None = None) -> None:
         self.connection = connection
         self._storage = Storage(connection, patience)
-        self._objects = ObjectStore(connection, self._storage)
+        self._artifacts = ArtifactStore(connection, self._storage)
         self._services = Services(connection, clock or SystemClock())
         self._patience = patience
 
@@ -131,10 +131,10 @@ class JetStreamBus:
         await self._services.register(service, endpoints)
 
     async def put_artifact(self, data: bytes) -> str:
-        return await self._objects.put(data)
+        return await self._artifacts.put(data)
 
     async def get_artifact(self, uri: str) -> bytes:
-        return await self._objects.get(digest_in(uri))
+        return await self._artifacts.get(digest_in(uri))
 
     async def kv_get(self, key: str) -> tuple[bytes, int] | None:
         found = await self._storage.last(LOCK_STREAM, _key_subject(key))

@@ -214,7 +214,7 @@ class MemoryBus:
     async def put_artifact(self, data: bytes) -> str:
         self.check()
         digest = digest_of(data)
-        self.server.artifacts.setdefault(digest, data)
+        self.server.artifacts[digest] = data
         return stored_uri(digest)
 
     async def get_artifact(self, uri: str) -> bytes:

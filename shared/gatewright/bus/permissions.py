@@ -1,9 +1,9 @@
 """Who may do what on the bus, as subjects: derived from the topology for one identity at a time, and enforced by the server.
 
-Who may dispatch to whom is thereby a property of the bus: only the gatekeeper gives tasks and writes the ledger. The gatekeeper
-and operators live in the account that holds the streams. Everybody else is a *guest*: an account of its own that reaches
-exactly the subjects listed here. A guest's reply subjects lie in its own account too; in a shared one, a role could name the
-ledger as the place for an answer of the server, which would write it there with its own rights.
+Who may dispatch to whom is thereby a property of the bus: only the gatekeeper gives tasks and writes the ledger. The gatekeeper,
+operators and the provisioner live in the account that holds the streams. Every other identity is a *guest*: an account of its
+own that reaches exactly the subjects listed here. A guest's reply subjects lie in its own account too; in a shared one, a role
+could name the ledger as the place for an answer of the server, which would write it there with its own rights.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gatewright.bus import topology as t
-from gatewright.bus.identities import DEFAULT_PUBLISHER, OPERATOR, WATCHER, publisher_of
+from gatewright.bus.identities import DEFAULT_PUBLISHER, OPERATOR, PROVISIONER, RESIDENTS, WATCHER, publisher_of
 from gatewright.bus.subjects import matches
 from gatewright.errors import ConfigurationError
 
@@ -22,6 +22,20 @@ _SERVER_PREFIX = "$JS.API"
 _VERBS = ("PING", "INFO", "STATS")
 #: Where answers to another account's request go.
 _FOREIGN_REPLIES = "_R_.>"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one account may take of the server: ``connections`` at once, and ``subscriptions`` of each of them."""
+
+    connections: int = 64
+    subscriptions: int = 500
+
+
+#: Processes of a role share an identity.
+ROLE_LIMITS = Limits(connections=1024)
+#: All gatekeepers, operators and provisioners together: a gatekeeper listens for many answers at once.
+RESIDENT_LIMITS = Limits(connections=256, subscriptions=10_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +52,12 @@ class Access:
     serve: tuple[str, ...] = ()
     queues: tuple[t.Consumer, ...] = ()
     api: tuple[str, ...] = ()
-    guest: bool = True
+    limits: Limits = Limits()
+
+    @property
+    def guest(self) -> bool:
+        """Whether it has an account of its own, and not one with the streams."""
+        return self.identity not in RESIDENTS
 
     @property
     def inbox(self) -> str:
@@ -78,11 +97,13 @@ def access_of(identity: str, pools: tuple[str, ...] = (t.DEFAULT_POOL,)) -> Acce
         return _gatekeeper(pools)
     if identity == OPERATOR:
         return _operator(pools)
+    if identity == PROVISIONER:
+        return Access(PROVISIONER, (), api=_SET_UP, limits=RESIDENT_LIMITS)
     if identity == WATCHER:
         return Access(WATCHER, (), (t.WATCH_SUBJECT, t.CANCEL_SUBJECT), api=("STREAM.MSG.GET.RUNS",))
     publisher = publisher_of(identity)
     if publisher is not None:
-        subjects = (*publisher_subjects(publisher).values(), _ARTIFACTS)
+        subjects = (*publisher_subjects(publisher).values(), own_artifacts(identity))
         return Access(identity, subjects, (t.WATCH_SUBJECT,), api=("STREAM.MSG.GET.RUNS", _GET_ARTIFACT))
     role = next((role for role in t.TASK_ROLES if role == identity), None)
     if role is None:
@@ -90,11 +111,12 @@ def access_of(identity: str, pools: tuple[str, ...] = (t.DEFAULT_POOL,)) -> Acce
     queues = tuple(queue for queue in t.consumers(pools) if queue.owner == role)
     return Access(
         role,
-        (t.result_subject(role), t.dead_subject(role), _ARTIFACTS),
+        (t.result_subject(role), t.dead_subject(role), own_artifacts(role)),
         (t.CANCEL_SUBJECT,),
         serve=service_subjects(role),
         queues=queues,
         api=(_GET_ARTIFACT,),
+        limits=ROLE_LIMITS,
     )
 
 
@@ -111,39 +133,54 @@ def publisher_subjects(publisher: str) -> Mapping[str, str]:
     return {name: f"{subject}{ending}" for name, subject in wants.items()}
 
 
+def own_artifacts(writer: str) -> str:
+    """Where an identity writes artifacts, and no other does."""
+    return f"gw.artifact.{writer}.>"
+
+
 def service_subjects(role: str) -> tuple[str, ...]:
     """The subjects of the NATS services protocol on which a role is found."""
     return tuple(f"$SRV.{verb}.gw-{role}{ending}" for verb in _VERBS for ending in ("", ".*"))
 
 
-_ARTIFACTS = f"$O.{t.ARTIFACT_BUCKET}.>"
 _LOCKS = f"$KV.{t.LOCK_BUCKET}.>"
-_GET_ARTIFACT = f"STREAM.MSG.GET.{t.ARTIFACT_STREAM}"
-#: The bus is set up with these; nobody may delete or purge a stream.
+_GET_ARTIFACT = f"STREAM.MSG.GET.{t.ARTIFACTS.name}"
+#: No identity may delete or purge a stream, and the provisioner alone may change one: a limit can have a ledger forget.
 _SET_UP = (
     *(f"STREAM.{verb}.{name}" for name in t.STREAM_NAMES for verb in ("INFO", "CREATE", "UPDATE")),
     *(f"CONSUMER.{verb}.{name}.>" for name in t.STREAM_NAMES for verb in ("INFO", "CREATE")),
 )
-_REPLAY = tuple(f"CONSUMER.{verb}.{{}}.*" for verb in ("MSG.NEXT", "INFO", "DELETE"))
+#: On an empty server; what is there already is not changed by being created again.
+_CREATE_MISSING = tuple(call for call in _SET_UP if not call.startswith("STREAM.UPDATE."))
+_LOOK = tuple(call for call in _SET_UP if ".INFO." in call)
 
 
 def _replay(stream: str) -> tuple[str, ...]:
-    return tuple(call.format(stream) for call in _REPLAY)
+    """A consumer of one's own, made for reading a stream once."""
+    return (f"CONSUMER.CREATE.{stream}.>", *(f"CONSUMER.{verb}.{stream}.*" for verb in ("MSG.NEXT", "INFO", "DELETE")))
 
 
 def _gatekeeper(pools: tuple[str, ...]) -> Access:
     return Access(
         "gatekeeper",
-        ("gw.task.>", "gw.run.*", t.CANCEL_SUBJECT, t.dead_subject("gatekeeper"), _ARTIFACTS, _LOCKS, f"_INBOX_{OPERATOR}.>"),
+        (
+            "gw.task.>",
+            "gw.run.*",
+            t.CANCEL_SUBJECT,
+            t.dead_subject("gatekeeper"),
+            own_artifacts("gatekeeper"),
+            _LOCKS,
+            f"_INBOX_{OPERATOR}.>",
+        ),
         (t.CANCEL_SUBJECT,),
         serve=("$SRV.>", *(f"{subject}{ending}" for subject in (t.SUBMIT_SUBJECT, t.STATUS_SUBJECT) for ending in ("", ".*"))),
         queues=tuple(queue for queue in t.consumers(pools) if queue.owner == "gatekeeper"),
         api=(
             # A task that nobody was able to refuse is taken off its queue by the gatekeeper.
-            *(*_SET_UP, *_replay("RUNS"), _GET_ARTIFACT, "STREAM.MSG.DELETE.TASKS"),
+            *(*_CREATE_MISSING, *_replay("RUNS"), _GET_ARTIFACT, "STREAM.MSG.DELETE.TASKS"),
             *(f"STREAM.MSG.GET.{name}" for name in ("RUNS", "INTAKE", "TASKS", "RESULTS", "EXHAUSTED", t.LOCK_STREAM)),
         ),
-        guest=False,
+        limits=RESIDENT_LIMITS,
     )
 
 
@@ -153,12 +190,12 @@ def _operator(pools: tuple[str, ...]) -> Access:
     pausing = tuple(f"CONSUMER.PAUSE.{queue.stream}.{queue.durable}" for queue in t.consumers(pools))
     return Access(
         OPERATOR,
-        (*publisher_subjects(DEFAULT_PUBLISHER).values(), *put_back, *asked, _ARTIFACTS),
+        (*publisher_subjects(DEFAULT_PUBLISHER).values(), *put_back, *asked, own_artifacts(OPERATOR)),
         (t.WATCH_SUBJECT, t.CANCEL_SUBJECT),
         api=(
             *("INFO", "STREAM.NAMES", "STREAM.LIST", "CONSUMER.NAMES.*", "CONSUMER.LIST.*"),
-            *(*_SET_UP, *_replay("RUNS"), *_replay("DEAD"), *pausing),
+            *(*_LOOK, *_replay("RUNS"), *_replay("DEAD"), *pausing),
             *(f"STREAM.MSG.GET.{name}" for name in t.STREAM_NAMES),
         ),
-        guest=False,
+        limits=RESIDENT_LIMITS,
     )

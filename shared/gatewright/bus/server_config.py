@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gatewright.bus.permissions import API_PREFIX, Access, access_of
+from gatewright.bus.permissions import API_PREFIX, RESIDENT_LIMITS, Access, Limits, access_of
 from gatewright.bus.topology import DEFAULT_POOL
 from gatewright.errors import ConfigurationError
 
@@ -91,6 +91,7 @@ def accounts(public_keys: Mapping[str, str], pools: tuple[str, ...] = (DEFAULT_P
     guests = [access for access in table if access.guest]
     bus = {
         "jetstream": "enabled",
+        "limits": _limits(RESIDENT_LIMITS),
         # Clients of every account write the API by this name; here it is the server's own.
         "mappings": {f"{API_PREFIX}.>": f"{_SERVER_PREFIX}.>"},
         "users": [_user(access, public_keys) for access in table if not access.guest],
@@ -112,7 +113,16 @@ def _guest(access: Access, public_keys: Mapping[str, str]) -> dict[str, Any]:
     services = [{"service": {"account": BUS_ACCOUNT, "subject": subject}, **to} for subject, to in _asked(access)]
     heard = [{"stream": {"account": BUS_ACCOUNT, "subject": subject}} for subject in access.hear]
     answered = [{"service": subject, "accounts": [BUS_ACCOUNT], **_MANY} for subject in access.serve]
-    return {"users": [_user(access, public_keys)], "exports": answered, "imports": [*services, *heard]}
+    return {
+        "limits": _limits(access.limits),
+        "users": [_user(access, public_keys)],
+        "exports": answered,
+        "imports": [*services, *heard],
+    }
+
+
+def _limits(limits: Limits) -> dict[str, int]:
+    return {"max_connections": limits.connections, "max_subscriptions": limits.subscriptions}
 
 
 def _asked(access: Access) -> Iterable[tuple[str, dict[str, str]]]:

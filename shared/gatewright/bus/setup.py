@@ -1,8 +1,8 @@
-"""Makes the bus be what the topology says: streams, durable consumers, the object bucket and the key-value bucket.
+"""Makes the bus be what the topology says: streams, durable consumers and the key-value bucket.
 
-Explicit and idempotent: what is missing is created, what differs is updated, and a difference that the server will not
-update is named and stops the start. Settings that the topology does not speak of (replicas, limits on size) stay as an
-operator has set them. Any number of processes may do this at the same time.
+Explicit and idempotent: what is missing is created, what differs is updated (by the provisioner, which alone may), and a
+difference that the server will not update is named and stops the start. Settings that the topology does not speak of (replicas,
+limits on size) stay as an operator has set them. Any number of processes may do this at the same time.
 """
 
 from __future__ import annotations
@@ -16,12 +16,10 @@ import msgspec
 
 from gatewright.bus.answers import MISSING, ApiReply
 from gatewright.bus.connection import Connection
-from gatewright.bus.identities import BusAddress
+from gatewright.bus.identities import PROVISIONER, BusAddress
 from gatewright.bus.jetstream import JetStreamBus
 from gatewright.bus.memory import MemoryBus
 from gatewright.bus.topology import (
-    ARTIFACT_BUCKET,
-    ARTIFACT_STREAM,
     LOCK_BUCKET,
     LOCK_STREAM,
     STREAMS,
@@ -32,6 +30,16 @@ from gatewright.bus.topology import (
 from gatewright.errors import BusError, ConfigurationError
 
 Config = dict[str, Any]
+
+#: Headers of a message are commands to the server, and any publisher can give them: to remove what lay there before, to forget
+#: a message after a time, to deliver it later, to count, to bundle. No stream of ours obeys any of them.
+_DEAF: Config = {
+    "allow_rollup_hdrs": False,
+    "allow_msg_ttl": False,
+    "allow_msg_schedules": False,
+    "allow_msg_counter": False,
+    "allow_atomic": False,
+}
 
 _NANOSECONDS = 1_000_000_000
 _PATIENCE_SECONDS = 15.0
@@ -98,7 +106,7 @@ async def _ensure(
     connection: Connection, streams: tuple[Stream, ...], queues: tuple[Consumer, ...], replicas: int | None
 ) -> None:
     copies = {} if replicas is None else {"num_replicas": replicas}
-    kept = (*map(stream_config, streams), artifact_bucket_config(), lock_bucket_config())
+    kept = (*map(stream_config, streams), lock_bucket_config())
     configs = [{**config, **copies} for config in kept]
     await asyncio.gather(*(_Kept(connection, f"STREAM.{{}}.{config['name']}", config).agree() for config in configs))
     await asyncio.gather(*(_KeptConsumer(connection, queue).agree() for queue in queues))
@@ -111,6 +119,12 @@ class _Kept:
         self._connection = connection
         self._call = call
         self._wanted = wanted
+        identity = connection.credential.identity if connection.credential else PROVISIONER
+        self._may_update = identity == PROVISIONER
+
+    @property
+    def _name(self) -> str:
+        return self._call.format("").replace("..", " ").strip(".")
 
     async def agree(self) -> None:
         """1. Look. 2. Write what is missing or differs. 3. When refused, look again: another may have done it."""
@@ -119,6 +133,12 @@ class _Kept:
             actual = await self._look()
             if actual is not None and not self._differences(actual):
                 return
+            if actual is not None and not self._may_update:
+                raise ConfigurationError(
+                    f"{self._name} of the NATS server is not as this version needs it: {'; '.join(self._differences(actual))}; "
+                    "bring it up to date with `gatewright topology --apply`, as the identity provisioner",
+                    code="topology_outdated",
+                )
             try:
                 await (self._create() if actual is None else self._update({**actual, **self._wanted}))
             except BusError as error:
@@ -128,7 +148,7 @@ class _Kept:
         actual = await self._look()
         if actual is not None and refusal is not None:
             words = "; ".join(self._differences(actual))
-            raise ConfigurationError(f"{self._call.format('').strip('.')} of the NATS server: {words} ({refusal.message})")
+            raise ConfigurationError(f"{self._name} of the NATS server: {words} ({refusal.message})")
         if refusal is not None:
             raise refusal
 
@@ -166,6 +186,8 @@ class _KeptConsumer(_Kept):
     def __init__(self, connection: Connection, queue: Consumer) -> None:
         super().__init__(connection, f"CONSUMER.{{}}.{queue.stream}.{queue.durable}", consumer_config(queue))
         self._queue = queue
+        # Creating and updating a consumer is one call to the server.
+        self._may_update = True
 
     async def _create(self) -> None:
         await self._write("create", self._wanted)
@@ -190,6 +212,7 @@ def stream_config(stream: Stream) -> Config:
         "max_msg_size": stream.max_message_bytes,
         "duplicate_window": int(stream.dedupe_seconds * _NANOSECONDS),
         "deny_delete": stream.append_only,
+        **_DEAF,
         **_limits(stream),
         **({"republish": {"src": stream.subjects[0], "dest": stream.repeated}} if stream.repeated else {}),
     }
@@ -221,20 +244,6 @@ def consumer_config(queue: Consumer) -> Config:
     }
 
 
-def artifact_bucket_config() -> Config:
-    """The stream of an object-store bucket (NATS ADR-20)."""
-    return {
-        "name": ARTIFACT_STREAM,
-        "description": "artifacts by their sha256",
-        "subjects": [f"$O.{ARTIFACT_BUCKET}.C.>", f"$O.{ARTIFACT_BUCKET}.M.>"],
-        "retention": "limits",
-        "storage": "file",
-        "discard": "new",
-        "allow_rollup_hdrs": True,
-        "allow_direct": True,
-    }
-
-
 def lock_bucket_config() -> Config:
     """The stream of a key-value bucket (NATS ADR-8) that remembers the last value only."""
     return {
@@ -246,6 +255,5 @@ def lock_bucket_config() -> Config:
         "discard": "new",
         "max_msgs_per_subject": 1,
         "deny_delete": True,
-        "allow_rollup_hdrs": True,
-        "allow_direct": True,
+        **_DEAF,
     }

@@ -13,10 +13,8 @@ from gatewright.contracts.vocabulary import Priority
 from gatewright.errors import MalformedError
 
 DEFAULT_POOL = "default"
-ARTIFACT_BUCKET = "gw-artifacts"
 LOCK_BUCKET = "gw-locks"
-#: The streams in which JetStream keeps the buckets.
-ARTIFACT_STREAM = f"OBJ_{ARTIFACT_BUCKET}"
+#: The stream in which JetStream keeps the bucket.
 LOCK_STREAM = f"KV_{LOCK_BUCKET}"
 
 Role = Literal["pm", "techlead", "worker", "reviewer", "testrunner", "gatekeeper"]
@@ -79,6 +77,18 @@ class Consumer:
 #: The shortest window that the server takes.
 SHORTEST_DEDUPE = 0.1
 
+#: A subject is written once, for good, which is all that idempotence needs: the window of message ids is as short as can be, so
+#: that no writer can have another's message taken for a repetition.
+ARTIFACTS = Stream(
+    "ARTIFACTS",
+    ("gw.artifact.*.*.*",),
+    "limits",
+    "artifacts in pieces, by writer and sha256",
+    append_only=True,
+    dedupe_seconds=SHORTEST_DEDUPE,
+    max_per_subject=1,
+)
+
 STREAMS: tuple[Stream, ...] = (
     Stream(
         "INTAKE",
@@ -110,12 +120,13 @@ STREAMS: tuple[Stream, ...] = (
         repeated="gw.watch.{{wildcard(1)}}",
     ),
     Stream("DEAD", ("gw.dead.>",), "limits", "messages that could not be handled, with the reason"),
+    ARTIFACTS,
 )
 
 #: Streams that several identities write to: the ids of their messages are no secret shared by all (``Credential.private_id``).
 SHARED_STREAMS = frozenset({"RESULTS", "DEAD"})
-#: Every stream, those of the buckets too.
-STREAM_NAMES: tuple[str, ...] = (*(stream.name for stream in STREAMS), ARTIFACT_STREAM, LOCK_STREAM)
+#: Every stream, that of the bucket too.
+STREAM_NAMES: tuple[str, ...] = (*(stream.name for stream in STREAMS), LOCK_STREAM)
 
 
 def stream_of(subject: str) -> str:
@@ -136,6 +147,11 @@ def result_subject(role: str) -> str:
 
 def run_subject(run_id: str) -> str:
     return f"gw.run.{run_id}"
+
+
+def artifact_subject(writer: str, digest: str, piece: int) -> str:
+    """Where piece ``piece`` (0 is the first) of an artifact lies as ``writer`` stored it."""
+    return f"gw.artifact.{writer}.{digest}.{piece}"
 
 
 def dead_subject(role: str) -> str:

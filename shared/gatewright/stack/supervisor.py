@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gatewright.bus.identities import OPERATOR, BusAddress, bus_keys, seed_file
+from gatewright.bus.identities import OPERATOR, PROVISIONER, BusAddress, bus_keys, seed_file
 from gatewright.clock import Clock, SystemClock
 from gatewright.errors import BusError, UnavailableError
 from gatewright.secrets.scanner import DEFAULT_SCANNER
@@ -114,7 +114,7 @@ class Supervisor:
             for plan in self._plans():
                 self._kept.append(self._keep(plan))
             # The topology is made while the roles are still starting: they find it and have nothing to do.
-            await asyncio.gather(ensure_topology(self.address), *(kept.start() for kept in self._kept))
+            await asyncio.gather(ensure_topology(self._server.address(PROVISIONER)), *(kept.start() for kept in self._kept))
         except BaseException:
             await self.stop()
             raise

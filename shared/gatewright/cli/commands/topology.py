@@ -1,4 +1,4 @@
-"""``topology``: what names the bus has, who may use them, and the server configuration that says so."""
+"""``topology``: what names the bus has, who may use them, the server configuration that says so, and setting it up."""
 
 from __future__ import annotations
 
@@ -38,6 +38,16 @@ def topology(
     tls_cert: Annotated[Path | None, typer.Option(metavar="FILE", help="The server's certificate, as it sees it.")] = None,
     tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its private key.")] = None,
     tls_ca: Annotated[Path | None, typer.Option(metavar="FILE", help="Clients need a certificate of this one.")] = None,
+    apply: Annotated[
+        bool,
+        typer.Option("--apply", help="Make the streams and queues, and bring those that differ up to date; as provisioner."),
+    ] = False,
+    replicas: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=5, envvar="GATEWRIGHT_STREAM_REPLICAS", help="With --apply: servers of a cluster that keep each stream."
+        ),
+    ] = None,
     json_output: JsonOutput = False,
 ) -> None:
     """Print the streams, subjects, consumers and permissions of the bus, or the server configuration that enforces them."""
@@ -45,7 +55,9 @@ def topology(
     from gatewright.cli.bus_table import bus_table, bus_table_lines
 
     named = tuple(pools) if pools else (DEFAULT_POOL,)
-    if form == "nats-conf":
+    if apply:
+        _apply(named, replicas, json_output=json_output)
+    elif form == "nats-conf":
         from gatewright.bus.server_config import Cluster
         from gatewright.cli.server_file import ServerFile, server_file, tls_of
 
@@ -60,3 +72,17 @@ def topology(
     else:
         for line in bus_table_lines(named):
             say(line)
+
+
+def _apply(pools: tuple[str, ...], replicas: int | None, *, json_output: bool) -> None:
+    import asyncio
+
+    from gatewright.bus.connection import public_address
+    from gatewright.cli.place import find_place
+    from gatewright.cli.topology_setup import apply_topology
+
+    url = public_address(asyncio.run(apply_topology(find_place(), pools, replicas)))
+    if json_output:
+        emit({"applied": True, "url": url, "pools": pools})
+    else:
+        say(f"the bus at {url} is set up")

@@ -1,0 +1,98 @@
+"""Every identity of the bus, connected to a server as it is rendered, each by a plain client."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+from nats.aio.client import Client
+
+from gatewright.bus import identities
+from gatewright.bus import topology as t
+from gatewright.bus.jetstream import JetStreamBus
+from gatewright.bus.permissions import Access, access_of
+from gatewright.bus.server_config import accounts
+from gatewright.bus.setup import ensure_topology
+from gatewright.stack.nats_server import NatsServer
+
+NAMED = "publisher-ci"
+EVERYBODY = (*identities.STANDING, NAMED)
+#: Seconds in which a server that would store a message, or refuse it, has done so.
+SOON = 0.3
+
+
+@dataclass
+class Party:
+    """One identity, connected; what the server complained about."""
+
+    access: Access
+    client: Client
+    complaints: list[str] = field(default_factory=list)
+
+    def was_refused(self, what: str, subject: str) -> bool:
+        return any(f'for {what} to "{subject.lower()}"' in complaint for complaint in self.complaints)
+
+
+@dataclass
+class Bus:
+    server: NatsServer
+    parties: dict[str, Party]
+    operator: JetStreamBus
+
+    async def settle(self) -> None:
+        """Wait until the server has judged everything that was sent."""
+        for party in self.parties.values():
+            await party.client.flush()
+        await asyncio.sleep(SOON)
+
+    async def stored(self) -> list[str]:
+        """Every message that any stream holds."""
+        await self.settle()
+        found = []
+        for name in t.STREAM_NAMES:
+            answer = await self.operator.connection.request(f"$JS.API.STREAM.INFO.{name}", b"", timeout=5)
+            for sequence in range(1, msgspec.json.decode(answer.data)["state"]["last_seq"] + 1):
+                question = msgspec.json.encode({"seq": sequence})
+                got = await self.operator.connection.request(f"$JS.API.STREAM.MSG.GET.{name}", question, timeout=5)
+                message = msgspec.json.decode(got.data).get("message", {})
+                found.append(base64.b64decode(message.get("data", "")).decode())
+        return found
+
+
+@contextlib.asynccontextmanager
+async def open_bus(directory: Path) -> AsyncIterator[Bus]:
+    """A server as it is rendered, with one plain client per identity."""
+    keys = directory / "bus"
+    identities.make(keys, EVERYBODY)
+    table = accounts(identities.public_keys(keys))
+    async with contextlib.AsyncExitStack() as stack:
+        server = await stack.enter_async_context(await NatsServer.launch(directory / "nats", table, keys))
+        await ensure_topology(server.address(identities.PROVISIONER))
+        operator = await JetStreamBus.connect(server.address(identities.OPERATOR), name="operator")
+        stack.push_async_callback(operator.close)
+        parties = {}
+        for identity in EVERYBODY:
+            party = Party(access_of(identity), Client())
+            await connect(party, server)
+            stack.push_async_callback(party.client.close)
+            parties[identity] = party
+        yield Bus(server, parties, operator)
+
+
+async def connect(party: Party, server: NatsServer) -> None:
+    async def complain(error: Exception) -> None:
+        party.complaints.append(str(error).lower())
+
+    credential = identities.load(server.address(party.access.identity).seed or Path())
+    await party.client.connect(
+        server.url,
+        nkeys_seed_str=credential.seed,
+        inbox_prefix=f"_INBOX_{party.access.identity}",
+        error_cb=complain,
+        allow_reconnect=False,
+    )
