@@ -17,15 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import nats
-from nats.aio.subscription import Subscription
+from nats.aio.client import Client
 
 
 async def publish(url: str, seed: Path, document: dict[str, Any]) -> int:
-    """Submit, then read the run's ledger until its bundle is sealed."""
+    """Submit, then ask for the run's events until its bundle is sealed."""
     identity = seed.stem
     client = await nats.connect(url, nkeys_seed=str(seed), inbox_prefix=f"_INBOX_{identity}")
-    # Listening starts before the submission, so that no event of a quick run is missed.
-    ledger = await client.subscribe("gw.watch.*")
     if "specversion" in document:
         headers = {"Content-Type": "application/cloudevents+json"}
     else:
@@ -43,18 +41,23 @@ async def publish(url: str, seed: Path, document: dict[str, Any]) -> int:
         await client.close()
         return 2
     print(f"accepted {reply['run_id']}")
-    verdict = await follow(ledger, reply["run_id"])
+    verdict = await follow(client, f"gw.events{name}", reply["run_id"])
     await client.close()
     return 0 if verdict == "SUCCESS" else 1
 
 
-async def follow(ledger: Subscription, run_id: str) -> str:
-    """Print every event of the run, from the first; the status that it ended with."""
-    status = "RUNNING"
-    async for message in ledger.messages:
-        if message.subject != f"gw.watch.{run_id}":
-            continue
-        for event in json.loads(message.data)["events"]:
+async def follow(client: Client, subject: str, run_id: str) -> str:
+    """Print every event of the run, from the first; the status that it ended with. Each question waits for something new."""
+    status, seen, more = "RUNNING", 0, True
+    while more:
+        question = {"run_id": run_id, "after": seen, "wait_seconds": 20}
+        answer = await client.request(subject, json.dumps(question).encode(), timeout=30)
+        found = json.loads(answer.data)
+        if (answer.headers or {}).get("Gw-Schema") == "error.v1":
+            print(f"{found['code']}: {found['message']}")
+            return status
+        for event in found["events"]:
+            seen = event["seq"]
             print(f"{event['ts']} {event['event_type']}")
             if event["event_type"] == "run_finished":
                 payload = event["payload"]
@@ -62,8 +65,7 @@ async def follow(ledger: Subscription, run_id: str) -> str:
                 print(f"{status}: {payload['code']}: {payload['message']}")
             if event["event_type"] == "bundle_sealed":
                 print(f"bundle {event['payload']['location']}")
-                await ledger.unsubscribe()
-                return status
+        more = found["more"]
     return status
 
 

@@ -34,9 +34,6 @@ const client = await connect({
   inboxPrefix: `_INBOX_${identity}`,
 });
 
-// Listening starts before the submission, so that no event of a quick run is missed.
-const ledger = client.subscribe("gw.watch.*");
-
 const meta = headers();
 if (isEvent) {
   meta.set("Content-Type", "application/cloudevents+json");
@@ -60,11 +57,19 @@ if (answer.headers?.get("Gw-Schema") === "error.v1") {
 
 console.log(`accepted ${reply.run_id}`);
 let status = "RUNNING";
-for await (const message of ledger) {
-  if (message.subject !== `gw.watch.${reply.run_id}`) {
-    continue;
+let seen = 0;
+let more = true;
+while (more) {
+  // The answer waits for something new.
+  const question = { run_id: reply.run_id, after: seen, wait_seconds: 20 };
+  const told = await client.request(`gw.events${ending}`, JSON.stringify(question), { timeout: 30_000 });
+  const found = told.json();
+  if (told.headers?.get("Gw-Schema") === "error.v1") {
+    console.log(`${found.code}: ${found.message}`);
+    break;
   }
-  for (const event of message.json().events) {
+  for (const event of found.events) {
+    seen = event.seq;
     console.log(`${event.ts} ${event.event_type}`);
     if (event.event_type === "run_finished") {
       status = event.payload.status;
@@ -72,9 +77,9 @@ for await (const message of ledger) {
     }
     if (event.event_type === "bundle_sealed") {
       console.log(`bundle ${event.payload.location}`);
-      ledger.unsubscribe();
     }
   }
+  more = found.more;
 }
 await client.close();
 process.exit(status === "SUCCESS" ? 0 : 1);

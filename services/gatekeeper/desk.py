@@ -17,8 +17,6 @@ from gatewright.contracts import (
     Error,
     Plan,
     ReviewReport,
-    RunStatus,
-    StatusRequest,
     SubmitReply,
     TaskContract,
     TaskResult,
@@ -27,10 +25,9 @@ from gatewright.contracts import (
     codec,
 )
 from gatewright.contracts.reports import ErrorFault
-from gatewright.contracts.vocabulary import RunId
+from gatewright.contracts.vocabulary import Document, RunId
 from gatewright.errors import DeniedError, Fault, GatewrightError, LimitError, MalformedError, UnavailableError
 from gatewright.ledger.run import Run
-from gatewright.ledger.store import Ledger
 from gatewright.secrets.documents import check_document, redact_document, redact_message, redact_words
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.telemetry.logs import Logger
@@ -41,7 +38,6 @@ from services.gatekeeper.decider.inputs import AbortAsked, Answered, Submitted, 
 from services.gatekeeper.exhausted import EXHAUSTED, give_up
 from services.gatekeeper.publisher_limits import Limits
 from services.gatekeeper.publisher_policy import Publisher
-from services.gatekeeper.run_status import status_of
 from services.gatekeeper.submission import abort_request, message_id, submission
 
 #: Seconds after which a run that waits for locks, or an input that met a silent bus, is brought again.
@@ -77,27 +73,11 @@ class Desk:
         except GatewrightError as error:
             self.log.warning("submission_refused", subject=message.subject, code=error.reason, cause=error.message)
             self.metrics.submission("refused", error.reason)
-            return _reply(error_document(error))
+            return reply(error_document(error))
         self.metrics.submission("accepted" if new else "existing")
         if new:
             self._later(item)
-        return _reply(SubmitReply(run_id=item.run_id, existing=not new))
-
-    async def status(self, message: Message) -> Reply:
-        """The endpoint ``gw.status``: how a run stands. A run that the publisher may not see does not exist for it."""
-        try:
-            _, rule = self._publisher(message)
-            self.limits.take(rule, "questions")
-            run_id = codec.decode(message.data, StatusRequest).run_id
-            # Read anew: another gatekeeper may have moved the run since this one last heard of it.
-            position = await Ledger(self.bus).load(run_id)
-            if position.run is None or not publishers.may_see(position.run, rule):
-                raise MalformedError(f"there is no run {run_id}", code="run_unknown")
-            records = (record for transition in position.transitions for record in transition.events)
-            return _reply(status_of(position.run, records))
-        except GatewrightError as error:
-            self.log.info("status_refused", subject=message.subject, code=error.reason, cause=error.message)
-            return _reply(error_document(error))
+        return reply(SubmitReply(run_id=item.run_id, existing=not new))
 
     async def handle(self, delivery: Delivery) -> None:
         """One message of INTAKE or RESULTS, settled in every case.
@@ -191,11 +171,7 @@ class Desk:
         return await self.conductor.advance(request.run_id, AbortAsked(request, message_id(message), rule.name))
 
     def _publisher(self, message: Message) -> tuple[str, Publisher]:
-        """The plain subject and the rule of who sent this; the size is checked before anything is read."""
-        subject, name = publishers.speaker(message.subject)
-        rule = publishers.rule_of(self.conductor.gates.policies.publishers, name)
-        publishers.check_size(message.data, rule)
-        return subject, rule
+        return publishers.sender(message, self.conductor.gates.policies.publishers)
 
     async def _check(self, item: Submitted, rule: Publisher) -> None:
         publishers.check_document(item.document, item.run_id, rule)
@@ -278,5 +254,5 @@ def _fault(fault: Fault) -> ErrorFault:
     return ErrorFault(pointer=fault.pointer, code=fault.code, message=fault.message)
 
 
-def _reply(document: Error | SubmitReply | RunStatus) -> Reply:
+def reply(document: Document) -> Reply:
     return Reply(codec.encode(document), codec.schema_of(document))

@@ -17,6 +17,7 @@ from services.gatekeeper.conductor import Conductor
 from services.gatekeeper.deadlines import Deadlines
 from services.gatekeeper.dispatching import UnderWay
 from services.gatekeeper.open_runs import OpenRuns
+from services.gatekeeper.run_index import RunIndex
 from services.gatekeeper.stop_notices import StopNotices
 
 #: Seconds between two looks at the list of what is open.
@@ -37,6 +38,7 @@ class Lookout:
     runs: OpenRuns = field(default_factory=lambda: OpenRuns(between_one_and_two))
     deadlines: Deadlines = field(default_factory=Deadlines)
     notices: StopNotices = field(default_factory=StopNotices)
+    index: RunIndex = field(default_factory=RunIndex)
     sequence: int = 0
 
     async def catch_up(self) -> None:
@@ -46,6 +48,7 @@ class Lookout:
             self.runs.saw(message, self.conductor.clock.monotonic())
             self.deadlines.saw(message)
             self.notices.saw(message, now, started - message.stored_at)
+            self.index.saw(message)
             self.sequence = message.sequence
         # Whatever is open may have been left by the process before.
         self.runs.everything_is_due(self.conductor.clock.monotonic())
@@ -65,6 +68,7 @@ class Lookout:
                 run_id, sealed = self.runs.saw(message, conductor.clock.monotonic())
                 self.deadlines.saw(message)
                 self.notices.saw(message, conductor.clock.monotonic())
+                self.index.saw(message)
                 known = conductor.ledger.known(run_id)
                 if sealed:
                     conductor.left_behind(run_id)

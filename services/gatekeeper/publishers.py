@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 
 from gatewright.bus.identities import DEFAULT_PUBLISHER
-from gatewright.bus.topology import ABORT_SUBJECT, CONTRACT_SUBJECT, REQUEST_SUBJECT, STATUS_SUBJECT, SUBMIT_SUBJECT
+from gatewright.bus.port import Message
+from gatewright.bus.topology import ABORT_SUBJECT, CONTRACT_SUBJECT, QUESTION_SUBJECTS, REQUEST_SUBJECT, SUBMIT_SUBJECT
 from gatewright.bus.topology import TASK_CLASSES as CLASSES
 from gatewright.contracts import RunRequest, TaskContract
 from gatewright.errors import DeniedError, Fault, MalformedError
@@ -18,7 +19,7 @@ from services.gatekeeper.gates.landing import landing_ref
 from services.gatekeeper.publisher_policy import Publisher, Publishers, SubmissionKind
 from services.gatekeeper.repository_patterns import covered, ref_covered
 
-_SUBJECTS = (SUBMIT_SUBJECT, STATUS_SUBJECT, REQUEST_SUBJECT, CONTRACT_SUBJECT, ABORT_SUBJECT)
+_SUBJECTS = (SUBMIT_SUBJECT, *QUESTION_SUBJECTS, REQUEST_SUBJECT, CONTRACT_SUBJECT, ABORT_SUBJECT)
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}\Z")
 
 
@@ -34,6 +35,17 @@ def speaker(subject: str) -> tuple[str, str]:
         if name != subject and _NAME.match(name) and name != DEFAULT_PUBLISHER:
             return plain, name
     raise MalformedError(f"no publisher speaks on {subject[:120]!a}", code="unknown_subject")
+
+
+def sender(message: Message, publishers: Publishers) -> tuple[str, Publisher]:
+    """The plain subject and the rule of the publisher that sent this; the size is checked before anything is read.
+
+    Raises MalformedError (``unknown_subject``, ``document_too_large``), DeniedError (``publisher_unknown``).
+    """
+    subject, name = speaker(message.subject)
+    rule = rule_of(publishers, name)
+    check_size(message.data, rule)
+    return subject, rule
 
 
 def rule_of(publishers: Publishers, name: str) -> Publisher:

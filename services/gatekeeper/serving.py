@@ -8,10 +8,10 @@ from importlib import metadata
 
 from gatewright.bus.port import Subscription
 from gatewright.bus.topology import (
+    EVENTS_SUBJECT,
     EXHAUSTED_CONSUMER,
     INTAKE_CONSUMER,
     RESULT_CONSUMER,
-    STATUS_SUBJECT,
     SUBMIT_SUBJECT,
     Consumer,
     consumers,
@@ -37,6 +37,8 @@ from services.gatekeeper.measuring import watch_queues
 from services.gatekeeper.policies import load
 from services.gatekeeper.publisher_limits import Limits
 from services.gatekeeper.publisher_runs import PublisherRuns
+from services.gatekeeper.run_index import RunIndex
+from services.gatekeeper.run_questions import RunQuestions
 from services.gatekeeper.settings import Settings
 
 #: Seconds between two attempts to seal what the disk did not take.
@@ -47,6 +49,7 @@ async def serve(service: Service, settings: Settings) -> None:
     """Take messages until the process is told to leave; what is in hand then is finished, or given back at once."""
     conductor, desk = assemble(service, settings)
     lookout = Lookout(conductor)
+    asked = RunQuestions(service.bus, conductor, desk.limits, lookout.index, service.log)
     feeding = Feeding(desk, service.stop, service.log, settings.parallel_inputs, settings.drain_seconds)
     async with contextlib.AsyncExitStack() as stack:
         queues = [await _open(service, consumer, stack) for consumer in (INTAKE_CONSUMER, RESULT_CONSUMER, EXHAUSTED_CONSUMER)]
@@ -61,10 +64,12 @@ async def serve(service: Service, settings: Settings) -> None:
             await service.register(
                 {
                     subject: feeding.attended(handler)
-                    for plain, handler in ((SUBMIT_SUBJECT, desk.submit), (STATUS_SUBJECT, desk.status))
+                    for plain, handler in {SUBMIT_SUBJECT: desk.submit, **asked.endpoints()}.items()
                     for subject in (plain, f"{plain}.*")
-                }
+                },
+                waiting=(EVENTS_SUBJECT, f"{EVENTS_SUBJECT}.*"),
             )
+            group.create_task(_release(service.stop, lookout.index))
             group.create_task(_pay_debts(service, conductor))
             group.create_task(lookout.notices.keep(service.bus, service.clock, service.stop))
             group.create_task(watch_queues(service, consumers(settings.pools)))
@@ -116,6 +121,11 @@ def versions(scanner: SecretScanner) -> dict[str, str]:
     if "git" not in found:
         raise ConfigurationError("git cannot be run")
     return found
+
+
+async def _release(stop: asyncio.Event, index: RunIndex) -> None:
+    await stop.wait()
+    index.release()
 
 
 async def _pay_debts(service: Service, conductor: Conductor) -> None:

@@ -96,6 +96,25 @@ async def test_a_named_publisher_has_its_run_done_and_sees_no_other(guarded: Gua
     assert guarded.command("verify", run_id).returncode == 0
 
 
+async def test_a_publisher_follows_and_lists_its_own_runs_without_reading_the_ledger(
+    guarded: GuardedStack, make_project: MakeProject
+) -> None:
+    request = slow_request(make_project(), 0.0)
+    async with client_of(guarded, "acme") as acme, client_of(guarded, "beta") as beta:
+        run_id = await acme.submit_request(request)
+        async with asyncio.timeout(60):
+            followed = [event async for event in acme.follow(run_id)]
+        assert (followed[0].event_type, followed[-1].event_type) == ("run_accepted", "bundle_sealed")
+        assert tuple(followed) == await acme.events(run_id)
+        assert (await acme.get(run_id)).status == "SUCCESS"
+        assert (await acme.wait(run_id, timeout=10)).sealed is not None
+        assert (await acme.list_runs(limit=1)).runs[0].run_id == run_id
+        assert run_id not in {run.run_id for run in (await beta.list_runs()).runs}
+        assert await beta.events(run_id) == ()
+        with pytest.raises(MalformedError, match=run_id):
+            await beta.get(run_id)
+
+
 async def test_each_is_held_to_its_policy(guarded: GuardedStack, make_project: MakeProject) -> None:
     request = slow_request(make_project(), 0.0)
     async with (

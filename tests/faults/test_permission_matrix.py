@@ -14,6 +14,8 @@ from typing import Protocol
 
 import pytest
 from nats.aio.msg import Msg
+from nats.errors import NoRespondersError
+from nats.errors import TimeoutError as NatsTimeoutError
 
 from gatewright.bus import identities
 from gatewright.bus import topology as t
@@ -21,7 +23,7 @@ from gatewright.bus.identities import BusAddress
 from gatewright.bus.jetstream import JetStreamBus
 from gatewright.bus.permissions import access_of, may_publish
 from gatewright.bus.subjects import matches
-from gatewright.errors import BusError, ConflictError
+from gatewright.errors import ArtifactError, BusError, ConflictError
 from tests.faults.bus_parties import EVERYBODY, Bus, open_bus
 
 
@@ -244,3 +246,30 @@ async def test_a_cancellation_reaches_the_roles_and_can_be_sent_by_the_gatekeepe
         await party.client.flush()
     await asyncio.sleep(0.2)
     assert heard == [b"gatekeeper"]
+
+
+async def test_a_publisher_reads_its_own_artifacts_and_no_others(bus: Bus) -> None:
+    acme = await JetStreamBus.connect(bus.server.address("publisher-ci"), name="ci", patience=0.5)
+    other = await JetStreamBus.connect(bus.server.address("publisher"), name="other", patience=0.5)
+    small, large = b"mine", b"x" * 1_300_000
+    for data in (small, large):
+        uri = await acme.put_artifact(data)
+        assert await acme.put_artifact(data) == uri
+        assert await acme.get_artifact(uri) == data
+        with pytest.raises(ArtifactError) as caught:
+            await other.get_artifact(uri)
+        assert caught.value.reason == "artifact_missing"
+    party = bus.parties["publisher"]
+    digest = uri.rpartition(":")[2]
+    for call, body in (
+        (f"DIRECT.GET.ARTIFACTS.{t.artifact_subject('publisher-ci', digest, 0)}", b""),
+        ("DIRECT.GET.ARTIFACTS", b'{"seq": 1}'),
+        ("STREAM.MSG.GET.ARTIFACTS", b'{"seq": 1}'),
+        ("STREAM.MSG.GET.RUNS", b'{"seq": 1}'),
+        (f"DIRECT.GET.ARTIFACTS.{t.artifact_subject('*', digest, 0)}", b""),
+    ):
+        for prefix in ("gw.js", "$JS.API"):
+            with pytest.raises((TimeoutError, NoRespondersError, NatsTimeoutError)):
+                await party.client.request(f"{prefix}.{call}", body, timeout=0.3)
+    for opened in (acme, other):
+        await opened.close()

@@ -10,12 +10,16 @@ import pytest
 from gatewright.bus.memory import MemoryBus, MemoryServer
 from gatewright.bus.setup import ensure_topology
 from gatewright.clock import SystemClock
+from gatewright.contracts import RunRequest
+from gatewright.contracts.vocabulary import Repository
 from gatewright.git.mirror import Mirrors
 from gatewright.resources import policy_directory
 from services.gatekeeper.artifact_cache import ArtifactCache
 from services.gatekeeper.gates.judge import Gates
 from services.gatekeeper.gates.locks import PathLocks
 from services.gatekeeper.policies import Policies, load
+from tests.git.repositories import MakeRepository
+from tests.making import make_request
 
 
 @pytest.fixture
@@ -38,3 +42,9 @@ def gates(policies: Policies, bus: MemoryBus, tmp_path: Path) -> Gates:
 
     mirrors = Mirrors(tmp_path / "gatekeeper-mirrors")
     return Gates(policies, mirrors, ArtifactCache(bus), PathLocks(bus, nobody_has_ended), SystemClock(), {})
+
+
+@pytest.fixture
+def request_for(make_repository: MakeRepository) -> RunRequest:
+    """A request for a repository that is there."""
+    return make_request(repository=Repository(url=make_repository().url), baseline_ref="main")

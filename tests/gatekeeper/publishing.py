@@ -12,7 +12,7 @@ from typing import Any
 
 from gatewright.bus.memory import MemoryBus
 from gatewright.bus.permissions import publisher_subjects
-from gatewright.bus.port import Message
+from gatewright.bus.port import Message, Reply
 from gatewright.contracts import Error, RunRequest, RunStatus, StatusRequest, SubmitReply, TaskContract, codec
 from gatewright.contracts.vocabulary import Document
 from gatewright.evidence import keys
@@ -28,6 +28,8 @@ from services.gatekeeper.gates.judge import Gates
 from services.gatekeeper.publisher_limits import Limits
 from services.gatekeeper.publisher_policy import Publisher, Publishers
 from services.gatekeeper.publisher_runs import PublisherRuns
+from services.gatekeeper.run_index import RunIndex
+from services.gatekeeper.run_questions import RunQuestions
 from tests.attacks.real_gate import default_scanner
 
 EVERYTHING: dict[str, Any] = {
@@ -91,8 +93,9 @@ class Counter:
     bus: MemoryBus
     desk: Desk
     clock: HandClock
+    questions: RunQuestions
+    following: list[asyncio.Task[None]] = field(default_factory=list)
     sequence: int = 100
-    counting: asyncio.Task[None] | None = None
 
     async def submit(
         self,
@@ -129,8 +132,14 @@ class Counter:
 
     async def status(self, run_id: str, publisher: str = "default", *, data: bytes | None = None) -> RunStatus | Error:
         asked = codec.encode(StatusRequest(run_id=run_id)) if data is None else data
-        reply = await self.desk.status(Message(publisher_subjects(publisher)["status"], asked))
+        reply = await self.ask("status", asked, publisher)
         return codec.decode(reply.data, RunStatus) if reply.schema == "run_status.v1" else codec.decode(reply.data, Error)
+
+    async def ask(self, want: str, question: bytes, publisher: str = "default") -> Reply:
+        """Ask one of the endpoints about runs."""
+        subject = publisher_subjects(publisher)[want]
+        handler = self.questions.endpoints()[publisher_subjects("default")[want]]
+        return await handler(Message(subject, question))
 
     async def run(self, run_id: str) -> Run | None:
         return (await Ledger(self.bus).load(run_id)).run
@@ -150,7 +159,7 @@ def _sent(document: Document | bytes, headers: Mapping[str, str] | None) -> tupl
 
 
 def open_desk(bus: MemoryBus, gates: Gates, folder: Path, *publishers: Publisher) -> Counter:
-    """A desk for these publishers. Those with quotas are counted as long as the returned ``counting`` task runs."""
+    """A desk for these publishers. Those with quotas are counted, and runs listed, as long as the ``following`` tasks run."""
     policy = Publishers(version="1", publishers=publishers)
     policies = dataclasses.replace(gates.policies, publishers=policy)
     gates = dataclasses.replace(gates, policies=policies)
@@ -159,4 +168,13 @@ def open_desk(bus: MemoryBus, gates: Gates, folder: Path, *publishers: Publisher
     conductor = Conductor(bus, Ledger(bus), gates, BundleWriter(folder / "runs"), signer, clock, log, metrics)
     runs = PublisherRuns(bus, clock, log, policy.counted)
     desk = Desk(bus, conductor, Limits(runs, clock), log, metrics, default_scanner())
-    return Counter(bus, desk, clock, counting=asyncio.get_running_loop().create_task(runs.follow()))
+    questions = RunQuestions(bus, conductor, desk.limits, RunIndex(), log)
+    loop = asyncio.get_running_loop()
+    return Counter(
+        bus, desk, clock, questions, [loop.create_task(runs.follow()), loop.create_task(_index(bus, questions.index))]
+    )
+
+
+async def _index(bus: MemoryBus, index: RunIndex) -> None:
+    async for message in bus.replay("gw.run.*", follow=True):
+        index.saw(message)

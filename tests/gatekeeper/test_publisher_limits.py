@@ -12,7 +12,6 @@ import pytest
 
 from gatewright.bus.memory import MemoryBus
 from gatewright.contracts import AbortRequest, Error, RunRequest, RunStatus, SubmitReply
-from gatewright.contracts.vocabulary import Repository
 from gatewright.errors import ConfigurationError
 from gatewright.resources import policy_directory
 from gatewright.telemetry.logs import make_logger
@@ -24,15 +23,9 @@ from services.gatekeeper.publisher_limits import MOST_HELD, Bucket
 from services.gatekeeper.publisher_policy import Publisher, Rate
 from services.gatekeeper.publisher_runs import PublisherRuns
 from tests.gatekeeper.publishing import Counter, make_publisher, open_desk
-from tests.git.repositories import MakeRepository
 from tests.making import make_request
 
 Open = Callable[..., Counter]
-
-
-@pytest.fixture
-def request_for(make_repository: MakeRepository) -> RunRequest:
-    return make_request(repository=Repository(url=make_repository().url), baseline_ref="main")
 
 
 @pytest.fixture
@@ -45,8 +38,8 @@ async def open_for(bus: MemoryBus, gates: Gates, tmp_path: Path) -> AsyncIterato
 
     yield make
     for counter in opened:
-        assert counter.counting is not None
-        counter.counting.cancel()
+        for task in counter.following:
+            task.cancel()
 
 
 def refused(answer: object) -> Error:

@@ -20,13 +20,7 @@ from gatewright.ledger.store import Ledger
 from services.gatekeeper.gates.judge import Gates
 from services.gatekeeper.publishers import check_same
 from tests.gatekeeper.publishing import Counter, make_publisher, open_desk
-from tests.git.repositories import MakeRepository
-from tests.making import make_contract, make_request
-
-
-@pytest.fixture
-def request_for(make_repository: MakeRepository) -> RunRequest:
-    return make_request(repository=Repository(url=make_repository().url), baseline_ref="main")
+from tests.making import make_contract
 
 
 @pytest.fixture
@@ -42,8 +36,8 @@ async def desk(bus: MemoryBus, gates: Gates, tmp_path: Path) -> AsyncIterator[Co
     )
     counter = open_desk(bus, gates, tmp_path, everybody, make_publisher("acme"), make_publisher("beta"), narrow)
     yield counter
-    if counter.counting is not None:
-        counter.counting.cancel()
+    for task in counter.following:
+        task.cancel()
 
 
 def keyed(document: RunRequest, key: str, **changes: object) -> RunRequest:

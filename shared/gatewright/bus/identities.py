@@ -87,6 +87,11 @@ def publisher_of(identity: str) -> str | None:
     return name if prefix == PUBLISHER and _PUBLISHER_NAME.match(name) else None
 
 
+def is_publisher(identity: str) -> bool:
+    """Whether it is a publisher and nothing more: what it reads of the bus is its own."""
+    return identity != OPERATOR and publisher_of(identity) is not None
+
+
 def bus_keys(home: Path) -> Path:
     """Where the identities of a home folder lie."""
     return home / "bus"

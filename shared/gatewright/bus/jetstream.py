@@ -5,7 +5,7 @@ It creates no stream, consumer or bucket: ``setup.py`` does, before. It purges n
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Collection, Mapping
 from typing import Self
 
 from nats.aio.msg import Msg
@@ -16,7 +16,7 @@ from gatewright.bus.artifacts import digest_in
 from gatewright.bus.connection import PATIENCE_SECONDS, Connection, OnLost
 from gatewright.bus.deliveries import JetStreamSubscription
 from gatewright.bus.guest_replay import guest_replay
-from gatewright.bus.identities import DEFAULT_PUBLISHER, BusAddress, publisher_of
+from gatewright.bus.identities import DEFAULT_PUBLISHER, BusAddress, is_publisher, publisher_of
 from gatewright.bus.listening import hear
 from gatewright.bus.port import SCHEMA_HEADER, Handler, Listener, Message, PublishAck
 from gatewright.bus.replay import replay
@@ -58,6 +58,12 @@ class JetStreamBus:
         """The publisher that this connection speaks for; the server holds it to the subjects of that name."""
         credential = self.connection.credential
         return (publisher_of(credential.identity) if credential else None) or DEFAULT_PUBLISHER
+
+    @property
+    def reads_ledger(self) -> bool:
+        """Whether the server lets this connection read the ledger."""
+        credential = self.connection.credential
+        return credential is None or not is_publisher(credential.identity)
 
     async def publish(
         self,
@@ -127,8 +133,8 @@ class JetStreamBus:
     ) -> Message:
         return await self._services.request(subject, data, schema=schema, timeout=timeout, headers=headers)
 
-    async def serve(self, service: str, endpoints: Mapping[str, Handler]) -> None:
-        await self._services.register(service, endpoints)
+    async def serve(self, service: str, endpoints: Mapping[str, Handler], *, waiting: Collection[str] = ()) -> None:
+        await self._services.register(service, endpoints, waiting=waiting)
 
     async def put_artifact(self, data: bytes) -> str:
         return await self._artifacts.put(data)

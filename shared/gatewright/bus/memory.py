@@ -6,7 +6,7 @@ Every party connects its own MemoryBus to a shared MemoryServer. All of them liv
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Collection, Coroutine, Mapping
 from typing import Any
 
 from gatewright import __version__
@@ -204,7 +204,7 @@ class MemoryBus:
                 return await _awaited(answer, subject, timeout)
         raise BusError(f"request on {subject}: nobody answers", code="bus_no_responders")
 
-    async def serve(self, service: str, endpoints: Mapping[str, Handler]) -> None:
+    async def serve(self, service: str, endpoints: Mapping[str, Handler], *, waiting: Collection[str] = ()) -> None:  # noqa: ARG002
         self.check()
         checked_endpoints = {check_pattern(subject): handler for subject, handler in endpoints.items()}
         offer = Offer(check_service(service), checked_endpoints, self._start)

@@ -1,6 +1,6 @@
 """Who may do what on the bus, as subjects: derived from the topology for one identity at a time, and enforced by the server.
 
-Who may dispatch to whom is thereby a property of the bus: only the gatekeeper gives tasks and writes the ledger. The gatekeeper,
+Who may dispatch to whom is thereby a property of the bus: only the gatekeeper gives tasks and writes the ledger. It,
 operators and the provisioner live in the account that holds the streams. Every other identity is a *guest*: an account of its
 own that reaches exactly the subjects listed here. A guest's reply subjects lie in its own account too; in a shared one, a role
 could name the ledger as the place for an answer of the server, which would write it there with its own rights.
@@ -104,7 +104,7 @@ def access_of(identity: str, pools: tuple[str, ...] = (t.DEFAULT_POOL,)) -> Acce
     publisher = publisher_of(identity)
     if publisher is not None:
         subjects = (*publisher_subjects(publisher).values(), own_artifacts(identity))
-        return Access(identity, subjects, (t.WATCH_SUBJECT,), api=("STREAM.MSG.GET.RUNS", _GET_ARTIFACT))
+        return Access(identity, subjects, api=(f"DIRECT.GET.{t.ARTIFACTS.name}.{own_artifacts(identity)}",))
     role = next((role for role in t.TASK_ROLES if role == identity), None)
     if role is None:
         raise ConfigurationError(f"{identity!r} is no identity of the bus", code="identity_invalid")
@@ -126,6 +126,8 @@ def publisher_subjects(publisher: str) -> Mapping[str, str]:
     wants = {
         "submit": t.SUBMIT_SUBJECT,
         "status": t.STATUS_SUBJECT,
+        "events": t.EVENTS_SUBJECT,
+        "runs": t.RUNS_SUBJECT,
         "request": t.REQUEST_SUBJECT,
         "contract": t.CONTRACT_SUBJECT,
         "abort": t.ABORT_SUBJECT,
@@ -173,7 +175,10 @@ def _gatekeeper(pools: tuple[str, ...]) -> Access:
             f"_INBOX_{OPERATOR}.>",
         ),
         (t.CANCEL_SUBJECT,),
-        serve=("$SRV.>", *(f"{subject}{ending}" for subject in (t.SUBMIT_SUBJECT, t.STATUS_SUBJECT) for ending in ("", ".*"))),
+        serve=(
+            "$SRV.>",
+            *(f"{subject}{ending}" for subject in (t.SUBMIT_SUBJECT, *t.QUESTION_SUBJECTS) for ending in ("", ".*")),
+        ),
         queues=tuple(queue for queue in t.consumers(pools) if queue.owner == "gatekeeper"),
         api=(
             # A task that nobody was able to refuse is taken off its queue by the gatekeeper.

@@ -6,7 +6,7 @@ Nothing outside ``gatewright.bus`` imports the NATS client. Every method raises 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -150,8 +150,11 @@ class Bus(Protocol):
     ) -> Message:
         """Ask a service and wait for its answer; raises BusError when none comes within ``timeout`` seconds."""
 
-    async def serve(self, service: str, endpoints: Mapping[str, Handler]) -> None:
-        """Register a NATS micro service (``$SRV.PING``) with one handler per endpoint subject or pattern; may be empty."""
+    async def serve(self, service: str, endpoints: Mapping[str, Handler], *, waiting: Collection[str] = ()) -> None:
+        """Register a NATS micro service (``$SRV.PING``) with one handler per endpoint subject or pattern; may be empty.
+
+        ``waiting``: the endpoints whose handlers do little but wait; many more of their requests are in hand at a time.
+        """
 
     async def put_artifact(self, data: bytes) -> str:
         """Store bytes under their sha256; returns the URI ``artifact:sha256:<hex>``. Putting twice is harmless."""

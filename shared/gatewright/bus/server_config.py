@@ -20,6 +20,8 @@ BUS_ACCOUNT = "gatewright"
 #: What servers of one cluster know each other by is read from this variable of their environment.
 CLUSTER_PASSWORD = "GATEWRIGHT_CLUSTER_PASSWORD"  # noqa: S105 - the name of a variable
 _SERVER_PREFIX = "$JS.API"
+#: The call that names in its subject which message it reads: the one family of calls that a guest may have, below a prefix.
+_ONE_SUBJECT = "DIRECT.GET."
 #: An answer of many messages. After the last one the server keeps the way back open for so long; without that word it
 #: does until the asker gives up its inbox, which costs memory for every pull. An open pull sends a heartbeat every two seconds.
 _MANY = {"response_type": "stream", "threshold": "20s"}
@@ -130,7 +132,7 @@ def _asked(access: Access) -> Iterable[tuple[str, dict[str, str]]]:
     for subject in (*access.publish, *access.settles()):
         yield subject, {}
     for call in access.calls():
-        if "*" in call or ">" in call:
+        if "*" in call or (">" in call and not call.startswith(_ONE_SUBJECT)):
             raise ConfigurationError(f"{access.identity} may not be given a whole family of calls: {call}")
         yield f"{_SERVER_PREFIX}.{call}", {"to": f"{API_PREFIX}.{call}"}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from nats.aio.msg import Msg
 
@@ -23,6 +23,8 @@ from gatewright.errors import BusError, GatewrightError
 
 #: Requests of one endpoint that are worked on at the same time; the others wait.
 CONCURRENT_REQUESTS = 32
+#: The same of an endpoint whose requests do little but wait.
+WAITING_REQUESTS = 4096
 
 _ERROR_HEADER = "Nats-Service-Error"
 _CODE_HEADER = "Nats-Service-Error-Code"
@@ -40,7 +42,7 @@ class Services:
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def register(self, service: str, endpoints: Mapping[str, Handler]) -> None:
+    async def register(self, service: str, endpoints: Mapping[str, Handler], *, waiting: Collection[str] = ()) -> None:
         """Offer ``endpoints`` (subject or pattern to handler) as ``service``. Raises BusError, ConfigurationError."""
         records = {subject: EndpointRecord(_endpoint_name(check_pattern(subject)), subject) for subject in endpoints}
         started = timestamp(self._clock.now())
@@ -49,7 +51,9 @@ class Services:
             for name in ("", f".{service}", f".{service}.{record.id}"):
                 await self._connection.subscribe(f"$SRV.{verb}{name}", self._presenter(record, verb))
         for subject, handler in endpoints.items():
-            await self._connection.subscribe(subject, self._side_by_side(handler, records[subject]), queue=QUEUE_GROUP)
+            places = WAITING_REQUESTS if subject in waiting else CONCURRENT_REQUESTS
+            receiver = self._side_by_side(handler, records[subject], places)
+            await self._connection.subscribe(subject, receiver, queue=QUEUE_GROUP)
         await self._connection.flush()
 
     async def request(
@@ -82,9 +86,9 @@ class Services:
 
         return present
 
-    def _side_by_side(self, handler: Handler, record: EndpointRecord) -> Receiver:
+    def _side_by_side(self, handler: Handler, record: EndpointRecord, most: int) -> Receiver:
         """One slow request must not hold up the others; the client alone would hand them over one by one."""
-        places = asyncio.Semaphore(CONCURRENT_REQUESTS)
+        places = asyncio.Semaphore(most)
 
         def done(task: asyncio.Task[None]) -> None:
             places.release()

@@ -212,6 +212,7 @@ def stream_config(stream: Stream) -> Config:
         "max_msg_size": stream.max_message_bytes,
         "duplicate_window": int(stream.dedupe_seconds * _NANOSECONDS),
         "deny_delete": stream.append_only,
+        "allow_direct": stream.direct,
         **_DEAF,
         **_limits(stream),
         **({"republish": {"src": stream.subjects[0], "dest": stream.repeated}} if stream.repeated else {}),

@@ -13,7 +13,8 @@ from collections.abc import Mapping
 import msgspec
 
 from gatewright.bus.answers import ApiReply, decoded
-from gatewright.bus.connection import ANSWER_SECONDS, Connection
+from gatewright.bus.connection import ANSWER_SECONDS, Connection, api_subject
+from gatewright.bus.identities import is_publisher
 from gatewright.bus.port import MESSAGE_ID_HEADER, PublishAck
 from gatewright.errors import BusError, ConflictError
 
@@ -22,6 +23,9 @@ log = logging.getLogger(__name__)
 _EXPECTED_HEADER = "Nats-Expected-Last-Subject-Sequence"
 _EXPECTED_OF_HEADER = "Nats-Expected-Last-Subject-Sequence-Subject"
 _STREAM_HEADER = "Nats-Expected-Stream"
+#: On a message that was read by direct get.
+SUBJECT_HEADER = "Nats-Subject"
+_SEQUENCE_HEADER = "Nats-Sequence"
 
 #: "Wrong last sequence" and its constant form: somebody else wrote under this subject.
 _CONFLICTS = frozenset({"jetstream_10071", "jetstream_10164"})
@@ -66,6 +70,7 @@ class Storage:
     def __init__(self, connection: Connection, patience: float) -> None:
         self._connection = connection
         self._patience = patience
+        self._own_only = connection.credential is not None and is_publisher(connection.credential.identity)
 
     async def store(
         self,
@@ -103,7 +108,24 @@ class Storage:
 
     async def last(self, stream: str, pattern: str) -> StoredMessage | None:
         """The last message under a subject or pattern, as the stream's leader knows it; None when there is none."""
+        if self._own_only:
+            return await self._direct(stream, pattern)
         return await self._get(stream, {"last_by_subj": pattern})
+
+    async def _direct(self, stream: str, subject: str) -> StoredMessage | None:
+        """The last message under a subject, by the call that names it: all that an identity may read which reads its own only.
+
+        Any server of the stream may answer; one that is behind does not have the newest.
+        """
+        call = f"DIRECT.GET.{stream}.{subject}"
+        raw = await self._connection.patiently(
+            lambda: self._connection.request(api_subject(call), b"", timeout=ANSWER_SECONDS), self._patience
+        )
+        found = raw.headers or {}
+        if SUBJECT_HEADER not in found:
+            return None
+        lines = "".join(f"{name}: {value}\r\n" for name, value in found.items())
+        return StoredMessage(found[SUBJECT_HEADER], int(found[_SEQUENCE_HEADER]), raw.data, f"NATS/1.0\r\n{lines}".encode())
 
     async def following(self, stream: str, subject: str, sequence: int) -> StoredMessage | None:
         """The first message under ``subject`` whose sequence is at least ``sequence``."""

@@ -27,6 +27,10 @@ DEFAULT_CLASS: Priority = "normal"
 
 SUBMIT_SUBJECT = "gw.submit"
 STATUS_SUBJECT = "gw.status"
+EVENTS_SUBJECT = "gw.events"
+RUNS_SUBJECT = "gw.runs"
+#: Where the gatekeeper answers questions about runs.
+QUESTION_SUBJECTS = (STATUS_SUBJECT, EVENTS_SUBJECT, RUNS_SUBJECT)
 REQUEST_SUBJECT = "gw.intake.request"
 CONTRACT_SUBJECT = "gw.intake.contract"
 ABORT_SUBJECT = "gw.intake.abort"
@@ -45,7 +49,7 @@ class Stream:
     From a work queue a message goes when it is settled; ``append_only``: no single message can be taken out. ``max_messages``,
     ``max_per_subject`` and ``max_bytes`` bound the stream (-1: as the operator has set it); a full one refuses, it forgets
     nothing. ``repeated``: the subject under which the server repeats what it has stored, with ``{{wildcard(1)}}`` for the last
-    token.
+    token. ``direct``: a message can be read by a call that names its subject, which permissions can be given for.
     """
 
     name: str
@@ -59,6 +63,7 @@ class Stream:
     max_per_subject: int = -1
     max_bytes: int = -1
     repeated: str = ""
+    direct: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +92,7 @@ ARTIFACTS = Stream(
     append_only=True,
     dedupe_seconds=SHORTEST_DEDUPE,
     max_per_subject=1,
+    direct=True,
 )
 
 STREAMS: tuple[Stream, ...] = (

@@ -15,15 +15,16 @@ import msgspec
 from gatewright.artifacts import inline_uri
 from gatewright.bus.identities import DEFAULT_PUBLISHER, BusAddress
 from gatewright.bus.permissions import publisher_subjects
-from gatewright.bus.port import KEY_HEADER, SCHEMA_HEADER, Bus, Message
-from gatewright.bus.topology import run_subject
-from gatewright.client.refusals import error_of
+from gatewright.bus.port import KEY_HEADER, Bus
+from gatewright.client.histories import History, LedgerHistory, ServedHistory
+from gatewright.client.refusals import NOBODY_THERE, answered
 from gatewright.clock import Clock, SystemClock, new_id
 from gatewright.contracts import (
     AbortRequest,
-    Error,
     OrchestratorEvent,
+    RunList,
     RunRequest,
+    RunsRequest,
     RunStatus,
     StatusRequest,
     SubmitReply,
@@ -34,7 +35,6 @@ from gatewright.contracts.vocabulary import Artifact, RunId
 from gatewright.errors import BusError, LimitError, MalformedError, UnavailableError
 from gatewright.ledger.events import BundleSealed
 from gatewright.ledger.evolve import evolve
-from gatewright.ledger.links import End, next_link
 from gatewright.ledger.run import Run
 from gatewright.ledger.store import Ledger
 
@@ -44,8 +44,6 @@ INLINE_LIMIT = 256 * 1024
 #: Seconds that one attempt to submit may take: the gatekeeper fetches the baseline before it answers.
 SUBMIT_TIMEOUT = 60.0
 STATUS_TIMEOUT = 10.0
-#: Reasons of a BusError after which it is worth asking again: the gatekeeper is being started, or started again.
-NOBODY_THERE = frozenset({"bus_no_responders", "bus_no_answer"})
 #: Seconds between two attempts to reach a gatekeeper that is still starting.
 RETRY_PAUSE = 0.02
 #: Seconds between two questions after a run's end: at first, and at most.
@@ -53,8 +51,7 @@ FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 10.0
 
 
-D = TypeVar("D", RunRequest, TaskContract)
-A = TypeVar("A", SubmitReply, RunStatus)
+D = TypeVar("D", RunRequest, TaskContract, RunsRequest)
 
 
 class Client:
@@ -65,12 +62,22 @@ class Client:
     """
 
     def __init__(
-        self, bus: Bus, *, requested_by: str = "sdk", publisher: str = DEFAULT_PUBLISHER, clock: Clock | None = None
+        self,
+        bus: Bus,
+        *,
+        requested_by: str = "sdk",
+        publisher: str = DEFAULT_PUBLISHER,
+        reads_ledger: bool = True,
+        clock: Clock | None = None,
     ) -> None:
-        """``publisher``: whose subjects are used; the server lets a connection use those of its own identity only."""
+        """``publisher``: whose subjects are used; the server lets a connection use those of its own identity only.
+
+        ``reads_ledger``: whether the server lets it read the ledger; otherwise the gatekeeper is asked.
+        """
         self._bus = bus
         self._requested_by = requested_by
         self._subjects = publisher_subjects(publisher)
+        self._history: History = LedgerHistory(bus) if reads_ledger else ServedHistory(bus, self._subjects)
         self._clock = clock or SystemClock()
 
     @classmethod
@@ -129,12 +136,12 @@ class Client:
         request = codec.encode(StatusRequest(run_id=_checked(run_id)))
         subject = self._subjects["status"]
         answer = await self._bus.request(subject, request, schema="status_request.v1", timeout=STATUS_TIMEOUT)
-        return _answered(answer, RunStatus)
+        return answered(answer, RunStatus)
 
     async def ended(self, run_id: str, *, timeout: float | None = None) -> RunStatus:  # noqa: ASYNC109 - part of the offer
         """The status of a run once it has ended and its bundle is sealed; it asks again and again, less often as time goes by.
 
-        For publishers who cannot follow the ledger. Raises UnavailableError (code ``run_not_ended``) after ``timeout`` seconds.
+        For those who want no more than the end. Raises UnavailableError (code ``run_not_ended``) after ``timeout`` seconds.
         """
         pause = FIRST_PAUSE
         try:
@@ -160,17 +167,11 @@ class Client:
         A run that does not exist yet is waited for. The hash chain is checked: raises VerificationError when the events
         are not a chain, MalformedError when entries are missing or damaged. Messages that are no entries are passed over.
         """
-        end = End()
-        async with contextlib.aclosing(self._bus.replay(run_subject(_checked(run_id)), follow=True)) as messages:
-            async for message in messages:
-                transition = next_link(message, run_id, end)
-                if transition is None:
-                    continue
-                end = end.after(transition)
-                for event in transition.events:
-                    yield event
-                    if event.event_type == BundleSealed.event_type:
-                        return
+        async with contextlib.aclosing(self._history.events(_checked(run_id), follow=True)) as events:
+            async for event in events:
+                yield event
+                if event.event_type == BundleSealed.event_type:
+                    return
 
     async def wait(self, run_id: str, *, timeout: float | None = None) -> Run:  # noqa: ASYNC109 - part of the offer
         """The run once it has ended and its bundle is sealed.
@@ -188,27 +189,32 @@ class Client:
         return run
 
     async def get(self, run_id: str) -> Run:
-        """The run as it stands now. Raises MalformedError (code ``run_unknown``)."""
-        position = await Ledger(self._bus).load(_checked(run_id))
-        if position.run is None:
+        """The run as it stands now. Raises MalformedError (code ``run_unknown``), as ``events`` does."""
+        run: Run | None = None
+        async for event in self._history.events(_checked(run_id), follow=False):
+            run = evolve(run, event)
+        if run is None:
             raise MalformedError(f"there is no run {run_id}", code="run_unknown")
-        return position.run
+        return run
 
     async def events(self, run_id: str) -> tuple[OrchestratorEvent, ...]:
         """The events of a run so far, their chain checked; none for a run that does not exist."""
-        found: list[OrchestratorEvent] = []
-        end = End()
-        async for message in self._bus.replay(run_subject(_checked(run_id))):
-            if (transition := next_link(message, run_id, end)) is not None:
-                end = end.after(transition)
-                found.extend(transition.events)
-        return tuple(found)
+        return tuple([event async for event in self._history.events(_checked(run_id), follow=False)])
 
     async def runs(self) -> tuple[Run, ...]:
-        """Every run in the ledger that can be read, oldest first."""
+        """Every run in the ledger that can be read, oldest first; for those who may read it. Publishers ``list_runs``."""
         listed = Ledger(self._bus).everything(lambda _run_id, _error: None)
         found = [position.run async for position in listed if position.run is not None]
         return tuple(sorted(found, key=lambda run: (run.created_at, run.run_id)))
+
+    async def list_runs(self, *, limit: int = 50, before: str | None = None, open_only: bool = False) -> RunList:
+        """A page of the runs that this publisher may see, the newest first.
+
+        ``before``: the last run of the page before. Raises LimitError.
+        """
+        request = codec.encode(_document({"limit": limit, "before": before, "open_only": open_only}, RunsRequest))
+        answer = await self._bus.request(self._subjects["runs"], request, schema="runs_request.v1", timeout=STATUS_TIMEOUT)
+        return answered(answer, RunList)
 
     async def abort(self, run_id: str, reason: str) -> None:
         """Ask that a run be ended. The run says itself when it is: follow it. Asking for an ended run changes nothing."""
@@ -236,7 +242,7 @@ class Client:
         while True:
             try:
                 answer = await self._bus.request(subject, data, schema=schema, timeout=SUBMIT_TIMEOUT, headers=headers)
-                return _answered(answer, SubmitReply).run_id
+                return answered(answer, SubmitReply).run_id
             except (BusError, LimitError) as error:
                 pause = RETRY_PAUSE if isinstance(error, BusError) else error.retry_after or RETRY_PAUSE
                 if self._clock.monotonic() + (0 if isinstance(error, BusError) else pause) >= give_up:
@@ -271,7 +277,7 @@ class Connecting:
         from gatewright.bus.jetstream import JetStreamBus
 
         bus = await JetStreamBus.connect(self._address, name="publisher", patience=self._patience)
-        return Client(bus, requested_by=self._requested_by, publisher=bus.publisher)
+        return Client(bus, requested_by=self._requested_by, publisher=bus.publisher, reads_ledger=bus.reads_ledger)
 
 
 def inline_artifact(name: str, data: bytes) -> Artifact:
@@ -285,12 +291,6 @@ def _document(given: D | Mapping[str, Any], kind: type[D]) -> D:
         return given
     # Through JSON and back, so that a wrong document is refused here with every fault named.
     return codec.decode(msgspec.json.encode(given), kind)
-
-
-def _answered(answer: Message, kind: type[A]) -> A:
-    if answer.headers.get(SCHEMA_HEADER) == "error.v1":
-        raise error_of(codec.decode(answer.data, Error))
-    return codec.decode(answer.data, kind)
 
 
 def _checked(run_id: str) -> str:

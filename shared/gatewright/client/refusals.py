@@ -5,12 +5,18 @@ The one table of codes that speak of the input and of codes that speak of the su
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, TypeVar
 
-from gatewright.contracts import Error
+from gatewright.bus.port import SCHEMA_HEADER, Message
+from gatewright.contracts import Error, codec
+from gatewright.contracts.vocabulary import Document
 from gatewright.errors import DeniedError, Fault, GatewrightError, LimitError, MalformedError, UnavailableError
 
 Family = Literal["malformed", "denied", "unavailable"]
+D = TypeVar("D", bound=Document)
+
+#: Reasons of a BusError after which it is worth asking again: the gatekeeper is being started, or started again.
+NOBODY_THERE = frozenset({"bus_no_responders", "bus_no_answer"})
 
 #: What was sent is not valid, or names something that does not exist: correct it and send it again.
 INPUT_CODES = frozenset(
@@ -69,3 +75,10 @@ def error_of(answer: Error) -> GatewrightError:
     if family_of(answer.code) == "unavailable":
         return UnavailableError(answer.message, code=answer.code)
     return DeniedError(answer.message, code=answer.code)
+
+
+def answered(answer: Message, kind: type[D]) -> D:
+    """The document of an answer; raises the exception that an ``error.v1`` stands for."""
+    if answer.headers.get(SCHEMA_HEADER) == "error.v1":
+        raise error_of(codec.decode(answer.data, Error))
+    return codec.decode(answer.data, kind)

@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar
 
 from gatewright.bus.identities import BusAddress
 from gatewright.client.client import DEFAULT_URL, Client
-from gatewright.contracts import OrchestratorEvent, RunRequest, RunStatus, TaskContract
+from gatewright.contracts import OrchestratorEvent, RunList, RunRequest, RunStatus, TaskContract
 from gatewright.contracts.vocabulary import Artifact
 from gatewright.ledger.run import Run
 
@@ -74,6 +74,9 @@ class SyncClient:
                 yield event
         finally:
             self._call(events.aclose())
+
+    def list_runs(self, *, limit: int = 50, before: str | None = None, open_only: bool = False) -> RunList:
+        return self._call(self._client.list_runs(limit=limit, before=before, open_only=open_only))
 
     def wait(self, run_id: str, *, timeout: float | None = None) -> Run:
         return self._call(self._client.wait(run_id, timeout=timeout))

@@ -17,7 +17,7 @@ from gatewright.contracts.reports import (
 )
 from gatewright.contracts.retention import LegalHold, Tombstone
 from gatewright.contracts.run_request import AbortRequest, RequestTask, RunRequest, SubmitReply
-from gatewright.contracts.run_status import RunStatus, StatusRequest
+from gatewright.contracts.run_status import EventsRequest, RunEvents, RunList, RunsRequest, RunStatus, StatusRequest
 from gatewright.contracts.task_contract import TaskContract
 from gatewright.contracts.work_documents import (
     Blocked,
@@ -38,6 +38,7 @@ __all__ = [
     "DecisionsLog",
     "Done",
     "Error",
+    "EventsRequest",
     "EvidenceBundle",
     "EvidenceReport",
     "GateReport",
@@ -50,9 +51,12 @@ __all__ = [
     "ReviewReport",
     "RevisionPacket",
     "RevisionTrail",
+    "RunEvents",
+    "RunList",
     "RunManifest",
     "RunRequest",
     "RunStatus",
+    "RunsRequest",
     "StatusRequest",
     "SubmitReply",
     "TaskContract",

@@ -1,11 +1,18 @@
-"""How a run stands, for who published it: asked for on ``gw.status``, answered from the ledger. It decides nothing."""
+"""What publishers ask about runs: how one stands (``gw.status``), its events (``gw.events``), which there are (``gw.runs``)."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
+import msgspec
+
+from gatewright.contracts.records import OrchestratorEvent
 from gatewright.contracts.reports import GateName
-from gatewright.contracts.vocabulary import Attempt, Document, LandingMode, NonEmpty, RunId, Sha256, Timestamp
+from gatewright.contracts.vocabulary import Attempt, Count, Document, LandingMode, NonEmpty, RunId, Sha256, Timestamp
+
+RunOutcome = Literal["RUNNING", "SUCCESS", "FAILED", "ABORTED"]
+#: Seconds that a question for events may be kept open at most.
+LONGEST_EVENTS_WAIT = 20
 
 
 class StatusRequest(Document):
@@ -57,7 +64,7 @@ class RunStatus(Document):
     run_id: RunId
     publisher: NonEmpty
     requested_by: str
-    status: Literal["RUNNING", "SUCCESS", "FAILED", "ABORTED"]
+    status: RunOutcome
     state: Literal["S0", "S1", "S2", "S3", "S4", "S5", "S6", "FAILED", "ABORTED"]
     since: Timestamp
     created_at: Timestamp
@@ -72,3 +79,43 @@ class RunStatus(Document):
     message: str | None = None
     landed: LandedChange | None = None
     bundle: SealedBundle | None = None
+
+
+class EventsRequest(Document):
+    """The events of a run beyond number ``after``; ``wait_seconds``: how long to wait where there are none yet."""
+
+    run_id: RunId
+    after: Count = 0
+    wait_seconds: Annotated[int, msgspec.Meta(ge=0, le=LONGEST_EVENTS_WAIT)] = 0
+
+
+class RunEvents(Document):
+    """Events in order and without a gap; ``more`` is false once they end with the sealing of the bundle."""
+
+    run_id: RunId
+    events: tuple[OrchestratorEvent, ...]
+    more: bool
+
+
+class RunsRequest(Document):
+    """A page of runs, the newest first; ``before``: the last run of the page before."""
+
+    limit: Annotated[int, msgspec.Meta(ge=1, le=500)] = 50
+    before: str | None = None
+    open_only: bool = False
+
+
+class ListedRun(Document):
+    """A run as a list shows it."""
+
+    run_id: RunId
+    publisher: NonEmpty
+    status: RunOutcome
+    created_at: Timestamp
+
+
+class RunList(Document):
+    """``more``: whether there are older ones."""
+
+    runs: tuple[ListedRun, ...]
+    more: bool

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TypeVar
@@ -59,9 +59,9 @@ class Service:
     readiness: Readiness
     stop: asyncio.Event
 
-    async def register(self, endpoints: Mapping[str, Handler] | None = None) -> None:
+    async def register(self, endpoints: Mapping[str, Handler] | None = None, *, waiting: Collection[str] = ()) -> None:
         """Show up as the NATS micro service ``gw-<role>``, with these endpoints; from then on the process is ready."""
-        await self.bus.serve(f"gw-{self.role}", endpoints or {})
+        await self.bus.serve(f"gw-{self.role}", endpoints or {}, waiting=waiting)
         self.readiness.has("registration")
 
 

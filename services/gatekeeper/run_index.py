@@ -1,0 +1,119 @@
+"""Which runs there are, whose they are, and how they stand: a projection of the ledger for lists. Told what the ledger shows.
+
+It also wakes those who wait for news of a run. It decides nothing, and whether an entry is genuine is looked at by whoever
+reads the run itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+
+import msgspec
+
+from gatewright.bus.identities import DEFAULT_PUBLISHER
+from gatewright.bus.port import Message
+from gatewright.bus.topology import run_subject
+from gatewright.contracts.run_status import ListedRun, RunList, RunOutcome
+from gatewright.ledger.events import RunAccepted, RunFinished
+
+
+class _Event(msgspec.Struct, frozen=True):
+    event_type: str
+    ts: str
+    payload: msgspec.Raw
+
+
+class _Step(msgspec.Struct, frozen=True):
+    events: tuple[_Event, ...]
+
+
+class _Accepted(msgspec.Struct, frozen=True):
+    publisher: str = ""
+
+
+class _Finished(msgspec.Struct, frozen=True):
+    status: RunOutcome
+
+
+_STEP = msgspec.json.Decoder(_Step)
+_ACCEPTED = msgspec.json.Decoder(_Accepted)
+_FINISHED = msgspec.json.Decoder(_Finished)
+_NO_STEP = (msgspec.MsgspecError, UnicodeDecodeError)
+
+
+@dataclass(slots=True)
+class _Entry:
+    publisher: str
+    created_at: str
+    status: RunOutcome = "RUNNING"
+
+
+class RunIndex:
+    """In the order in which the runs were accepted."""
+
+    def __init__(self) -> None:
+        self._runs: dict[str, _Entry] = {}
+        self._waiting: dict[str, asyncio.Event] = {}
+        self._waiters: Counter[str] = Counter()
+        self._released = False
+
+    def saw(self, message: Message) -> None:
+        """Take note of a message of the ledger."""
+        run_id = message.subject.removeprefix(run_subject(""))
+        with contextlib.suppress(*_NO_STEP):
+            for event in _STEP.decode(message.data).events:
+                self._note(run_id, event)
+        if (news := self._waiting.pop(run_id, None)) is not None:
+            news.set()
+
+    def page(self, visible: Callable[[str], bool], *, limit: int, before: str | None, open_only: bool) -> RunList:
+        """The newest runs of ``visible`` publishers; ``before``: those older than this one, none for an unknown one."""
+        found: list[ListedRun] = []
+        begun = before is None
+        for run_id, entry in reversed(self._runs.items()):
+            if not begun:
+                begun = run_id == before and visible(entry.publisher)
+            elif visible(entry.publisher) and not (open_only and entry.status != "RUNNING"):
+                if len(found) == limit:
+                    return RunList(runs=tuple(found), more=True)
+                found.append(
+                    ListedRun(run_id=run_id, publisher=entry.publisher, status=entry.status, created_at=entry.created_at)
+                )
+        return RunList(runs=tuple(found), more=False)
+
+    @contextlib.contextmanager
+    def watching(self, run_id: str) -> Iterator[Callable[[float], Awaitable[None]]]:
+        """Gives a call that waits so many seconds for news of the run, such as came since the block was entered."""
+        event = self._waiting.setdefault(run_id, asyncio.Event())
+        self._waiters[run_id] += 1
+
+        async def news(seconds: float) -> None:
+            if self._released:
+                return
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await event.wait()
+
+        try:
+            yield news
+        finally:
+            self._waiters[run_id] -= 1
+            if not self._waiters[run_id]:
+                del self._waiters[run_id]
+                self._waiting.pop(run_id, None)
+
+    def release(self) -> None:
+        """The process is told to leave: no question waits any longer."""
+        self._released = True
+        for event in self._waiting.values():
+            event.set()
+
+    def _note(self, run_id: str, event: _Event) -> None:
+        if event.event_type == RunAccepted.event_type and run_id not in self._runs:
+            self._runs[run_id] = _Entry(_ACCEPTED.decode(event.payload).publisher or DEFAULT_PUBLISHER, event.ts)
+        elif event.event_type == RunFinished.event_type and (entry := self._runs.get(run_id)) is not None:
+            entry.status = _FINISHED.decode(event.payload).status

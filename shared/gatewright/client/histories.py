@@ -1,0 +1,99 @@
+"""Where a client has a run's events from: the ledger itself, or the gatekeeper, which tells a publisher of its own runs.
+
+Both give the same events. Whichever it is, the chain of their hashes is checked on this side.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Mapping
+from typing import Protocol
+
+from gatewright.bus.port import Bus
+from gatewright.bus.topology import run_subject
+from gatewright.client.refusals import NOBODY_THERE, answered
+from gatewright.contracts import EventsRequest, OrchestratorEvent, RunEvents, codec
+from gatewright.contracts.run_status import LONGEST_EVENTS_WAIT
+from gatewright.errors import BusError, LimitError, MalformedError
+from gatewright.ledger import chain
+from gatewright.ledger.links import End, next_link
+
+#: Seconds beyond its own waiting that an answer of the gatekeeper may take.
+_ANSWER = 10.0
+#: Seconds between two questions where the answer to the first did not wait.
+_PAUSE = 0.5
+
+
+class History(Protocol):
+    """Events of runs."""
+
+    def events(self, run_id: str, *, follow: bool) -> AsyncGenerator[OrchestratorEvent, None]:
+        """Those so far; with ``follow`` also those to come, without end, and a run that does not exist yet is waited for.
+
+        Raises VerificationError when they are no chain, MalformedError when entries are missing or damaged, BusError.
+        """
+
+
+class LedgerHistory:
+    """For identities that may read the ledger: operators, watchers, the gatekeeper."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+
+    async def events(self, run_id: str, *, follow: bool) -> AsyncGenerator[OrchestratorEvent, None]:
+        end = End()
+        async with contextlib.aclosing(self._bus.replay(run_subject(run_id), follow=follow)) as messages:
+            async for message in messages:
+                if (transition := next_link(message, run_id, end)) is not None:
+                    end = end.after(transition)
+                    for event in transition.events:
+                        yield event
+
+
+class ServedHistory:
+    """For publishers: asks ``gw.events``, again and again where it follows."""
+
+    def __init__(self, bus: Bus, subjects: Mapping[str, str]) -> None:
+        self._bus = bus
+        self._subject = subjects["events"]
+
+    async def events(self, run_id: str, *, follow: bool) -> AsyncGenerator[OrchestratorEvent, None]:
+        seq, head, more = 0, chain.GENESIS, True
+        while more:
+            answer = await self._patiently(run_id, seq) if follow else await self._so_far(run_id, seq)
+            seq, head = chain.check(answer.events, seq=seq, head=head)
+            for event in answer.events:
+                yield event
+            more = answer.more and (follow or bool(answer.events))
+
+    async def _so_far(self, run_id: str, after: int) -> RunEvents:
+        try:
+            return await self._ask(run_id, after, wait=0)
+        except MalformedError as error:
+            if error.reason != "run_unknown":
+                raise
+            return RunEvents(run_id=run_id, events=(), more=False)
+
+    async def _ask(self, run_id: str, after: int, *, wait: int) -> RunEvents:
+        request = codec.encode(EventsRequest(run_id=run_id, after=after, wait_seconds=wait))
+        answer = await self._bus.request(self._subject, request, schema="events_request.v1", timeout=wait + _ANSWER)
+        return answered(answer, RunEvents)
+
+    async def _patiently(self, run_id: str, after: int) -> RunEvents:
+        """The next events, however long it takes: while there is no such run yet, no gatekeeper, or too much was asked."""
+        while True:
+            pause = _PAUSE
+            try:
+                answer = await self._ask(run_id, after, wait=LONGEST_EVENTS_WAIT)
+                if answer.events or not answer.more:
+                    return answer
+            except LimitError as error:
+                pause = error.retry_after or _PAUSE
+            except MalformedError as error:
+                if error.reason != "run_unknown":
+                    raise
+            except BusError as error:
+                if error.reason not in NOBODY_THERE:
+                    raise
+            await asyncio.sleep(pause)
