@@ -39,6 +39,7 @@ from services.gatekeeper.exhausted import EXHAUSTED, give_up
 from services.gatekeeper.publisher_limits import Limits
 from services.gatekeeper.publisher_policy import Publisher
 from services.gatekeeper.submission import abort_request, message_id, submission
+from services.gatekeeper.task_tokens import check_held
 
 #: Seconds after which a run that waits for locks, or an input that met a silent bus, is brought again.
 COME_BACK = 0.2
@@ -144,8 +145,10 @@ class Desk:
         if message.subject.startswith(EXHAUSTED):
             return await give_up(message, self.bus, self.conductor, self.log, self.metrics)
         if not message.subject.startswith(INTAKE):
-            answered = await self._clean(answer_of(message))
-            return await self.conductor.advance(run_of(answered), answered)
+            answered = answer_of(message)
+            if (run := await self._run(run_of(answered))) is not None:
+                check_held(self.bus, run, answered, message)
+            return await self.conductor.advance(run_of(answered), await self._clean(answered))
         subject, rule = self._publisher(message)
         if first:
             self.limits.take(rule, "submissions")

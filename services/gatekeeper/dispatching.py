@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from gatewright.bus.port import TRACE_HEADER, Bus
+from gatewright.bus.port import TASK_TOKEN_HEADER, TRACE_HEADER, Bus
 from gatewright.bus.topology import task_subject
 from gatewright.contracts import RequestTask, Transition, codec
 from gatewright.contracts.records import CommandRef
@@ -21,6 +21,7 @@ from gatewright.contracts.vocabulary import Document
 from gatewright.errors import BusError
 from gatewright.ledger.run import Run
 from services.gatekeeper.dispatch_class import InFlight, class_of
+from services.gatekeeper.task_tokens import task_token
 
 #: Within this time of its order a task may be published again without a look: well inside the stream's window of 120 seconds.
 CERTAIN = timedelta(seconds=60)
@@ -104,7 +105,10 @@ class Dispatcher:
             codec.encode(document),
             schema=codec.schema_of(document),
             message_id=command.task_id,
-            headers={TRACE_HEADER: traceparent_of(run.trace_id, command.task_id)},
+            headers={
+                TRACE_HEADER: traceparent_of(run.trace_id, command.task_id),
+                TASK_TOKEN_HEADER: task_token(self._bus, run.run_id, command.task_id),
+            },
         )
         self._given.setdefault(run.run_id, set()).add(command.task_id)
 

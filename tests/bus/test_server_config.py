@@ -83,6 +83,8 @@ def test_a_named_publisher_speaks_under_its_own_name_only() -> None:
     assert {subject for subject in own if subject.startswith("gw.")} == {
         "gw.submit.ci",
         "gw.status.ci",
+        "gw.events.ci",
+        "gw.runs.ci",
         "gw.intake.request.ci",
         "gw.intake.contract.ci",
         "gw.intake.abort.ci",

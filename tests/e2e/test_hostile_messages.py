@@ -9,9 +9,10 @@ import pytest
 
 from gatewright import Client
 from gatewright.bus.jetstream import JetStreamBus
-from gatewright.bus.port import Message
+from gatewright.bus.port import TASK_TOKEN_HEADER, Message
 from gatewright.bus.topology import ABORT_SUBJECT, REQUEST_SUBJECT, result_subject
-from gatewright.contracts import Error, codec
+from gatewright.contracts import Error, UsageReport, codec
+from gatewright.contracts.vocabulary import Usage
 from gatewright.errors import MalformedError
 from gatewright.stack.state import StackState
 from tests.e2e.conftest import MakeProject
@@ -75,6 +76,38 @@ def test_a_forged_result_of_another_role_is_ignored(own_stack: Stack, make_proje
         asyncio.run(forge(run_id))
         run = client.wait(run_id, timeout=30.0)
     assert run.status == "SUCCESS"
+
+
+def test_a_worker_cannot_end_a_run_whose_task_it_was_not_given(own_stack: Stack, make_project: MakeProject) -> None:
+    """It has the worker's credential and guesses the ids; what it lacks is what came with the task."""
+
+    async def forge(run_id: str) -> int:
+        bus = await JetStreamBus.connect(own_stack.state.address("worker"), name="stranger")
+        task_id = f"{run_id}.plan.w01"
+        failure = Error(code="executor_failed", message="forged", run_id=run_id, task_id=task_id, role="worker")
+        usage = Usage(tokens=10**9, cost_usd=1e6, iterations=9, delivery="1.1")
+        spent = UsageReport(run_id=run_id, task_id=task_id, usage=usage)
+        sent = 0
+        for document in (failure, spent):
+            for token in ("", "0" * 64, bus.keyed_hash(f"task:{run_id}:{task_id}")):
+                headers = {TASK_TOKEN_HEADER: token} if token else None
+                sent += 1
+                schema, message_id = codec.schema_of(document), f"{run_id}:{sent}"
+                data = codec.encode(document)
+                await bus.publish(result_subject("worker"), data, schema=schema, message_id=message_id, headers=headers)
+        await bus.close()
+        return sent
+
+    with own_stack.client() as client:
+        run_id = client.submit_request(slow_request(make_project(), 1.0), patience=10.0)
+        for event in client.follow(run_id):
+            if event.event_type == "task_dispatched" and event.task_id == f"{run_id}.plan.w01":
+                break
+        sent = asyncio.run(forge(run_id))
+        run = client.wait(run_id, timeout=30.0)
+    assert run.status == "SUCCESS"
+    buried = [letter for letter in asyncio.run(dead_letters(own_stack.state, sent)) if run_id.encode() in letter.data]
+    assert [letter.headers["Gw-Dead-Code"] for letter in buried] == ["task_not_held"] * sent
 
 
 def test_the_same_idempotency_key_gives_the_same_run(stack: Stack, make_project: MakeProject) -> None:

@@ -21,6 +21,8 @@ from typing import Any
 import msgspec
 
 from gatewright import Client
+from gatewright.bus import identities
+from gatewright.bus.identities import bus_keys, seed_file
 from gatewright.bus.topology import TASK_ROLES
 from gatewright.ledger.store import Ledger
 from gatewright.stack.supervisor import Supervisor
@@ -186,11 +188,17 @@ class Flood:
             "tests_received": ("report", "testrunner", "test_report.v1"),
         }
         transitions = (await Ledger(self._operator).load(run_id)).transitions
+        gatekeeper = identities.load(seed_file(bus_keys(self._stack.options.home), "gatekeeper"))
+        events = [event for transition in transitions for event in transition.events]
+        given = {e.payload["role"]: e.payload["task_id"] for e in events if e.event_type == "task_dispatched"}
         found = []
-        for event in (event for transition in transitions for event in transition.events):
+        for event in events:
             if event.event_type in fields:
                 name, role, schema = fields[event.event_type]
-                found.append(Answer(role, schema, msgspec.json.encode(event.payload[name])))
+                named = event.payload[name].get("task_id")
+                task_id = named if named in given.values() else given[role]
+                token = gatekeeper.private_id(f"task:{run_id}:{task_id}")
+                found.append(Answer(role, schema, msgspec.json.encode(event.payload[name]), token))
         return found
 
     def _memory(self) -> dict[str, int]:

@@ -45,6 +45,8 @@ class Answer:
     role: str
     schema: str
     data: bytes
+    #: With which the task had been given out.
+    token: str
 
 
 OUTSIDE = {t.REQUEST_SUBJECT: "run_request.v1", t.CONTRACT_SUBJECT: "task_contract.v1", t.ABORT_SUBJECT: "abort_request.v1"}
@@ -193,7 +195,7 @@ class Deck:
     def _old_answer(self) -> Shot:
         """What was said and counted already, once more and out of order, under another message id."""
         old = self._chance.choice(self._answers)
-        headers = {"Gw-Schema": old.schema, "Nats-Msg-Id": f"flood-{self._number}"}
+        headers = {"Gw-Schema": old.schema, "Nats-Msg-Id": f"flood-{self._number}", "Gw-Task-Token": old.token}
         return Shot(
             "RESULTS, old answers", "store", old.role, t.result_subject(old.role), old.data, frozenset({"ignored"}), headers
         )
@@ -201,7 +203,8 @@ class Deck:
     def _repetition(self) -> Shot:
         """The same under the same message id: the second and later ones are the server's to drop."""
         old = self._answers[self._number % len(self._answers)]
-        headers = {"Gw-Schema": old.schema, "Nats-Msg-Id": f"flood-again-{old.role}-{self._number % 5}"}
+        message_id = f"flood-again-{old.role}-{self._number % 5}"
+        headers = {"Gw-Schema": old.schema, "Nats-Msg-Id": message_id, "Gw-Task-Token": old.token}
         fates: frozenset[Fate] = frozenset({"ignored", "duplicate"})
         return Shot("RESULTS, repetitions", "store", old.role, t.result_subject(old.role), old.data, fates, headers)
 

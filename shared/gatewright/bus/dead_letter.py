@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from gatewright.bus.disposition import words
-from gatewright.bus.port import MESSAGE_ID_HEADER, SCHEMA_HEADER, TRACE_HEADER, Bus, Message
-from gatewright.bus.task_protocol import MAX_ANSWER_BYTES, traceparent
+from gatewright.bus.port import MESSAGE_ID_HEADER, SCHEMA_HEADER, Bus, Message
+from gatewright.bus.task_protocol import MAX_ANSWER_BYTES, carried_headers
 from gatewright.bus.topology import dead_subject
 
 CODE_HEADER = "Gw-Dead-Code"
@@ -44,8 +44,7 @@ async def publish_dead_letter(
         **({REQUEUED_HEADER: header_text(message.headers[REQUEUED_HEADER])} if REQUEUED_HEADER in message.headers else {}),
         **({ALTERED_HEADER: "yes"} if altered else {}),
     }
-    if trace := traceparent(message):
-        headers[TRACE_HEADER] = trace
+    headers |= carried_headers(message)
     data = message.data
     if len(data) > MAX_ANSWER_BYTES:
         headers[ARTIFACT_HEADER] = await bus.put_artifact(data)

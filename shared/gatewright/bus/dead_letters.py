@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from gatewright.bus import dead_letter as d
-from gatewright.bus.port import SCHEMA_HEADER, TRACE_HEADER, Bus, Message
+from gatewright.bus.port import SCHEMA_HEADER, Bus, Message
 from gatewright.bus.subjects import matches
-from gatewright.bus.task_protocol import traceparent
+from gatewright.bus.task_protocol import carried_headers
 from gatewright.bus.topology import TASK_ROLES, dead_subject
 from gatewright.errors import DeniedError, MalformedError
 
@@ -104,13 +104,12 @@ class DeadLetters:
             words = f"{sequence}: {letter.subject} is no queue of the {letter.role}, which wrote this letter"
             raise DeniedError(words, code="dead_letter_misplaced")
         times = letter.requeued + 1
-        trace = traceparent(letter.message)
         await self._bus.publish(
             letter.subject,
             await self.original(letter),
             schema=letter.message.headers.get(SCHEMA_HEADER, d.UNKNOWN_SCHEMA),
             message_id=f"requeued:{sequence}:{times}",
-            headers={d.REQUEUED_HEADER: str(times), **({TRACE_HEADER: trace} if trace else {})},
+            headers={d.REQUEUED_HEADER: str(times), **carried_headers(letter.message)},
         )
         await self._decide(letter, "requeued", reason)
         return letter

@@ -16,7 +16,7 @@ from gatewright.bus.artifacts import digest_in
 from gatewright.bus.connection import PATIENCE_SECONDS, Connection, OnLost
 from gatewright.bus.deliveries import JetStreamSubscription
 from gatewright.bus.guest_replay import guest_replay
-from gatewright.bus.identities import DEFAULT_PUBLISHER, BusAddress, is_publisher, publisher_of
+from gatewright.bus.identities import DEFAULT_PUBLISHER, BusAddress, Credential, is_publisher, publisher_of
 from gatewright.bus.listening import hear
 from gatewright.bus.port import SCHEMA_HEADER, Handler, Listener, Message, PublishAck
 from gatewright.bus.replay import replay
@@ -64,6 +64,10 @@ class JetStreamBus:
         """Whether the server lets this connection read the ledger."""
         credential = self.connection.credential
         return credential is None or not is_publisher(credential.identity)
+
+    def keyed_hash(self, text: str) -> str:
+        credential = self.connection.credential or Credential("", "")  # a server without identities keeps nobody apart
+        return credential.private_id(text)
 
     async def publish(
         self,

@@ -120,6 +120,9 @@ class MemoryBus:
         if self._closed:
             raise BusError("the bus connection is closed")
 
+    def keyed_hash(self, text: str) -> str:
+        return self.server.credential.private_id(text)
+
     async def publish(
         self,
         subject: str,

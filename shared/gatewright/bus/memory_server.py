@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+import secrets
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
+from gatewright.bus.identities import Credential
 from gatewright.bus.memory_streams import MemoryQueue, MemoryStream
 from gatewright.bus.port import MESSAGE_ID_HEADER, Handler, Message
 from gatewright.bus.subjects import matches
@@ -44,6 +46,7 @@ class MemoryServer:
     def __init__(self, clock: Clock | None = None) -> None:
         self.clock: Clock = clock or SystemClock()
         self.artifacts: dict[str, bytes] = {}
+        self.credential = Credential("memory", secrets.token_hex())
         self.listening: set[Listening] = set()
         self.offers: list[Offer] = []
         self._streams: dict[str, MemoryStream] = {}

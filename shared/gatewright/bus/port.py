@@ -16,6 +16,8 @@ from gatewright.bus.topology import Consumer
 SCHEMA_HEADER = "Gw-Schema"
 MESSAGE_ID_HEADER = "Nats-Msg-Id"
 TRACE_HEADER = "traceparent"
+#: Given out with a task; its answer brings it back.
+TASK_TOKEN_HEADER = "Gw-Task-Token"  # noqa: S105 - the name of a header
 #: Names the run of a document that has no key of its own. Unlike ``Nats-Msg-Id``, the server does not look at it.
 KEY_HEADER = "Gw-Idempotency-Key"
 
@@ -96,6 +98,9 @@ class Bus(Protocol):
     @property
     def connected(self) -> bool:
         """Whether the server is there at this moment (for a readiness probe)."""
+
+    def keyed_hash(self, text: str) -> str:
+        """64 hexadecimal digits that only connections with the same credential can make of ``text``."""
 
     async def publish(
         self,

@@ -182,7 +182,7 @@ class Runner:
         watch = TaskWatch(delivery, limit=limit, beat=beat, patience=options.patience, clock=self._clock, log=log)
         meter = Meter(budget_of(task.document), delivery=f"{delivery.message.sequence}.{delivery.attempts}")
         context = TaskContext(self._artifacts, self._clock, log, delivery.attempts, watch.progress, meter)
-        reports = UsageReports(self._bus, self._role, task.ref, meter, log)
+        reports = UsageReports(self._bus, self._role, delivery.message, task.ref, meter, log)
         log.info("task_started")
         self._watches[watch] = task.ref.run_id
         try:

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 
 from gatewright.bus.dead_letter import publish_dead_letter
 from gatewright.bus.disposition import Disposition, backoff, disposition
-from gatewright.bus.port import TRACE_HEADER, Bus, Delivery
-from gatewright.bus.task_protocol import Answer, Task, TaskRef, blames_sandbox, make_answer, refusal, traceparent
+from gatewright.bus.port import Bus, Delivery
+from gatewright.bus.task_protocol import Answer, Task, TaskRef, blames_sandbox, carried_headers, make_answer, refusal
 from gatewright.bus.topology import Consumer, Role, result_subject
 from gatewright.clock import Clock
 from gatewright.contracts.vocabulary import Document
@@ -84,7 +84,7 @@ class Settlement:
             log.warning("settlement_lost", cause=error.message)
 
     async def _publish(self, answer: Answer, delivery: Delivery) -> None:
-        trace = traceparent(delivery.message)
+        carried = carried_headers(delivery.message)
 
         async def publish() -> None:
             await self._bus.publish(
@@ -92,7 +92,7 @@ class Settlement:
                 answer.data,
                 schema=answer.schema,
                 message_id=answer.message_id,
-                headers={TRACE_HEADER: trace} if trace else None,
+                headers=carried,
             )
 
         await self._persist(publish)

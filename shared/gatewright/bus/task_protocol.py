@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from gatewright.bus.port import SCHEMA_HEADER, TRACE_HEADER, Message
+from gatewright.bus.port import SCHEMA_HEADER, TASK_TOKEN_HEADER, TRACE_HEADER, Message
 from gatewright.bus.subjects import HEADER_BYTES, MAX_MESSAGE_BYTES
 from gatewright.bus.topology import Role
 from gatewright.contracts import (
@@ -47,6 +47,8 @@ REQUEST_SECONDS = 120.0
 MAX_ANSWER_BYTES = MAX_MESSAGE_BYTES - HEADER_BYTES
 
 _TRACE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}\Z")
+
+_TOKEN = re.compile(r"[0-9a-f]{64}\Z")
 
 
 class TaskRef(NamedTuple):
@@ -157,6 +159,12 @@ def refusal(role: Role, ref: TaskRef, code: str, message: str) -> Answer:
     error = Error(code=code, message=message, run_id=ref.run_id, task_id=ref.task_id, role=role)
     schema = codec.schema_of(error)
     return Answer(codec.encode(error), schema, _answer_id(ref, schema))
+
+
+def carried_headers(message: Message) -> dict[str, str]:
+    """What an answer takes over from its task: the trace, and the token that says the task was given to who answers."""
+    token, trace = message.headers.get(TASK_TOKEN_HEADER, ""), traceparent(message)
+    return ({TRACE_HEADER: trace} if trace else {}) | ({TASK_TOKEN_HEADER: token} if _TOKEN.match(token) else {})
 
 
 def traceparent(message: Message) -> str:

@@ -10,8 +10,8 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from gatewright.bus.meter import Meter
-from gatewright.bus.port import Bus
-from gatewright.bus.task_protocol import TaskRef
+from gatewright.bus.port import Bus, Message
+from gatewright.bus.task_protocol import TaskRef, carried_headers
 from gatewright.bus.topology import Role, result_subject
 from gatewright.contracts import TaskResult, UsageReport, codec
 from gatewright.contracts.vocabulary import Document
@@ -25,10 +25,11 @@ _LAST = 2.0
 class UsageReports:
     """Of one delivery of a task. Nothing is reported of a task that has no budget but time."""
 
-    def __init__(self, bus: Bus, role: Role, ref: TaskRef, meter: Meter, log: Logger) -> None:
+    def __init__(self, bus: Bus, role: Role, task: Message, ref: TaskRef, meter: Meter, log: Logger) -> None:
         self._bus = bus
         self._subject = result_subject(role)
         self._ref = ref
+        self._headers = carried_headers(task)
         self._meter = meter
         self._log = log
         self._number = 0
@@ -75,6 +76,7 @@ class UsageReports:
                 codec.encode(document),
                 schema=codec.schema_of(document),
                 message_id=f"{self._ref.run_id}:{self._ref.task_id}:usage:{usage.delivery}:{self._number}",
+                headers=self._headers,
             )
         except BusError as error:
             # The next report says all of it again, and so does the answer.

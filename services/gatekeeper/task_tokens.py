@@ -1,0 +1,37 @@
+"""The token that a task is given out with, and its answer has to bring back: a process that was not given it cannot answer.
+
+All processes of a role share its subjects, and ids of tasks can be guessed. The token is a keyed hash of the task's name that
+the gatekeepers alone can make, so nothing has to be remembered. It travels in a header; no ledger and no bundle holds it.
+"""
+
+from __future__ import annotations
+
+import hmac
+
+from gatewright.bus.port import TASK_TOKEN_HEADER, Bus, Message
+from gatewright.contracts import TaskContract
+from gatewright.errors import DeniedError
+from gatewright.ledger.run import Run
+from services.gatekeeper.decider.inputs import Answered, UsageTold
+
+
+def task_token(bus: Bus, run_id: str, task_id: str) -> str:
+    """64 hexadecimal digits."""
+    return bus.keyed_hash(f"task:{run_id}:{task_id}")
+
+
+def check_held(bus: Bus, run: Run, item: Answered | UsageTold, message: Message) -> None:
+    """Refuse what was sent in the name of a task by a process that was not given it.
+
+    A pm's answer is the contract itself, which names no task of the run: it may answer for its own. What names no task of this
+    role at all is left to the decider. Raises DeniedError (``task_not_held``).
+    """
+    named = None if isinstance(item.document, TaskContract) else item.document.task_id
+    tasks = [task for task in run.tasks.values() if task.role == item.role and named in (None, task.task_id)]
+    brought = message.headers.get(TASK_TOKEN_HEADER, "")
+    if tasks and not any(_same(task_token(bus, run.run_id, task.task_id), brought) for task in tasks):
+        raise DeniedError(f"an answer for {tasks[0].task_id} without the token of the task", code="task_not_held")
+
+
+def _same(token: str, brought: str) -> bool:
+    return hmac.compare_digest(token.encode(), brought.encode("utf-8", "surrogateescape"))
