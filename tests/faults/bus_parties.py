@@ -21,7 +21,8 @@ from gatewright.bus.setup import ensure_topology
 from gatewright.stack.nats_server import NatsServer
 
 NAMED = "publisher-ci"
-EVERYBODY = (*identities.STANDING, NAMED)
+SIBLING = "worker-2"
+EVERYBODY = (*identities.STANDING, NAMED, SIBLING)
 #: Seconds in which a server that would store a message, or refuse it, has done so.
 SOON = 0.3
 

@@ -24,7 +24,7 @@ from gatewright.bus.jetstream import JetStreamBus
 from gatewright.bus.permissions import access_of, may_publish
 from gatewright.bus.subjects import matches
 from gatewright.errors import ArtifactError, BusError, ConflictError
-from tests.faults.bus_parties import EVERYBODY, Bus, open_bus
+from tests.faults.bus_parties import EVERYBODY, SIBLING, Bus, open_bus
 
 
 def task_subject() -> str:
@@ -273,3 +273,57 @@ async def test_a_publisher_reads_its_own_artifacts_and_no_others(bus: Bus) -> No
                 await party.client.request(f"{prefix}.{call}", body, timeout=0.3)
     for opened in (acme, other):
         await opened.close()
+
+
+async def test_processes_of_one_role_do_not_see_what_the_others_are_given(bus: Bus) -> None:
+    queue = t.task_consumer("worker")
+    gatekeeper = await JetStreamBus.connect(bus.server.address("gatekeeper"), name="gatekeeper")
+    one = await JetStreamBus.connect(bus.server.address("worker"), name="worker")
+    spied: list[bytes] = []
+
+    async def spy(message: Msg) -> None:
+        spied.append(message.data)
+
+    sibling = bus.parties[SIBLING]
+    for subject in ("_INBOX_worker.>", "_INBOX_worker.*", f"_INBOX_{SIBLING}.>", ">", "_R_.>", "$JS.ACK.>"):
+        await sibling.client.subscribe(subject, cb=spy)
+    await sibling.client.flush()
+    subscription = await one.consume(queue)
+    await gatekeeper.publish(queue.subject, b"for one alone", schema="s", message_id="t1")
+    delivery = await subscription.next(10)
+    assert delivery is not None
+    assert delivery.message.data == b"for one alone"
+    await delivery.ack()
+    await sibling.client.flush()
+    assert spied == []
+    assert sibling.was_refused("subscription", "_INBOX_worker.>")
+    await subscription.close()
+    other = await JetStreamBus.connect(bus.server.address(SIBLING), name="worker")
+    mine = await other.consume(queue)
+    await gatekeeper.publish(queue.subject, b"for the other", schema="s", message_id="t2")
+    taken = await mine.next(10)
+    assert taken is not None
+    assert taken.message.data == b"for the other"
+    await taken.ack()
+    for opened in (mine, other, one, gatekeeper):
+        await opened.close()
+
+
+async def test_every_process_of_a_role_is_found_by_a_ping(bus: Bus) -> None:
+    both = [await JetStreamBus.connect(bus.server.address(identity), name="worker") for identity in ("worker", SIBLING)]
+    for connected in both:
+        await connected.serve("gw-worker", {})
+    found: set[bytes] = set()
+    answered = asyncio.Event()
+
+    async def hear(message: Msg) -> None:
+        found.add(message.data)
+        if len(found) == 2:
+            answered.set()
+
+    operator = bus.parties["operator"].client
+    await operator.subscribe("_INBOX_operator.pings", cb=hear)
+    await operator.publish("$SRV.PING.gw-worker", b"", reply="_INBOX_operator.pings")
+    await asyncio.wait_for(answered.wait(), 10)
+    for connected in both:
+        await connected.close()

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gatewright.bus.topology import ROLES
+from gatewright.bus.topology import ROLES, TASK_ROLES, Role
 from gatewright.errors import ConfigurationError, MalformedError
 
 PUBLISHER = "publisher"
@@ -24,7 +24,7 @@ WATCHER = "watcher"
 OPERATOR = "operator"
 #: Sets up the streams and changes them; it writes and reads no message.
 PROVISIONER = "provisioner"
-#: Those that every system has; further publishers are called ``publisher-<name>``.
+#: Those that every system has; further publishers are called ``publisher-<name>``, further workers ``worker-<name>``, and so on.
 STANDING: tuple[str, ...] = (*ROLES, PUBLISHER, WATCHER, OPERATOR, PROVISIONER)
 #: Those that live in the account that holds the streams; every other identity has an account of its own.
 RESIDENTS: frozenset[str] = frozenset({"gatekeeper", OPERATOR, PROVISIONER})
@@ -87,6 +87,30 @@ def publisher_of(identity: str) -> str | None:
     return name if prefix == PUBLISHER and _PUBLISHER_NAME.match(name) else None
 
 
+def role_of(identity: str) -> Role | None:
+    """The role that an identity is, or is a process of: ``worker`` of ``worker-2``; None for others."""
+    role, dash, name = identity.partition("-")
+    known = next((each for each in ROLES if each == role), None)
+    return known if not dash or (known in TASK_ROLES and _PUBLISHER_NAME.match(name)) else None
+
+
+def process_identity(role: Role, number: int) -> str:
+    """The identity of the process of a role with this number: that of the role for the first one."""
+    return role if number == 1 else f"{role}-{number}"
+
+
+def checked_process(identity: str) -> str:
+    """``identity`` itself when it names a process of a role, as ``worker-2`` does; raises MalformedError."""
+    if role_of(identity) not in TASK_ROLES:
+        raise MalformedError(f"{identity!r} names no process of a role, such as worker-2", code="identity_invalid")
+    return identity
+
+
+def is_known(identity: str) -> bool:
+    """Whether this names an identity of the bus."""
+    return identity in STANDING or publisher_of(identity) is not None or role_of(identity) is not None
+
+
 def is_publisher(identity: str) -> bool:
     """Whether it is a publisher and nothing more: what it reads of the bus is its own."""
     return identity != OPERATOR and publisher_of(identity) is not None
@@ -124,7 +148,7 @@ def load(path: Path) -> Credential:
     Raises ConfigurationError: ``key_unreadable``, ``key_permissions`` (others could read it), ``identity_invalid``.
     """
     identity = path.stem
-    if path.suffix != SEED_SUFFIX or (identity not in STANDING and publisher_of(identity) is None):
+    if path.suffix != SEED_SUFFIX or not is_known(identity):
         raise ConfigurationError(
             f"{path.name} names no identity of the bus, such as worker{SEED_SUFFIX}", code="identity_invalid"
         )
@@ -146,7 +170,7 @@ def public_keys(directory: Path) -> Mapping[str, str]:
     found: dict[str, str] = {}
     for path in sorted(directory.glob(f"*{PUBLIC_SUFFIX}")):
         identity = path.stem
-        if identity not in STANDING and publisher_of(identity) is None:
+        if not is_known(identity):
             raise ConfigurationError(f"{path.name} names no identity of the bus", code="identity_invalid")
         try:
             key = path.read_text("ascii").strip()

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gatewright.bus import topology as t
-from gatewright.bus.identities import DEFAULT_PUBLISHER, OPERATOR, PROVISIONER, RESIDENTS, WATCHER, publisher_of
+from gatewright.bus.identities import DEFAULT_PUBLISHER, OPERATOR, PROVISIONER, RESIDENTS, WATCHER, publisher_of, role_of
 from gatewright.bus.subjects import matches
 from gatewright.errors import ConfigurationError
 
@@ -105,13 +105,13 @@ def access_of(identity: str, pools: tuple[str, ...] = (t.DEFAULT_POOL,)) -> Acce
     if publisher is not None:
         subjects = (*publisher_subjects(publisher).values(), own_artifacts(identity))
         return Access(identity, subjects, api=(f"DIRECT.GET.{t.ARTIFACTS.name}.{own_artifacts(identity)}",))
-    role = next((role for role in t.TASK_ROLES if role == identity), None)
+    role = role_of(identity)
     if role is None:
         raise ConfigurationError(f"{identity!r} is no identity of the bus", code="identity_invalid")
     queues = tuple(queue for queue in t.consumers(pools) if queue.owner == role)
     return Access(
-        role,
-        (t.result_subject(role), t.dead_subject(role), own_artifacts(role)),
+        identity,
+        (t.result_subject(role), t.dead_subject(role), own_artifacts(identity)),
         (t.CANCEL_SUBJECT,),
         serve=service_subjects(role),
         queues=queues,

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gatewright.bus.identities import OPERATOR, PROVISIONER, BusAddress, bus_keys, seed_file
+from gatewright.bus import identities
+from gatewright.bus.identities import OPERATOR, PROVISIONER, BusAddress, bus_keys, process_identity, seed_file
 from gatewright.clock import Clock, SystemClock
 from gatewright.errors import BusError, UnavailableError
 from gatewright.secrets.scanner import DEFAULT_SCANNER
@@ -109,6 +110,9 @@ class Supervisor:
             # Imported only now: the NATS client takes as long as the nursery's start, and on another core.
             from gatewright.bus.setup import ensure_topology
 
+            identities.make(
+                bus_keys(self.options.home), (process_identity("worker", n + 1) for n in range(self.options.workers))
+            )
             self._server = await NatsServer.start(self._store, keys=bus_keys(self.options.home))
             self._server_keeper = asyncio.create_task(self._keep_server(), name="keep nats-server")
             for plan in self._plans():
@@ -230,7 +234,9 @@ class Supervisor:
             for number in range(1, options.workers + 1 if role == "worker" else 2):
                 name = f"{role}-{number}" if role == "worker" else role
                 log = options.home / "logs" / f"{name}.log"
-                own = {**environment, "GATEWRIGHT_NATS_SEED": str(seed_file(bus_keys(options.home), role))}
+                # One identity a process: what one of them is given, the others do not see.
+                who = process_identity("worker", number) if role == "worker" else role
+                own = {**environment, "GATEWRIGHT_NATS_SEED": str(seed_file(bus_keys(options.home), who))}
                 yield ProcessPlan(name, self._module(role), own, options.home, log)
 
     def _announce(self) -> None:

@@ -115,14 +115,18 @@ def bus(
     publishers: Annotated[
         list[str] | None, typer.Option("--publisher", metavar="NAME", help="A publisher of its own; may be given again.")
     ] = None,
+    processes: Annotated[
+        list[str] | None,
+        typer.Option("--process", metavar="ROLE-NAME", help="A process of a role of its own (worker-2); may be given again."),
+    ] = None,
     json_output: JsonOutput = False,
 ) -> None:
-    """Make the NATS identities that are missing: one per role, for publishers, watchers and operators."""
+    """Make the NATS identities that are missing: one per role, for publishers, watchers, operators, and for setting up."""
     from gatewright.bus import identities
     from gatewright.cli.home import make_home
     from gatewright.cli.place import find_place
 
-    named = [identities.publisher_identity(name) for name in publishers or ()]
+    named = [*map(identities.publisher_identity, publishers or ()), *map(identities.checked_process, processes or ())]
     if into is None:
         place = find_place()
         make_home(place.home)
