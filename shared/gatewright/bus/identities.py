@@ -24,7 +24,7 @@ WATCHER = "watcher"
 OPERATOR = "operator"
 #: Sets up the streams and changes them; it writes and reads no message.
 PROVISIONER = "provisioner"
-#: Those that every system has; further publishers are called ``publisher-<name>``, further workers ``worker-<name>``, and so on.
+#: Those that every system has; others are called ``publisher-<name>`` and, as processes of a role, ``worker-<name>``.
 STANDING: tuple[str, ...] = (*ROLES, PUBLISHER, WATCHER, OPERATOR, PROVISIONER)
 #: Those that live in the account that holds the streams; every other identity has an account of its own.
 RESIDENTS: frozenset[str] = frozenset({"gatekeeper", OPERATOR, PROVISIONER})
