@@ -58,7 +58,7 @@ async def in_state(client: Client, run_id: str, state: str) -> None:
             await asyncio.sleep(0.05)
 
 
-@pytest.mark.parametrize("kill_it", [False, True], ids=["stopped", "killed"])
+@pytest.mark.parametrize("kill_it", [pytest.param(False, marks=pytest.mark.long), True], ids=["stopped", "killed"])
 async def test_the_services_outlive_a_restart_of_the_server_with_their_pulls_open(
     broken_house: House, project: Path, *, kill_it: bool
 ) -> None:
@@ -75,6 +75,7 @@ async def test_the_services_outlive_a_restart_of_the_server_with_their_pulls_ope
     assert seconds < RECOVERY + usual
 
 
+@pytest.mark.long
 async def test_a_run_goes_on_where_a_restart_of_the_server_met_it(broken_house: House, project: Path) -> None:
     async with Client.connect(broken_house.address) as client:
         run_id = await client.submit_request(slow_request(project, 2.0), patience=10.0)
@@ -104,6 +105,7 @@ async def test_cut_connections_are_made_anew(broken_house: House, project: Path)
     assert broken_house.dead() == []
 
 
+@pytest.mark.long
 async def test_connections_that_swallow_everything_are_given_up(broken_house: House, project: Path) -> None:
     """Neither side is told: no reset, no end of file. Only pings find it out."""
     usual = await usual_seconds(broken_house, slow_request(project, 0.0))
@@ -117,6 +119,7 @@ async def test_connections_that_swallow_everything_are_given_up(broken_house: Ho
     assert broken_house.dead() == []
 
 
+@pytest.mark.long
 async def test_a_role_that_reads_slowly_delays_its_own_work_alone(broken_house: House, project: Path) -> None:
     usual = await usual_seconds(broken_house, slow_request(project, 0.0))
     reviewer, before = broken_house.wires["reviewer"], broken_house.wires["reviewer"].passed
@@ -131,6 +134,7 @@ async def test_a_role_that_reads_slowly_delays_its_own_work_alone(broken_house: 
     assert broken_house.dead() == []
 
 
+@pytest.mark.long
 async def test_a_watcher_that_does_not_read_holds_up_nobody_and_catches_up(broken_house: House, project: Path) -> None:
     """What it leaves lying is more than all buffers between it and the server hold."""
     big = msgspec.structs.replace(slow_request(project, 0.0), request="a long story. " * 80_000)
