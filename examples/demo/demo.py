@@ -133,7 +133,10 @@ class Change:
         console.print("$ gatewright " + shlex.join(typed), style="bold", markup=False, soft_wrap=True)
         code = subprocess.run([*GATEWRIGHT, *typed], cwd=PROJECT, check=False).returncode
         shown = subprocess.run([*GATEWRIGHT, "show", "--json"], cwd=PROJECT, check=False, capture_output=True, text=True)
-        result: dict[str, object] = json.loads(shown.stdout)["result"]
+        said = json.loads(shown.stdout) if shown.stdout else {}
+        if "result" not in said:
+            raise SystemExit(f"there was no run: `gatewright run` ended with {code}\n{shown.stderr}")
+        result: dict[str, object] = said["result"]
         return code, result
 
 
