@@ -1,43 +1,56 @@
-# Every target sets itself up: a fresh machine needs Python 3.11+, git and make.
+# Every target sets itself up: a fresh machine needs Python 3.11+ with its venv module, git and make.
+# Beside another Python: make test PYTHON=python3.13 VENV=.venv-3.13
 PYTHON ?= python3
-VENV := .venv
+VENV ?= .venv
+# Tests that run at once, as most of them wait for other processes; and which: all by default, or files and folders.
+WORKERS ?= 4
+TESTS ?=
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+PYTEST := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile $(TESTS)
+# Another Python's packages are not ours; and modules are compiled once, not in each of the many processes that tests start.
+unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE VIRTUAL_ENV
 
-.PHONY: demo test lint bench lock clean
+.PHONY: demo test test-faults lint bench lock clean
 
 demo: $(STAMP)
 	@$(BIN)/python examples/demo/demo.py
 
+# All but the greater part of the long series.
 test: $(STAMP)
-	@$(BIN)/python -m pytest
+	@$(PYTEST) -m "not long"
+
+# The long series: everything broken at every point, every file of every bundle changed.
+test-faults: $(STAMP)
+	@$(PYTEST) -m long
 
 lint: $(STAMP)
-	@$(BIN)/ruff check --no-cache .
-	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy
-	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/python -m ruff check --no-cache .
+	@$(BIN)/python -m ruff format --no-cache --check .
+	@$(BIN)/python -m mypy
+	@$(BIN)/python -c 'import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())' --no-cache
 
 bench: $(STAMP)
 	@$(BIN)/python benchmarks/run.py
 
 # Needs `uv` on PATH; writes hashes, no addresses.
+COMPILE := uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --python-version
 lock:
-	uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --python-version 3.11 \
-		--extra cli --output-file requirements.lock pyproject.toml
-	uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --python-version 3.11 \
-		--extra dev --output-file requirements-dev.lock pyproject.toml requirements-build.in
-	uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --python-version 3.12 \
-		--output-file deploy/image/requirements-build.lock deploy/image/requirements-build.in
+	$(COMPILE) 3.11 --extra cli --output-file requirements.lock pyproject.toml
+	$(COMPILE) 3.11 --extra dev --output-file requirements-dev.lock pyproject.toml requirements-build.in
+	$(COMPILE) 3.11 --output-file examples/demo/requirements.lock examples/demo/requirements.in
+	$(COMPILE) 3.12 --output-file deploy/image/requirements-build.lock deploy/image/requirements-build.in
 
 clean:
-	rm -rf $(VENV) .demo .gatewright .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-* .demo .gatewright .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(STAMP): requirements-dev.lock pyproject.toml
-	@echo "setting up $(VENV) ..."
-	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
-	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-dev.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	@command -v '$(PYTHON)' >/dev/null || { echo "there is no $(PYTHON) here; choose another: make PYTHON=/path/to/python3.12" >&2; exit 1; }
+	@'$(PYTHON)' .ci/usable.py
+	@echo "setting up $(VENV) with $$('$(PYTHON)' --version) ..."
+	@'$(PYTHON)' -m venv --clear $(VENV)
+	@$(PIP) install --require-hashes --requirement requirements-dev.lock
+	@$(PIP) install --no-build-isolation --no-deps --editable .
 	@$(BIN)/python -m gatewright.secrets >/dev/null
 	@touch $@

@@ -5,12 +5,13 @@ Run it with `make demo`. Everything it makes lies in `.demo/`; nothing outside i
 
 from __future__ import annotations
 
+import hashlib
 import json
+import platform
 import shlex
 import shutil
 import subprocess
 import sys
-import tarfile
 import time
 import venv
 from dataclasses import dataclass
@@ -23,7 +24,12 @@ from rich.table import Table
 HERE = Path(__file__).resolve().parent
 DEMO = HERE.parent.parent / ".demo"
 PROJECT = DEMO / "markdown"
-PREFIX = DEMO / "env"
+PINNED = (HERE / "requirements.lock", HERE / "sdist.txt")
+#: An environment for each Python and each set of pinned packages that the demo is run with.
+PREFIX = DEMO / f"env-{platform.python_version()}-{hashlib.sha256(b''.join(map(Path.read_bytes, PINNED))).hexdigest()[:8]}"
+#: git on the project, whatever the user's own configuration signs or hooks into.
+IDENTITY = ("-c", "user.name=Demo", "-c", "user.email=demo@localhost")
+GIT = ("git", "-C", str(PROJECT), *IDENTITY, "-c", "commit.gpgSign=false", "-c", "core.hooksPath=/dev/null")
 GATEWRIGHT = [sys.executable, "-m", "gatewright.cli.main"]
 MODERNISE = "ruff check --fix --exit-zero --no-cache --isolated --target-version py39 --select UP {paths}"
 TESTS = "python -m unittest discover tests"
@@ -50,29 +56,32 @@ def prepare() -> None:
     DEMO.mkdir(exist_ok=True)
     (DEMO / ".gitignore").write_text("*\n")
     if not (PREFIX / "ready").exists():
-        console.print("an environment with the codemod (ruff) and what the project's tests import ...")
-        shutil.rmtree(PREFIX, ignore_errors=True)
-        venv.create(PREFIX, with_pip=True, symlinks=True)
-        pip = [str(PREFIX / "bin" / "python"), "-m", "pip", "--quiet", "--disable-pip-version-check"]
-        run([*pip, "install", "--require-hashes", "--requirement", str(HERE / "requirements.lock")])
-        (PREFIX / "ready").touch()
-    if not list(DEMO.glob("*.tar.gz")):
-        console.print("the source distribution of a real project, pinned and hash-checked ...")
-        pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-        source = ["--no-deps", "--no-binary", ":all:", "--require-hashes", "--requirement", str(HERE / "sdist.txt")]
-        run([*pip, "download", *source, "--dest", str(DEMO)])
+        set_up()
     shutil.rmtree(PROJECT, ignore_errors=True)
-    (archive,) = DEMO.glob("*.tar.gz")
-    with tarfile.open(archive) as sources:
-        sources.extractall(DEMO, filter="data")
+    (archive,) = (PREFIX / "sources").glob("*.tar.gz")
+    # Python has learnt only in 3.11.4 not to give root's files the owners that the archive names, whom git then mistrusts.
+    run(["tar", "-xzof", str(archive), "-C", str(DEMO)])
     (DEMO / archive.name.removesuffix(".tar.gz")).rename(PROJECT)
-    identity = ["-c", "user.name=Demo", "-c", "user.email=demo@localhost"]
     (PROJECT / CODEMOD).parent.mkdir(exist_ok=True)
     shutil.copyfile(ATTACKS / "phones_home.py", PROJECT / CODEMOD)
-    run(["git", "init", "--quiet", "--initial-branch=main", str(PROJECT)])
-    run(["git", "-C", str(PROJECT), "add", "--all", "--force"])
-    run(["git", "-C", str(PROJECT), *identity, "commit", "--quiet", "--message", f"Import {archive.name}"])
+    run(["git", "init", "--quiet", "--template=", "--initial-branch=main", str(PROJECT)])
+    run([*GIT, "add", "--all", "--force"])
+    run([*GIT, "commit", "--quiet", "--message", f"Import {archive.name}"])
     console.print(f"repository: {PROJECT}")
+
+
+def set_up() -> None:
+    """What is downloaded, all of it pinned and hash-checked; a set-up that was interrupted begins again."""
+    shutil.rmtree(PREFIX, ignore_errors=True)
+    console.print("an environment with the codemod (ruff) and what the project's tests import ...")
+    venv.create(PREFIX, with_pip=True, symlinks=True)
+    pip = [str(PREFIX / "bin" / "python"), "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    run([*pip, "install", "--require-hashes", "--requirement", str(HERE / "requirements.lock")])
+    console.print("the source distribution of a real project ...")
+    # pip asks the project's build for its metadata: that of the environment, so that nothing unpinned is fetched and run.
+    source = ["--no-deps", "--no-binary", ":all:", "--no-build-isolation", "--require-hashes"]
+    run([*pip, "download", *source, "--requirement", str(HERE / "sdist.txt"), "--dest", str(PREFIX / "sources")])
+    (PREFIX / "ready").touch()
 
 
 def codemod() -> dict[str, object]:
@@ -107,7 +116,7 @@ def hostile() -> list[tuple[Attack, dict[str, object]]]:
 
 def refs() -> str:
     """Every ref of the project and what it points at."""
-    return run(["git", "-C", str(PROJECT), "for-each-ref"])
+    return run([*GIT, "for-each-ref"])
 
 
 @dataclass(frozen=True)
@@ -124,7 +133,10 @@ class Change:
         console.print("$ gatewright " + shlex.join(typed), style="bold", markup=False, soft_wrap=True)
         code = subprocess.run([*GATEWRIGHT, *typed], cwd=PROJECT, check=False).returncode
         shown = subprocess.run([*GATEWRIGHT, "show", "--json"], cwd=PROJECT, check=False, capture_output=True, text=True)
-        result: dict[str, object] = json.loads(shown.stdout)["result"]
+        said = json.loads(shown.stdout) if shown.stdout else {}
+        if "result" not in said:
+            raise SystemExit(f"there was no run: `gatewright run` ended with {code}\n{shown.stderr}")
+        result: dict[str, object] = said["result"]
         return code, result
 
 
@@ -140,11 +152,12 @@ def tell(landed: dict[str, object], refused: list[tuple[Attack, dict[str, object
 def look(landed: dict[str, object], refused: dict[str, object]) -> None:
     """What to look at next."""
     console.print("\nlook at it yourself:")
+    command_line = shlex.quote(str(Path(sys.executable).with_name("gatewright")))
     for words, command in (
         ("what the two workers changed", f"git -C .demo/markdown diff main {landed['branch']}"),
         ("the landed commit and its trailers", f"git -C .demo/markdown log -1 {landed['branch']}"),
-        ("the evidence of the first run", f"ls {landed['bundle']}"),
-        ("why the first attack was refused", f"cd .demo/markdown && ../../.venv/bin/gatewright show {refused['run_id']}"),
+        ("the evidence of the first run", f"ls {shlex.quote(str(landed['bundle']))}"),
+        ("why the first attack was refused", f"cd .demo/markdown && {command_line} show {refused['run_id']}"),
     ):
         console.print(f"  {words}:\n      [bold]{command}[/]", soft_wrap=True)
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from gatewright.bus.topology import Role, task_consumers
 from gatewright.client.sync import SyncClient
 from gatewright.contracts import RunRequest
 from gatewright.contracts.vocabulary import AcceptanceTest, Environment, Executor, Repository, Sharding
@@ -62,10 +63,26 @@ class Stack:
 
     def connections(self) -> list[str]:
         """The names of the clients that the NATS server sees."""
+        return [connection.get("name", "") for connection in self._monitored("connz")["connections"]]
+
+    def in_hand(self, role: Role) -> int:
+        """Tasks that the server has handed out to a role and that are not acknowledged."""
+        accounts = self._monitored("jsz?accounts=true&consumers=true")["account_details"]
+        consumers = [
+            consumer
+            for account in accounts
+            for stream in account.get("stream_detail", ())
+            for consumer in stream.get("consumer_detail") or ()
+        ]
+        mine = {queue.durable for queue in task_consumers(role)}
+        return sum(consumer["num_ack_pending"] for consumer in consumers if consumer["name"] in mine)
+
+    def _monitored(self, page: str) -> dict[str, Any]:
         (ports,) = (self.home / "nats").rglob("*.ports")
         monitoring = json.loads(ports.read_text())["monitoring"][0]
-        with urllib.request.urlopen(f"{monitoring}/connz") as answer:  # noqa: S310 - our own server, on loopback
-            return [connection.get("name", "") for connection in json.load(answer)["connections"]]
+        with urllib.request.urlopen(f"{monitoring}/{page}") as answer:  # noqa: S310 - our own server, on loopback
+            found: dict[str, Any] = json.load(answer)
+        return found
 
     def kill(self, role: str) -> int:
         """`kill -9` every process of a role; how many there were."""

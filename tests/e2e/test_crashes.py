@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -52,8 +51,7 @@ def test_a_reviewer_killed_with_its_task_in_hand_does_not_lose_the_run(own_stack
     with own_stack.client() as client:
         os.kill(reviewer.pid, signal.SIGSTOP)
         run_id = client.submit_request(slow_request(project, 0.0), patience=10.0)
-        wait_until(lambda: client.get(run_id).state == "S3")
-        time.sleep(0.5)
+        wait_until(lambda: own_stack.in_hand("reviewer") == 1)
         assert client.get(run_id).state == "S3"
         os.kill(reviewer.pid, signal.SIGKILL)
         run = client.wait(run_id, timeout=SECONDS)

@@ -24,7 +24,9 @@ def named(verification: Verification) -> set[str]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("run", MAKERS)
+@pytest.mark.parametrize(
+    "run", ["success", *(pytest.param(name, marks=pytest.mark.long) for name in MAKERS if name != "success")]
+)
 def test_no_file_can_be_changed(
     make_bundle: MakeBundle,
     sealed_bundles: dict[str, Path],

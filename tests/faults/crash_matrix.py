@@ -20,10 +20,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gatewright.bus.topology import run_subject
 from tests.faults.crash_points import POINTS, TRANSITIONS, fired
 from tests.faults.house import ROLES, House, open_house
-from tests.faults.load import Given, Load, Outcome, judge
+from tests.faults.load import Load, Outcome, judge, reached
 
 VICTIMS = ("gatekeeper", *ROLES, "nats-server")
 #: Seconds for a cell's crash to happen.
@@ -80,11 +79,11 @@ class Matrix:
         if len(self.load.given) >= UNDER_WAY:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(CELL_SECONDS):
-                    await _transition(self.house, self.load.given[-UNDER_WAY], TRANSITIONS)
+                    await reached(self.house, self.load.given[-UNDER_WAY], TRANSITIONS)
 
     async def _outside(self, cell: Cell) -> None:
         given = await self.load.give()
-        await _transition(self.house, given, int(cell.point))
+        await reached(self.house, given, int(cell.point))
         gone = self.house.kill(cell.victim)
         self.killed += len(gone)
         await self.house.back(cell.victim, gone)
@@ -96,17 +95,6 @@ class Matrix:
         while len(fired(self.house.points)) == before:  # noqa: ASYNC110 - it happens in another process
             await asyncio.sleep(0.02)
         self.killed += 1
-
-
-async def _transition(house: House, given: Given, number: int) -> None:
-    """Return the moment a run's transition of that number, or its seal, is in the ledger."""
-    messages = house.bus.replay(run_subject(given.run_id), follow=True)
-    async with contextlib.aclosing(messages):
-        count = 0
-        async for message in messages:
-            count += 1
-            if count >= number or b'"bundle_sealed"' in message.data:
-                return
 
 
 def cells_for(crashes: int, *, every: int = 1) -> list[Cell]:

@@ -6,6 +6,7 @@ What is looked at is read from the stored messages, the refs' own logs and the f
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import itertools
 import json
@@ -110,6 +111,17 @@ class Load:
                 await self.house.client.wait(given.run_id, timeout=max(0.01, give_up - time.monotonic()))
             except GatewrightError:
                 continue  # it is counted as lost
+
+
+async def reached(house: House, given: Given, number: int) -> None:
+    """Return the moment a run's transition of that number, or its seal, is in the ledger."""
+    messages = house.bus.replay(run_subject(given.run_id), follow=True)
+    async with contextlib.aclosing(messages):
+        count = 0
+        async for message in messages:
+            count += 1
+            if count >= number or b'"bundle_sealed"' in message.data:
+                return
 
 
 @dataclass

@@ -1,14 +1,17 @@
 """Gatekeepers that fight over runs and are killed at random: ``python -m tests.faults.replicas --runs 100``.
 
-Two of them (or more) serve one bus while runs come in. All the while one is killed, stopped for some seconds in the middle of
-whatever it does, or told to leave; it is started again at once. At the end every ledger has to be one line of history with one
-seal, every run landed once, and every bundle has to verify and to come out of the ledger again, byte for byte.
+Two of them (or more) serve one bus while runs come in. The moment that a transition of a run is in the ledger one of them is
+killed, stopped in the middle of whatever it does until others have got on, or told to leave; it is started again at once. At
+the end every ledger has to be one line of history with one seal, every run landed once, and every bundle has to verify and to
+come out of the ledger again, byte for byte.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
+import itertools
 import os
 import random
 import signal
@@ -16,24 +19,33 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gatewright.bus.topology import run_subject
 from gatewright.errors import GatewrightError
 from gatewright.evidence import keys
 from gatewright.evidence.signing import Signer
 from gatewright.replay.rebuild import rebuild
 from gatewright.secrets.scanner import make_scanner
 from gatewright.stack.supervisor import START_ORDER
+from tests.faults.crash_points import TRANSITIONS
 from tests.faults.house import House, open_house
-from tests.faults.load import Load, Outcome, judge
+from tests.faults.load import Given, Load, Outcome, judge, reached
 
 #: Runs that are given before one of them has to be over.
 UNDER_WAY = 8
-#: Seconds between two blows, at least and at most, and how long a process is stopped.
-PAUSE = (1.0, 3.0)
-STOPPED = (2.0, 9.0)
+#: Every so many runs one carries a blow, which falls at one of its transitions.
+EVERY = 2
+#: Of ten blows, so many of each kind, in an order drawn anew.
 BLOWS = {"SIGKILL": 6, "SIGSTOP": 2, "SIGTERM": 2}
+#: Transitions that others make before a stopped process goes on, at least and at most; and seconds after which it goes on
+#: anyway, as what it holds may be all that is left.
+STOPPED = (5, 40)
+STOPPED_SECONDS = 9.0
+
+Disturb = Callable[[int, Given], Coroutine[None, None, None]]
 
 
 @dataclass
@@ -44,55 +56,86 @@ class Fight:
     load: Load
     chance: random.Random
     blows: Counter[str] = field(default_factory=Counter)
+    _plan: dict[int, tuple[int, str]] = field(default_factory=dict)
+    _stopped: set[int] = field(default_factory=set)
 
     async def play(self, runs: int, *, until: float) -> Outcome:
-        beating = asyncio.create_task(self._beat())
-        await give_all(self.load, runs, until)
-        beating.cancel()
-        await asyncio.wait({beating})
+        self._plan = plan(runs, self.chance)
+        await give_all(self.load, runs, until, self._disturb)
         await self.load.settle()
         return await judge(self.house, self.load.given)
 
-    async def _beat(self) -> None:
-        while True:
-            await asyncio.sleep(self.chance.uniform(*PAUSE))
-            (name,) = self.chance.choices(list(BLOWS), weights=list(BLOWS.values()))
-            alive = self.house.pids("gatekeeper")
-            if not alive:
-                continue
-            victim = self.chance.choice(alive)
-            self.blows[name] += 1
-            await self._strike(victim, signal.Signals[name])
+    async def _disturb(self, number: int, given: Given) -> None:
+        if number not in self._plan:
+            return
+        transition, name = self._plan[number]
+        await reached(self.house, given, transition)
+        while not await self._strike(signal.Signals[name]):  # noqa: ASYNC110 - other processes
+            await asyncio.sleep(0.02)
+        self.blows[name] += 1
 
-    async def _strike(self, victim: int, number: signal.Signals) -> None:
+    async def _strike(self, number: signal.Signals) -> bool:
+        """Whether there was one to be struck."""
+        able = [pid for pid in self.house.pids("gatekeeper") if pid not in self._stopped]
+        if not able:
+            return False
+        victim = self.chance.choice(able)
         try:
             os.kill(victim, number)
             if number is signal.SIGSTOP:
-                try:
-                    await asyncio.sleep(self.chance.uniform(*STOPPED))
-                finally:
-                    os.kill(victim, signal.SIGCONT)
+                await self._hold(victim)
         except ProcessLookupError:
-            return
+            return False
+        return True
+
+    async def _hold(self, victim: int) -> None:
+        """Let a stopped process lie until the others have got on."""
+        self._stopped.add(victim)
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(STOPPED_SECONDS):
+                    await self._others_got_on(self.chance.randint(*STOPPED))
+        finally:
+            self._stopped.discard(victim)
+            os.kill(victim, signal.SIGCONT)
+
+    async def _others_got_on(self, transitions: int) -> None:
+        stored = len([message async for message in self.house.bus.replay(run_subject("*"))])
+        async with contextlib.aclosing(self.house.bus.replay(run_subject("*"), follow=True)) as messages:
+            count = 0
+            async for _ in messages:
+                count += 1
+                if count >= stored + transitions:
+                    return
 
 
-async def give_all(load: Load, runs: int, until: float) -> None:
-    """Give so many runs, a few at a time, as long as there is time."""
+def plan(runs: int, chance: random.Random) -> dict[int, tuple[int, str]]:
+    """By the number of a run that carries a blow: the transition at which it falls, and its kind."""
+    bags = (chance.sample(list(BLOWS), counts=list(BLOWS.values()), k=sum(BLOWS.values())) for _ in itertools.count())
+    kinds = itertools.chain.from_iterable(bags)
+    return {number: (chance.randint(1, TRANSITIONS), next(kinds)) for number in range(0, runs, EVERY)}
+
+
+async def give_all(load: Load, runs: int, until: float, disturb: Disturb) -> None:
+    """Give so many runs, a few at a time, as long as there is time; each is disturbed while it goes on."""
     places = asyncio.Semaphore(UNDER_WAY)
 
-    async def one(*, durable: bool) -> None:
+    async def one(number: int) -> None:
         async with places:
-            if time.monotonic() < until:
-                given = await load.give(durable=durable)
-                with_patience = load.house.client.wait(given.run_id, timeout=max(1.0, until - time.monotonic()))
-                try:
-                    await with_patience
-                except GatewrightError:
-                    return  # it is looked at in the end
+            if time.monotonic() >= until:
+                return
+            given = await load.give(durable=number % 4 != 0)
+            async with asyncio.TaskGroup() as both:
+                both.create_task(disturb(number, given))
+                both.create_task(ended(given))
+
+    async def ended(given: Given) -> None:
+        with contextlib.suppress(GatewrightError):  # it is looked at in the end
+            await load.house.client.wait(given.run_id, timeout=max(1.0, until - time.monotonic()))
 
     async with asyncio.TaskGroup() as group:
         for number in range(runs):
-            group.create_task(one(durable=number % 4 != 0))
+            group.create_task(one(number))
 
 
 async def rebuilt(house: House, load: Load) -> list[str]:
@@ -136,37 +179,38 @@ async def fight(
 
 @dataclass
 class Rolling:
-    """Runs in a house whose services are restarted in order, one process after another."""
+    """Runs in a house whose services are restarted in order, one process after another, each at a transition of a run."""
 
     house: House
     load: Load
     restarts: Counter[str] = field(default_factory=Counter)
     slowest: float = 0.0
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _processes: Iterator[tuple[str, int]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._processes = itertools.cycle([(role, place) for role in START_ORDER for place in range(self._count(role))])
 
     async def play(self, runs: int, *, until: float) -> Outcome:
-        rolling = asyncio.create_task(self._roll())
-        await give_all(self.load, runs, until)
-        rolling.cancel()
-        await asyncio.wait({rolling})
+        await give_all(self.load, runs, until, self._disturb)
         await self.load.settle()
         return await judge(self.house, self.load.given)
 
-    async def _roll(self) -> None:
-        while True:
-            for role in START_ORDER:
-                for pid in self.house.pids(role):
-                    await self._restart(role, pid)
+    async def _disturb(self, number: int, given: Given) -> None:
+        await reached(self.house, given, 1 + number % TRANSITIONS)
+        async with self._turn:
+            await self._restart(*next(self._processes))
 
-    async def _restart(self, role: str, pid: int) -> None:
-        started, count = time.monotonic(), len(self.house.pids(role))
-        try:
-            os.kill(pid, signal.SIGTERM)
-        except ProcessLookupError:
-            return
-        while pid in self.house.pids(role) or len(self.house.pids(role)) < count:  # noqa: ASYNC110 - another process
+    async def _restart(self, role: str, place: int) -> None:
+        started, pid, count = time.monotonic(), self.house.pids(role)[place], self._count(role)
+        os.kill(pid, signal.SIGTERM)
+        while pid in self.house.pids(role) or self._count(role) < count:  # noqa: ASYNC110 - another process
             await asyncio.sleep(0.02)
         self.restarts[role] += 1
         self.slowest = max(self.slowest, time.monotonic() - started)
+
+    def _count(self, role: str) -> int:
+        return len(self.house.pids(role))
 
 
 async def roll(root: Path, runs: int, *, gatekeepers: int, seconds: float) -> tuple[Rolling, Outcome]:

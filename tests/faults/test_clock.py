@@ -77,6 +77,7 @@ async def test_a_run_takes_its_usual_time_while_every_clock_jumps(jumping_house:
     assert jumping_house.dead() == []
 
 
+@pytest.mark.long
 async def test_the_clock_of_one_service_may_be_a_day_off(jumping_house: House, project: Path) -> None:
     """Services of one system on hosts that disagree about the time, and one of them is corrected while it works."""
     for role in ("gatekeeper", "worker", "testrunner"):
@@ -87,6 +88,7 @@ async def test_the_clock_of_one_service_may_be_a_day_off(jumping_house: House, p
     assert jumping_house.dead() == []
 
 
+@pytest.mark.long
 async def test_a_back_off_ends_although_the_clock_goes_back(jumping_house: House, project: Path) -> None:
     request = msgspec.structs.replace(
         slow_request(project, 0.0),
@@ -105,6 +107,7 @@ async def test_a_back_off_ends_although_the_clock_goes_back(jumping_house: House
     assert seconds < USUAL + BACK_OFF + RECOVERY
 
 
+@pytest.mark.long
 async def test_a_budget_of_time_is_not_used_up_by_a_clock_that_jumps(jumping_house: House, project: Path) -> None:
     request = msgspec.structs.replace(slow_request(project, PAUSE), budget=Budget(wall_sec=3600.0))
     async with Client.connect(jumping_house.address) as client:

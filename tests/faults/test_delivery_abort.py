@@ -82,6 +82,7 @@ async def test_an_abort_ends_the_command_in_its_sandbox(whole_house: House, proj
     assert seconds < PROMISE
 
 
+@pytest.mark.long
 async def test_the_command_abort_does_the_same(whole_house: House, project: Path) -> None:
     async with Client.connect(whole_house.address) as client:
         run_id = await at_work(client, project)
@@ -94,6 +95,7 @@ async def test_the_command_abort_does_the_same(whole_house: House, project: Path
     assert seconds < PROMISE
 
 
+@pytest.mark.long
 async def test_a_worker_that_was_cut_off_stops_once_it_is_back(whole_house: House, project: Path) -> None:
     wire = whole_house.wires["worker"]
     async with Client.connect(whole_house.address) as client:

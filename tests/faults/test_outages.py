@@ -14,10 +14,12 @@ import pytest
 from gatewright import Client
 from gatewright.bus.identities import BusAddress, bus_keys, seed_file
 from gatewright.bus.jetstream import JetStreamBus
+from gatewright.bus.topology import run_subject
 from gatewright.contracts import RunRequest
 from gatewright.ledger.run import Run
 from tests.e2e.conftest import FILES
 from tests.e2e.stack import slow_request
+from tests.faults.crash_points import TRANSITIONS
 from tests.faults.outage_house import RECOVERY, House, house
 from tests.git.repositories import MakeRepository
 from tests.wire import Wire
@@ -58,7 +60,7 @@ async def in_state(client: Client, run_id: str, state: str) -> None:
             await asyncio.sleep(0.05)
 
 
-@pytest.mark.parametrize("kill_it", [False, True], ids=["stopped", "killed"])
+@pytest.mark.parametrize("kill_it", [pytest.param(False, marks=pytest.mark.long), True], ids=["stopped", "killed"])
 async def test_the_services_outlive_a_restart_of_the_server_with_their_pulls_open(
     broken_house: House, project: Path, *, kill_it: bool
 ) -> None:
@@ -75,6 +77,7 @@ async def test_the_services_outlive_a_restart_of_the_server_with_their_pulls_ope
     assert seconds < RECOVERY + usual
 
 
+@pytest.mark.long
 async def test_a_run_goes_on_where_a_restart_of_the_server_met_it(broken_house: House, project: Path) -> None:
     async with Client.connect(broken_house.address) as client:
         run_id = await client.submit_request(slow_request(project, 2.0), patience=10.0)
@@ -90,20 +93,27 @@ async def test_a_run_goes_on_where_a_restart_of_the_server_met_it(broken_house: 
 
 
 async def test_cut_connections_are_made_anew(broken_house: House, project: Path) -> None:
+    """Every connection is cut at every transition of a run, the last of which is its seal."""
+    cuts = 0
     async with Client.connect(broken_house.address) as client:
-        run_id = await client.submit_request(slow_request(project, 1.0), patience=10.0)
-        for _ in range(10):
-            await asyncio.sleep(0.3)
-            for wire in broken_house.wires.values():
-                wire.cut()
-        begun = time.monotonic()
+        run_id = await client.submit_request(slow_request(project, 0.5), patience=10.0)
+        async with contextlib.aclosing(client.bus.replay(run_subject(run_id), follow=True)) as messages:
+            async for message in messages:
+                for wire in broken_house.wires.values():
+                    wire.cut()
+                cuts += 1
+                if b'"bundle_sealed"' in message.data:
+                    break
         assert_done(await client.wait(run_id, timeout=60))
-    seconds = time.monotonic() - begun - 2.0
-    broken_house.tell(f"a run through ten cuts of every connection ended {max(seconds, 0):.1f} s later than its work takes")
-    assert seconds < RECOVERY
+        following, seconds = await broken_house.run(slow_request(project, 0.0))
+    assert_done(following)
+    broken_house.tell(f"a run through {cuts} cuts of every connection; the next one took {seconds:.1f} s")
+    assert cuts >= TRANSITIONS
+    assert seconds < 2 * RECOVERY
     assert broken_house.dead() == []
 
 
+@pytest.mark.long
 async def test_connections_that_swallow_everything_are_given_up(broken_house: House, project: Path) -> None:
     """Neither side is told: no reset, no end of file. Only pings find it out."""
     usual = await usual_seconds(broken_house, slow_request(project, 0.0))
@@ -117,6 +127,7 @@ async def test_connections_that_swallow_everything_are_given_up(broken_house: Ho
     assert broken_house.dead() == []
 
 
+@pytest.mark.long
 async def test_a_role_that_reads_slowly_delays_its_own_work_alone(broken_house: House, project: Path) -> None:
     usual = await usual_seconds(broken_house, slow_request(project, 0.0))
     reviewer, before = broken_house.wires["reviewer"], broken_house.wires["reviewer"].passed
@@ -131,6 +142,7 @@ async def test_a_role_that_reads_slowly_delays_its_own_work_alone(broken_house: 
     assert broken_house.dead() == []
 
 
+@pytest.mark.long
 async def test_a_watcher_that_does_not_read_holds_up_nobody_and_catches_up(broken_house: House, project: Path) -> None:
     """What it leaves lying is more than all buffers between it and the server hold."""
     big = msgspec.structs.replace(slow_request(project, 0.0), request="a long story. " * 80_000)

@@ -1,0 +1,83 @@
+"""Which Pythons this machine has that the project is to be tried on: one line each, version and program, tab between.
+
+Looked for on PATH and where Debian, pyenv and uv put them; a program is what it says of itself, not what its name says. What is
+not there, or is there and of no use, is told on standard error. Virtual environments, pre-releases and other implementations
+are passed over.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+WANTED = ("3.11", "3.12", "3.13", "3.14")
+NAME = re.compile(r"python3(\.\d+)?")
+USABLE = Path(__file__).with_name("usable.py")
+#: What a program says of itself; a pyenv shim without a version, say, fails instead.
+ASKED = """
+import json, platform, sys, sysconfig
+plain = sys.implementation.name == "cpython" and sys.version_info.releaselevel == "final" and sys.prefix == sys.base_prefix
+plain = plain and not sysconfig.get_config_var("Py_GIL_DISABLED")
+print(json.dumps([platform.python_version(), plain, sys.executable]))
+"""
+
+
+def candidates(environment: Mapping[str, str]) -> Iterator[Path]:
+    """Programs that may be Pythons, those on PATH first."""
+    home = Path(environment.get("HOME", "/nonexistent"))
+    folders = [Path(folder) for folder in environment.get("PATH", "").split(os.pathsep) if folder]
+    folders += [Path("/usr/local/bin"), Path("/usr/bin")]
+    kept = Path(environment.get("PYENV_ROOT", home / ".pyenv"), "versions")
+    uv = Path(
+        environment.get("UV_PYTHON_INSTALL_DIR", Path(environment.get("XDG_DATA_HOME", home / ".local/share"), "uv/python"))
+    )
+    folders += [*sorted(kept.glob("*/bin")), *sorted(uv.glob("*/bin"))]
+    for folder in dict.fromkeys(folders):
+        if folder.is_dir():
+            named = sorted(path for path in folder.iterdir() if NAME.fullmatch(path.name) and os.access(path, os.X_OK))
+            yield from {path.resolve(): path for path in named}.values()
+
+
+def said_by(program: Path, *words: str) -> subprocess.CompletedProcess[str] | None:
+    """What a program answers; None when it cannot be run."""
+    try:
+        return subprocess.run([program, "-I", *words], capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+
+
+def found(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Programs by version, one for each, and complaints about those of no use."""
+    had, complaints = {}, {}
+    for program in candidates(environment):
+        said = said_by(program, "-c", ASKED)
+        if said is None or said.returncode != 0:
+            continue
+        version, plain, itself = json.loads(said.stdout)
+        if not plain or version in had or version.rpartition(".")[0] not in WANTED:
+            continue
+        looked = said_by(program, str(USABLE))
+        if looked is not None and looked.returncode == 0:
+            had[version] = itself
+        else:
+            complaints[version] = f"of no use: {looked.stderr.strip() if looked else program}"
+    return had, [complaint for version, complaint in complaints.items() if version not in had]
+
+
+def main() -> int:
+    had, complaints = found(os.environ)
+    for version in sorted(had, key=lambda version: [int(number) for number in version.split(".")]):
+        print(version, had[version], sep="\t")
+    missing = [wanted for wanted in WANTED if not any(version.startswith(f"{wanted}.") for version in had)]
+    for line in (*complaints, *(f"not had: Python {wanted}" for wanted in missing)):
+        print(line, file=sys.stderr)
+    return 0 if had else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
