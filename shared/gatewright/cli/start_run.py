@@ -8,14 +8,16 @@ import sys
 from gatewright.cli.display import make_display
 from gatewright.cli.home import make_home
 from gatewright.cli.outcome import Exit, exit_of_error
-from gatewright.cli.output import complain, say
+from gatewright.cli.output import complain, note, say
 from gatewright.cli.place import find_place
+from gatewright.cli.preflight import require_sandbox, uncommitted_words
 from gatewright.cli.request import EXAMPLE, RunOptions, environment_prefix, prepare
 from gatewright.cli.result import refused
 from gatewright.cli.run_flow import RunFlow
 from gatewright.cli.session import for_one_run
 from gatewright.cli.settings import inherited_environment
 from gatewright.errors import GatewrightError
+from gatewright.stack.state import read
 from gatewright.stack.supervisor import StackOptions
 
 
@@ -24,8 +26,11 @@ async def start_run(options: RunOptions, workers: int | None, *, json_output: bo
     display = make_display(json_output=json_output)
     try:
         place = find_place()
-        prepared = prepare(options, place.here)
+        prepared = prepare(options, place.here, on_this_host=place.bus is None)
         if place.bus is None:
+            if read(place.home) is None:
+                # The roles of a stack that runs have tried it when they started.
+                await require_sandbox()
             make_home(place.home)
     except GatewrightError as error:
         display.give_up(refused(error))
@@ -33,6 +38,8 @@ async def start_run(options: RunOptions, workers: int | None, *, json_output: bo
             complain(error)
             say(f"  example: {EXAMPLE}", stream=sys.stderr)
         return exit_of_error(error)
+    if words := uncommitted_words(prepared.request.repository.url, options.ref):
+        note(words)
     stack = StackOptions(
         home=place.home,
         base_environment=inherited_environment(),
