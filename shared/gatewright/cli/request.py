@@ -78,7 +78,7 @@ class Prepared:
     attachments: tuple[tuple[str, bytes], ...]
 
 
-def prepare(options: RunOptions, here: Path, *, on_this_host: bool = True) -> Prepared:
+def prepare(options: RunOptions, here: Path, *, on_this_host: bool = False) -> Prepared:
     """The request that the options ask for, for a user who stands in ``here``; ``on_this_host``: its commands will run here.
 
     Raises MalformedError (code ``invalid_input``) with one fault for everything that is missing or wrong.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from gatewright.cli.command_line import command_line
 from gatewright.cli.display import make_display
 from gatewright.cli.home import make_home
 from gatewright.cli.outcome import Exit, exit_of_error
@@ -23,7 +24,7 @@ from gatewright.stack.supervisor import StackOptions
 
 async def start_run(options: RunOptions, workers: int | None, *, json_output: bool) -> Exit:
     """Check the options, then carry out the run. The exit code; errors are reported in the form that was asked for."""
-    display = make_display(json_output=json_output)
+    display = make_display(json_output=json_output, command=command_line(options, workers))
     try:
         place = find_place()
         prepared = prepare(options, place.here, on_this_host=place.bus is None)

@@ -92,10 +92,10 @@ def uncommitted(start: Path, excludes: Path | None = None) -> Uncommitted:
         commit_named(start, "HEAD")
     except (GitError, MalformedError):
         return Uncommitted(0, 0)
-    settings = [f"core.worktree={top}", f"core.excludesFile={excludes or '/dev/null'}", *_without_filters(git)]
+    settings = [f"core.excludesFile={excludes or '/dev/null'}", *_without_filters(git)]
     options = [word for setting in settings for word in ("-c", setting)]
     shown = ("--porcelain=v1", "-z", "--no-renames", "--ignore-submodules=all", "--untracked-files=normal")
-    said = git.execute(*options, "status", *shown, timeout=30, limit=_LIMIT)
+    said = git.execute(*options, "status", *shown, timeout=30, limit=_LIMIT, environment={"GIT_WORK_TREE": str(top)})
     lines = [line for line in said.split(b"\0") if line]
     untracked = sum(line.startswith(b"?? ") for line in lines)
     return Uncommitted(len(lines) - untracked, untracked)

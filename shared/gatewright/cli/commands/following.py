@@ -73,6 +73,7 @@ def show(
         str | None,
         typer.Option("--as", metavar="KIND", help="As brief, done, blocked, decisions, trail or provenance, from the bundle."),
     ] = None,
+    log: Annotated[bool, typer.Option("--log", help="All that the commands of the run printed.")] = False,
     json_output: JsonOutput = False,
 ) -> None:
     """Show a run: its state, its tasks, every gate's verdict, what it came to and where its evidence lies."""
@@ -80,6 +81,8 @@ def show(
 
     if packet or kind is not None:
         _show_document(run, kind, json_output=json_output)
+    elif log:
+        asyncio.run(_log(run, json_output=json_output))
     else:
         asyncio.run(_show(run, json_output=json_output))
 
@@ -107,15 +110,35 @@ async def _show(wanted: str | None, *, json_output: bool) -> None:
     from datetime import UTC, datetime
 
     from gatewright.cli.listing import details_of, story
+    from gatewright.cli.outputs import with_tails
     from gatewright.cli.sources import find_run
 
     async with _source() as source:
-        view = await source.view(await find_run(source, wanted))
+        view = await with_tails(await source.view(await find_run(source, wanted)), source.output)
     if json_output:
         emit(details_of(view, datetime.now(UTC)))
         return
     for line in story(view, datetime.now(UTC)):
         say(line)
+
+
+async def _log(wanted: str | None, *, json_output: bool) -> None:
+    from gatewright.cli.outputs import read_stream, shown_lines, streams_of
+    from gatewright.cli.sources import find_run
+
+    async with _source() as source:
+        view = await source.view(await find_run(source, wanted))
+        read = [(stream, await read_stream(stream, view, source.output)) for stream in streams_of(view.run)]
+    if json_output:
+        log = [{"title": stream.title, "text": (data or b"").decode("utf-8", "replace")} for stream, data in read]
+        emit({"run_id": view.run.run_id, "log": log})
+        return
+    if not read:
+        say(f"no command of {view.run.run_id} has printed anything")
+    for stream, data in read:
+        say(f"== {stream.title}")
+        for line in shown_lines(data or b""):
+            say(line)
 
 
 @reported
