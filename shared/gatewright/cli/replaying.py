@@ -36,7 +36,7 @@ REPORTS_FOLDER = "reexecutions"
 _STARTING_PATIENCE = 30.0
 
 
-async def rebuild_bundle(wanted: str, folder: Path | None, key: Path | None) -> Sealed:
+async def rebuild_bundle(wanted: str | None, folder: Path | None, key: Path | None) -> Sealed:
     """Make the bundle of a run again from the ledger, in ``folder`` or where it was. Raises as ``rebuild`` does."""
     place = find_place()
     scanner = make_scanner(load_settings().secret_scanner, place.home / "secret-rules")
