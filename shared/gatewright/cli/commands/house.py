@@ -73,7 +73,7 @@ def completion(
 
     Example: source <(gatewright completion bash)
     """
-    from typer.completion import get_completion_script
+    from typer._completion_shared import get_completion_script
 
     script = get_completion_script(prog_name="gatewright", complete_var="_GATEWRIGHT_COMPLETE", shell=shell.value)
     if json_output:
