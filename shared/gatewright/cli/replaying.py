@@ -55,7 +55,7 @@ async def reexecute(bundle: Path, key: Path | None, repository: str | None, *, q
     place = find_place()
     run, order = read_order(bundle, trusted_keys(key, place), repository)
     if place.bus is None:
-        make_home(place.home)
+        make_home(place.home, place.here)
     environment = order.document.environment
     prefixes = (Path(environment.prefix),) if environment else ()
     async with for_one_run(place.bus, _stack(place, prefixes), note) as session:

@@ -32,7 +32,7 @@ async def start_run(options: RunOptions, workers: int | None, *, json_output: bo
             if read(place.home) is None:
                 # The roles of a stack that runs have tried it when they started.
                 await require_sandbox()
-            make_home(place.home)
+            make_home(place.home, place.here)
     except GatewrightError as error:
         display.give_up(refused(error))
         if not json_output:

@@ -33,7 +33,7 @@ def init(json_output: JsonOutput = False) -> None:
     from gatewright.evidence import keyring, keys
 
     place = find_place()
-    home, new = place.home, make_home(place.home)
+    home, new = place.home, make_home(place.home, place.here)
     key = keyring.make(home, place.key).public
     public = keys.public_path(place.key)
     if json_output:
