@@ -16,6 +16,7 @@ from gatewright.cli.commands import (
     house,
     keys,
     queue,
+    refs,
     reporting,
     retention,
     running,
@@ -61,6 +62,7 @@ for module in (
     keys,
     checking,
     hooks,
+    refs,
     house,
 ):
     module.register(app)
