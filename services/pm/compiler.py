@@ -55,6 +55,8 @@ def compile_contract(task: RequestTask, owner: Agent) -> TaskContract:
         budget=request.budget,
         requirement_ids=request.requirement_ids,
         priority=request.priority,
+        author=request.author,
+        source_branch=request.source_branch,
     )
     return replace(contract, role_contract=resolve_role(contract))
 

@@ -53,6 +53,7 @@ class _Session:
     commands: list[TestCommand] = field(default_factory=list)
     artifacts: list[Artifact] = field(default_factory=list)
     redactions: list[Redaction] = field(default_factory=list)
+    prefix: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,7 @@ class TestRunnerHandler:
         candidate = await rebuild_candidate(task, self._mirrors, context.artifacts)
         session.tree = candidate.tree
         commands = read_commands(task.acceptance_tests)
-        prefix = environment_prefix(task.environment, self._environments)
+        prefix = session.prefix = environment_prefix(task.environment, self._environments)
         limits = dataclasses.replace(self._limits, wall_seconds=command_seconds(task))
         async with self._workspaces.open(candidate.mirror, candidate.baseline, candidate.tree) as workspace:
             for command in commands:
@@ -177,7 +178,7 @@ class TestRunnerHandler:
         return await context.artifacts.put(clean.data)
 
     def _report(self, task: TaskContract, session: _Session, context: TaskContext, *, failure: str | None) -> TestReport:
-        failed = first_failure(session.commands)
+        failed = first_failure(session.commands, session.prefix)
         report = TestReport(
             run_id=task.log_refs.run_id,
             task_id=task.task_id,

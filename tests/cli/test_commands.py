@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ from tests.making import make_contract, make_request
 
 
 @pytest.mark.parametrize(
-    "words", [("watch",), ("abort", "run-0123456789"), ("submit", "request.json"), ("submit", "request.json", "--wait")]
+    "words", [("abort", "run-0123456789"), ("submit", "request.json"), ("submit", "request.json", "--wait")]
 )
 def test_without_a_system_a_command_says_how_to_get_one(gatewright: Command, tmp_path: Path, words: tuple[str, ...]) -> None:
     (tmp_path / "request.json").write_bytes(codec.encode(make_request()))
@@ -138,3 +139,52 @@ def test_defect_is_one_sentence_for_people_and_a_trace_in_a_file(tmp_path: Path)
     assert len(done.stderr.splitlines()) == 1
     (trace,) = tmp_path.glob("gatewright-*.trace")
     assert "ZeroDivisionError" in trace.read_text()
+
+
+@pytest.mark.parametrize("words", [("watch",), ("watch", "run-0123456789abcdef0123")])
+def test_watching_waits_for_a_run_that_is_to_come_and_no_longer_than_it_is_told(
+    gatewright: Command, words: tuple[str, ...]
+) -> None:
+    said = gatewright(*words, "--timeout", "0.3")
+    assert said.exit_code == 3
+    assert "waiting" in said.err
+    assert "[run_not_there]" in said.err
+    assert said.out == ""
+    (document,) = gatewright(*words, "--timeout", "0.3", "--json").documents
+    assert document["error"]["code"] == "run_not_there"
+
+
+@pytest.mark.parametrize("words", [("verify",), ("report", "-o", "page.html"), ("replay",), ("attach",), ("show", "--packet")])
+def test_without_an_argument_the_newest_run_is_meant_and_there_must_be_one(gatewright: Command, words: tuple[str, ...]) -> None:
+    said = gatewright(*words, "--json")
+    assert said.exit_code == 2
+    assert said.documents[0]["error"] == {"code": "run_unknown", "message": "there are no runs yet", "faults": []}
+
+
+def complete(here: Path, typed: str) -> list[str]:
+    """What bash would be offered for the last word of a command line."""
+    words = typed.split(" ")
+    environment = {
+        "PATH": os.environ["PATH"],
+        "_GATEWRIGHT_COMPLETE": "complete_bash",
+        "COMP_WORDS": typed,
+        "COMP_CWORD": str(len(words) - 1),
+    }
+    argv = (sys.executable, "-P", "-c", "import sys; sys.argv[0] = 'gatewright'; from gatewright.cli.main import main; main()")
+    return subprocess.run(argv, cwd=here, env=environment, capture_output=True, text=True, check=False).stdout.split()
+
+
+def test_the_shell_completes_commands_options_and_run_ids(tmp_path: Path) -> None:
+    for run_id in ("run-0123456789abcdef0123", "run-1123456789abcdef0123"):
+        (tmp_path / ".gatewright" / "runs" / run_id).mkdir(parents=True)
+    assert complete(tmp_path, "gatewright ver") == ["verify"]
+    assert "--allow-tests" in complete(tmp_path, "gatewright run --allow-")
+    assert complete(tmp_path, "gatewright verify run-0") == ["run-0123456789abcdef0123"]
+    assert len(complete(tmp_path, "gatewright hold ")) == 2
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_of_completion_can_be_had_for_every_shell(gatewright: Command, shell: str) -> None:
+    assert "_GATEWRIGHT_COMPLETE" in gatewright("completion", shell).out
+    (document,) = gatewright("completion", shell, "--json").documents
+    assert document["shell"] == shell

@@ -23,11 +23,11 @@ def test_new_home_is_private_and_ignored_by_git(make_repository: MakeRepository)
     assert status.stdout == b""
 
 
-def test_home_is_the_nearest_one_upwards_else_at_the_top_of_the_repository(make_repository: MakeRepository) -> None:
+def test_home_is_the_nearest_one_upwards_else_in_the_git_directory_of_the_repository(make_repository: MakeRepository) -> None:
     repository = make_repository("r")
     deep = repository / "deep" / "er"
     deep.mkdir(parents=True)
-    assert find_home(None, deep) == repository / ".gatewright"
+    assert find_home(None, deep) == repository / ".git" / "gatewright"
     make_home(repository / "deep" / ".gatewright")
     assert find_home(None, deep) == repository / "deep" / ".gatewright"
 

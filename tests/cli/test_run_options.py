@@ -31,7 +31,7 @@ def test_json_result_of_refused_input_keeps_the_shape(gatewright: Command, make_
     said = gatewright("run", "do it", "--repo", make_repository("r"), "--test", "true", "--json")
     assert said.exit_code == 2
     result = said.documents[-1]
-    assert list(result) == ["run_id", "status", "bundle", "branch", "commit", "tree", "duration_sec", "failure"]
+    assert list(result) == ["run_id", "status", "bundle", "branch", "commit", "tree", "duration_sec", "failure", "retry_with"]
     assert (result["run_id"], result["status"]) == (None, "ERROR")
     assert result["failure"]["code"] == "invalid_input"
     assert "--allow" in result["failure"]["message"]
@@ -96,7 +96,9 @@ def test_every_further_answer_is_one_retry(tmp_path: Path, make_repository: Make
     first, second = tmp_path / "one.txt", tmp_path / "two.txt"
     for file in (first, second):
         file.write_text(file.name)
-    prepared = prepare(RunOptions(request="x", repo=repository, allow=("a",), replies=(first, second), tests=("t",)), tmp_path)
+    prepared = prepare(
+        RunOptions(request="x", repo=repository, allow=("a",), replies=(str(first), str(second)), tests=("t",)), tmp_path
+    )
     assert prepared.attachments == (("reply-1", b"one.txt"), ("reply-2", b"two.txt"))
     assert prepared.request.executor is not None
     assert prepared.request.executor.artifacts == ("reply-1", "reply-2")

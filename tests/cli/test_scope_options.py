@@ -20,7 +20,7 @@ def test_every_kind_of_the_contract_can_be_named() -> None:
     ("options", "scope"),
     [
         ({}, None),
-        ({"allow_protected": ("tests",)}, Scope(allow_protected_paths=("tests",))),
+        ({"allow_tests": ("tests",)}, Scope(allow_protected_paths=("tests",))),
         ({"allow_dependencies": True}, Scope(allow_dependency_change=True)),
         ({"allow_kinds": ("binary", "symlink")}, Scope(allow=("binary", "symlink"))),
     ],

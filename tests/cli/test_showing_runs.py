@@ -92,7 +92,7 @@ def test_gate_that_ordered_a_round_of_fixing_is_not_blamed_for_another_end() -> 
 
 def test_result_has_the_promised_shape() -> None:
     result = json.loads(msgspec.json.encode(result_of(view_after(Script()))))
-    assert list(result) == ["run_id", "status", "bundle", "branch", "commit", "tree", "duration_sec", "failure"]
+    assert list(result) == ["run_id", "status", "bundle", "branch", "commit", "tree", "duration_sec", "failure", "retry_with"]
     assert (result["status"], result["branch"], result["commit"], result["tree"]) == ("SUCCESS", "x", "7" * 40, "4" * 40)
     failed = json.loads(msgspec.json.encode(result_of(view_after(Script(landing_refused=True)))))
     assert (failed["status"], failed["branch"], failed["commit"]) == ("FAILED", None, None)

@@ -114,7 +114,7 @@ def test_landing_on_a_target_is_a_compare_and_swap(stack: Stack, make_project: M
     code, result = stack.run(project, *words, "refs/heads/release")
     assert (code, result["commit"]) == (0, repository.head("release"))
     code, result = stack.run(project, *words, "refs/heads/release")
-    assert (code, result["failure"]["code"]) == (1, "landing_conflict")
+    assert (code, result["failure"]["code"]) == (2, "target_elsewhere")
     code, result = stack.run(project, *words, "refs/heads/main")
     assert (code, result["failure"]["code"]) == (1, "target_checked_out")
     assert repository.git("status", "--porcelain") == b""

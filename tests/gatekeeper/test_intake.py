@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -115,3 +116,38 @@ async def test_a_contract_keeps_everything_but_what_is_pinned(gates: Gates, make
     assert pinned.log_refs.run_id == RUN
     assert pinned.rollback.baseline_ref == repository.head()
     assert replace(pinned, log_refs=contract.log_refs, rollback=contract.rollback) == contract
+
+
+@pytest.mark.parametrize(
+    ("ref", "code"),
+    [
+        ("refs/heads/never-was", "target_missing"),
+        ("refs/heads/older", "target_elsewhere"),
+        ("refs/heads/main", "target_checked_out"),
+        ("refs/heads/linked", "target_checked_out"),
+        ("refs/heads/a..b", "bad_ref"),
+        ("refs/heads/x.lock", "bad_ref"),
+        ("refs/heads/free", "ok"),
+    ],
+)
+async def test_a_target_that_cannot_be_landed_on_is_said_at_intake_before_any_work(
+    gates: Gates, make_repository: MakeRepository, tmp_path: Path, ref: str, code: str
+) -> None:
+    repository = make_repository()
+    repository.git("branch", "older")
+    repository.commit({"later.txt": b"later\n"})
+    repository.git("branch", "free")
+    repository.git("worktree", "add", "--quiet", "-b", "linked", str(tmp_path / "linked"))
+    target = Repository(url=repository.url, landing="target", target_ref=ref)
+    verdict = await judge(gates, make_request(repository=target, baseline_ref="HEAD"))
+    assert verdict.report.code == code, verdict.report
+
+
+async def test_the_branch_of_a_bare_repository_is_checked_out_nowhere(
+    gates: Gates, make_repository: MakeRepository, tmp_path: Path
+) -> None:
+    bare = tmp_path / "bare.git"
+    make_repository().git("clone", "--quiet", "--bare", ".", str(bare))
+    target = Repository(url=str(bare), landing="target", target_ref="refs/heads/main")
+    verdict = await judge(gates, make_request(repository=target))
+    assert verdict.passed, verdict.report

@@ -9,14 +9,19 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from gatewright.contracts import Transition, codec
+from gatewright.contracts import RequestTask, Transition, codec
+from gatewright.contracts.vocabulary import Agent, Person, SourceBranch
 from gatewright.ledger.store import Ledger, Position
 from services.gatekeeper.decider.inputs import Answered
+from services.gatekeeper.gates.judgement import Judgement
 from services.gatekeeper.gates.landing import commit_message
+from services.gatekeeper.gates.policy import judge_compiled
 from services.gatekeeper.lookout import Lookout
+from services.pm.compiler import compile_contract
 from tests.attacks.whole_gatekeeper import RUN, Gatekeeper, contract_on, make_tests, open_gatekeeper
 from tests.git.conftest import first_repository, make_repository
 from tests.git.repositories import MakeRepository, Repository
+from tests.making import BASELINE, make_request
 
 __all__ = ["first_repository", "make_repository"]
 
@@ -41,8 +46,8 @@ class LedgerThatDies(Ledger):
         return await super().append(position, transition)
 
 
-async def up_to_the_tests(gatekeeper: Gatekeeper) -> None:
-    await gatekeeper.submit(contract_on(gatekeeper.repository))
+async def up_to_the_tests(gatekeeper: Gatekeeper, **changes: object) -> None:
+    await gatekeeper.submit(replace(contract_on(gatekeeper.repository), **changes))
     await gatekeeper.plan()
     await gatekeeper.work(gatekeeper.patch({"README.md": b"changed\n"}))
     await gatekeeper.review()
@@ -106,3 +111,34 @@ async def test_no_wording_of_a_contract_forges_a_trailer_or_breaks_the_commit(
     assert message.splitlines()[0] == subject
     parsed = repository.git("interpret-trailers", "--parse", stdin=message.encode()).decode()
     assert [line for line in parsed.splitlines() if line.startswith("Gatewright-Run")] == [f"Gatewright-Run: {RUN}"]
+
+
+async def test_the_commit_is_by_the_author_that_the_contract_names_and_committed_by_gatewright(
+    repository: Repository, tmp_path: Path
+) -> None:
+    author = Person(name="Ada Löwe-O'Brien", email="ada@shop.example")
+    async with open_gatekeeper(repository, tmp_path) as gatekeeper:
+        await up_to_the_tests(gatekeeper, author=author)
+        run = await gatekeeper.test()
+    assert run.landed is not None
+    people = repository.git("log", "-1", "--format=%an <%ae>%n%cn <%ce>", run.landed.commit).decode().splitlines()
+    assert people == ["Ada Löwe-O'Brien <ada@shop.example>", "Gatewright <gatewright@localhost>"]
+
+
+async def test_the_commit_names_the_commit_of_the_branch_that_was_judged(repository: Repository, tmp_path: Path) -> None:
+    source = SourceBranch(name="agents/fix", head="a" * 40, base=repository.head(), commits=2)
+    async with open_gatekeeper(repository, tmp_path) as gatekeeper:
+        await up_to_the_tests(gatekeeper, source_branch=source)
+        run = await gatekeeper.test()
+    assert run.landed is not None
+    assert f"Gatewright-Source: {'a' * 40}\n" in repository.git("log", "-1", "--format=%B", run.landed.commit).decode()
+
+
+def test_a_pm_that_puts_another_author_in_is_refused() -> None:
+    request = make_request(author=Person(name="Ada", email="ada@shop.example"))
+    task = RequestTask(run_id=RUN, task_id=f"{RUN}.pm", baseline_commit=BASELINE, request=request)
+    compiled = compile_contract(task, Agent(role="PM", agent_id="pm-1"))
+    assert compiled.author == request.author
+    found = Judgement(RUN, "policy")
+    judge_compiled(replace(compiled, author=Person(name="Eve", email="eve@evil.example")), request, BASELINE, found)
+    assert [violation.detail for violation in found.violations] == ["the compiled contract's author is not the request's"]

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gatewright.contracts.vocabulary import Person
 from gatewright.errors import DeniedError, GitError, MalformedError
 from gatewright.git.changes import FileChange, parse_changes, parse_entries, parse_objects
 from gatewright.git.paths import path_fault
@@ -163,6 +164,11 @@ async def test_same_commit_comes_from_the_same_arguments(known: Known) -> None:
     assert await mirror.tree_of(one) == tree
     with pytest.raises(MalformedError):
         await mirror.commit_tree(tree, parent=commit, message="a\0b", when=when)
+    for name in ("Ada\ncommitter Eve", "Ada> <eve@evil.example", "A\0da", "Ada\r"):
+        with pytest.raises(MalformedError, match="forge"):
+            await mirror.commit_tree(
+                tree, parent=commit, message="m", when=when, author=Person(name=name, email="ada@shop.example")
+            )
 
 
 PARTS = st.binary(min_size=1, max_size=6).filter(lambda part: b"/" not in part and path_fault(part) is None)

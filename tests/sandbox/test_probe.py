@@ -40,6 +40,15 @@ async def test_probe_runs_a_command_and_reports_facts() -> None:
     assert int(report.facts["version"].split(".")[1]) >= 8
 
 
+async def test_probe_makes_no_file_on_the_host_that_a_kill_could_leave_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "no-such-folder"))
+    report = await make_sandbox("bubblewrap").probe()
+    assert (report.available, report.cause) == (True, "")
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.usefixtures("forget_bwrap")
 async def test_probe_names_the_cause_on_a_host_that_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refusal = 'echo "bwrap: setting up uid map: Permission denied" >&2; exit 1'

@@ -17,6 +17,7 @@ from gatewright.git.mirror import Mirrors
 from services.gatekeeper.artifact_cache import ArtifactCache
 from services.gatekeeper.gates.breadth import judge_breadth
 from services.gatekeeper.gates.judgement import Judgement
+from services.gatekeeper.gates.landing import judge_target
 from services.gatekeeper.gates.policy import judge_contract, judge_request
 from services.gatekeeper.gates.role_contract import bound_schema, is_binding
 from services.gatekeeper.policies import Policies
@@ -33,7 +34,8 @@ async def judge_intake(
     """Judge ``document`` and pin it: returns it with the baseline's commit and tree (empty where it could not be resolved).
 
     1. artifacts are fetched, checked against their digest and, where they came inline, stored  2. policy
-    3. only then is the repository asked: nothing is fetched for a document that is refused anyway  4. breadth, on the baseline.
+    3. only then is the repository asked: nothing is fetched for a document that is refused anyway  4. whether the change could
+    land on its target  5. breadth, on the baseline.
     What is returned is what was judged: permissions are the granted ones.
     """
     if isinstance(document, RunRequest):
@@ -104,6 +106,7 @@ async def _pin(baseline: _Baseline, found: Judgement, policies: Policies, mirror
         tree = await mirror.tree_of(commit)
         found.saw("baseline_commit", commit)
         found.saw("baseline_tree", tree)
+        await judge_target(repository, commit, mirror, found)
         pack = policies.packs.pack(baseline.pack)
         await judge_breadth(baseline.paths, repository.url, tree, pack, mirror, policies, now, found)
     except (GitError, MalformedError) as error:

@@ -30,6 +30,26 @@ def landing_ref(run_id: str, repository: Repository) -> str:
             return ""
 
 
+async def judge_target(repository: Repository, baseline: str, mirror: Mirror, found: Judgement) -> None:
+    """Whether a change of ``baseline`` could land on its target as things are: said before any work is done for it.
+
+    1. the branch is there  2. it is at the baseline: what lands moves it from there  3. nobody works in it. What changes
+    meanwhile is the landing's to find out. Raises GitError.
+    """
+    ref = landing_ref(found.run_id, repository)
+    if repository.landing != "target":
+        return
+    found.checked("target", ref)
+    current = await mirror.current(ref)
+    if current is None:  # 1
+        found.violate("target_missing", "target", f"the repository has no {ref}")
+    elif current != baseline:  # 2
+        words = f"{ref} is at {current[:12]}, and the run starts from {baseline[:12]}: a change lands on what it was made from"
+        found.violate("target_elsewhere", "target", words)
+    elif (place := await mirror.checked_out(ref)) is not None:  # 3
+        found.violate("target_checked_out", "target", f"{ref} is checked out in {place}")
+
+
 def commit_message(run: Run, contract: TaskContract) -> str:
     """Subject from the contract, and trailers that lead from the commit to the evidence.
 
@@ -43,6 +63,7 @@ def commit_message(run: Run, contract: TaskContract) -> str:
         f"Gatewright-Run: {run.run_id}\n"
         f"Gatewright-Contract: sha256:{digest}\n"
         f"Gatewright-Event-Chain: {run.seq}:{run.head}\n"
+        + (f"Gatewright-Source: {source.head}\n" if (source := contract.source_branch) is not None else "")
     )
 
 
@@ -61,7 +82,8 @@ async def land(run: Run, contract: TaskContract, mirror: Mirror, found: Judgemen
         found.saw("tree", candidate.tree)
         return "", candidate.tree, "", None
     when = datetime.fromisoformat(run.created_at)
-    commit = await mirror.commit_tree(candidate.tree, parent=baseline, message=commit_message(run, contract), when=when)
+    message, author = commit_message(run, contract), contract.author
+    commit = await mirror.commit_tree(candidate.tree, parent=baseline, message=message, when=when, author=author)
     tree = await mirror.tree_of(commit)
     if tree != candidate.tree:
         found.violate("landed_tree_differs", "same_tree", f"commit {commit} has tree {tree}, tested was {candidate.tree}")

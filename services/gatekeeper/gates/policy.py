@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from gatewright import scope
 from gatewright.contracts import RunRequest, TaskContract
 from gatewright.contracts.vocabulary import Artifact, Executor, PolicyPack, Repository
-from gatewright.errors import ScopeError
+from gatewright.errors import MalformedError, ScopeError
+from gatewright.git.refs import check_landing_ref
 from gatewright.task_inputs import LONGEST_COMMAND
 from services.gatekeeper.gates.commands import judge_commands
 from services.gatekeeper.gates.destructive import by_allowlist, judge_destructive
@@ -88,6 +89,8 @@ def judge_compiled(contract: TaskContract, request: RunRequest, baseline: str, f
         "requirement_ids": (contract.requirement_ids, request.requirement_ids),
         "audit_only": (contract.audit_only, request.audit_only),
         "priority": (contract.priority, request.priority),
+        "author": (contract.author, request.author),
+        "source_branch": (contract.source_branch, request.source_branch),
         "strict_acceptance": (options is not None and options.strict_acceptance, request.strict_acceptance),
         "timeout_retry": (contract.timeout_retry, request.timeout_retry or contract.timeout_retry),
         "requested_permissions": (contract.requested_permissions, None),
@@ -132,8 +135,16 @@ def _repository(repository: Repository | None, found: Judgement) -> None:
         found.violate("repository_missing", "repository", "the contract does not say which repository it is about")
     elif _has_credentials(repository.url):
         found.violate("repository_has_credentials", "repository", "a URL with a password would be kept as evidence")
-    elif repository.landing == "target" and not (repository.target_ref or "").startswith(LANDABLE):
+    elif repository.landing == "target" and not _landable(repository.target_ref or ""):
         found.violate("bad_ref", "repository", "landing on a target needs target_ref: refs/heads/...")
+
+
+def _landable(ref: str) -> bool:
+    """Whether it is the well-formed name of a branch; whether there is one, the baseline's repository must tell."""
+    try:
+        return check_landing_ref(ref).startswith(LANDABLE)
+    except MalformedError:
+        return False
 
 
 def _has_credentials(url: str) -> bool:

@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 from gatewright.contracts import ReviewReport, TaskContract, TestReport
 from gatewright.contracts.reports import TestCommand, TestSummary
-from gatewright.contracts.vocabulary import AcceptanceTest
+from gatewright.contracts.vocabulary import AcceptanceTest, Environment
 from gatewright.errors import CommandRefusedError
 from gatewright.ledger.run import Run
 from gatewright.sandbox.argv import parse_command
+from gatewright.sandbox.programs import NOT_FOUND
 from gatewright.task_inputs import command_seconds
 from services.gatekeeper.gates.judgement import Judgement
 
@@ -85,7 +86,9 @@ def judge_tests(report: TestReport, run: Run, contract: TaskContract, found: Jud
     for one in ordered:  # 5
         _note(one, found)
         if one.test.must_pass and not passed(one.final):
-            found.violate("tests_failed", "acceptance_tests", f"{one.test.name}: {how_it_ended(one.final)}")
+            found.violate(
+                "tests_failed", "acceptance_tests", f"{one.test.name}: {how_it_ended(one.final, contract.environment)}"
+            )
     if not any(test.must_pass for test in contract.acceptance_tests):  # 6
         found.violate("tests_not_run", "tests_gate", "no acceptance test must pass, so nothing is proved")
     if found.clean:  # 7
@@ -96,11 +99,16 @@ def judge_tests(report: TestReport, run: Run, contract: TaskContract, found: Jud
             found.remark("commands edited files of the candidate, and these edits do not land")
 
 
-def how_it_ended(command: TestCommand) -> str:
-    """Why a command did not pass, in words."""
+def how_it_ended(command: TestCommand, environment: Environment | None = None) -> str:
+    """Why a command did not pass, in words; ``environment`` is what it was to see beside the system."""
     if command.timed_out:
         return "timed out"
-    return f"killed at its limit of {command.stopped}" if command.stopped else f"exit code {command.exit_code}"
+    if command.stopped:
+        return f"killed at its limit of {command.stopped}"
+    if command.exit_code == NOT_FOUND:
+        where = f"in --env {environment.prefix}, nor in the system" if environment else "in the system, and no --env was given"
+        return f"exit code {NOT_FOUND}: {command.cmd_argv[0]!r}, or a program that it starts, was not found {where}"
+    return f"exit code {command.exit_code}"
 
 
 def _match(report: TestReport, contract: TaskContract, found: Judgement) -> list[Ordered]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gatewright import scope
 from gatewright.sandbox import Completed, Limits, Sandbox, parse_command
+from gatewright.sandbox.programs import NOT_FOUND, not_found
 from gatewright.task_inputs import command_seconds, environment_prefix
 from gatewright.telemetry.redaction import redact_text
 from gatewright.workspace import Workspaces
@@ -40,7 +41,7 @@ class CommandExecutor:
         async with self._workspaces.open(job.mirror, job.baseline) as workspace:
             completed = await self._sandbox.run(argv, workspace=workspace, prefix=prefix, limits=limits)
             logs = {"stdout": completed.stdout, "stderr": completed.stderr}
-            failure = _failure(completed, limits)
+            failure = _failure(completed, limits, not_found(argv[0], prefix))
             if failure is not None:
                 return Execution(logs=logs, failure=failure)
             changes = await workspace.changes()
@@ -49,11 +50,14 @@ class CommandExecutor:
         return Execution(tree, patch, logs, f"the command ended with 0 after {completed.duration_seconds:.1f} s")
 
 
-def _failure(completed: Completed, limits: Limits) -> Failure | None:
+def _failure(completed: Completed, limits: Limits, missing: str | None) -> Failure | None:
+    """Why there is no change; ``missing`` are words for a program that does not exist."""
     if completed.timed_out:
         return Failure("task_timeout", f"the command was killed after {limits.wall_seconds:g} s")
     if completed.stopped:
         return Failure("executor_failed", f"the command was killed at its limit of {completed.stopped}")
+    if completed.exit_code == NOT_FOUND and missing:
+        return Failure("executor_failed", f"exit {NOT_FOUND}: {missing}")
     if completed.exit_code != 0:
         return Failure("executor_failed", f"exit {completed.exit_code}: {_last_line(completed)}")
     return None

@@ -1,42 +1,129 @@
-"""What to do about each stable reason code, in one sentence."""
+"""What to do about each refusal: a sentence for its stable reason code, and the options that would open what was refused.
+
+Contracts and gates speak of fields (``scope.allow_protected_paths``); whoever typed a command is told its options.
+"""
 
 from __future__ import annotations
 
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+
+from gatewright.contracts import GateReport
+from gatewright.contracts.reports import Violation
+
 _ADVICE: dict[str, str] = {
-    "request_incomplete": "name what is missing: --allow PATH, --test CMD and one of --exec, --patch, --reply",
+    "request_incomplete": "name what is missing: --allow PATH, --test CMD and one of --exec, --patch, --reply, --head",
     "paths_word_missing": "put {paths} where the command takes its files, so that each shard is told its own part",
     "bad_ref": "give --ref a branch, a tag or a full commit id",
     "ref_not_found": "check the name with `git ls-remote`; a commit must have been pushed",
     "repository_unavailable": "check that the repository exists and that git can fetch it from here",
     "path_too_broad": "allow the directories that the change needs, not the whole repository",
     "path_invalid": "give paths relative to the top of the repository, without `..`, wildcards or a leading slash",
-    "path_protected": "this path is protected by policy: what opens it, if anything does, stands beside it",
-    "path_out_of_scope": "the change touched a path that it was not allowed; widen --allow or correct the change",
+    "path_protected": "this path is protected by policy: what opens it, if anything does, stands above",
+    "path_out_of_scope": "the change touched a path that it was not allowed: correct the change, or allow the path",
     "command_not_allowed": "use a plain command that policies/command_allowlist.json lists; there is no shell",
-    "executor_missing": "say how the change is made: --exec, --patch or --reply",
+    "executor_missing": "say how the change is made: --exec, --patch, --reply or --head",
     "network_denied": "the sandbox has no network; fetch what the command needs beforehand (see --env)",
     "patch_does_not_apply": "make the patch again on the commit that the run starts from",
     "empty_diff": "the executor changed nothing; check the command and its paths",
     "reply_not_usable": "the reply must hold whole files in one of the forms that the documentation lists",
-    "executor_failed": "the bundle holds what the executor printed, under results/<task>/stderr.log",
+    "executor_failed": "`gatewright show {run} --log` prints all that the command said",
     "budget_exceeded": "raise the budget (--max-seconds, --max-tokens, --max-cost, --max-iterations), or order less",
     "task_timeout": "raise --timeout, or split the work with --shards",
-    "review_failed": "the findings are in the bundle, under reports/review_report.json",
-    "tests_failed": "the output of the tests is in the bundle, under tests/stdout.log",
+    "review_failed": "correct what the findings name; `gatewright show {run} --as decisions` tells what was decided",
+    "tests_failed": "`gatewright show {run} --log` prints all that the tests said",
     "tests_not_run": "an acceptance command could not be started; the bundle says why in reports/test_report.json",
     "completion_output_missing": "the contract orders an output that is not there; reports/completion_report.json names it",
     "completion_document_missing": "the contract asks for a document that the change does not write",
     "completion_audit_changed": "an audit changes nothing; order the change without audit_only",
     "landing_conflict": "the target moved while the run went on; run it again on the new commit",
-    "target_checked_out": "the target branch is checked out where it would land; use --land branch, or switch away from it",
+    "target_checked_out": "the branch that a change lands on may not be in use: switch away from it, or land on a new one",
+    "target_missing": "name a branch that exists, or land on a new branch",
+    "target_elsewhere": "start from the target itself: --ref BRANCH",
     "publisher_unknown": "have the operator list the publisher in policies/publishers.json",
     "repository_not_allowed": "`repositories` of the publisher in policies/publishers.json says which it may name",
     "ref_not_allowed": "`landing_refs` of the publisher in policies/publishers.json says where it may land",
+    "tree_not_usable": "correct the names that the change gives its files",
     "sandbox_unavailable": "`gatewright doctor` names the cause",
     "aborted": "run it again when you like; nothing was changed",
 }
 
 
-def advice_for(code: str) -> str | None:
-    """One sentence, or None where the reason says it all."""
-    return _ADVICE.get(code)
+#: What a contract calls it, and what it is on the command line. The longer ones first.
+_OPTIONS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"\bscope\.allow_protected_paths\b"), "--allow-tests"),
+    (re.compile(r"\bscope\.allow_dependency_change\b"), "--allow-dependencies"),
+    (re.compile(r"\bscope\.allow: (?=[a-z])"), "--allow-kind "),
+)
+_KIND_RULE = "change_kinds."
+_OPENED_BY_RULE: dict[str, str] = {
+    "allowed_paths": "--allow",
+    "protected_paths.protected": "--allow-tests",
+    "protected_paths.dependencies": "--allow-dependencies",
+}
+_KIND_IN_DETAIL = re.compile(r"opened only by scope\.allow: ([a-z_]+)$")
+#: A report lists no more violations than this, and may have left some out then.
+_MOST_LISTED = 100
+#: More paths than this are opened by their folders.
+_MOST_PATHS = 8
+
+
+def advice_for(code: str, run: str = "RUN") -> str | None:
+    """One sentence, or None where the reason says it all; ``run`` is the id of the run that it is about."""
+    words = _ADVICE.get(code)
+    return words.replace("{run}", run) if words else None
+
+
+def in_options(words: str) -> str:
+    """What a gate said, with the options of the command line in the place of a contract's fields."""
+    for field, option in _OPTIONS:
+        words = field.sub(option, words)
+    return words
+
+
+def retry_options(report: GateReport | None) -> tuple[str, ...]:
+    """The options that, added to the same command, would open all that this verdict refused; empty when nothing can."""
+    if report is None or report.verdict == "PASS":
+        return ()
+    if report.code == "target_checked_out":
+        return ("--land", "branch")
+    opened = [_opening(violation) for violation in report.violations]
+    if not opened or None in opened or len(opened) >= _MOST_LISTED:
+        return ()
+    pairs = list(dict.fromkeys(pair for pair in opened if pair is not None))
+    # What --allow-tests opens need not be allowed besides.
+    pairs = [(option, value) for option, value in pairs if option != "--allow" or ("--allow-tests", value) not in pairs]
+    options: list[str] = []
+    for option in dict.fromkeys(option for option, _ in pairs):
+        values = [value for name, value in pairs if name == option and value]
+        options += [word for value in _folded(values) for word in (option, value)] if values else [option]
+    return tuple(options)
+
+
+def retry_line(command: Sequence[str], options: Iterable[str]) -> str:
+    """The command to paste."""
+    return shlex.join([*command, *options])
+
+
+def _opening(violation: Violation) -> tuple[str, str] | None:
+    """Option and value that open one broken rule; None when nothing does, or its path cannot be typed."""
+    option = _OPENED_BY_RULE.get(violation.rule)
+    kind = _KIND_IN_DETAIL.search(violation.detail)
+    if violation.rule.startswith(_KIND_RULE):
+        return "--allow-kind", violation.rule.removeprefix(_KIND_RULE)
+    if kind is not None:
+        return "--allow-kind", kind[1]
+    if option == "--allow-dependencies":
+        return option, ""
+    # A path with a backslash is a name written as escapes.
+    if option is None or violation.path is None or "\\" in violation.path:
+        return None
+    return option, violation.path
+
+
+def _folded(paths: list[str]) -> list[str]:
+    """The paths, or the folders that hold them where there are too many to read."""
+    if len(paths) <= _MOST_PATHS:
+        return paths
+    return list(dict.fromkeys(path.rpartition("/")[0] or path for path in paths))

@@ -16,6 +16,7 @@ from gatewright.cli.commands import (
     house,
     keys,
     queue,
+    refs,
     reporting,
     retention,
     running,
@@ -29,7 +30,6 @@ app = typer.Typer(
     help="Governed software delivery: every change under contract, proved by gates, left behind as signed evidence.",
     epilog="Exit codes: 0 good, 1 the run or the check failed, 2 bad input, 3 something that is needed cannot be had.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -62,6 +62,7 @@ for module in (
     keys,
     checking,
     hooks,
+    refs,
     house,
 ):
     module.register(app)

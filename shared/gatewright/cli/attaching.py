@@ -25,7 +25,7 @@ class Attached:
     new: bool
 
 
-def attach(given: str, repository: str | None) -> Attached:
+def attach(given: str | None, repository: str | None) -> Attached:
     """Attach the bundle that ``given`` names to its landed commit in ``repository``, or where it landed.
 
     Raises VerificationError (``bundle_not_verified``), MalformedError (``nothing_landed``), GitError.

@@ -21,7 +21,7 @@ from gatewright.evidence.verify import verify
 MOST_FINDINGS = 20
 
 
-def check_bundle(given: str, key: Sequence[Path], repository: str | None, *, unsigned: bool) -> Verification:
+def check_bundle(given: str | None, key: Sequence[Path], repository: str | None, *, unsigned: bool) -> Verification:
     """Verify the bundle that ``given`` names. Raises MalformedError when there is no such bundle or no such key."""
     place = find_place()
     bundle = find_bundle(given, place)
@@ -29,13 +29,15 @@ def check_bundle(given: str, key: Sequence[Path], repository: str | None, *, uns
     return verify(bundle, trusted, repository, insecure_allow_unsigned=unsigned)
 
 
-def find_bundle(given: str, place: Place) -> Path:
-    """The folder that ``given`` names: a folder, or a run (or its beginning) of the home folder. Raises MalformedError."""
-    folder = Path(given)
-    if folder.is_dir():
-        return folder
+def find_bundle(given: str | None, place: Place) -> Path:
+    """The folder that ``given`` names: a folder, or a run (or its beginning) of the home folder; None is its newest run.
+
+    Raises MalformedError.
+    """
+    if given is not None and Path(given).is_dir():
+        return Path(given)
     # A pruned bundle tells no run any more, and its tombstone can be verified all the same.
-    if is_safe(given) and (place.home / RUNS_FOLDER / given).is_dir():
+    if given is not None and is_safe(given) and (place.home / RUNS_FOLDER / given).is_dir():
         return place.home / RUNS_FOLDER / given
     run_id = asyncio.run(find_run(BundleSource(place.home, lambda _: None), given))
     return place.home / RUNS_FOLDER / run_id

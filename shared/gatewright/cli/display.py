@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, Self
 
 from gatewright.cli.output import emit, printable, say
@@ -60,7 +61,10 @@ class JsonDisplay:
 
 
 class PlainDisplay:
-    """One line an event, without any control sequence: for logs and pipes."""
+    """One line an event, without any control sequence: for logs and pipes. ``command`` began the run, where it is known."""
+
+    def __init__(self, command: Sequence[str] = ()) -> None:
+        self._command = tuple(command)
 
     def __enter__(self) -> Self:
         return self
@@ -77,7 +81,7 @@ class PlainDisplay:
 
     def close(self, view: RunView) -> None:
         say()
-        for words in closing_words(view):
+        for words in closing_words(view, self._command):
             say(words)
 
     def give_up(self, result: RunResult) -> None:
@@ -90,13 +94,13 @@ def plain(line: Line) -> str:
     return f"[{line.at:7.2f}s] {line.stage:<10} {SIGNS[line.mark]} {printable(who)}{line.text}"
 
 
-def make_display(*, json_output: bool) -> Display:
-    """The display that suits where standard output goes."""
+def make_display(*, json_output: bool, command: Sequence[str] = ()) -> Display:
+    """The display that suits where standard output goes; ``command`` is the one that began the run."""
     if json_output:
         return JsonDisplay()
     if sys.stdout.isatty():
         # Imported late: only a terminal pays for drawing on it.
         from gatewright.cli.live import LiveDisplay
 
-        return LiveDisplay()
-    return PlainDisplay()
+        return LiveDisplay(command=command)
+    return PlainDisplay(command)

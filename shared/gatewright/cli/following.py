@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator
 
 from gatewright.cli.display import make_display
 from gatewright.cli.outcome import Exit, exit_of_run
+from gatewright.cli.outputs import with_tails
 from gatewright.cli.view import RunView, advance
 from gatewright.client.client import Client
 from gatewright.contracts import OrchestratorEvent
@@ -60,5 +61,5 @@ async def follow_to_end(client: Client, run_id: str, *, json_output: bool) -> Ex
                 view = advance(view, record)
                 display.show(record, view)
     assert view is not None  # noqa: S101 - a run that is followed to its end has had events
-    display.close(view)
+    display.close(await with_tails(view, client.get_artifact))
     return exit_of_run(view.run.failure.code if view.run.failure else None)

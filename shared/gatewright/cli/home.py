@@ -11,23 +11,24 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from gatewright.cli.git_home import home_at, new_home, point_to
 from gatewright.errors import ConfigurationError
-
-HOME_NAME = ".gatewright"
 
 
 def find_home(configured: Path | None, here: Path) -> Path:
     """The home folder for someone who stands in ``here``; it need not exist yet.
 
-    ``configured`` if given; else the nearest ``.gatewright`` upwards; else one at the top of the repository; else in ``here``.
+    ``configured`` if given; else the nearest one upwards, no further than the top of the repository: in its git directory, or a
+    ``.gatewright``; else a new one in the git directory of the repository, or a ``.gatewright`` in ``here``.
     Raises ConfigurationError when it belongs to somebody else or is tracked by git.
     """
     if configured is not None:
         return configured.expanduser().absolute()
     top = find_repository(here)
-    home = next((folder / HOME_NAME for folder in (here, *here.parents) if (folder / HOME_NAME).is_dir()), None)
-    home = home or (top or here) / HOME_NAME
-    if home.exists():
+    folders = [folder for folder in (here, *here.parents) if top is None or folder.is_relative_to(top)]
+    home = next((found for folder in folders if (found := home_at(folder)) is not None), None)
+    home = home or new_home(top, here)
+    if os.path.lexists(home):
         _refuse_foreign(home)
     return home
 
@@ -37,8 +38,10 @@ def find_repository(here: Path) -> Path | None:
     return next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), None)
 
 
-def make_home(home: Path) -> bool:
+def make_home(home: Path, here: Path | None = None) -> bool:
     """Make the home folder, private and ignored by git; returns whether it was new.
+
+    In the repository of ``here``, ``.gatewright`` is made to lead to it.
 
     Raises ConfigurationError when it cannot be made.
     """
@@ -55,6 +58,8 @@ def make_home(home: Path) -> bool:
     ignore = home / ".gitignore"
     if not ignore.exists():
         ignore.write_text("*\n", encoding="ascii")
+    if here is not None and (top := find_repository(here)) is not None:
+        point_to(home, top)
     return new
 
 

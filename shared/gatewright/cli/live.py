@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Self
 
@@ -19,13 +21,17 @@ from gatewright.contracts import OrchestratorEvent
 
 _STYLES: dict[Mark, str] = {"good": "green", "bad": "bold red", "given": "cyan", "plain": "dim", "warn": "yellow"}
 _ENDINGS = {"SUCCESS": "bold green", "FAILED": "bold red", "ABORTED": "bold yellow"}
+_CLOSING = {"  reason ": "red", "  output ": "bold", "  retry with:": "cyan", "  advice ": "cyan"}
+#: A line of a test's output that says what failed, as the usual runners write it.
+_WRONG = re.compile(r"^  │ (?:E  |FAILED|ERROR|\S*(?:Error|Exception)\b|.*\b[1-9][0-9]* failed\b|--- FAIL|not ok\b|error\b)")
 _FRAMES_PER_SECOND = 8
 
 
 class LiveDisplay:
     """Draws with rich. Text from outside is never read as markup."""
 
-    def __init__(self, console: Console | None = None) -> None:
+    def __init__(self, console: Console | None = None, command: Sequence[str] = ()) -> None:
+        self._command = tuple(command)
         self._console = console or Console(highlight=False, markup=False, emoji=False)
         self._spinner = Spinner("dots", style="cyan")
         self._view: RunView | None = None
@@ -54,11 +60,11 @@ class LiveDisplay:
     def close(self, view: RunView) -> None:
         self._view, self._note = view, ""
         self._live.stop()
-        head, *rest = closing_words(view)
+        head, *rest = closing_words(view, self._command)
         self._console.print()
         self._console.print(Text(head, _ENDINGS.get(view.run.status, "bold")))
         for words in rest:
-            self._console.print(Text(words), soft_wrap=True)
+            self._console.print(_closing(words), soft_wrap=True)
 
     def give_up(self, result: RunResult) -> None:
         """Nothing: the error itself is reported."""
@@ -100,6 +106,15 @@ def _way(view: RunView, elapsed: float) -> Text:
         way.append(f"   attempt {view.run.attempt}", "yellow")
     way.append(f"   {elapsed:.1f} s", "dim")
     return way
+
+
+def _closing(words: str) -> Text:
+    """A line of the closing words: output in its own margin, what is wrong in red, what can be done about it in cyan."""
+    if words.startswith("  │ "):
+        drawn = Text().append("  │ ", "dim")
+        return drawn.append(words[4:], "red" if _WRONG.search(words) else "")
+    style = next((style for start, style in _CLOSING.items() if words.startswith(start)), "")
+    return Text(words, style)
 
 
 def _drawn(line: Line, *, new_stage: bool) -> Text:

@@ -36,7 +36,7 @@ REPORTS_FOLDER = "reexecutions"
 _STARTING_PATIENCE = 30.0
 
 
-async def rebuild_bundle(wanted: str, folder: Path | None, key: Path | None) -> Sealed:
+async def rebuild_bundle(wanted: str | None, folder: Path | None, key: Path | None) -> Sealed:
     """Make the bundle of a run again from the ledger, in ``folder`` or where it was. Raises as ``rebuild`` does."""
     place = find_place()
     scanner = make_scanner(load_settings().secret_scanner, place.home / "secret-rules")
@@ -55,7 +55,7 @@ async def reexecute(bundle: Path, key: Path | None, repository: str | None, *, q
     place = find_place()
     run, order = read_order(bundle, trusted_keys(key, place), repository)
     if place.bus is None:
-        make_home(place.home)
+        make_home(place.home, place.here)
     environment = order.document.environment
     prefixes = (Path(environment.prefix),) if environment else ()
     async with for_one_run(place.bus, _stack(place, prefixes), note) as session:

@@ -10,9 +10,11 @@ import pwd
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
+from gatewright.cli.answers import BranchAnswer, read_answer, read_branch
 from gatewright.cli.home import find_repository
+from gatewright.cli.preflight import missing_programs
+from gatewright.cli.user_git import author
 from gatewright.clock import new_id
 from gatewright.contracts import RunRequest
 from gatewright.contracts.vocabulary import (
@@ -21,7 +23,6 @@ from gatewright.contracts.vocabulary import (
     Budget,
     ChangeKind,
     Environment,
-    Executor,
     LandingMode,
     PolicyPack,
     Priority,
@@ -30,7 +31,8 @@ from gatewright.contracts.vocabulary import (
     Sharding,
     TimeoutRetry,
 )
-from gatewright.errors import Fault, MalformedError
+from gatewright.errors import Fault, GatewrightError, MalformedError
+from gatewright.git.refs import check_landing_ref
 
 EXAMPLE = 'gatewright run "rename parse to read" --allow src --exec "python rename.py" --test "python -m pytest -q"'
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -46,12 +48,13 @@ class RunOptions:
     repo: str | None = None
     ref: str = "HEAD"
     allow: tuple[str, ...] = ()
-    allow_protected: tuple[str, ...] = ()
+    allow_tests: tuple[str, ...] = ()
     allow_dependencies: bool = False
     allow_kinds: tuple[ChangeKind, ...] = ()
     commands: tuple[str, ...] = ()
-    patch: Path | None = None
-    replies: tuple[Path, ...] = ()
+    patch: str | None = None
+    replies: tuple[str, ...] = ()
+    head: str | None = None
     tests: tuple[str, ...] = ()
     shards: int = 1
     env: tuple[Path, ...] = ()
@@ -75,30 +78,35 @@ class Prepared:
     attachments: tuple[tuple[str, bytes], ...]
 
 
-def prepare(options: RunOptions, here: Path) -> Prepared:
-    """The request that the options ask for, for someone who stands in ``here``.
+def prepare(options: RunOptions, here: Path, *, on_this_host: bool = False) -> Prepared:
+    """The request that the options ask for, for a user who stands in ``here``; ``on_this_host``: its commands will run here.
 
     Raises MalformedError (code ``invalid_input``) with one fault for everything that is missing or wrong.
     """
     faults = [*_missing(options), *_contradictions(options)]
     repository = _repository(options, here, faults)
-    attachments = _attachments(options, faults)
+    answer = read_answer(options.commands, options.patch, options.replies, faults)
+    branch = _branch(options, repository, faults)
     prefix = _prefix(options, here, faults)
+    target = _target(options, faults)
+    if on_this_host and (prefix is None or prefix.is_dir()):
+        faults += missing_programs(options.commands, options.tests, prefix)
     if faults:
         raise MalformedError("this cannot be run", faults=tuple(faults), code="invalid_input")
-    executor = _executor(options, tuple(name for name, _ in attachments))
-    retries = options.max_retries if options.max_retries is not None else _answers(executor) - 1
+    answer = branch.answer if branch is not None else answer
+    retries = options.max_retries if options.max_retries is not None else answer.attempts - 1
     request = RunRequest(
-        request=options.request,
-        repository=Repository(url=repository, target_ref=options.target_ref, landing=options.land),
+        request=options.request if branch is None else options.request.strip() or branch.subject,
+        repository=Repository(url=repository, target_ref=target, landing=options.land),
         requested_by=user_name(),
         baseline_ref=options.ref,
-        allowed_paths=options.allow,
+        # What may change at all and what of it is a test are two questions to the gate, and one to a person.
+        allowed_paths=tuple(dict.fromkeys((*options.allow, *options.allow_tests))),
         acceptance_tests=tuple(
             AcceptanceTest(name=f"test-{number}", cmd=command, must_pass=True)
             for number, command in enumerate(options.tests, start=1)
         ),
-        executor=executor,
+        executor=answer.executor,
         sharding=Sharding(count=options.shards),
         environment=Environment(prefix=str(prefix)) if prefix else None,
         scope=_scope(options),
@@ -106,9 +114,11 @@ def prepare(options: RunOptions, here: Path) -> Prepared:
         policy_pack=options.policy_pack,
         priority=options.priority,
         timeout_retry=TimeoutRetry(timeout_sec=options.timeout, max_retries=retries, retry_backoff_sec=0),
+        author=(branch.author if branch is not None else None) or author(Path(repository) if _local(repository) else here),
+        source_branch=branch.source if branch is not None else None,
         idempotency_key=new_id(),
     )
-    return Prepared(request, attachments)
+    return Prepared(request, answer.attachments)
 
 
 def _budget(options: RunOptions) -> Budget | None:
@@ -125,7 +135,7 @@ def _budget(options: RunOptions) -> Budget | None:
 def _scope(options: RunOptions) -> Scope | None:
     """What is opened beyond plain edits; None when nothing is."""
     scope = Scope(
-        allow_protected_paths=options.allow_protected,
+        allow_protected_paths=options.allow_tests,
         allow_dependency_change=options.allow_dependencies,
         allow=options.allow_kinds,
     )
@@ -141,23 +151,24 @@ def with_artifacts(request: RunRequest, artifacts: tuple[Artifact, ...]) -> RunR
 
 def _missing(options: RunOptions) -> list[Fault]:
     faults = []
-    if not options.request.strip():
+    if not (options.request.strip() or options.head):
         faults.append(Fault("/request", "missing", 'say what is to be done: gatewright run "REQUEST" ...'))
-    if not options.allow:
+    if not (options.allow or options.allow_tests):
         faults.append(Fault("/allowed_paths", "missing", "say which paths may change: --allow PATH (repeatable)"))
     if not options.tests:
         faults.append(Fault("/acceptance_tests", "missing", "say which command proves the change: --test CMD (repeatable)"))
-    if not (options.commands or options.patch or options.replies):
-        faults.append(Fault("/executor", "missing", "say how the change is made: --exec CMD, --patch FILE or --reply FILE"))
+    if not (options.commands or options.patch or options.replies or options.head):
+        words = "say how the change is made: --exec CMD, --patch FILE, --reply FILE or --head BRANCH"
+        faults.append(Fault("/executor", "missing", words))
     return faults
 
 
 def _contradictions(options: RunOptions) -> list[Fault]:
     faults = []
-    if sum(map(bool, (options.commands, options.patch, options.replies))) > 1:
-        faults.append(Fault("/executor", "ambiguous", "give only one of --exec, --patch and --reply"))
+    if sum(map(bool, (options.commands, options.patch, options.replies, options.head))) > 1:
+        faults.append(Fault("/executor", "ambiguous", "give only one of --exec, --patch, --reply and --head"))
     if options.land == "target" and not options.target_ref:
-        faults.append(Fault("/repository/target_ref", "missing", "--land target needs --target-ref refs/heads/NAME"))
+        faults.append(Fault("/repository/target_ref", "missing", "--land target needs --target-ref BRANCH"))
     if len(options.env) > 1:
         faults.append(Fault("/environment", "ambiguous", "a run sees one environment: give --env once"))
     return faults
@@ -183,16 +194,35 @@ def _repository(options: RunOptions, here: Path, faults: list[Fault]) -> str:
     return str(path)
 
 
-def _attachments(options: RunOptions, faults: list[Fault]) -> tuple[tuple[str, bytes], ...]:
-    files = [("patch.diff", options.patch)] if options.patch else []
-    files += [(f"reply-{number}", path) for number, path in enumerate(options.replies, start=1)]
-    read = []
-    for name, path in files:
-        try:
-            read.append((name, path.read_bytes()))
-        except OSError as error:
-            faults.append(Fault("/artifacts", "unreadable", f"{path} cannot be read: {error.strerror}"))
-    return tuple(read)
+def _local(repository: str) -> bool:
+    return repository.startswith("/") and Path(repository).is_dir()
+
+
+def _branch(options: RunOptions, repository: str, faults: list[Fault]) -> BranchAnswer | None:
+    if options.head is None or faults:
+        return None
+    if not _local(repository):
+        faults.append(Fault("/executor", "not_local", "--head takes a branch of a repository on this host: clone it first"))
+        return None
+    try:
+        return read_branch(Path(repository), options.head, options.ref)
+    except GatewrightError as error:
+        hint = "; give --ref the branch that it should come on" if error.reason == "branch_has_nothing" else ""
+        faults.append(Fault("/source_branch", error.reason, f"--head {options.head}: {error.message}{hint}"))
+        return None
+
+
+def _target(options: RunOptions, faults: list[Fault]) -> str | None:
+    """The full name of --target-ref; ``main`` is ``refs/heads/main``."""
+    given = options.target_ref
+    if not given:
+        return given
+    full = given if given.startswith("refs/") else f"refs/heads/{given}"
+    try:
+        return check_landing_ref(full)
+    except MalformedError as error:
+        faults.append(Fault("/repository/target_ref", error.reason, f"--target-ref: {error.message}"))
+        return None
 
 
 def _prefix(options: RunOptions, here: Path, faults: list[Fault]) -> Path | None:
@@ -207,18 +237,6 @@ def _prefix(options: RunOptions, here: Path, faults: list[Fault]) -> Path | None
 def environment_prefix(given: Path, here: Path) -> Path:
     """The absolute form under which an environment is offered and asked for: links resolved, so that both agree."""
     return (here / given.expanduser()).resolve()
-
-
-def _executor(options: RunOptions, names: tuple[str, ...]) -> Executor:
-    if options.commands:
-        return Executor(kind="command", commands=options.commands)
-    kind: Literal["patch", "reply"] = "patch" if options.patch else "reply"
-    return Executor(kind=kind, artifacts=names)
-
-
-def _answers(executor: Executor) -> int:
-    """How many attempts the executor has an answer for; each one after the first is a retry."""
-    return min(11, max(len(executor.commands), len(executor.artifacts)))
 
 
 def user_name() -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 
 import msgspec
 
-from gatewright.cli.advice import advice_for
+from gatewright.cli.advice import advice_for, in_options, retry_line, retry_options
 from gatewright.cli.output import printable
-from gatewright.cli.timeline import violation_lines
+from gatewright.cli.outputs import tail_lines
+from gatewright.cli.timeline import finding_lines, violation_lines
 from gatewright.cli.view import RunView
 from gatewright.errors import GatewrightError, MalformedError
 
@@ -19,7 +21,10 @@ class FailureResult(msgspec.Struct, frozen=True):
 
 
 class RunResult(msgspec.Struct, frozen=True):
-    """The last line of ``run --json``. ``status`` is SUCCESS, FAILED, ABORTED or RUNNING; ERROR where no run came to be."""
+    """The last line of ``run --json``. ``status`` is SUCCESS, FAILED, ABORTED or RUNNING; ERROR where no run came to be.
+
+    ``retry_with`` are options that would open what was refused, to be added to the same command.
+    """
 
     run_id: str | None
     status: str
@@ -29,6 +34,7 @@ class RunResult(msgspec.Struct, frozen=True):
     tree: str | None
     duration_sec: float
     failure: FailureResult | None
+    retry_with: tuple[str, ...] = ()
 
 
 def result_of(view: RunView) -> RunResult:
@@ -45,6 +51,7 @@ def result_of(view: RunView) -> RunResult:
         tree=tree,
         duration_sec=round(view.seconds, 3),
         failure=FailureResult(run.failure.code, run.failure.message) if run.failure else None,
+        retry_with=retry_options(view.failing_gate),
     )
 
 
@@ -55,14 +62,17 @@ def refused(error: GatewrightError) -> RunResult:
     return RunResult(None, "ERROR", None, None, None, None, 0.0, FailureResult(error.reason, message))
 
 
-def closing_words(view: RunView) -> list[str]:
-    """The summary at the end of a run: what came out, where the evidence lies, what to do next."""
+def closing_words(view: RunView, command: Sequence[str] = ()) -> list[str]:
+    """The summary at the end of a run: what came out, where the evidence lies, what to do next.
+
+    ``command`` is the one that began the run, where it is known.
+    """
     result = result_of(view)
     words = [f"{result.status} in {result.duration_sec:.1f} s   {view.run.run_id}"]
     if not view.run.ended:
         words.append("  open      it has not ended; what was asked of it takes effect as soon as the system runs")
     if result.failure is not None:
-        words += _why(view, result.failure)
+        words += _why(view, result, command)
     if result.commit and result.branch:
         words.append(f"  landed    {printable(result.branch)} at {result.commit}")
     if result.bundle:
@@ -71,15 +81,23 @@ def closing_words(view: RunView) -> list[str]:
     return words + (["  next:", *(f"    {step}" for step in steps)] if steps else [])
 
 
-def _why(view: RunView, failure: FailureResult) -> list[str]:
-    gate = view.failing_gate
+def _why(view: RunView, result: RunResult, command: Sequence[str]) -> list[str]:
+    gate, failure = view.failing_gate, result.failure
+    if failure is None:
+        return []
     words = [f"  reason    {failure.code}" + (f" ({gate.gate} gate)" if gate else "")]
     broken = violation_lines(gate) if gate else []
     message = failure.message.removeprefix(f"{gate.gate} gate: ") if gate else failure.message
-    words += [f"            {printable(line)}" for line in broken or message.splitlines()]
+    words += [f"            {printable(line)}" for line in broken or in_options(message).splitlines()]
+    if failure.code == "review_failed" and view.run.review is not None:
+        words += [f"            {printable(line)}" for line in finding_lines(view.run.review)]
+    words += [line for tail in view.tails for line in tail_lines(tail)]
     words.append("  landed    nothing")
-    if advice := advice_for(failure.code):
+    if advice := advice_for(failure.code, view.run.run_id):
         words.append(f"  advice    {advice}")
+    if result.retry_with:
+        line = retry_line(command, result.retry_with)
+        words.append(f"  retry with: {'' if command else 'the same command and '}{printable(line)}")
     return words
 
 
@@ -95,5 +113,5 @@ def _next_steps(view: RunView, result: RunResult) -> list[str]:
             steps.append(f"{where} switch {branch}")
     if result.bundle:
         steps.append(f"gatewright verify {run_id}")
-    steps.append(f"gatewright show {run_id}")
+    steps.append(f"gatewright show {run_id}{' --log' if view.tails else ''}")
     return steps

@@ -19,6 +19,7 @@ from gatewright.cli.display import Display
 from gatewright.cli.following import events_to_the_seal
 from gatewright.cli.outcome import Exit, exit_of_error, exit_of_run
 from gatewright.cli.output import complain
+from gatewright.cli.outputs import with_tails
 from gatewright.cli.request import Prepared, with_artifacts
 from gatewright.cli.result import refused
 from gatewright.cli.session import Session
@@ -67,6 +68,8 @@ class RunFlow:
             self._in_session = True
             run_id = self._run_id = await self._submitted(session)
             await self._follow(session, run_id)
+            if self.view is not None:
+                self.view = await with_tails(self.view, session.client.get_artifact)
 
     async def _submitted(self, session: Session) -> str:
         """The run id. Interrupted, it finds out whether there is a run already: one that nobody asked for must not go on."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shlex
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,10 +93,11 @@ async def _start(supervisor: Supervisor, home: Path, note: Callable[[str], None]
 
 
 def _check_fits(state: StackState, options: StackOptions) -> None:
+    wanted = (*state.environments, *map(str, options.environments))
     missing = [str(prefix) for prefix in options.environments if str(prefix) not in state.environments]
     if missing:
+        again = shlex.join(["gatewright", "up", *(word for prefix in wanted for word in ("--env", prefix))])
         raise MalformedError(
-            f"the running stack does not offer the environment {missing[0]}: stop it with `gatewright down` and start it "
-            f"with `gatewright up --env {missing[0]}`",
+            f"the running stack does not offer the environment {missing[0]}: retry after `gatewright down` and `{again}`",
             code="invalid_input",
         )

@@ -17,6 +17,11 @@ _INHERITED = frozenset(
     {"PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH", "SSH_AUTH_SOCK"}
     | {"SSL_CERT_FILE", "SSL_CERT_DIR", "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"}
 )
+#: Where git finds the configuration of its user, and the identity that stands above it.
+_USER_GIT = frozenset(
+    {"PATH", "HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"}
+    | {"GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL"}
+)
 _INHERITED_PREFIXES = ("GATEWRIGHT_", "LC_")
 
 
@@ -64,3 +69,8 @@ def hook_index() -> Path | None:
     """The index that git names to its hooks (``GIT_INDEX_FILE``); for ``commit -a`` and for paths it is not the usual one."""
     given = os.environ.get("GIT_INDEX_FILE")
     return Path(given).absolute() if given else None
+
+
+def user_git_environment() -> dict[str, str]:
+    """What the user's own git would read of the environment to know the user and the user's configuration."""
+    return {name: value for name, value in os.environ.items() if name in _USER_GIT}

@@ -10,7 +10,7 @@ from typing import Protocol
 from gatewright.cli.view import RunView, view_of
 from gatewright.client.client import Client
 from gatewright.contracts import OrchestratorEvent, codec
-from gatewright.errors import GatewrightError, MalformedError
+from gatewright.errors import GatewrightError, MalformedError, UnavailableError
 from gatewright.ledger.run import Run
 
 RUNS_FOLDER = "runs"
@@ -26,6 +26,9 @@ class RunSource(Protocol):
     async def view(self, run_id: str) -> RunView:
         """One run. Raises MalformedError (code ``run_unknown``)."""
 
+    async def output(self, uri: str) -> bytes:
+        """What a command of a run printed, by its URI, where it lies in no bundle on this host. Raises GatewrightError."""
+
 
 class LedgerSource:
     """Runs as the ledger has them."""
@@ -39,6 +42,9 @@ class LedgerSource:
     async def view(self, run_id: str) -> RunView:
         view = view_of(await self._client.events(run_id))
         return _existing(view, run_id)
+
+    async def output(self, uri: str) -> bytes:
+        return await self._client.get_artifact(uri)
 
 
 class BundleSource:
@@ -65,6 +71,9 @@ class BundleSource:
             raise unknown_run(run_id)
         view = _existing(view_of(read_events(bundle / EVENTS_FILE)), run_id)
         return replace(view, bundle=str(bundle))
+
+    async def output(self, uri: str) -> bytes:
+        raise UnavailableError(f"{uri} is in no bundle here, and no system runs that may have it", code="artifact_unavailable")
 
 
 def read_events(path: Path) -> list[OrchestratorEvent]:

@@ -15,6 +15,7 @@ from gatewright.cli.home import make_home
 from gatewright.cli.outcome import Exit
 from gatewright.cli.output import emit, printable, say
 from gatewright.cli.place import Place, find_place
+from gatewright.cli.preflight import require_sandbox
 from gatewright.cli.request import environment_prefix
 from gatewright.cli.settings import inherited_environment
 from gatewright.errors import MalformedError, UnavailableError
@@ -40,6 +41,7 @@ async def bring_up(workers: int, environments: tuple[Path, ...], *, json_output:
         shared=True,
         adopt=True,
     )
+    await require_sandbox()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -140,7 +142,7 @@ def _embedded_place() -> Place:
     place = find_place()
     if place.bus is not None:
         raise MalformedError("GATEWRIGHT_NATS_URL names a system that runs elsewhere: unset it", code="invalid_input")
-    make_home(place.home)
+    make_home(place.home, place.here)
     return place
 
 

@@ -5,34 +5,42 @@ from __future__ import annotations
 import os
 import sys
 
+from gatewright.cli.command_line import command_line
 from gatewright.cli.display import make_display
 from gatewright.cli.home import make_home
 from gatewright.cli.outcome import Exit, exit_of_error
-from gatewright.cli.output import complain, say
+from gatewright.cli.output import complain, note, say
 from gatewright.cli.place import find_place
+from gatewright.cli.preflight import require_sandbox, uncommitted_words
 from gatewright.cli.request import EXAMPLE, RunOptions, environment_prefix, prepare
 from gatewright.cli.result import refused
 from gatewright.cli.run_flow import RunFlow
 from gatewright.cli.session import for_one_run
 from gatewright.cli.settings import inherited_environment
 from gatewright.errors import GatewrightError
+from gatewright.stack.state import read
 from gatewright.stack.supervisor import StackOptions
 
 
 async def start_run(options: RunOptions, workers: int | None, *, json_output: bool) -> Exit:
     """Check the options, then carry out the run. The exit code; errors are reported in the form that was asked for."""
-    display = make_display(json_output=json_output)
+    display = make_display(json_output=json_output, command=command_line(options, workers))
     try:
         place = find_place()
-        prepared = prepare(options, place.here)
+        prepared = prepare(options, place.here, on_this_host=place.bus is None)
         if place.bus is None:
-            make_home(place.home)
+            if read(place.home) is None:
+                # The roles of a stack that runs have tried it when they started.
+                await require_sandbox()
+            make_home(place.home, place.here)
     except GatewrightError as error:
         display.give_up(refused(error))
         if not json_output:
             complain(error)
             say(f"  example: {EXAMPLE}", stream=sys.stderr)
         return exit_of_error(error)
+    if words := uncommitted_words(prepared.request.repository.url, options.ref):
+        note(words)
     stack = StackOptions(
         home=place.home,
         base_environment=inherited_environment(),

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gatewright.budgets import Excess
+from gatewright.cli.advice import in_options
 from gatewright.cli.budgets import usage_words
 from gatewright.cli.output import printable
 from gatewright.cli.view import RunView, seconds_between
 from gatewright.contracts import Error, GateReport, OrchestratorEvent, ReviewReport, TestReport
+from gatewright.contracts.reports import Violation
 from gatewright.ledger import events as e
 
 Mark = Literal["good", "bad", "given", "plain", "warn"]
@@ -103,7 +105,7 @@ def _said(record: OrchestratorEvent, view: RunView) -> list[tuple[Mark, str, str
 
 def _judged(report: GateReport, view: RunView) -> list[tuple[Mark, str, str]]:
     passed = report.verdict == "PASS"
-    words = report.summary if passed else f"{report.code}: {report.summary}"
+    words = report.summary if passed else f"{report.code}: {in_options(report.summary)}"
     about = f" ({view.short(report.task_id)})" if report.task_id else ""
     said: list[tuple[Mark, str, str]] = [("good" if passed else "bad", f"{report.gate} gate", words + about)]
     said += [("bad", "", f"  {line}") for line in violation_lines(report)]
@@ -117,11 +119,24 @@ def violation_lines(report: GateReport) -> list[str]:
     """
     if len(report.violations) == 1 and report.violations[0].path is None and report.violations[0].detail in report.summary:
         return []
-    shown = [
-        f"{violation.path + ': ' if violation.path else ''}{violation.code} ({violation.rule}) {violation.detail}".rstrip()
-        for violation in report.violations[:MOST_VIOLATIONS]
-    ]
+    shown = [_violation(violation) for violation in report.violations[:MOST_VIOLATIONS]]
     more = len(report.violations) - len(shown)
+    return [*shown, f"... and {more} more"] if more > 0 else shown
+
+
+def _violation(violation: Violation) -> str:
+    path = f"{violation.path}: " if violation.path else ""
+    return f"{path}{violation.code} ({violation.rule}) {in_options(violation.detail)}".rstrip()
+
+
+def finding_lines(review: ReviewReport) -> list[str]:
+    """The blocking findings of a review: ``path:line: code: message``, the first few and how many more."""
+    blocking = [finding for finding in review.findings if finding.blocking]
+    shown = []
+    for finding in blocking[:MOST_VIOLATIONS]:
+        place = "".join((finding.path or "", f":{finding.line}" if finding.line else ""))
+        shown.append(f"{place + ': ' if place else ''}{finding.code}: {finding.message}")
+    more = len(blocking) - len(shown)
     return [*shown, f"... and {more} more"] if more > 0 else shown
 
 

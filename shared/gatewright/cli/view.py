@@ -8,22 +8,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from gatewright.contracts import GateReport, OrchestratorEvent
 from gatewright.ledger import events as e
 from gatewright.ledger.evolve import evolve
 from gatewright.ledger.run import Run
 
+if TYPE_CHECKING:
+    from gatewright.cli.outputs import Tail
+
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """``dispatched`` holds, by task id, when a task was last given out; ``bundle`` is where the bundle lies, if it does."""
+    """``dispatched`` holds, by task id, when a task was last given out; ``bundle`` is where the bundle lies, if it does.
+
+    ``tails`` are the last lines of what failed, where they were asked for."""
 
     run: Run
     gates: tuple[GateReport, ...] = ()
     dispatched: Mapping[str, datetime] = field(default_factory=dict)
     bundle: str | None = None
     last: str = ""
+    tails: tuple[Tail, ...] = ()
 
     @property
     def failing_gate(self) -> GateReport | None:

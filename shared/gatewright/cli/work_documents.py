@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ import msgspec
 
 from gatewright.cli.bundle_check import find_bundle, trusted_keys
 from gatewright.cli.place import find_place
-from gatewright.cli.sources import RUNS_FOLDER, BundleSource, find_run
 from gatewright.contracts import DecisionsLog
 from gatewright.contracts.vocabulary import Document
 from gatewright.errors import MalformedError
@@ -31,10 +29,7 @@ KINDS = ("brief", "done", "blocked", "decisions", "trail", "provenance")
 
 def locate(given: str | None) -> Path:
     """The bundle that ``given`` names: a folder, a run, or for None the newest of the home folder. Raises MalformedError."""
-    place = find_place()
-    if given is not None:
-        return find_bundle(given, place)
-    return place.home / RUNS_FOLDER / asyncio.run(find_run(BundleSource(place.home, lambda _: None), None))
+    return find_bundle(given, find_place())
 
 
 def packet_of(folder: Path) -> str:

@@ -14,6 +14,7 @@ from gatewright.contracts.vocabulary import (
     Environment,
     Executor,
     NonEmpty,
+    Person,
     PolicyPack,
     Priority,
     Repository,
@@ -21,6 +22,7 @@ from gatewright.contracts.vocabulary import (
     RunId,
     Scope,
     Sharding,
+    SourceBranch,
     TimeoutRetry,
     keep_one_spelling,
 )
@@ -47,6 +49,9 @@ class RunRequest(Document):
     strict_acceptance: bool = False
     audit_only: bool = False
     priority: Priority = "normal"
+    #: The author of the landed commit; without one it is Gatewright's, who is the committer always.
+    author: Person | None = None
+    source_branch: SourceBranch | None = None
     #: The same key twice gives the same run.
     idempotency_key: Annotated[str, Meta(min_length=8, max_length=128)] | None = None
 

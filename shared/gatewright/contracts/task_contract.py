@@ -25,6 +25,7 @@ from gatewright.contracts.vocabulary import (
     Filesystem,
     Network,
     NonEmpty,
+    Person,
     PolicyPack,
     Priority,
     Repository,
@@ -33,6 +34,7 @@ from gatewright.contracts.vocabulary import (
     Scope,
     Sharding,
     Shell,
+    SourceBranch,
     TimeoutRetry,
     ToolPermissions,
     keep_one_spelling,
@@ -183,6 +185,9 @@ class TaskContract(Document):
     budget: Budget | None = None
     requirement_ids: tuple[RequirementId, ...] = ()
     priority: Priority = "normal"
+    #: The author of the landed commit; without one it is Gatewright's, who is the committer always.
+    author: Person | None = None
+    source_branch: SourceBranch | None = None
     #: What was asked for, where ``tool_permissions`` are what was granted instead. Written by the gatekeeper alone.
     requested_permissions: ToolPermissions | None = None
     #: Which answer of the executor to take: 1 for the first attempt, raised by every round of the fix loop.

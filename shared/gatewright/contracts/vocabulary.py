@@ -138,6 +138,38 @@ class Repository(Document):
         keep_one_spelling(self, "landing")
 
 
+#: Line ends, controls and marks that turn text around: in a name they would forge a header of the commit, or what is read.
+NOT_IN_NAMES = r"\u0000-\u001f\u007f-\u009f<>\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff"
+#: git drops these from the ends of a name, and refuses a name that is nothing else.
+_NOT_ALONE = r""".,:;"'\\"""
+# No two neighbours of these patterns share a character: a reader that goes back for another way finds none, at any length.
+
+
+class Person(Document):
+    """Who a change is by, as git writes it into a commit. A claim of the publisher's, for the record."""
+
+    name: Annotated[
+        str,
+        Meta(max_length=200, pattern=rf"^[ {_NOT_ALONE}]*[^ {NOT_IN_NAMES}{_NOT_ALONE}][^{NOT_IN_NAMES}]*{END}"),
+    ]
+    email: Annotated[
+        str,
+        Meta(max_length=254, pattern=rf"^[{_NOT_ALONE}]*[^\s{NOT_IN_NAMES}{_NOT_ALONE}][^\s{NOT_IN_NAMES}]*{END}"),
+    ]
+
+
+class SourceBranch(Document):
+    """The branch that a patch was taken from: its name, its commit, and the commit that it left the baseline at.
+
+    A claim of the publisher's, for the record: what is judged is the patch.
+    """
+
+    name: Annotated[str, Meta(min_length=1, max_length=1024)]
+    head: ObjectId
+    base: ObjectId
+    commits: Positive
+
+
 class Executor(Document):
     """How the worker makes the change.
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 
+from gatewright.contracts.vocabulary import Person
 from gatewright.errors import GitError, MalformedError
 from gatewright.git import refs
 from gatewright.git.changes import Change, FileChange, Node, TreeEntry
@@ -187,14 +188,21 @@ class Mirror:
         """The tree id of ``baseline`` (a commit or tree) with ``changes``. DeniedError (``git_path``), MalformedError."""
         return await in_thread(lambda: self._objects.write_tree(self._tree_of(baseline), changes))
 
-    async def commit_tree(self, tree: str, *, parent: str, message: str, when: datetime) -> str:
-        """A commit by Gatewright; the same arguments give the same id. ``when`` is aware, seconds count."""
-        return await in_thread(self._objects.commit_tree, tree, parent, message, when)
+    async def commit_tree(self, tree: str, *, parent: str, message: str, when: datetime, author: Person | None = None) -> str:
+        """A commit by Gatewright, and by ``author`` if there is one; the same arguments give the same id.
+
+        ``when`` is aware, seconds count. MalformedError (``bad_message``, ``bad_author``).
+        """
+        return await in_thread(self._objects.commit_tree, tree, parent, message, when, author)
 
     async def current(self, ref: str) -> str | None:
         """What the full name ``ref`` points to in the repository now, None when it does not exist there."""
         found = await in_thread(self._remote.refs, refs.check_full_ref(ref))
         return found.get(ref)
+
+    async def checked_out(self, ref: str) -> Path | None:
+        """The work tree in which the branch ``ref`` of a repository on this host is checked out. GitError."""
+        return await in_thread(self._remote.checked_out, refs.check_full_ref(ref))
 
     async def push(self, commit: str, ref: str, *, expected: str | None) -> None:
         """Move the repository's ``ref`` from ``expected`` (None: it must not exist) to ``commit``; done already is a success.

@@ -13,6 +13,7 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
+from gatewright.contracts.vocabulary import Person
 from gatewright.errors import GitError, MalformedError, PatchError
 from gatewright.git import fast_import
 from gatewright.git.changes import (
@@ -43,7 +44,9 @@ LARGE_INDEX = 1 << 20
 _DIED = 128
 #: git takes any octal number for a mode: a directory's makes it drop the file without a word, another's a submodule.
 _UNKNOWN_MODE = re.compile(rb"^(?:new file|deleted file|old|new) mode (?!(?:100644|100755|120000|160000)\r?$).*", re.MULTILINE)
-_NAME, _EMAIL = "Gatewright", "gatewright@localhost"
+_GATEWRIGHT = Person(name="Gatewright", email="gatewright@localhost")
+#: The schema refuses these; what is made here must hold without it.
+_FORGES = re.compile(r"[\x00-\x1f\x7f<>]")
 
 #: All that could make two machines, or two versions, print the same change differently.
 _CANONICAL = (
@@ -197,13 +200,20 @@ class Objects:
             with suppress(FileNotFoundError):
                 report.unlink()
 
-    def commit_tree(self, tree: str, parent: str, message: str, when: datetime) -> str:
-        """The id of a commit that depends on the arguments alone. MalformedError (``bad_message``) for a NUL in the message."""
+    def commit_tree(self, tree: str, parent: str, message: str, when: datetime, author: Person | None = None) -> str:
+        """The id of a commit that depends on the arguments alone; the committer is Gatewright, ``author`` whoever is given.
+
+        MalformedError: ``bad_message`` for a NUL in the message, ``bad_author`` for a name that would not be one line.
+        """
         if "\0" in message:
             raise MalformedError("a commit message cannot hold a NUL character", code="bad_message")
         date = f"{int(when.timestamp())} +0000"
-        author = {"GIT_AUTHOR_NAME": _NAME, "GIT_AUTHOR_EMAIL": _EMAIL, "GIT_AUTHOR_DATE": date}
-        identity = author | {name.replace("AUTHOR", "COMMITTER"): value for name, value in author.items()}
+        by = author or _GATEWRIGHT
+        if _FORGES.search(by.name + by.email):
+            raise MalformedError("the author's name or address would forge a commit", code="bad_author")
+        identity = {"GIT_AUTHOR_NAME": by.name, "GIT_AUTHOR_EMAIL": by.email, "GIT_AUTHOR_DATE": date}
+        identity |= {"GIT_COMMITTER_NAME": _GATEWRIGHT.name, "GIT_COMMITTER_EMAIL": _GATEWRIGHT.email}
+        identity |= {"GIT_COMMITTER_DATE": date}
         options = ("--no-gpg-sign", "-p", check_object_id(parent), "-F", "-")
         text = message.encode("utf-8", "replace")
         made = self._git.execute("commit-tree", *options, check_object_id(tree), stdin=text, environment=identity)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gatewright.errors import GitError
+from gatewright.git.checkout import checked_out_at
 from gatewright.git.command import CommandFailedError, GitCommand, remote_command
 from gatewright.git.refs import Source, is_object_id
 
@@ -122,6 +123,11 @@ class Remote:
             if rejected is None:
                 raise
             self._explain(rejected[1], commit, ref, expected, error)
+
+    def checked_out(self, ref: str) -> Path | None:
+        """The work tree in which the branch ``ref`` is checked out, as far as this host can tell. GitError."""
+        directory = _git_directory(Path(self._source.address)) if self._source.local else None
+        return checked_out_at(directory, ref) if directory is not None else None
 
     def _explain(self, reason: bytes, commit: str, ref: str, expected: str | None, error: CommandFailedError) -> None:
         """Return when the ref is where it should be after all; else raise what the rejection means."""

@@ -29,6 +29,12 @@ def git_directory(start: Path) -> Path:
     return _asked(start, "--git-dir")
 
 
+def top_directory(start: Path) -> Path | None:
+    """The top of the work tree that ``start`` lies in; None in a bare repository. GitError."""
+    inside = _said(start, "--is-inside-work-tree")
+    return _asked(start, "--show-toplevel") if inside == "true" else None
+
+
 def hooks_directory(start: Path) -> Path:
     """Where git looks for the hooks of the repository that ``start`` lies in, core.hooksPath included. GitError."""
     return _asked(start, "--git-path", "hooks")
@@ -74,12 +80,16 @@ def head_commit(start: Path, ref: str = "HEAD") -> str:
 
 def _asked(start: Path, *question: str) -> Path:
     """Where git finds the directory, by its own search upwards."""
+    return (start / _said(start, *question)).resolve()
+
+
+def _said(start: Path, *question: str) -> str:
     argv = [executable("env"), "-i", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null"]
     asked = [executable("git"), "-c", "core.fsmonitor=false", "-C", str(start), "rev-parse", *question]
     finished = run_to_end([*argv, *asked], stdin=None, timeout=30, limit=1 << 16)
     if finished.status != 0:
         raise GitError(f"{start} is no git repository that can be used: {words(finished.stderr)}", code="not_a_repository")
-    return (start / finished.stdout.decode("utf-8", "surrogateescape").rstrip("\n")).resolve()
+    return finished.stdout.decode("utf-8", "surrogateescape").rstrip("\n")
 
 
 def _object_format(common: Path) -> str:

@@ -79,8 +79,8 @@ class BubblewrapSandbox:
         self, argv: Sequence[str], workspace: Place, prefix: Path | None, limits: Limits, source_date_epoch: int
     ) -> Completed:
         shown = None if prefix is None else inspect_prefix(prefix, homes=self._homes, account=self._account)
-        disk = workspace.sources[0]
-        if disk_nearly_full(disk):
+        disk = next(iter(workspace.sources), None)
+        if disk is not None and disk_nearly_full(disk):
             raise SandboxError("the disk of the workspace is nearly full; make room")
         variables = environment(
             prefix, virtual=shown is not None and shown.virtual, home=_HOME, source_date_epoch=source_date_epoch
@@ -127,9 +127,9 @@ class BubblewrapSandbox:
         behind = behind_gate((*restricting(limits, count_processes=True), *argv))
         if not self._account.switched:
             return (*arguments, "--", *behind)
-        writable, *lower = workspace.sources
+        lower = workspace.sources[1:]
         shown = (*lower, *(source for source, _ in binds))
-        outer = descend(bwrap, self._account, self._system, shown=shown, writable=(writable,))
+        outer = descend(bwrap, self._account, self._system, shown=shown, writable=workspace.sources[:1])
         return (*outer, *arguments, "--", *behind)
 
 

@@ -54,7 +54,7 @@ class Place(Protocol):
 
     @property
     def sources(self) -> tuple[Path, ...]:
-        """Host directories that ``mounts`` names, the writable one first."""
+        """Host directories that ``mounts`` names, the writable one first; none for a place in memory."""
 
     @property
     def path(self) -> Path | None:

@@ -6,8 +6,6 @@ the cause in words an operator can act upon.
 
 from __future__ import annotations
 
-import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -33,6 +31,8 @@ if (: >written) 2>/dev/null; then echo written; else echo refused; fi
 if (head -c 2097152 /dev/zero >large) 2>/dev/null; then echo written; else echo refused; fi
 i=0; while [ $i -lt 24 ]; do sleep 5 & i=$((i+1)); done; echo forked
 """
+#: What every command sees, as the lower layer of an overlay.
+_LOWER: Final = "/usr"
 _EXPECTED: Final = (
     ("other networks", "0"),
     ("nested user namespaces", "refused"),
@@ -43,27 +43,29 @@ _EXPECTED: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Folder:
-    """A place for one probe; ``layers`` makes it an overlay of two empty folders."""
+class _InMemory:
+    """A place for one probe that leaves nothing on the host, however the probe ends; ``layers`` makes it an overlay."""
 
-    path: Path
     layers: bool = False
     path_inside: str = "/workspace"
 
     @property
     def mounts(self) -> tuple[str, ...]:
-        if not self.layers:
-            return ("--bind", str(self.path / "upper"), self.path_inside)
-        lower, upper, work = (str(self.path / name) for name in ("lower", "upper", "work"))
-        return ("--overlay-src", lower, "--overlay", upper, work, self.path_inside)
+        if self.layers:
+            return ("--overlay-src", _LOWER, "--tmp-overlay", self.path_inside)
+        return ("--size", str(_LIMITS.tmp_bytes), "--tmpfs", self.path_inside)
 
     @property
     def sources(self) -> tuple[Path, ...]:
-        return (self.path,)
+        return ()
+
+    @property
+    def path(self) -> Path | None:
+        return None
 
     @property
     def scratch(self) -> Path:
-        return self.path
+        raise SandboxError("a place in memory has no folder on the host")
 
 
 async def probe_bubblewrap(sandbox: BubblewrapSandbox, account: Account) -> SandboxReport:
@@ -75,24 +77,18 @@ async def probe_bubblewrap(sandbox: BubblewrapSandbox, account: Account) -> Sand
         facts["version"] = ".".join(map(str, bwrap.version))
         facts["account"] = f"uid {account.uid}" + (", because the service runs as root" if account.switched else "")
         facts["seccomp"] = "on" if seccomp_filter() is not None else "no filter for this processor"
-        with tempfile.TemporaryDirectory(prefix="gatewright-probe-") as name:
-            place = Path(name)
-            for folder in (place, *(place / part for part in ("lower", "upper", "work"))):
-                folder.mkdir(exist_ok=True)
-                if account.switched:
-                    os.chown(folder, account.uid, account.gid)
-            completed = await sandbox.run(("/bin/sh", "-c", _SCRIPT), workspace=_Folder(place), prefix=None, limits=_LIMITS)
-            facts["user namespaces"] = "made"
-            facts["overlay"] = await _try_overlay(sandbox, place) if bwrap.overlay else "this bubblewrap is too old for it"
+        completed = await sandbox.run(("/bin/sh", "-c", _SCRIPT), workspace=_InMemory(), prefix=None, limits=_LIMITS)
+        facts["user namespaces"] = "made"
+        facts["overlay"] = await _try_overlay(sandbox) if bwrap.overlay else "this bubblewrap is too old for it"
     except (GatewrightError, OSError) as error:
         return SandboxReport(available=False, cause=str(error), facts=facts)
     return _judge(completed, facts)
 
 
-async def _try_overlay(sandbox: BubblewrapSandbox, place: Path) -> str:
+async def _try_overlay(sandbox: BubblewrapSandbox) -> str:
     """``mounted``, or why not; without overlays workspaces are copies, and nothing else is lost."""
     try:
-        completed = await sandbox.run(("touch", "new"), workspace=_Folder(place, layers=True), prefix=None, limits=_LIMITS)
+        completed = await sandbox.run(("touch", "new"), workspace=_InMemory(layers=True), prefix=None, limits=_LIMITS)
     except SandboxError as error:
         return error.message
     return "mounted" if completed.exit_code == 0 else completed.stderr.decode("utf-8", "replace").strip()

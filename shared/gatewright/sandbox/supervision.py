@@ -85,8 +85,8 @@ class NotStartedError(Exception):
     """The sandbox ended before the command could start; the text is what it said."""
 
 
-async def supervise(started: Started, limits: Limits, *, disk: Path) -> Completed:
-    """Open the gate, follow the command to its end. ``disk`` is a directory on the file system that it writes to.
+async def supervise(started: Started, limits: Limits, *, disk: Path | None) -> Completed:
+    """Open the gate, follow the command to its end. ``disk`` is a folder on the file system that it writes to, None for memory.
 
     Raises NotStartedError when the sandbox's set-up failed, SandboxError when something does not end although it was killed.
     """
@@ -134,7 +134,9 @@ def _pipes(process: subprocess.Popen[bytes]) -> tuple[int, int]:
     return ends
 
 
-async def _follow(started: Started, exited: asyncio.Future[None], output: Output, limits: Limits, disk: Path) -> Stopped | None:
+async def _follow(
+    started: Started, exited: asyncio.Future[None], output: Output, limits: Limits, disk: Path | None
+) -> Stopped | None:
     """Why the command has to be ended, the empty string when it ended by itself, None when it never started."""
     waiting = asyncio.ensure_future(started.gate.waiting())
     either: tuple[asyncio.Future[Any], ...] = (waiting, exited)

@@ -30,7 +30,8 @@ ETC: Final[Mapping[str, bytes]] = {
 #: Of the host's /etc: the linker's cache, and the links that distributions put between a program's name and its file.
 _HOST_ETC: Final = ("/etc/ld.so.cache", "/etc/alternatives")
 _TOP: Final = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
-_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
+#: Where programs are looked for, after the environment's own.
+PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 
 
 def system_mounts() -> tuple[str, ...]:
@@ -51,7 +52,7 @@ def system_mounts() -> tuple[str, ...]:
 def environment(prefix: Path | None, *, virtual: bool, home: str, source_date_epoch: int) -> dict[str, str]:
     """All variables that a command gets; ``prefix`` is an environment whose programs come first."""
     variables = {
-        "PATH": _PATH if prefix is None else f"{prefix / 'bin'}:{_PATH}",
+        "PATH": PATH if prefix is None else f"{prefix / 'bin'}:{PATH}",
         "HOME": home,
         "LANG": "C.UTF-8",
         "TZ": "UTC",

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gatewright.cli.commands.options import JsonOutput
+from gatewright.cli.commands.options import BundleArgument, JsonOutput
 from gatewright.cli.output import emit, printable, reported, say
 
 _HELP_REPLAY = """Tell a run again from its events, and compare every file that follows from them.
@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
 
 @reported
 def verify(
-    bundle: Annotated[str, typer.Argument(metavar="BUNDLE|RUN", help="A bundle's folder, or a run of this home folder.")],
+    bundle: BundleArgument = None,
     key: Annotated[
         list[Path] | None,
         typer.Option(metavar="FILE", help="A public key to trust (PEM); may be given again.", show_default="this home's own"),
@@ -56,7 +56,7 @@ def verify(
 
 @reported
 def attach(
-    bundle: Annotated[str, typer.Argument(metavar="BUNDLE|RUN", help="A bundle's folder, or a run of this home folder.")],
+    bundle: BundleArgument = None,
     repo: Annotated[
         str | None, typer.Option(metavar="PATH|URL", help="The repository to write to.", show_default="where it landed")
     ] = None,
@@ -80,7 +80,7 @@ def _address(repo: str | None) -> str | None:
 
 @reported
 def replay(
-    bundle: Annotated[str, typer.Argument(metavar="BUNDLE|RUN", help="A bundle's folder, or a run of this home folder.")],
+    bundle: BundleArgument = None,
     *,
     from_ledger: Annotated[
         bool, typer.Option("--from-ledger", help="Make the bundle of this run again from the ledger.")

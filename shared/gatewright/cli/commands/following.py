@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gatewright.cli.commands.options import JsonOutput, RunArgument
+from gatewright.cli.commands.options import JsonOutput, RunArgument, known_runs
 from gatewright.cli.output import emit, printable, reported, say
 
 if TYPE_CHECKING:
@@ -24,22 +24,30 @@ def register(app: typer.Typer) -> None:
 
 
 @reported
-def watch(run: RunArgument = None, json_output: JsonOutput = False) -> None:
-    """Follow a run live until it has ended. Ctrl-C stops watching; the run goes on."""
+def watch(
+    run: RunArgument = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(min=0.001, metavar="SECONDS", help="How long to wait for a run that is to come.", show_default="for ever"),
+    ] = None,
+    json_output: JsonOutput = False,
+) -> None:
+    """Follow a run live until it has ended; one that is to come is waited for. Ctrl-C stops watching; the run goes on."""
     import asyncio
 
-    raise typer.Exit(asyncio.run(_watch(run, json_output=json_output)))
+    raise typer.Exit(asyncio.run(_watch(run, timeout, json_output=json_output)))
 
 
-async def _watch(wanted: str | None, *, json_output: bool) -> int:
+async def _watch(wanted: str | None, patience: float | None, *, json_output: bool) -> int:
     from gatewright.cli.following import follow_to_end
+    from gatewright.cli.output import note
     from gatewright.cli.place import find_place
-    from gatewright.cli.session import attached
-    from gatewright.cli.sources import LedgerSource, find_run
+    from gatewright.cli.waiting import attached_when_there, no_longer_than, run_when_there
 
     place = find_place()
-    async with attached(place.bus, place.home) as client:
-        run_id = await find_run(LedgerSource(client), wanted)
+    async with no_longer_than(patience) as bound, attached_when_there(place, note) as client:
+        run_id = await run_when_there(client, wanted, note)
+        bound.reschedule(None)
         return await follow_to_end(client, run_id, json_output=json_output)
 
 
@@ -73,6 +81,7 @@ def show(
         str | None,
         typer.Option("--as", metavar="KIND", help="As brief, done, blocked, decisions, trail or provenance, from the bundle."),
     ] = None,
+    log: Annotated[bool, typer.Option("--log", help="All that the commands of the run printed.")] = False,
     json_output: JsonOutput = False,
 ) -> None:
     """Show a run: its state, its tasks, every gate's verdict, what it came to and where its evidence lies."""
@@ -80,6 +89,8 @@ def show(
 
     if packet or kind is not None:
         _show_document(run, kind, json_output=json_output)
+    elif log:
+        asyncio.run(_log(run, json_output=json_output))
     else:
         asyncio.run(_show(run, json_output=json_output))
 
@@ -107,10 +118,11 @@ async def _show(wanted: str | None, *, json_output: bool) -> None:
     from datetime import UTC, datetime
 
     from gatewright.cli.listing import details_of, story
+    from gatewright.cli.outputs import with_tails
     from gatewright.cli.sources import find_run
 
     async with _source() as source:
-        view = await source.view(await find_run(source, wanted))
+        view = await with_tails(await source.view(await find_run(source, wanted)), source.output)
     if json_output:
         emit(details_of(view, datetime.now(UTC)))
         return
@@ -118,9 +130,28 @@ async def _show(wanted: str | None, *, json_output: bool) -> None:
         say(line)
 
 
+async def _log(wanted: str | None, *, json_output: bool) -> None:
+    from gatewright.cli.outputs import read_stream, shown_lines, streams_of
+    from gatewright.cli.sources import find_run
+
+    async with _source() as source:
+        view = await source.view(await find_run(source, wanted))
+        read = [(stream, await read_stream(stream, view, source.output)) for stream in streams_of(view.run)]
+    if json_output:
+        log = [{"title": stream.title, "text": (data or b"").decode("utf-8", "replace")} for stream, data in read]
+        emit({"run_id": view.run.run_id, "log": log})
+        return
+    if not read:
+        say(f"no command of {view.run.run_id} has printed anything")
+    for stream, data in read:
+        say(f"== {stream.title}")
+        for line in shown_lines(data or b""):
+            say(line)
+
+
 @reported
 def status(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="The run id.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The run id.", autocompletion=known_runs)],
     wait: Annotated[bool, typer.Option("--wait", help="Ask until it has ended and its bundle is sealed.")] = False,
     json_output: JsonOutput = False,
 ) -> None:

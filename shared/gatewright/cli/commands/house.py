@@ -1,6 +1,9 @@
-"""``init`` and ``doctor``: getting a host ready, and finding out why it is not."""
+"""``init``, ``doctor`` and ``completion``: getting a host and a shell ready, and finding out why a host is not."""
 
 from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
 
 import typer
 
@@ -8,9 +11,18 @@ from gatewright.cli.commands.options import JsonOutput
 from gatewright.cli.output import emit, printable, reported, say
 
 
+class Shell(StrEnum):
+    """Shells that can complete commands, options and run ids."""
+
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+
+
 def register(app: typer.Typer) -> None:
     app.command()(init)
     app.command()(doctor)
+    app.command()(completion)
 
 
 @reported
@@ -21,7 +33,7 @@ def init(json_output: JsonOutput = False) -> None:
     from gatewright.evidence import keyring, keys
 
     place = find_place()
-    home, new = place.home, make_home(place.home)
+    home, new = place.home, make_home(place.home, place.here)
     key = keyring.make(home, place.key).public
     public = keys.public_path(place.key)
     if json_output:
@@ -50,3 +62,21 @@ def doctor(json_output: JsonOutput = False) -> None:
                 say(f"  {'':<12} {finding.hint}")
         say("all good" if good else "not ready")
     raise typer.Exit(Exit.GOOD if good else Exit.INFRASTRUCTURE)
+
+
+@reported
+def completion(
+    shell: Annotated[Shell, typer.Argument(help="The shell to write it for.")],
+    json_output: JsonOutput = False,
+) -> None:
+    """Print the script that completes commands, options and run ids; `gatewright --install-completion` installs it.
+
+    Example: source <(gatewright completion bash)
+    """
+    from typer._completion_shared import get_completion_script
+
+    script = get_completion_script(prog_name="gatewright", complete_var="_GATEWRIGHT_COMPLETE", shell=shell.value)
+    if json_output:
+        emit({"shell": shell.value, "script": script})
+    else:
+        say(script)

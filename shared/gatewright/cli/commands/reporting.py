@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gatewright.cli.commands.options import JsonOutput
+from gatewright.cli.commands.options import BundleArgument, JsonOutput
 from gatewright.cli.output import emit, printable, reported, say
 
 
@@ -17,7 +17,8 @@ def register(app: typer.Typer) -> None:
 
 @reported
 def report(
-    bundle: Annotated[str, typer.Argument(metavar="BUNDLE|RUN", help="A bundle's folder, or a run of this home folder.")],
+    bundle: BundleArgument = None,
+    *,
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The page to write.")],
     key: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The public key to trust (PEM).", show_default="this host's own")

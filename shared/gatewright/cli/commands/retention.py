@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gatewright.cli.commands.options import JsonOutput
+from gatewright.cli.commands.options import JsonOutput, known_runs
 from gatewright.cli.output import emit, printable, reported, say
 
 
@@ -51,7 +51,9 @@ def gc(
 
 @reported
 def hold(
-    run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="A run id or its beginning.")] = None,
+    run: Annotated[
+        str | None, typer.Argument(metavar="[RUN]", help="A run id or its beginning.", autocompletion=known_runs)
+    ] = None,
     *,
     reason: Annotated[str | None, typer.Option(metavar="TEXT", help="Why; it is written down.")] = None,
     release: Annotated[bool, typer.Option("--release", help="Take the hold off again.")] = False,

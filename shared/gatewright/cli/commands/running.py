@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -19,7 +18,8 @@ ABORT_WAIT = 30.0
 
 _HELP_RUN = """Have a change made, judged, tested and landed.
 
-The change is made by --exec (a command, in a sandbox), --patch (a diff) or --reply (a model's answer). \
+The change is made by --exec (a command, in a sandbox), --patch (a diff), --reply (a model's answer) or --head (commits \
+that exist). \
 It may touch only the --allow paths, and lands only when every --test command succeeds on it.
 
 Example: gatewright run "rename parse to read" --allow src --exec "python rename.py" --test "python -m pytest -q"
@@ -73,9 +73,14 @@ def run(
     allow: Annotated[
         list[str] | None, typer.Option(metavar="PATH", help="A file or directory that may change (repeatable).")
     ] = None,
-    allow_protected: Annotated[
+    allow_tests: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATH", help="A test, fixture or lint configuration that may change too (repeatable)."),
+        typer.Option(
+            "--allow-tests",
+            "--allow-protected",
+            metavar="PATH",
+            help="A test, fixture or lint configuration that may change too; --allow is not needed for it (repeatable).",
+        ),
     ] = None,
     allow_dependencies: Annotated[
         bool, typer.Option("--allow-dependencies", help="Manifests and lock files inside the paths may change.")
@@ -87,10 +92,14 @@ def run(
         list[str] | None,
         typer.Option("--exec", metavar="CMD", help="A command that makes the change; one for each attempt (repeatable)."),
     ] = None,
-    patch: Annotated[Path | None, typer.Option(metavar="FILE", help="A diff that is the change.")] = None,
+    patch: Annotated[str | None, typer.Option(metavar="FILE|-", help="A diff that is the change; - is a pipe.")] = None,
     reply: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help="A model's reply that holds the files; one for each attempt (repeatable)."),
+        list[str] | None,
+        typer.Option(metavar="FILE|-", help="A model's reply that holds the files; one for each attempt (repeatable)."),
+    ] = None,
+    head: Annotated[
+        str | None,
+        typer.Option(metavar="BRANCH", help="Commits that exist: what BRANCH adds to --ref, squashed into one change."),
     ] = None,
     test: Annotated[
         list[str] | None, typer.Option(metavar="CMD", help="A command that must succeed on the change (repeatable).")
@@ -102,7 +111,9 @@ def run(
     ] = None,
     env: Environments = None,
     land: Annotated[Landing, typer.Option(help="Land on a new branch, on --target-ref, or not at all.")] = Landing.BRANCH,
-    target_ref: Annotated[str | None, typer.Option(metavar="REF", help="With --land target: refs/heads/NAME.")] = None,
+    target_ref: Annotated[
+        str | None, typer.Option(metavar="REF", help="With --land target: the branch; it must be at --ref.")
+    ] = None,
     policy_pack: Annotated[Pack, typer.Option(help="How strict the policy is.")] = Pack.LOW,
     priority: Annotated[Class, typer.Option(help="How urgent the run is among others.")] = Class.NORMAL,
     max_retries: Annotated[
@@ -133,12 +144,13 @@ def run(
         repo=repo,
         ref=ref,
         allow=tuple(allow or ()),
-        allow_protected=tuple(allow_protected or ()),
+        allow_tests=tuple(allow_tests or ()),
         allow_dependencies=allow_dependencies,
         allow_kinds=tuple(kind.value for kind in allow_kind or ()),
         commands=tuple(command or ()),
         patch=patch,
         replies=tuple(reply or ()),
+        head=head,
         tests=tuple(test or ()),
         shards=shards,
         env=tuple(env or ()),
