@@ -17,7 +17,7 @@ import msgspec
 from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.bus.port import Message
 from gatewright.bus.topology import run_subject
-from gatewright.contracts.run_status import ListedRun, RunList, RunOutcome
+from gatewright.contracts.run_status import ListedRun, RunList, RunOutcome, RunsRequest
 from gatewright.ledger.events import RunAccepted, RunFinished
 
 
@@ -70,15 +70,16 @@ class RunIndex:
         if (news := self._waiting.pop(run_id, None)) is not None:
             news.set()
 
-    def page(self, visible: Callable[[str], bool], *, limit: int, before: str | None, open_only: bool) -> RunList:
+    def page(self, request: RunsRequest, visible: Callable[[str], bool]) -> RunList:
         """The newest runs of ``visible`` publishers; ``before``: those older than this one, none for an unknown one."""
+        before, prefix, open_only = request.before, request.prefix or "", request.open_only
         found: list[ListedRun] = []
         begun = before is None
         for run_id, entry in reversed(self._runs.items()):
             if not begun:
                 begun = run_id == before and visible(entry.publisher)
-            elif visible(entry.publisher) and not (open_only and entry.status != "RUNNING"):
-                if len(found) == limit:
+            elif run_id.startswith(prefix) and visible(entry.publisher) and (entry.status == "RUNNING" or not open_only):
+                if len(found) == request.limit:
                     return RunList(runs=tuple(found), more=True)
                 found.append(
                     ListedRun(run_id=run_id, publisher=entry.publisher, status=entry.status, created_at=entry.created_at)

@@ -90,12 +90,7 @@ class RunQuestions:
 
     async def _runs(self, message: Message, rule: Publisher) -> Document:
         request = codec.decode(message.data, RunsRequest)
-        return self.index.page(
-            lambda name: rule.may_see == "any" or name == rule.name,
-            limit=request.limit,
-            before=request.before,
-            open_only=request.open_only,
-        )
+        return self.index.page(request, lambda name: rule.may_see == "any" or name == rule.name)
 
     def _known(self, request: EventsRequest, rule: Publisher) -> Position | None:
         """What this process remembers, where that is enough of an answer; another gatekeeper may have moved the run since."""

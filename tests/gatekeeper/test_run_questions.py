@@ -181,6 +181,9 @@ async def test_runs_are_listed_by_pages_newest_first_and_one_s_own_alone(desk: C
     assert (await runs(desk, "acme", before=other)).runs == ()
     assert (await runs(desk, "acme", before="no such run")).runs == ()
     assert {run.publisher for run in (await runs(desk, "default")).runs} == {"acme", "beta"}
+    begins = codec.encode(RunsRequest(prefix=mine[0][:8]))
+    found = codec.decode((await desk.ask("runs", begins, "acme")).data, RunList).runs
+    assert [run.run_id for run in found] == [run_id for run_id in reversed(mine) if run_id.startswith(mine[0][:8])]
 
 
 @pytest.mark.parametrize("want", ["events", "runs"])

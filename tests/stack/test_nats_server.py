@@ -31,7 +31,7 @@ async def test_a_server_is_ready_quickly_and_durable(tmp_path: Path) -> None:
     start = time.perf_counter()
     async with await NatsServer.start(tmp_path / "a folder" / "nats") as server:
         assert time.perf_counter() - start < 2
-        bus = await JetStreamBus.connect(server.address("operator"), name="operator")
+        bus = await JetStreamBus.connect(server.address("provisioner"), name="setup")
         assert bus.connection.client.max_payload == 8 * 1024 * 1024
         await bus.close()
     assert "sync_interval: always" in (tmp_path / "a folder" / "nats" / "nats-server.conf").read_text("utf-8")
@@ -46,14 +46,16 @@ async def test_a_server_is_ready_quickly_and_durable(tmp_path: Path) -> None:
         b"#hash // x",
         b"back\\slash\\x41",
         b"line\nbreak\ttab\x01",
-    ]
-    + [b"{a: b}; [c]", b"%n*?", b"caf\xe9"],
+        b"{a: b}; [c]",
+        b"%n*?",
+        b"caf\xe9",
+    ],
     ids=repr,
 )
 async def test_a_server_keeps_its_files_in_a_folder_of_any_name(tmp_path: Path, name: bytes) -> None:
     folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name)) / "nats"
     async with await NatsServer.start(folder) as server:
-        bus = await JetStreamBus.connect(server.address("operator"), name="operator")
+        bus = await JetStreamBus.connect(server.address("provisioner"), name="setup")
         await ensure_topology(bus)
         await bus.close()
     assert (folder / "jetstream" / "gatewright" / "streams" / "RUNS").is_dir()

@@ -2,26 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import contextlib
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
+
+import msgspec
 
 from gatewright.cli.view import RunView, view_of
 from gatewright.client.client import Client
+from gatewright.client.refusals import NOBODY_THERE
 from gatewright.contracts import OrchestratorEvent, codec
-from gatewright.errors import GatewrightError, MalformedError, UnavailableError
+from gatewright.errors import BusError, GatewrightError, MalformedError, UnavailableError
 from gatewright.ledger.run import Run
+
+#: Runs that are read at the same time, that are looked for by the beginning of their ids, and that are named of those.
+_AT_ONCE = 8
+_SOME = 50
+_SHOWN = 5
+_LONGEST_LINE = 16 << 20
+#: A whole run id, as the gatekeeper makes them.
+_WHOLE = re.compile(r"run-[0-9a-f]{20}")
 
 RUNS_FOLDER = "runs"
 EVENTS_FILE = "events.jsonl"
 
 
+class _First(msgspec.Struct):
+    ts: str
+
+
+class RunPage(NamedTuple):
+    """``runs``: the newest first. ``more``: whether there are older ones."""
+
+    runs: tuple[Run, ...]
+    more: bool
+
+
 class RunSource(Protocol):
     """Read-only access to runs."""
 
-    async def runs(self) -> tuple[Run, ...]:
-        """All runs, oldest first."""
+    async def page(self, limit: int, before: str | None) -> RunPage:
+        """The newest runs, or the newest of those before a run. Raises MalformedError (``run_unknown``) for an unknown one."""
+
+    async def beginning(self, prefix: str) -> tuple[str, ...]:
+        """The ids of some runs that begin so, the newest first; enough to see whether there is one, or more."""
 
     async def view(self, run_id: str) -> RunView:
         """One run. Raises MalformedError (code ``run_unknown``)."""
@@ -36,8 +64,37 @@ class LedgerSource:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    async def runs(self) -> tuple[Run, ...]:
-        return await self._client.runs()
+    async def page(self, limit: int, before: str | None) -> RunPage:
+        try:
+            listed = await self._client.list_runs(limit=limit, before=before)
+        except BusError as error:
+            if error.reason not in NOBODY_THERE:
+                raise
+            # Without a gatekeeper nothing but the ledger itself can be asked.
+            return _page(tuple(reversed(await self._client.runs())), limit, before)
+        return RunPage(await self._runs(run.run_id for run in listed.runs), listed.more)
+
+    async def beginning(self, prefix: str) -> tuple[str, ...]:
+        try:
+            listed = await self._client.list_runs(limit=_SOME, prefix=prefix)
+        except BusError as error:
+            if error.reason not in NOBODY_THERE:
+                raise
+            return tuple(run.run_id for run in await self._client.runs() if run.run_id.startswith(prefix))
+        return tuple(run.run_id for run in listed.runs)
+
+    async def _runs(self, run_ids: Iterable[str]) -> tuple[Run, ...]:
+        """Each run as it stands; one whose history cannot be read is passed over."""
+        places = asyncio.Semaphore(_AT_ONCE)
+
+        async def read(run_id: str) -> Run | None:
+            async with places:
+                try:
+                    return await self._client.get(run_id)
+                except MalformedError:
+                    return None
+
+        return tuple([run for run in await asyncio.gather(*map(read, run_ids)) if run is not None])
 
     async def view(self, run_id: str) -> RunView:
         view = view_of(await self._client.events(run_id))
@@ -54,16 +111,32 @@ class BundleSource:
         self._folder = home / RUNS_FOLDER
         self._warn = warn
 
-    async def runs(self) -> tuple[Run, ...]:
-        found = []
-        for events in sorted(self._folder.glob(f"*/{EVENTS_FILE}")):
+    async def page(self, limit: int, before: str | None) -> RunPage:
+        folders = self._newest_first()
+        if before is not None:
+            names = [folder.name for folder in folders]
+            if before not in names:
+                raise unknown_run(before)
+            folders = folders[names.index(before) + 1 :]
+        found: list[Run] = []
+        for number, folder in enumerate(folders):
+            if len(found) == limit:
+                return RunPage(tuple(found), more=number < len(folders))
             try:
-                view = view_of(read_events(events))
+                view = view_of(read_events(folder / EVENTS_FILE))
             except GatewrightError as error:
-                self._warn(f"{events.parent} is passed over: {error.message}")
+                self._warn(f"{folder} is passed over: {error.message}")
             else:
                 found += [view.run] if view else []
-        return tuple(sorted(found, key=lambda run: (run.created_at, run.run_id)))
+        return RunPage(tuple(found), more=False)
+
+    async def beginning(self, prefix: str) -> tuple[str, ...]:
+        return tuple(folder.name for folder in self._newest_first() if folder.name.startswith(prefix))
+
+    def _newest_first(self) -> list[Path]:
+        """By when each run was begun, which is the first thing that is written of it."""
+        folders = [events.parent for events in self._folder.glob(f"*/{EVENTS_FILE}")]
+        return sorted(folders, key=_begun, reverse=True)
 
     async def view(self, run_id: str) -> RunView:
         bundle = self._folder / run_id
@@ -90,19 +163,37 @@ async def find_run(source: RunSource, wanted: str | None) -> str:
 
     Raises MalformedError (codes ``run_unknown``, ``run_ambiguous``).
     """
-    known = [run.run_id for run in await source.runs()]
     if wanted is None:
-        if not known:
+        newest = await source.page(1, None)
+        if not newest.runs:
             raise MalformedError("there are no runs yet", code="run_unknown")
-        return known[-1]
-    if wanted in known:
+        return newest.runs[0].run_id
+    if _WHOLE.fullmatch(wanted):
+        return wanted  # it is found, or not, by who reads it
+    matching = await source.beginning(wanted) or await source.beginning(f"run-{wanted}")
+    if wanted in matching:
         return wanted
-    matching = [run_id for run_id in known if run_id.startswith((wanted, f"run-{wanted}"))]
     if not matching:
         raise unknown_run(wanted)
     if len(matching) > 1:
-        raise MalformedError(f"{wanted} may be any of {', '.join(matching[:5])}", code="run_ambiguous")
+        raise MalformedError(f"{wanted} may be any of {', '.join(matching[:_SHOWN])}", code="run_ambiguous")
     return matching[0]
+
+
+def _page(newest_first: tuple[Run, ...], limit: int, before: str | None) -> RunPage:
+    if before is not None:
+        ids = [run.run_id for run in newest_first]
+        if before not in ids:
+            raise unknown_run(before)
+        newest_first = newest_first[ids.index(before) + 1 :]
+    return RunPage(newest_first[:limit], len(newest_first) > limit)
+
+
+def _begun(folder: Path) -> str:
+    """The time of a run's first event; of one that cannot be read, nothing."""
+    with contextlib.suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError), (folder / EVENTS_FILE).open("rb") as file:
+        return msgspec.json.decode(file.readline(_LONGEST_LINE), type=_First).ts
+    return ""
 
 
 def unknown_run(run_id: str) -> MalformedError:

@@ -207,12 +207,15 @@ class Client:
         found = [position.run async for position in listed if position.run is not None]
         return tuple(sorted(found, key=lambda run: (run.created_at, run.run_id)))
 
-    async def list_runs(self, *, limit: int = 50, before: str | None = None, open_only: bool = False) -> RunList:
+    async def list_runs(
+        self, *, limit: int = 50, before: str | None = None, prefix: str | None = None, open_only: bool = False
+    ) -> RunList:
         """A page of the runs that this publisher may see, the newest first.
 
-        ``before``: the last run of the page before. Raises LimitError.
+        ``before``: the last run of the page before. ``prefix``: how their run ids begin. Raises LimitError.
         """
-        request = codec.encode(_document({"limit": limit, "before": before, "open_only": open_only}, RunsRequest))
+        wanted = {"limit": limit, "before": before, "prefix": prefix, "open_only": open_only}
+        request = codec.encode(_document(wanted, RunsRequest))
         answer = await self._bus.request(self._subjects["runs"], request, schema="runs_request.v1", timeout=STATUS_TIMEOUT)
         return answered(answer, RunList)
 

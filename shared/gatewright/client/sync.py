@@ -75,8 +75,10 @@ class SyncClient:
         finally:
             self._call(events.aclose())
 
-    def list_runs(self, *, limit: int = 50, before: str | None = None, open_only: bool = False) -> RunList:
-        return self._call(self._client.list_runs(limit=limit, before=before, open_only=open_only))
+    def list_runs(
+        self, *, limit: int = 50, before: str | None = None, prefix: str | None = None, open_only: bool = False
+    ) -> RunList:
+        return self._call(self._client.list_runs(limit=limit, before=before, prefix=prefix, open_only=open_only))
 
     def wait(self, run_id: str, *, timeout: float | None = None) -> Run:
         return self._call(self._client.wait(run_id, timeout=timeout))

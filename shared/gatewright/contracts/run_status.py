@@ -98,10 +98,11 @@ class RunEvents(Document):
 
 
 class RunsRequest(Document):
-    """A page of runs, the newest first; ``before``: the last run of the page before."""
+    """A page of runs, the newest first; ``before``: the last run of the page before. ``prefix``: how the run ids begin."""
 
     limit: Annotated[int, msgspec.Meta(ge=1, le=500)] = 50
     before: str | None = None
+    prefix: str | None = None
     open_only: bool = False
 
 

@@ -52,21 +52,32 @@ async def _watch(wanted: str | None, patience: float | None, *, json_output: boo
 
 
 @reported
-def runs(json_output: JsonOutput = False) -> None:
-    """List the runs, oldest first."""
+def runs(
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=500, help="How many at most.")] = 50,
+    before: Annotated[
+        str | None, typer.Option(metavar="RUN", help="Those older than this run.", autocompletion=known_runs)
+    ] = None,
+    json_output: JsonOutput = False,
+) -> None:
+    """List the newest runs, the newest last."""
     import asyncio
 
-    asyncio.run(_runs(json_output=json_output))
+    asyncio.run(_runs(limit, before, json_output=json_output))
 
 
-async def _runs(*, json_output: bool) -> None:
+async def _runs(limit: int, before: str | None, *, json_output: bool) -> None:
     from gatewright.cli.listing import entry_of, table
+    from gatewright.cli.output import note
+    from gatewright.cli.sources import find_run
 
     async with _source() as source:
-        entries = [entry_of(run) for run in await source.runs()]
+        page = await source.page(limit, before and await find_run(source, before))
+    entries = [entry_of(run) for run in reversed(page.runs)]
     if json_output:
-        emit({"runs": entries})
+        emit({"runs": entries, "more": page.more})
         return
+    if page.more:
+        note(f"older ones: gatewright runs --before {entries[0].run_id}")
     for line in table(entries):
         say(line)
 

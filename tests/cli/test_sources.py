@@ -1,0 +1,117 @@
+"""Looking for runs: what is read of the ledger for one run is that run's own, however many others there are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatewright.bus.memory import MemoryBus, MemoryServer
+from gatewright.bus.port import Message, Reply
+from gatewright.bus.setup import ensure_topology
+from gatewright.bus.topology import RUNS_SUBJECT, run_subject
+from gatewright.cli.sources import BundleSource, LedgerSource, find_run
+from gatewright.client import Client
+from gatewright.contracts import RunList, RunsRequest, codec
+from gatewright.contracts.run_status import ListedRun
+from gatewright.errors import MalformedError
+from tests.cli.conftest import Command
+from tests.client.conftest import make_run, write_run
+from tests.gatekeeper.simulated_run import RUN_ID
+
+OTHERS = tuple(f"run-{number:020x}" for number in range(200))
+
+
+class Watched(MemoryBus):
+    """Remembers which subjects were replayed."""
+
+    def __init__(self, server: MemoryServer) -> None:
+        super().__init__(server)
+        self.replayed: list[str] = []
+
+    def replay(self, subject: str, **options: Any) -> AsyncGenerator[Message, None]:
+        self.replayed.append(subject)
+        return super().replay(subject, **options)
+
+
+async def listing(bus: MemoryBus) -> None:
+    """A gatekeeper that knows which runs there are."""
+    known = [RUN_ID, *OTHERS]
+
+    async def answer(message: Message) -> Reply:
+        request = codec.decode(message.data, RunsRequest)
+        begun = known[known.index(request.before) + 1 :] if request.before else known
+        found = [run_id for run_id in begun if run_id.startswith(request.prefix or "")]
+        page = tuple(
+            ListedRun(run_id=run_id, publisher="default", status="RUNNING", created_at="2026-01-01T00:00:00Z")
+            for run_id in found[: request.limit]
+        )
+        document = RunList(runs=page, more=len(found) > request.limit)
+        return Reply(codec.encode(document), "run_list.v1")
+
+    await bus.serve("gw-gatekeeper", {RUNS_SUBJECT: answer})
+
+
+@pytest.fixture
+async def bus() -> Watched:
+    bus = Watched(MemoryServer())
+    await ensure_topology(bus)
+    await write_run(bus, make_run().transitions)
+    return bus
+
+
+async def test_one_run_is_shown_without_reading_any_other(bus: Watched) -> None:
+    source = LedgerSource(Client(bus))
+    await listing(bus)
+    for wanted in (RUN_ID, RUN_ID[:12], RUN_ID.removeprefix("run-")[:8], None):
+        bus.replayed.clear()
+        view = await source.view(await find_run(source, wanted))
+        assert view.run.run_id == RUN_ID
+        assert set(bus.replayed) == {run_subject(RUN_ID)}
+
+
+async def test_a_beginning_that_several_runs_have_is_ambiguous(bus: Watched) -> None:
+    await listing(bus)
+    with pytest.raises(MalformedError) as caught:
+        await find_run(LedgerSource(Client(bus)), "run-000000")
+    assert caught.value.reason == "run_ambiguous"
+    assert bus.replayed == []
+
+
+async def test_a_page_reads_its_own_runs_alone(bus: Watched) -> None:
+    await listing(bus)
+    page = await LedgerSource(Client(bus)).page(5, None)
+    assert ([run.run_id for run in page.runs], page.more) == ([RUN_ID], True)
+    assert set(bus.replayed) == {run_subject(run_id) for run_id in (RUN_ID, *OTHERS[:4])}
+
+
+async def test_without_a_gatekeeper_the_ledger_itself_is_read(bus: Watched) -> None:
+    source = LedgerSource(Client(bus))
+    assert [run.run_id for run in (await source.page(5, None)).runs] == [RUN_ID]
+    assert await find_run(source, RUN_ID[:10]) == RUN_ID
+    with pytest.raises(MalformedError):
+        await source.page(5, "run-unknown")
+
+
+def make_bundle(folder: Path, name: str, when: str) -> None:
+    (folder / name).mkdir(parents=True)
+    events = (event for transition in make_run().transitions for event in transition.events)
+    lines = [codec.encode(event) for event in events if event.event_type != "bundle_sealed"]
+    (folder / name / "events.jsonl").write_bytes(b"\n".join(lines).replace(b"2026-", when.encode()) + b"\n")
+
+
+def test_bundles_are_listed_by_pages_newest_last(gatewright: Command, tmp_path: Path) -> None:
+    folder = tmp_path / ".gatewright" / "runs"
+    for number in range(4):
+        make_bundle(folder, f"run-{number}aaaaaaa", f"202{number}-")
+    said = gatewright("runs", "--limit", "3", "--json").documents[0]
+    assert (len(said["runs"]), said["more"]) == (3, True)
+    assert [run["created_at"][:4] for run in said["runs"]] == ["2021", "2022", "2023"]
+    older = gatewright("runs", "--before", "run-1aaaaaaa", "--json").documents[0]
+    assert ([run["created_at"][:4] for run in older["runs"]], older["more"]) == (["2020"], False)
+    source = BundleSource(tmp_path / ".gatewright", lambda _words: None)
+    assert asyncio.run(find_run(source, None)) == RUN_ID  # what the newest bundle's events say
+    assert asyncio.run(find_run(source, "2aaa")) == "run-2aaaaaaa"
