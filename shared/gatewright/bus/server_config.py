@@ -21,7 +21,7 @@ BUS_ACCOUNT = "gatewright"
 CLUSTER_PASSWORD = "GATEWRIGHT_CLUSTER_PASSWORD"  # noqa: S105 - the name of a variable
 _SERVER_PREFIX = "$JS.API"
 #: An answer of many messages. After the last one the server keeps the way back open for so long; without that word it
-#: does until the asker gives up its inbox, which costs memory for every pull. An open pull sends a heartbeat every two seconds.
+#: does until the asker gives up its inbox, which costs memory for every pull. A pull is answered within half a second.
 _MANY = {"response_type": "stream", "threshold": "20s"}
 
 
