@@ -1,4 +1,4 @@
-"""One worker, a large run, and a small one on another repository that was ordered after it: the small one need not wait."""
+"""One worker, a large run, and a small one on another repository or the same, ordered after it: the small one need not wait."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ async def whole_house(tmp_path: Path) -> AsyncIterator[House]:
         yield made
 
 
+@pytest.mark.parametrize("same_repository", [False, True])
 async def test_a_small_run_is_done_long_before_a_large_one_that_came_first(
-    whole_house: House, make_repository: MakeRepository
+    whole_house: House, make_repository: MakeRepository, *, same_repository: bool
 ) -> None:
     large_project = make_repository("large", files=FILES_OF_MANY).path
-    small_project = make_repository("small", files=FILES).path
+    small_project = large_project if same_repository else make_repository("small", files=FILES).path
     async with Client.connect(whole_house.address) as client:
         large_request = replace(slow_request(large_project, 0.2, parts=SHARDS), request="a large change")
         large = await client.submit_request(large_request, patience=20)
@@ -38,7 +39,8 @@ async def test_a_small_run_is_done_long_before_a_large_one_that_came_first(
             while len((await client.get(large)).workers()) < SHARDS or (await client.get(large)).state != "S2":  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         begun = time.monotonic()
-        small = await client.submit_request(slow_request(small_project, 0.2), patience=20)
+        small_request = replace(slow_request(small_project, 0.2), allowed_paths=("src/a.py",))
+        small = await client.submit_request(small_request, patience=20)
         run = await client.wait(small, timeout=60)
         seconds = time.monotonic() - begun
         behind = await client.get(large)
