@@ -50,7 +50,7 @@ class Conductor:
     turns: weakref.WeakValueDictionary[str, asyncio.Lock] = field(default_factory=weakref.WeakValueDictionary)
     #: Ended runs whose bundle the disk did not take: run id -> cause.
     owed: dict[str, str] = field(default_factory=dict)
-    #: Runs that are being woken.
+    #: Steps that no message is waiting for.
     background: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def accept(self, item: Submitted) -> bool:

@@ -61,7 +61,11 @@ class Desk:
     log: Logger
     metrics: Metrics
     scanner: SecretScanner = field(default_factory=SecretScanner)
-    background: set[asyncio.Task[None]] = field(default_factory=set)
+
+    @property
+    def background(self) -> set[asyncio.Task[None]]:
+        """What is done for no message: it is waited for when the process leaves."""
+        return self.conductor.background
 
     async def submit(self, message: Message) -> Reply:
         """The endpoint ``gw.submit``: a run id, once the run is in the ledger, or an error that names each fault."""

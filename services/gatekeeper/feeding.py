@@ -60,7 +60,7 @@ class Feeding:
             await self._leave()
 
     async def _leave(self) -> None:
-        in_hand = {*self.inputs, *self.requests, *self.desk.background, *self.desk.conductor.background}
+        in_hand = {*self.inputs, *self.requests, *self.desk.background}
         if not in_hand:
             return
         self.log.info("draining", inputs=len(in_hand), seconds=self.drain)

@@ -54,7 +54,9 @@ class Runs:
         repository = self.gatekeeper.repository
         target = "refs/heads/main" if landing == "target" else None
         contract = replace(
-            contract_on(repository), priority=priority, repository=RepositoryField(repository.url, target, landing)
+            contract_on(repository),
+            priority=priority,
+            repository=RepositoryField(url=repository.url, target_ref=target, landing=landing),
         )
         await by.advance(run_id, Submitted(run_id, "0" * 32, contract, "0" * 64, "submit"))
         await by.advance(run_id, Answered("techlead", make_plan(await self.run(run_id)), f"plan:{run_id}"))

@@ -145,6 +145,17 @@ async def test_one_that_ended_while_it_waited_keeps_nobody_behind_it(bus: Memory
     assert (await locks.take(REPOSITORY, claim("run-c", "src/c"))).token
 
 
+async def test_a_release_wakes_who_is_next_also_when_a_late_comer_has_cleared_the_table(bus: MemoryBus) -> None:
+    """The holder has ended in the ledger; before its gatekeeper releases its paths, another run asks for them."""
+    runs = Runs()
+    locks = PathLocks(bus, runs.has_ended)
+    await locks.take(REPOSITORY, claim("run-holder"))
+    await locks.take(REPOSITORY, claim("run-next"))
+    runs.over.add("run-holder")
+    assert (await locks.take(REPOSITORY, claim("run-late"))).holders == ("run-next",)
+    assert await locks.release(REPOSITORY, "run-holder") == ("run-next",)
+
+
 async def test_a_long_line_costs_one_question_for_each_that_joins_it(bus: MemoryBus) -> None:
     runs = Runs()
     locks = PathLocks(bus, runs.has_ended)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -99,14 +99,10 @@ class LockTable(msgspec.Struct, frozen=True):
         )
         return replace(self, last_token=token, locks=(*self.locks, Lock(claim, token)), waiting=waiting)
 
-    def next_after(self, claims: Sequence[Claim]) -> tuple[str, ...]:
-        """The runs that waited for some of ``claims``, which are gone, and can go on now, in their order."""
-        able = (
-            each
-            for each in sorted(self.waiting, key=lambda each: each.place)
-            if any(each.claim.conflicts(claim) for claim in claims) and not self.holding(each.claim) and not self.ahead_of(each)
-        )
-        return tuple(each.claim.run_id for each in able)
+    def able(self) -> tuple[str, ...]:
+        """The runs that wait and could go on now, in their order."""
+        free = (each for each in self.waiting if not self.holding(each.claim) and not self.ahead_of(each))
+        return tuple(each.claim.run_id for each in sorted(free, key=lambda each: each.place))
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +157,14 @@ class PathLocks:
         return any(lock.claim.run_id == run_id and lock.token == token for lock in _table(stored).locks)
 
     async def release(self, repository: str, run_id: str) -> tuple[str, ...]:
-        """Give up what ``run_id`` holds or waits for; the runs that can go on for it. Nothing happens when there is nothing."""
+        """Give up what ``run_id`` holds or waits for; the runs that wait and can go on now.
+
+        Also when there was nothing to give up: another run may have found it ended first, and have taken it off the table.
+        """
 
         async def change(table: LockTable) -> tuple[LockTable, tuple[str, ...]]:
-            gone = [each.claim for each in (*table.locks, *table.waiting) if each.claim.run_id == run_id]
             left = table.without(run_id)
-            return left, left.next_after(gone)
+            return left, left.able()
 
         return await self._change(repository, change)
 
