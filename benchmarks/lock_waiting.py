@@ -14,6 +14,7 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,10 +101,10 @@ async def deliveries(bus: JetStreamBus) -> int:
     return sum(each.delivered.consumer_seq for each in found)
 
 
-def main() -> None:
+def main(words: Sequence[str] = ()) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=60)
-    runs = parser.parse_args().runs
+    runs = parser.parse_args(words).runs
     with tempfile.TemporaryDirectory(prefix="gatewright-locks-") as folder:
         started = time.perf_counter()
         print(asyncio.run(measure(Path(folder), runs)))
@@ -111,4 +112,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
