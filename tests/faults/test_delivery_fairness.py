@@ -39,8 +39,7 @@ async def test_a_small_run_is_done_long_before_a_large_one_that_came_first(
             while len((await client.get(large)).workers()) < SHARDS or (await client.get(large)).state != "S2":  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         begun = time.monotonic()
-        small_request = replace(slow_request(small_project, 0.2), allowed_paths=("src/a.py",))
-        small = await client.submit_request(small_request, patience=20)
+        small = await client.submit_request(slow_request(small_project, 0.2), patience=20)
         run = await client.wait(small, timeout=60)
         seconds = time.monotonic() - begun
         behind = await client.get(large)
