@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 
 from rich.console import Console
@@ -22,9 +23,10 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks import diff_gate, large_repository, scaling, verify_large
+from benchmarks import diff_gate, large_repository, lock_waiting, scaling, verify_large
 from benchmarks.evidence_cost import EvidenceCost, one_cost
 from benchmarks.floor import Counts, Floor
+from benchmarks.waiting_work import when
 from benchmarks.workload import make_patch, make_repository, make_request
 from gatewright import Client
 from gatewright.bus.jetstream import JetStreamBus
@@ -46,12 +48,13 @@ def main() -> None:
         root = Path(folder)
         console.print("(a) cold runs ...")
         cold = [cold_run(root, number) for number in range(COLD_RUNS)]
-        warm, events, throughput, floor, evidence = asyncio.run(on_a_running_stack(root))
+        warm, events, throughput, floor, evidence, gap = asyncio.run(on_a_running_stack(root))
     show(cold, warm, throughput, floor)
+    console.print(f"the longest time from a task's dispatch to its start, one run at a time: {gap * 1000:.0f} ms")
     for line in evidence.lines():
         console.print(line, soft_wrap=True)
     stages(events)
-    for measured in (diff_gate, large_repository, verify_large, scaling):
+    for measured in (diff_gate, large_repository, verify_large, lock_waiting, scaling):
         console.print(f"[dim]{measured.__name__} ...[/]")
         measured.main()
 
@@ -80,8 +83,11 @@ def cold_run(root: Path, number: int) -> float:
 
 async def on_a_running_stack(
     root: Path,
-) -> tuple[list[float], tuple[OrchestratorEvent, ...], float, list[float], EvidenceCost]:
-    """(b), (c), (d) and (e): samples of (b) and (d) take turns, so that both see the same machine."""
+) -> tuple[list[float], tuple[OrchestratorEvent, ...], float, list[float], EvidenceCost, float]:
+    """(b), (c), (d) and (e): samples of (b) and (d) take turns, so that both see the same machine.
+
+    Last comes the longest time in (b) from a task's dispatch to its start, while every role was free.
+    """
     repository = make_repository(root / "warm")
     home = root / "home"
     make_home(home)
@@ -99,10 +105,11 @@ async def on_a_running_stack(
             floor = Floor(repository, floor_folder, bus, counts)
             floor.prepare()
             console.print(f"(b) and (d) taking turns, {SAMPLES} times; one run makes {counts} ...")
-            warm, bare = [], []
+            warm, bare, gap = [], [], 0.0
             for number in range(WARM_UP + SAMPLES):
-                warm.append(await one_run(client, repository, 1000 + number))
+                warm.append(await one_run(client, repository, 1000 + number, done := []))
                 bare.append(await floor.once(number))
+                gap = max(gap, longest_gap(await client.events(done[0])))
             console.print(f"(c) {IN_FLIGHT} runs in flight ...")
             started = time.perf_counter()
             await asyncio.gather(*(one_run(client, repository, 5000 + number) for number in range(IN_FLIGHT)))
@@ -117,15 +124,25 @@ async def on_a_running_stack(
         await bus.close()
         await bare_server.stop()
         await stack.stop()
-    return warm[WARM_UP:], events, throughput, bare[WARM_UP:], evidence
+    return warm[WARM_UP:], events, throughput, bare[WARM_UP:], evidence, gap
 
 
-async def one_run(client: Client, repository: Path, number: int) -> float:
-    """Seconds from submitting a request to its sealed bundle."""
+def longest_gap(events: Sequence[OrchestratorEvent]) -> float:
+    """Seconds from the order of a task to its start, the longest of those whose role says when it started."""
+    ordered = {event.task_id: when(event) for event in events if event.event_type == "task_dispatched"}
+    reports = [(event.task_id, event.payload.get("result") or event.payload.get("report") or {}) for event in events]
+    begun = [(task_id, report["started_at"]) for task_id, report in reports if "started_at" in report]
+    return max((datetime.fromisoformat(start).timestamp() - ordered[task_id] for task_id, start in begun), default=0.0)
+
+
+async def one_run(client: Client, repository: Path, number: int, done: list[str] | None = None) -> float:
+    """Seconds from submitting a request to its sealed bundle; its id is added to ``done``."""
     started = time.perf_counter()
     run = await client.wait(await client.submit_request(make_request(repository, number), patience=5.0))
     if run.status != "SUCCESS":
         raise SystemExit(f"{run.run_id} failed: {run.failure}")
+    if done is not None:
+        done.append(run.run_id)
     return time.perf_counter() - started
 
 
@@ -166,8 +183,6 @@ def show(cold: Sequence[float], warm: Sequence[float], throughput: float, floor:
 
 def stages(events: Sequence[OrchestratorEvent]) -> None:
     """Where the time of one run goes, from the events' own times."""
-    from datetime import datetime
-
     console.print("where the time of one run goes (milliseconds since it was accepted):")
     first = datetime.fromisoformat(events[0].ts)
     for event in events:

@@ -16,7 +16,7 @@ from gatewright.bus.task_protocol import cancel_notice
 from gatewright.bus.topology import CANCEL_SUBJECT
 from gatewright.clock import Clock
 from gatewright.contracts import Transition
-from gatewright.errors import BusError, ConflictError, MalformedError, UnavailableError
+from gatewright.errors import BusError, ConflictError, GatewrightError, MalformedError, UnavailableError
 from gatewright.evidence.signing import Signer
 from gatewright.evidence.writer import UNWRITABLE, BundleWriter
 from gatewright.ledger.run import Run
@@ -50,6 +50,8 @@ class Conductor:
     turns: weakref.WeakValueDictionary[str, asyncio.Lock] = field(default_factory=weakref.WeakValueDictionary)
     #: Ended runs whose bundle the disk did not take: run id -> cause.
     owed: dict[str, str] = field(default_factory=dict)
+    #: Steps that no message is waiting for.
+    background: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def accept(self, item: Submitted) -> bool:
         """Make a submission a run. True when it is new: it is in the ledger and its first task is on the bus."""
@@ -61,15 +63,16 @@ class Conductor:
             _, appended = await self._step(item.run_id, item, known)
             return appended
 
-    async def advance(self, run_id: str, item: Input) -> bool:
+    async def advance(self, run_id: str, item: Input) -> None:
         """Let ``item`` count, then take every step that is the gatekeeper's own.
 
-        False when the run waits for locks that others hold: give the input back and bring it again.
-        Raises BusError when the bus is away: the same. Raises MalformedError (``run_unknown``) for what is about no run.
+        A run that has to wait for locks waits in the ledger and in the lock table; the gatekeeper that releases them goes on
+        with it. Raises BusError when the bus is away: bring the input again. Raises MalformedError (``run_unknown``) for what
+        is about no run.
         """
         async with self._turn(run_id):
             await self._step(run_id, item)
-            return await self._continue(run_id, item.message_id)
+            await self._continue(run_id, item.message_id)
 
     async def take_up(self, run_id: str, under_way: UnderWay) -> bool:
         """Finish what this process or another began and left; True when there is nothing more to do for the run, ever.
@@ -112,20 +115,20 @@ class Conductor:
             turn = self.turns[run_id] = asyncio.Lock()
         return turn
 
-    async def _continue(self, run_id: str, message_id: str) -> bool:
+    async def _continue(self, run_id: str, message_id: str) -> None:
         while True:
             run = (await self.ledger.get(run_id)).run
             step = next_step(run) if run is not None else None
             if run is None or step is None:
                 if run is not None and run.sealed is not None:
                     self.left_behind(run_id)
-                return True
+                return
             if step == "seal":
                 await self._seal_or_owe(run)
-                return True
+                return
             after, _ = await self._step(run_id, Continue(f"{message_id}:{step}"))
             if after.run is not None and next_step(after.run) == step:
-                return False
+                return  # it waits for locks
 
     async def _step(self, run_id: str, item: Input, assumed: Position | None = None) -> tuple[Position, bool]:
         """Judge, decide, append, carry out; again from the start when another gatekeeper was quicker.
@@ -201,8 +204,28 @@ class Conductor:
         """A run that has ended holds no paths, and whoever still works for it stops."""
         if any(task.status == "RUNNING" for task in run.tasks.values()):
             await self.bus.broadcast(CANCEL_SUBJECT, cancel_notice(run.run_id))  # and again, see stop_notices.py
-        if run.locks is not None:
-            await self.gates.locks.release(run.locks.repository_url, run.run_id)
+        await self._release(run)
+
+    async def _release(self, run: Run) -> None:
+        """Give up what the run holds or waits for, and go on with the runs that waited for it."""
+        if run.plan is None:
+            return  # it never came so far
+        for run_id in await self.gates.locks.release(run.accepted.repository_url, run.run_id):
+            waking = asyncio.get_running_loop().create_task(self._wake(run_id))
+            self.background.add(waking)
+            waking.add_done_callback(self.background.discard)
+
+    async def _wake(self, run_id: str) -> None:
+        """Go on with a run that waited. One that is missed here is found standing still, by any gatekeeper."""
+        try:
+            await self.advance(run_id, Continue(f"{run_id}:woken"))
+            run = (await self.ledger.get(run_id)).run
+            if run is not None and run.ended:
+                await self._release(run)  # it ended while it waited, and its place was left in the table
+        except UnavailableError as error:
+            self.log.warning("run_left_for_later", run_id=run_id, code=error.reason, cause=error.message)
+        except GatewrightError as error:
+            self.log.error("run_unreadable", run_id=run_id, code=error.reason, cause=error.message)  # noqa: TRY400 - the cause is named
 
     async def pay_debts(self) -> None:
         """Seal what could not be sealed when its run ended; what still cannot stays owed."""
@@ -227,8 +250,7 @@ class Conductor:
             self.owed.pop(run.run_id, None)
 
     async def _seal(self, run: Run) -> None:
-        if run.locks is not None:
-            await self.gates.locks.release(run.locks.repository_url, run.run_id)
+        await self._release(run)
         position = await self.ledger.get(run.run_id)
         artifacts = ScreenedArtifacts(self.gates.artifacts, run, self.gates.secrets.scanner)
         sealed = await self.bundles.seal(run, position.transitions, artifacts, self.signer, position.sequences)

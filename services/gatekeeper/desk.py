@@ -41,8 +41,7 @@ from services.gatekeeper.publisher_policy import Publisher
 from services.gatekeeper.submission import abort_request, message_id, submission
 from services.gatekeeper.task_tokens import check_held
 
-#: Seconds after which a run that waits for locks, or an input that met a silent bus, is brought again.
-COME_BACK = 0.2
+#: Seconds after which an input that met a silent bus is brought again.
 RETRY = 1.0
 #: Deliveries after which a message that meets a defect is put aside.
 MOST_CRASHES = 5
@@ -59,7 +58,11 @@ class Desk:
     log: Logger
     metrics: Metrics
     scanner: SecretScanner = field(default_factory=SecretScanner)
-    background: set[asyncio.Task[None]] = field(default_factory=set)
+
+    @property
+    def background(self) -> set[asyncio.Task[None]]:
+        """What is done for no message: it is waited for when the process leaves."""
+        return self.conductor.background
 
     async def submit(self, message: Message) -> Reply:
         """The endpoint ``gw.submit``: a run id, once the run is in the ledger, or an error that names each fault."""
@@ -96,7 +99,7 @@ class Desk:
     async def _settle(self, delivery: Delivery) -> None:
         message = delivery.message
         try:
-            done = await self._advance(message, first=delivery.attempts == 1)
+            await self._advance(message, first=delivery.attempts == 1)
         except LimitError as error:
             await self._hold(delivery, error)
         except UnavailableError as error:
@@ -106,7 +109,7 @@ class Desk:
             self.log.warning("input_refused", subject=message.subject, code=error.reason, cause=error.message)
             await self._bury(delivery, error)
         else:
-            await (delivery.ack() if done else delivery.nak(COME_BACK))
+            await delivery.ack()
 
     async def _hold(self, delivery: Delivery, error: LimitError) -> None:
         """A stored message waits for its publisher's limits; not so many of them that others' find no room in the queue."""
@@ -141,19 +144,22 @@ class Desk:
             return replace(message, data=b""), error.reason
         return replace(message, data=data), reason
 
-    async def _advance(self, message: Message, *, first: bool) -> bool:
+    async def _advance(self, message: Message, *, first: bool) -> None:
         if message.subject.startswith(EXHAUSTED):
-            return await give_up(message, self.bus, self.conductor, self.log, self.metrics)
+            await give_up(message, self.bus, self.conductor, self.log, self.metrics)
+            return
         if not message.subject.startswith(INTAKE):
             answered = answer_of(message)
             if (run := await self._run(run_of(answered))) is not None:
                 check_held(self.bus, run, answered, message)
-            return await self.conductor.advance(run_of(answered), await self._clean(answered))
+            await self.conductor.advance(run_of(answered), await self._clean(answered))
+            return
         subject, rule = self._publisher(message)
         if first:
             self.limits.take(rule, "submissions")
         if subject == ABORT_SUBJECT:
-            return await self._abort(message, rule)
+            await self._abort(message, rule)
+            return
         item = submission(message, subject, rule.name, durable_key=message_id(message))
         await self._check(item, rule)
         if not await self._exists(item.run_id):
@@ -163,15 +169,15 @@ class Desk:
                 await self.conductor.accept(item)
         self.limits.let_go(rule, message.sequence)
         await self._check_same(item)
-        return await self.conductor.advance(item.run_id, item)
+        await self.conductor.advance(item.run_id, item)
 
-    async def _abort(self, message: Message, rule: Publisher) -> bool:
+    async def _abort(self, message: Message, rule: Publisher) -> None:
         self.limits.let_go(rule, message.sequence)
         request, _ = await asyncio.to_thread(redact_document, abort_request(message), self.scanner)
         run = await self._run(request.run_id)
         if run is not None and not publishers.may_abort(run, rule):
             raise DeniedError(f"{rule.name} may not end a run of {run.publisher}", code="abort_not_allowed")
-        return await self.conductor.advance(request.run_id, AbortAsked(request, message_id(message), rule.name))
+        await self.conductor.advance(request.run_id, AbortAsked(request, message_id(message), rule.name))
 
     def _publisher(self, message: Message) -> tuple[str, Publisher]:
         return publishers.sender(message, self.conductor.gates.policies.publishers)

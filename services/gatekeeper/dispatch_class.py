@@ -2,9 +2,10 @@
 
 The rules, for each role by itself, since a role's tasks wait for nobody else's:
 1. A task has the priority of its run, which the run's request or contract names, and nobody after that.
-2. The first 4 tasks of a run that are in flight, and the first 8 of a repository, keep it.
+2. The first 4 tasks of a run that are in flight, and the first 8 of a repository, keep it. Of another run on the repository no
+   more than its own first 4 count: the rest of a large run stands behind a small one's first tasks, and not before them.
 3. The next ones, up to four times that many, are given out one class lower; the rest as low.
-So a large run fills the machine while nobody else wants it, and stands behind everybody's first tasks as soon as they do.
+So a large run fills the machine while no other wants it, and stands behind every other's first tasks as soon as one does.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ SECOND_CLASS = 4
 def class_of(run: Run, task_id: str, of_others: int) -> Priority:
     """The class of a task of ``run`` that is in flight.
 
-    ``of_others``: tasks of the same role that other runs on the same repository have in flight.
+    ``of_others``: tasks of the same role that other runs on the same repository have in flight, as ``InFlight`` counts them.
     """
     role = run.tasks[task_id].role
     before = 0  # tasks of this run that were given out before this one
@@ -68,9 +69,9 @@ class InFlight:
         self._repository_of[run.run_id] = repository
 
     def of_others(self, run: Run, role: str) -> int:
-        """Tasks of a role that other runs on the repository of ``run`` have in flight."""
+        """Tasks of a role that other runs on the repository of ``run`` have in flight, of each run no more than its share."""
         runs = self._repositories.get(run.accepted.repository_url, {})
-        return sum(roles[role] for run_id, roles in runs.items() if run_id != run.run_id)
+        return sum(min(roles[role], RUN_SHARE) for run_id, roles in runs.items() if run_id != run.run_id)
 
     def forget(self, run_id: str) -> None:
         """The run is over."""

@@ -37,11 +37,10 @@ class _Report(msgspec.Struct):
     deliveries: int
 
 
-async def give_up(report: Message, bus: Bus, conductor: Conductor, log: Logger, metrics: Metrics) -> bool:
+async def give_up(report: Message, bus: Bus, conductor: Conductor, log: Logger, metrics: Metrics) -> None:
     """1. End the run with an Error in the role's place. 2. Keep the task for operators. 3. Take it off its queue.
 
-    Every step may be repeated. False when the run waits for locks: bring the report again. Raises UnavailableError for the
-    same, MalformedError for what is no report.
+    Every step may be repeated. Raises UnavailableError: bring the report again; MalformedError for what is no report.
     """
     try:
         told = msgspec.json.decode(report.data, type=_Report)
@@ -49,26 +48,24 @@ async def give_up(report: Message, bus: Bus, conductor: Conductor, log: Logger, 
         raise MalformedError(f"not a report of the server: {error}", code="unexpected_document") from error
     task = await bus.stored(_TASKS, told.stream_seq) if told.stream == _TASKS else None
     if task is None:
-        return True  # a late answer settled it, or another gatekeeper was quicker
+        return  # a late answer settled it, or another gatekeeper was quicker
     words = f"no answer after {told.deliveries} deliveries: each time, whoever had the task was gone"
     ref = ref_of(task)
     log.error("task_given_up", code=CODE, subject=task.subject, cause=words, **(ref._asdict() if ref else {}))
-    if ref is not None and not await _end_run(task, ref, words, conductor, log):  # 1
-        return False
+    if ref is not None:
+        await _end_run(task, ref, words, conductor, log)  # 1
     await publish_dead_letter(bus, "gatekeeper", _TASKS, task, attempts=told.deliveries, code=CODE, reason=words)  # 2
     metrics.dead_letter(CODE)
     await bus.remove(_TASKS, told.stream_seq)  # 3
-    return True
 
 
-async def _end_run(task: Message, ref: TaskRef, words: str, conductor: Conductor, log: Logger) -> bool:
+async def _end_run(task: Message, ref: TaskRef, words: str, conductor: Conductor, log: Logger) -> None:
     tokens = task.subject.split(".")
     role = next((role for role in TASK_ROLES if role == tokens[2]), None)
     if role is None or role == "gatekeeper":
-        return True
+        return
     error = Error(code=CODE, message=words, run_id=ref.run_id, task_id=ref.task_id, role=role)
     try:
-        return await conductor.advance(ref.run_id, Answered(role, error, f"exhausted:{task.sequence}"))
+        await conductor.advance(ref.run_id, Answered(role, error, f"exhausted:{task.sequence}"))
     except MalformedError as unreadable:
         log.warning("run_unreadable", run_id=ref.run_id, code=unreadable.reason, cause=unreadable.message)
-        return True

@@ -56,8 +56,7 @@ class Feeding:
             for pull in pulls:
                 pull.cancel()
             await asyncio.wait(pulls)
-            for _, queue in queues:
-                await queue.close()  # what came too late for us goes back
+            await asyncio.gather(*(queue.close() for _, queue in queues))  # what came too late for us goes back
             await self._leave()
 
     async def _leave(self) -> None:

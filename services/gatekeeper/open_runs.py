@@ -14,11 +14,13 @@ import msgspec
 
 from gatewright.bus.port import Message
 from gatewright.bus.topology import run_subject
-from gatewright.ledger.events import BundleSealed
+from gatewright.ledger.events import BundleSealed, LocksWaiting
 
 #: Seconds for which a run may stand still before the first look, and the longest pause between two looks.
 QUIET = 10.0
 LONGEST = 300.0
+#: The pause for a run that waits for locks: whoever releases them wakes it, and this is for a wake that was lost.
+WAITING = 30.0
 
 
 class _Event(msgspec.Struct):
@@ -36,6 +38,7 @@ class _Glance(msgspec.Struct):
 class _Watched:
     due: float
     looks: int = 0
+    waiting: bool = False
 
 
 class OpenRuns:
@@ -60,7 +63,9 @@ class OpenRuns:
         if sealed:
             self.closed(run_id)
         else:
-            self._runs[run_id] = _Watched(now + self._quiet * self._jitter())
+            waiting = any(event.event_type == LocksWaiting.event_type for event in glance.events)
+            quiet = WAITING if waiting else self._quiet
+            self._runs[run_id] = _Watched(now + quiet * self._jitter(), waiting=waiting)
         return run_id, sealed
 
     def due(self, now: float) -> tuple[str, ...]:
@@ -79,7 +84,8 @@ class OpenRuns:
         watched = self._runs.get(run_id)
         if watched is not None and watched.due <= now:
             watched.looks += 1
-            watched.due = now + min(LONGEST, self._quiet * 2.0**watched.looks) * self._jitter()
+            pause = WAITING if watched.waiting else min(LONGEST, self._quiet * 2.0**watched.looks)
+            watched.due = now + pause * self._jitter()
 
     def closed(self, run_id: str) -> None:
         self._runs.pop(run_id, None)

@@ -1,4 +1,4 @@
-"""Conformance of both backends: what is there now, standing requests withdrawn, and the classes of a queue."""
+"""Conformance of both backends: what is there now, requests that nobody waits for any more, and the classes of a queue."""
 
 from __future__ import annotations
 
@@ -56,29 +56,62 @@ async def test_a_look_leaves_no_request_behind(connect: Connect) -> None:
     assert delivery.attempts == 1
 
 
-async def test_a_withdrawn_request_takes_nothing_and_costs_no_delivery(connect: Connect) -> None:
+async def test_what_comes_for_a_wait_that_is_over_goes_to_others_at_once(connect: Connect) -> None:
     bus = await connect("worker")
     subscription, other = await bus.consume(TASKS), await bus.consume(TASKS)
     assert await subscription.next(0.05) is None
-    assert await subscription.withdraw() is None
+    begun = time.perf_counter()
     await give(bus, b"one")
-    await asyncio.sleep(0.1)
-    delivery = await other.take()
+    delivery = await other.next(3)
     assert delivery is not None
-    assert delivery.attempts == 1
+    assert delivery.attempts <= 2
+    assert time.perf_counter() - begun < 0.5 * TASKS.ack_wait
 
 
-async def test_after_a_withdrawal_the_subscription_serves_as_before(connect: Connect) -> None:
+async def test_after_a_wait_that_is_over_the_subscription_serves_as_before(connect: Connect) -> None:
     bus = await connect("worker")
     subscription = await bus.consume(TASKS)
     for number in range(3):
         assert await subscription.next(0.05) is None
-        await subscription.withdraw()
         await give(bus, b"%d" % number)
-        delivery = await subscription.next(3)
+        delivery = await subscription.next(0.5 * TASKS.ack_wait)
         assert delivery is not None
-        assert (delivery.message.data, delivery.attempts) == (b"%d" % number, 1)
+        assert delivery.message.data == b"%d" % number
+        assert delivery.attempts <= 2
         await delivery.ack()
+
+
+async def test_a_closed_subscription_keeps_nothing_that_was_on_its_way(connect: Connect) -> None:
+    """What is published while a subscription closes is with another one long before ack_wait is over."""
+    gatekeeper = await connect("gatekeeper")
+    staying = await (await connect("worker-2")).consume(TASKS)
+    for number in range(20):
+        leaving = await (await connect(f"leaving-{number}")).consume(TASKS)
+        waiting = asyncio.create_task(leaving.next(5))
+        await asyncio.sleep(0.02)
+        waiting.cancel()
+        await asyncio.gather(waiting, leaving.close(), give(gatekeeper, b"%d" % number), return_exceptions=True)
+        delivery = await staying.next(0.5 * TASKS.ack_wait)
+        assert delivery is not None
+        assert delivery.message.data == b"%d" % number
+        await delivery.ack()
+
+
+async def test_a_task_that_busy_processes_give_back_is_never_lost_nor_used_up(connect: Connect) -> None:
+    """Twelve processes take one task each and are busy; the requests that they left open swallow nothing."""
+    gatekeeper = await connect("gatekeeper")
+    crew = [await ClassQueue.open(await connect(f"worker-{number}"), QUEUES) for number in range(12)]
+    free = await ClassQueue.open(await connect("worker-free"), QUEUES)
+    waiting = [asyncio.create_task(taken(queue, 5)) for queue in crew]
+    await asyncio.sleep(0.1)
+    await asyncio.gather(*(give(gatekeeper, b"%d" % number, NORMAL) for number in range(12)))
+    held = await asyncio.gather(*waiting)
+    last = asyncio.create_task(taken(free, 5))
+    await give(gatekeeper, b"urgent", HIGH)
+    urgent = await last
+    assert urgent.message.data == b"urgent"
+    assert urgent.attempts < TASKS.max_deliver
+    assert {delivery.attempts for delivery in held} <= {1, 2, 3}
 
 
 async def test_high_comes_before_normal_and_normal_before_low(connect: Connect) -> None:
@@ -125,7 +158,7 @@ async def test_a_busy_process_holds_back_no_task_of_another_class(connect: Conne
     for subject in (LOW, HIGH, NORMAL, LOW):
         await give(gatekeeper, f"short {subject}".encode() + str(time.perf_counter()).encode(), subject)
         delivery = await taken(idle, 0.5 * TASKS.ack_wait)
-        assert delivery.attempts == 1
+        assert delivery.attempts <= 2  # the busy one may have been offered it, and given it back
         await delivery.ack()
     await held.ack()
 

@@ -30,6 +30,7 @@ async def exhaust(bus: Bus) -> int:
         assert delivery is not None
         sequence = delivery.message.sequence
     assert await subscription.next(0.4) is None
+    await subscription.close()
     return sequence
 
 

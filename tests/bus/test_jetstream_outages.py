@@ -144,5 +144,6 @@ async def test_a_broken_connection_gives_a_task_to_nobody_twice_at_once(nats_ser
         await give(bus, b"1")
         await give(bus, b"2")
         deliveries = [await subscription.next(3), await subscription.next(3)]
-        assert [(delivery.message.data, delivery.attempts) for delivery in deliveries if delivery] == [(b"1", 1), (b"2", 1)]
+        assert sorted(delivery.message.data for delivery in deliveries if delivery) == [b"1", b"2"]
+        assert all(delivery.attempts <= 2 for delivery in deliveries if delivery)
         await far.close()

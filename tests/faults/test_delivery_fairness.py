@@ -1,4 +1,4 @@
-"""One worker, a large run, and a small one on another repository that was ordered after it: the small one need not wait."""
+"""One worker, a large run, and a small one on another repository or the same, ordered after it: the small one need not wait."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ async def whole_house(tmp_path: Path) -> AsyncIterator[House]:
         yield made
 
 
+@pytest.mark.parametrize("same_repository", [False, True])
 async def test_a_small_run_is_done_long_before_a_large_one_that_came_first(
-    whole_house: House, make_repository: MakeRepository
+    whole_house: House, make_repository: MakeRepository, *, same_repository: bool
 ) -> None:
     large_project = make_repository("large", files=FILES_OF_MANY).path
-    small_project = make_repository("small", files=FILES).path
+    small_project = large_project if same_repository else make_repository("small", files=FILES).path
     async with Client.connect(whole_house.address) as client:
         large_request = replace(slow_request(large_project, 0.2, parts=SHARDS), request="a large change")
         large = await client.submit_request(large_request, patience=20)

@@ -51,9 +51,8 @@ def opened(bus: MemoryBus, gates: Gates, tmp_path: Path, monkeypatch: pytest.Mon
     limits = Limits(PublisherRuns(bus, SystemClock(), log, frozenset()), SystemClock())
     made = OpenDesk(Desk(bus, conductor, limits, log, metrics, default_scanner()), stream)
 
-    async def advance(_self: Conductor, _run_id: str, item: Input) -> bool:
+    async def advance(_self: Conductor, _run_id: str, item: Input) -> None:
         made.taken.append(item)
-        return True
 
     monkeypatch.setattr(Conductor, "advance", advance)
     return made

@@ -86,19 +86,27 @@ def test_runs_that_are_over_count_no_more() -> None:
     seen = InFlight()
     one, other = make_run(1, 5), make_run(2, 1)
     seen.saw(one)
-    assert seen.of_others(other, "worker") == 5
+    assert seen.of_others(other, "worker") == RUN_SHARE
     seen.saw(Run(one.run_id, one.trace_id, one.accepted, "FAILED", tasks=one.tasks))
     assert seen.of_others(other, "worker") == 0
     seen.forget(one.run_id)
 
 
-async def test_a_small_run_is_not_kept_waiting_by_a_large_one_that_came_first() -> None:
-    """60 shards of one repository, then one task of another, and one worker."""
+def test_a_large_run_does_not_use_up_the_share_of_a_small_one_on_its_repository() -> None:
+    seen = InFlight()
+    large, small = make_run(1, 60), make_run(2, RUN_SHARE)
+    seen.saw(large)
+    assert classes(small, seen.of_others(small, "worker")) == ["normal"] * RUN_SHARE
+
+
+@pytest.mark.parametrize("repository", ["/srv/other", "/srv/project"])
+async def test_a_small_run_is_not_kept_waiting_by_a_large_one_that_came_first(repository: str) -> None:
+    """60 shards of one repository, then one task of another or of the same, and one worker."""
     server = MemoryServer()
     server.ensure(STREAMS, consumers())
     bus, done, stop = MemoryBus(server), list[str](), asyncio.Event()
     dispatcher = Dispatcher(bus)
-    for run in (make_run(1, 60), make_run(2, 1, repository="/srv/other")):
+    for run in (make_run(1, 60), make_run(2, 1, repository=repository)):
         await dispatcher.give(run, [CommandRef(role="worker", pool="default", task_id=task_id) for task_id in run.tasks])
 
     class Worker:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
+from gatewright.bus.topology import TASK_CLASSES
 from gatewright.clock import Clock
 from gatewright.contracts import ReviewReport, TaskContract, TestReport, codec
 from gatewright.contracts.reports import GateName
@@ -19,6 +20,7 @@ from gatewright.ledger.events import LocksTaken
 from gatewright.ledger.run import Run
 from services.gatekeeper.artifact_cache import ArtifactCache
 from services.gatekeeper.decider import questions as q
+from services.gatekeeper.dispatch_class import priority_of
 from services.gatekeeper.gates import candidate as candidates
 from services.gatekeeper.gates.brought_trees import bring_candidate, bring_workers
 from services.gatekeeper.gates.claims import check_artifacts
@@ -26,8 +28,8 @@ from services.gatekeeper.gates.completion import judge_completion
 from services.gatekeeper.gates.destructive import judge_losses
 from services.gatekeeper.gates.intake import judge_intake
 from services.gatekeeper.gates.judgement import Judgement
-from services.gatekeeper.gates.landing import land
-from services.gatekeeper.gates.locks import PathLocks
+from services.gatekeeper.gates.landing import land, landing_ref
+from services.gatekeeper.gates.locks import Claim, PathLocks
 from services.gatekeeper.gates.organisation import judge_evidence_rules
 from services.gatekeeper.gates.plan import judge_plan
 from services.gatekeeper.gates.policy import judge_compiled, judge_contract
@@ -103,12 +105,12 @@ class Gates:
 
     async def _locks(self, run: Run) -> q.LocksVerdict:
         found, started = self._begin(run, "locks")
-        paths = _contract(run).allowed_paths
-        grant = await self.locks.take(run.accepted.repository_url, run.run_id, paths)
+        claim = claim_of(run, _contract(run))
+        grant = await self.locks.take(run.accepted.repository_url, claim)
         if not grant.token:
             found.violate("locks_held", "locks", "held by " + ", ".join(grant.holders))
         found.saw("token", str(grant.token))
-        return q.LocksVerdict(found.report(self.clock, started), paths, grant.token, grant.holders)
+        return q.LocksVerdict(found.report(self.clock, started), claim.paths, grant.token, grant.holders)
 
     async def _diff(self, question: q.DiffQuestion) -> q.DiffVerdict:
         run, task, result = question.run, question.task, question.result
@@ -182,6 +184,12 @@ class Gates:
         mirror = await self.mirrors.open(run.accepted.repository_url)
         await mirror.ensure(run.accepted.baseline_commit)
         return mirror
+
+
+def claim_of(run: Run, contract: TaskContract) -> Claim:
+    """What the run has to have to itself: its paths, on the ref that it lands on."""
+    ref = landing_ref(run.run_id, contract.repository) if contract.repository is not None else ""
+    return Claim(run.run_id, ref, contract.allowed_paths, TASK_CLASSES.index(priority_of(run)))
 
 
 def _contract(run: Run) -> TaskContract:

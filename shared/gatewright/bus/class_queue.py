@@ -8,7 +8,9 @@ The rules:
 2. Of 16 tasks that a process takes, one is looked for in the order normal, high, low and one in the order low, high, normal. So
    a class that others always outdo still gets a sixteenth.
 3. Where two come at the same moment to a process that waited for any, the one that has been delivered more often is taken, then
-   the more urgent one; the other is given back at once. A task is thereby never given back twice for a fresh one.
+   the more urgent one; the other is given back at once.
+4. What comes a moment later, to a process that has its task, is given back soon, unless that task is done (``deliveries.py``).
+So urgency is strict among what lies there when a process looks, and not among what is published while it waits.
 """
 
 from __future__ import annotations
@@ -64,8 +66,7 @@ class ClassQueue:
             if self._asking is not None:
                 await _give_back(await self._asking)
         self._asking = None
-        for subscription in self._subscriptions:
-            await subscription.close()
+        await asyncio.gather(*(subscription.close() for subscription in self._subscriptions))
 
     async def _look(self) -> Delivery | None:
         """What there is in the first queue that is not empty."""
@@ -85,16 +86,13 @@ class ClassQueue:
         try:
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             arrived = await _settled(waiting)
-            if arrived:
-                self._standing = False
-                late = await asyncio.gather(*(subscription.withdraw() for subscription in self._subscriptions))
-                arrived += [(number, delivery) for number, delivery in enumerate(late) if delivery is not None]
         except asyncio.CancelledError:
             for _, delivery in await _settled(waiting):
                 await _give_back(delivery)
             raise
         if not arrived:
             return None
+        self._standing = False
         arrived.sort(key=lambda each: (-each[1].attempts, each[0]))  # 3
         for _, surplus in arrived[1:]:
             await _give_back(surplus)

@@ -1,19 +1,33 @@
-"""Work-queue deliveries over JetStream: taking one at a time, and settling it."""
+"""Work-queue deliveries over JetStream: taking one at a time, settling it, and giving back what comes uncalled for.
+
+Such a message is kept for a moment, and done next when the process comes for more. Else it is given back, to a process that
+waits or to another one whose request still lies open although it is busy by now. Each time counts as a delivery. So it is kept
+a little longer each time, until all requests of that moment have ended; and when one more delivery would be the last, it is
+kept and done next.
+"""
 
 from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
 
 from nats.aio.msg import Msg
 
 from gatewright.bus.answers import translated
 from gatewright.bus.connection import Connection
+from gatewright.bus.disposition import handled_deliveries
 from gatewright.bus.port import Message
 from gatewright.bus.pull import Pull
 from gatewright.bus.topology import Consumer
+from gatewright.errors import BusError
 
 _ACK = b"+ACK"
 _NAK = b"-NAK"
 _TERM = b"+TERM"
 _PROGRESS = b"+WPI"
+#: Seconds that an uncalled for message is kept, by the number of its delivery. Together longer than any request lies open.
+_KEPT_SECONDS = (0.02, 0.08, 0.24, 0.4)
 
 
 class JetStreamDelivery:
@@ -52,22 +66,50 @@ class JetStreamSubscription:
 
     def __init__(self, connection: Connection, consumer: Consumer) -> None:
         self._connection = connection
-        self._pull = Pull(connection, consumer.stream, consumer.durable, 1, self._give_back)
+        self._consumer = consumer
+        self._pull = Pull(connection, consumer.stream, consumer.durable, 1, self._came_uncalled_for)
+        self._kept: tuple[JetStreamDelivery, asyncio.Task[None]] | None = None
 
     async def next(self, timeout: float) -> JetStreamDelivery | None:  # noqa: ASYNC109
+        if self._kept is not None:
+            return self._take_kept()
         raw = await self._pull.next(timeout)
         return None if raw is None else JetStreamDelivery(self._connection, raw)
 
     async def take(self) -> JetStreamDelivery | None:
+        if self._kept is not None:
+            return self._take_kept()
         raw = await self._pull.take()
-        return None if raw is None else JetStreamDelivery(self._connection, raw)
-
-    async def withdraw(self) -> JetStreamDelivery | None:
-        raw = await self._pull.withdraw()
         return None if raw is None else JetStreamDelivery(self._connection, raw)
 
     async def close(self) -> None:
         await self._pull.close()
+        if (kept := self._take_kept()) is not None:
+            with contextlib.suppress(BusError):  # it comes again after ack_wait
+                await kept.nak()
 
-    async def _give_back(self, raw: Msg) -> None:
-        await self._connection.send(raw.reply, _NAK)
+    async def _came_uncalled_for(self, raw: Msg) -> None:
+        delivery = JetStreamDelivery(self._connection, raw)
+        if self._kept is not None:
+            await delivery.nak()
+            return
+        last = delivery.attempts >= handled_deliveries(self._consumer.max_deliver)
+        seconds = math.inf if last else _KEPT_SECONDS[min(delivery.attempts, len(_KEPT_SECONDS)) - 1]
+        self._kept = delivery, asyncio.get_running_loop().create_task(self._keep(delivery, seconds))
+
+    async def _keep(self, delivery: JetStreamDelivery, seconds: float) -> None:
+        while seconds > 0:
+            pause = min(seconds, self._consumer.ack_wait / 3)
+            await asyncio.sleep(pause)
+            seconds -= pause
+            if seconds <= 0:
+                self._kept = None
+            with contextlib.suppress(BusError):  # it comes again after ack_wait
+                await (delivery.in_progress() if seconds > 0 else delivery.nak())
+
+    def _take_kept(self) -> JetStreamDelivery | None:
+        kept, self._kept = self._kept, None
+        if kept is None:
+            return None
+        kept[1].cancel()
+        return kept[0]

@@ -94,9 +94,6 @@ class MemorySubscription:
         taken = self._queue.take()
         return None if taken is None else MemoryDelivery(self._bus.server, self._queue, *taken)
 
-    async def withdraw(self) -> None:
-        """Nothing is on its way between two calls of ``next``."""
-
     async def close(self) -> None:
         """Nothing is on its way between two calls of ``next``."""
 

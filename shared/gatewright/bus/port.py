@@ -78,7 +78,10 @@ class PublishAck:
 
 
 class Subscription(Protocol):
-    """A standing pull on a durable consumer; re-created by itself after a reconnect or a silent server."""
+    """A standing pull on a durable consumer; re-created by itself after a reconnect or a silent server.
+
+    What comes while no task waits in ``next`` is given back within a moment, unless one comes for it before.
+    """
 
     async def next(self, timeout: float) -> Delivery | None:  # noqa: ASYNC109 - it bounds one poll, not the caller's work
         """The next delivery, or None when none came within ``timeout`` seconds."""
@@ -86,10 +89,8 @@ class Subscription(Protocol):
     async def take(self) -> Delivery | None:
         """What is in the queue at this moment, or None; it waits for no message to come, and lets none be sent later."""
 
-    async def withdraw(self) -> Delivery | None:
-        """End the standing request that ``next`` left open; what came on it all the same."""
-
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Stop, and give back what came and was not taken."""
 
 
 class Bus(Protocol):

@@ -1,9 +1,10 @@
 """A standing pull request on one JetStream consumer, and the watch over it.
 
-One request lies open at the server while ``next`` is called, so that a message comes the moment it is stored; none lies
-open while the caller is busy, so that no message waits behind another. The server sends heartbeats on an open request:
-when they stay away the inbox and the request are made anew, and after a reconnect the request is sent again. What the
-messages are for (a work queue, a replay) is not known here.
+While ``next`` is called one short request lies open at the server and is renewed as it ends, so that a message comes the moment
+it is stored. Nothing takes a request back: a server that has chosen one sends the message, whatever it hears meanwhile, and
+where the inbox is gone the message is lost until ``ack_wait`` is over. So the inbox lives as long as the pull, a request that
+is no longer wanted ends by itself, and what it brings after all is handed to ``give_back``. What the messages are for (a work
+queue, a replay) is not known here.
 """
 
 from __future__ import annotations
@@ -26,18 +27,22 @@ from gatewright.errors import BusError
 
 #: Reason of the error when the consumer is not, or no longer, there.
 NO_CONSUMER: Final = "consumer_missing"
+#: For how long a request lies open at the server: so long may one that nobody wants any more still bring a message.
+OPEN_SECONDS: Final = 0.5
 
 _NANOSECONDS = 1_000_000_000
-_OPEN_SECONDS = 30
-_HEARTBEAT_SECONDS = 2
-_SILENCE_SECONDS = 4.5
+#: The server's word that a request has ended may take so long.
+_WORD_SECONDS = 0.25
+#: Requests in a row without a word, after which the inbox is taken for forgotten.
+_SILENT = 2
 _PAUSE_SECONDS = 0.2
 
 
 class Pull:
     """``batch`` messages at most are on their way at a time. One task at a time calls ``next``.
 
-    ``give_back`` is called for a message that came although nobody waits for it any more.
+    ``give_back`` is called for a message that comes while no task waits in ``next``. Without it, as for a consumer of our own,
+    such messages wait for the next call.
     """
 
     def __init__(
@@ -52,20 +57,20 @@ class Pull:
         self._consumer = f"{stream}.{consumer}"
         self._batch = batch
         self._give_back = give_back
-        self._question = msgspec.json.encode(
-            {"batch": batch, "expires": _OPEN_SECONDS * _NANOSECONDS, "idle_heartbeat": _HEARTBEAT_SECONDS * _NANOSECONDS}
-        )
+        self._question = msgspec.json.encode({"batch": batch, "expires": int(OPEN_SECONDS * _NANOSECONDS)})
         self._arrived: deque[Msg] = deque()
         self._changed = asyncio.Event()
+        self._wanted = give_back is None
         self._inbox: Inbox | None = None
+        self._former: Inbox | None = None
         self._requests = 0
         self._awaited = 0  # what the open request may still bring; 0: none is open
-        self._heard = 0.0
+        self._ends = 0.0
+        self._silent = 0
         self._not_before = 0.0
         self._doubtful = False
-        self._interrupted = False
         self._glance = Glance(connection, self._consumer, self._return)
-        connection.watch(self._forget_request)
+        connection.watch(self._changed.set)
 
     async def next(self, timeout: float) -> Msg | None:  # noqa: ASYNC109 - it bounds one wait, not the caller's work
         """The next message, or None after ``timeout`` seconds.
@@ -74,65 +79,80 @@ class Pull:
         """
         clock = asyncio.get_running_loop().time
         deadline = clock() + timeout
-        while not self._arrived:
-            self._connection.check()
-            look_again = await self._tend(clock())
-            if clock() >= deadline:
-                return None
-            wake_at = min(deadline, look_again)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout_at(None if wake_at == math.inf else wake_at):
-                    await self._changed.wait()
-            self._changed.clear()
-        return self._arrived.popleft()
+        self._wanted = True
+        try:
+            while not self._arrived:
+                self._connection.check()
+                look_again = await self._tend(clock())
+                if clock() >= deadline:
+                    return None
+                await self._change(min(deadline, look_again))
+            return self._arrived.popleft()
+        finally:
+            await self._want_no_more()
 
     async def take(self) -> Msg | None:
         """What there is at this moment; None when there is nothing, or when the server is away."""
-        return self._arrived.popleft() if self._arrived else await self._glance.take()
-
-    async def withdraw(self) -> Msg | None:
-        """Leave no request open; what it brought all the same, when that is one message."""
-        await self._drop_inbox(gently=True)
-        self._awaited = 0
-        return self._arrived.popleft() if self._arrived else None
+        return await self._glance.take()
 
     async def close(self) -> None:
-        """Stop, and give back what came and was not taken. Safe to call twice."""
-        self._connection.unwatch(self._forget_request)
+        """Stop, once nothing can come any more; what came and was not taken is given back. Safe to call twice."""
+        self._connection.unwatch(self._changed.set)
+        clock = asyncio.get_running_loop().time
+        if self._give_back is not None:
+            await self._want_no_more()
+            while self._awaited and self._connection.connected and clock() < self._ends:
+                await self._change(self._ends)
         self._awaited = 0
-        with contextlib.suppress(BusError):
-            while self._arrived:
-                await self._return(self._arrived.popleft())
-        await self._drop_inbox(gently=self._give_back is not None)
+        for inbox in (self._inbox, self._former):
+            if inbox is not None:
+                with contextlib.suppress(BusError):
+                    await inbox.forsake()
+        self._inbox = self._former = None
         await self._glance.close()
+
+    async def _want_no_more(self) -> None:
+        """What comes from now on is given back, and so is what has come and was not taken."""
+        if self._give_back is None:
+            return
+        self._wanted = False
+        while self._arrived:
+            await self._return(self._arrived.popleft())
+
+    async def _change(self, until: float) -> None:
+        """Wait for something to happen, not beyond a moment of the loop's clock."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(None if until == math.inf else until):
+                await self._changed.wait()
+        self._changed.clear()
 
     async def _tend(self, now: float) -> float:
         """See that a request lies open; returns the time at which to look again."""
         if not self._connection.connected:
             return math.inf  # the reconnect wakes us
-        if self._interrupted:
-            # The server may still hold the request of before; without its inbox it hands nothing out for it.
-            self._interrupted = False
-            await self._drop_inbox(gently=True)
-        elif self._awaited and now >= self._heard + _SILENCE_SECONDS:
+        if self._awaited and now >= self._ends:
             self._awaited = 0
-            await self._drop_inbox(gently=False)
+            self._silent += 1
+            if self._silent >= _SILENT:
+                await self._change_inbox()
         if not self._awaited and now >= self._not_before and await self._consumer_exists(now):
             await self._ask(now)
-        return self._heard + _SILENCE_SECONDS if self._awaited else self._not_before
+        return self._ends if self._awaited else self._not_before
 
-    async def _drop_inbox(self, *, gently: bool) -> None:
-        inbox, self._inbox = self._inbox, None
-        if inbox is not None:
+    async def _change_inbox(self) -> None:
+        """The server may have forgotten the inbox, or be slow: what it sends to the former one is received as before."""
+        self._silent = 0
+        former, self._former, self._inbox = self._former, self._inbox, None
+        if former is not None:
             with contextlib.suppress(BusError):
-                await (inbox.leave() if gently else inbox.forsake())
+                await former.forsake()
 
     async def _ask(self, now: float) -> None:
         if self._inbox is None:
             self._inbox = await Inbox.open(self._connection, self._receive)
         self._requests += 1
         self._awaited = self._batch
-        self._heard = now
+        self._ends = now + OPEN_SECONDS + _WORD_SECONDS
         await self._connection.send(
             api_subject(f"CONSUMER.MSG.NEXT.{self._consumer}"), self._question, reply=f"{self._inbox.subject}.{self._requests}"
         )
@@ -154,35 +174,27 @@ class Pull:
         return True
 
     async def _receive(self, message: Msg) -> None:
-        now = asyncio.get_running_loop().time()
         if message.reply.startswith(ACK_PREFIX):
-            if not self._awaited:
+            self._silent = 0
+            self._awaited = max(0, self._awaited - 1)
+            if self._wanted:
+                self._arrived.append(message)
+            else:
                 await self._return(message)
-                return
-            self._awaited -= 1
-            self._heard = now
-            self._arrived.append(message)
         elif message.subject.endswith(f".{self._requests}"):
-            self._heard = now
-            self._note(message, now)
+            self._silent = 0
+            self._note(message)
         self._changed.set()
 
-    def _note(self, message: Msg, now: float) -> None:
-        """What the server says about the open request."""
-        status = (message.headers or {}).get("Status")
-        if status == "100":
-            return
+    def _note(self, message: Msg) -> None:
+        """What the server says about the open request: it has ended."""
         self._awaited = 0
-        if status not in ("404", "408"):
+        if (message.headers or {}).get("Status") not in ("404", "408"):
             # The consumer is gone, its leader moves, or JetStream is not up yet.
             self._doubtful = True
-            self._not_before = now + _PAUSE_SECONDS
+            self._not_before = asyncio.get_running_loop().time() + _PAUSE_SECONDS
 
     async def _return(self, message: Msg) -> None:
         if self._give_back is not None:
-            await self._give_back(message)
-
-    def _forget_request(self) -> None:
-        self._awaited = 0
-        self._interrupted = True
-        self._changed.set()
+            with contextlib.suppress(BusError):  # it comes again after ack_wait
+                await self._give_back(message)

@@ -24,7 +24,7 @@ _SERVER_PREFIX = "$JS.API"
 #: The call that names in its subject which message it reads: the one family of calls that a guest may have, below a prefix.
 _ONE_SUBJECT = "DIRECT.GET."
 #: An answer of many messages. After the last one the server keeps the way back open for so long; without that word it
-#: does until the asker gives up its inbox, which costs memory for every pull. An open pull sends a heartbeat every two seconds.
+#: does until the asker gives up its inbox, which costs memory for every pull. A pull is answered within half a second.
 _MANY = {"response_type": "stream", "threshold": "20s"}
 
 _ESCAPED = re.compile(r'[\x00-\x1f\x7f"\\]')

@@ -174,7 +174,7 @@ def task_consumers(role: Role, pool: str = DEFAULT_POOL) -> tuple[Consumer, ...]
     return tuple(task_consumer(role, pool, task_class) for task_class in TASK_CLASSES)
 
 
-#: The gatekeeper waits for locks by giving a message back, so its queues deliver without end.
+#: The gatekeeper gives a message back for as long as a publisher's limits or a bus that is away want it: without end.
 INTAKE_CONSUMER = Consumer("INTAKE", "gatekeeper-intake", "gw.intake.>", "gatekeeper", ack_wait=6.0, max_deliver=-1)
 RESULT_CONSUMER = Consumer("RESULTS", "gatekeeper-results", "gw.result.>", "gatekeeper", ack_wait=6.0, max_deliver=-1)
 EXHAUSTED_CONSUMER = Consumer(

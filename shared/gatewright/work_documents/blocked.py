@@ -34,7 +34,7 @@ def blocked_of(run: Run, records: Sequence[OrchestratorEvent]) -> Blocked:
         blocked_at=waiting[-1].ts,
         question=f"When are the paths free that {', '.join(holders)} holds?",
         best_guess="when the run that holds them has ended",
-        fallback_action="the locks are asked for again and again, all or nothing",
+        fallback_action="the run stands in line for the locks, all or nothing, and is gone on with when they are released",
         can_resume_without_answer=True,
     )
 
