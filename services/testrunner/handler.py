@@ -24,7 +24,14 @@ from gatewright.sandbox import Limits, Sandbox, make_sandbox
 from gatewright.secrets.documents import redact_document
 from gatewright.secrets.redaction import REDACTIONS, Redaction, record_of, redact_output
 from gatewright.secrets.scanner import SecretScanner
-from gatewright.task_inputs import Candidate, command_seconds, environment_prefix, rebuild_candidate, reference
+from gatewright.task_inputs import (
+    Candidate,
+    command_seconds,
+    environment_prefix,
+    rebuild_candidate,
+    reference,
+    usable_environment,
+)
 from gatewright.telemetry.redaction import redact_text
 from gatewright.workspace import Workspace, Workspaces
 from services.testrunner.commands import AcceptanceCommand, first_failure, has_passed, read_commands, summarise
@@ -126,7 +133,7 @@ class TestRunnerHandler:
         candidate = await rebuild_candidate(task, self._mirrors, context.artifacts)
         session.tree = candidate.tree
         commands = read_commands(task.acceptance_tests)
-        prefix = environment_prefix(task.environment, self._environments)
+        prefix = await usable_environment(task.environment, self._environments, candidate.mirror, candidate.baseline)
         limits = dataclasses.replace(self._limits, wall_seconds=command_seconds(task))
         async with self._workspaces.open(candidate.mirror, candidate.baseline, candidate.tree) as workspace:
             for command in commands:

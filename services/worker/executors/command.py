@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gatewright import scope
 from gatewright.sandbox import Completed, Limits, Sandbox, parse_command
-from gatewright.task_inputs import command_seconds, environment_prefix
+from gatewright.task_inputs import command_seconds, usable_environment
 from gatewright.telemetry.redaction import redact_text
 from gatewright.workspace import Workspaces
 from services.worker.executors.port import Execution, Failure, Job
@@ -31,11 +31,11 @@ class CommandExecutor:
     async def execute(self, job: Job) -> Execution:
         """The workspace after the command, compared with the baseline: by looking at files, never by running git there.
 
-        Raises CommandRefusedError, ScopeError, DeniedError (``environment_not_allowed``, ``special_file``, ``git_path``),
-        SandboxError.
+        Raises CommandRefusedError, ScopeError, DeniedError (``environment_not_allowed``, ``environment_tracked``,
+        ``special_file``, ``git_path``), SandboxError.
         """
         argv = scope.expand_paths(parse_command(job.answer), job.contract.allowed_paths)
-        prefix = environment_prefix(job.contract.environment, self._environments)
+        prefix = await usable_environment(job.contract.environment, self._environments, job.mirror, job.baseline)
         limits = replace(self._limits, wall_seconds=command_seconds(job.contract))
         async with self._workspaces.open(job.mirror, job.baseline) as workspace:
             completed = await self._sandbox.run(argv, workspace=workspace, prefix=prefix, limits=limits)
