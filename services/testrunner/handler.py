@@ -16,6 +16,7 @@ from gatewright.clock import timestamp
 from gatewright.contracts import TaskContract, TestReport
 from gatewright.contracts.reports import TestCommand
 from gatewright.contracts.vocabulary import Agent, Artifact, Surroundings
+from gatewright.environment_state import Seen, refuse_changed, see_environment
 from gatewright.errors import ConfigurationError, DeniedError, SandboxError
 from gatewright.git.mirror import Mirrors
 from gatewright.git.paths import display
@@ -60,6 +61,7 @@ class _Session:
     commands: list[TestCommand] = field(default_factory=list)
     artifacts: list[Artifact] = field(default_factory=list)
     redactions: list[Redaction] = field(default_factory=list)
+    environment: Seen | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +121,15 @@ class TestRunnerHandler:
         except (DeniedError, ConfigurationError, SandboxError) as error:
             failure = redact_text(f"{error.reason}: {error.message}")
         report, _ = redact_document(self._report(task, session, context, failure=failure), self._scanner)
-        return replace(report, surroundings=await asyncio.to_thread(self._surroundings, task))
+        return replace(report, surroundings=await asyncio.to_thread(self._surroundings, task, session))
 
-    def _surroundings(self, task: TaskContract) -> Surroundings:
+    def _surroundings(self, task: TaskContract, session: _Session) -> Surroundings:
         """What the commands were run with; the prefix only where it is listed here."""
         prefix = None
         with contextlib.suppress(DeniedError):
             prefix = environment_prefix(task.environment, self._environments)
-        return surroundings(sandbox=self._walls, prefix=prefix, versions={"secret_scanner": self._scanner.name})
+        versions = {"secret_scanner": self._scanner.name}
+        return surroundings(sandbox=self._walls, prefix=prefix, versions=versions, environment=session.environment)
 
     async def _run(self, task: TaskContract, session: _Session, context: TaskContext) -> None:
         # First of all, so that an ERROR too says which candidate it is about.
@@ -135,11 +138,13 @@ class TestRunnerHandler:
         commands = read_commands(task.acceptance_tests)
         prefix = await usable_environment(task.environment, self._environments, candidate.mirror, candidate.baseline)
         limits = dataclasses.replace(self._limits, wall_seconds=command_seconds(task))
+        session.environment = await asyncio.to_thread(see_environment, prefix)
         async with self._workspaces.open(candidate.mirror, candidate.baseline, candidate.tree) as workspace:
             for command in commands:
                 await self._run_and_rerun(command, _Place(workspace, prefix, limits), session, context)
             session.artifacts += await _noted("workspace_changes", await _edited_files(candidate, workspace), context)
             session.artifacts += await _noted(REDACTIONS, record_of(session.redactions), context)
+        await asyncio.to_thread(refuse_changed, session.environment)
 
     async def _run_and_rerun(self, command: AcceptanceCommand, place: _Place, session: _Session, context: TaskContext) -> None:
         """Every run is reported; whether a second one may count is the contract's word, and the gatekeeper's to judge."""

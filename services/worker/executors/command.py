@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from gatewright import scope
+from gatewright.environment_state import Seen, refuse_changed, see_environment
+from gatewright.errors import DeniedError
 from gatewright.sandbox import Completed, Limits, Sandbox, parse_command
 from gatewright.task_inputs import command_seconds, usable_environment
 from gatewright.telemetry.redaction import redact_text
@@ -38,15 +41,25 @@ class CommandExecutor:
         prefix = await usable_environment(job.contract.environment, self._environments, job.mirror, job.baseline)
         limits = replace(self._limits, wall_seconds=command_seconds(job.contract))
         async with self._workspaces.open(job.mirror, job.baseline) as workspace:
+            seen = await asyncio.to_thread(see_environment, prefix)
             completed = await self._sandbox.run(argv, workspace=workspace, prefix=prefix, limits=limits)
             logs = {"stdout": completed.stdout, "stderr": completed.stderr}
-            failure = _failure(completed, limits)
+            failure = await asyncio.to_thread(_changed, seen) or _failure(completed, limits)
             if failure is not None:
-                return Execution(logs=logs, failure=failure)
+                return Execution(logs=logs, failure=failure, environment=seen)
             changes = await workspace.changes()
         tree = await job.mirror.write_tree(job.baseline, changes)
         patch = await job.mirror.diff(job.baseline, tree)
-        return Execution(tree, patch, logs, f"the command ended with 0 after {completed.duration_seconds:.1f} s")
+        summary = f"the command ended with 0 after {completed.duration_seconds:.1f} s"
+        return Execution(tree, patch, logs, summary, environment=seen)
+
+
+def _changed(seen: Seen | None) -> Failure | None:
+    try:
+        refuse_changed(seen)
+    except DeniedError as error:
+        return Failure(error.reason, error.message)
+    return None
 
 
 def _failure(completed: Completed, limits: Limits) -> Failure | None:
