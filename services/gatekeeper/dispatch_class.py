@@ -60,7 +60,7 @@ class InFlight:
 
     def saw(self, run: Run) -> None:
         """Take note of how a run stands now."""
-        repository = run.accepted.repository_url
+        repository = run.accepted.repository_key
         roles = Counter(task.role for task in run.tasks.values() if task.status == "RUNNING")
         if run.ended or not roles:
             self.forget(run.run_id)
@@ -70,7 +70,7 @@ class InFlight:
 
     def of_others(self, run: Run, role: str) -> int:
         """Tasks of a role that other runs on the repository of ``run`` have in flight, of each run no more than its share."""
-        runs = self._repositories.get(run.accepted.repository_url, {})
+        runs = self._repositories.get(run.accepted.repository_key, {})
         return sum(min(roles[role], RUN_SHARE) for run_id, roles in runs.items() if run_id != run.run_id)
 
     def forget(self, run_id: str) -> None:

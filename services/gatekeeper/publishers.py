@@ -1,4 +1,4 @@
-"""Who speaks to the gatekeeper from outside, and whether that publisher may say what it says. Pure: limits stand elsewhere.
+"""Who speaks to the gatekeeper from outside, and whether that publisher may say what it says. Limits stand elsewhere.
 
 The subject tells who it is, since the server lets every identity publish under its own subjects only. What a document claims
 about its sender counts for nothing here.

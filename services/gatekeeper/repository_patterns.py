@@ -1,20 +1,23 @@
 """Which repositories and refs a policy names: addresses compared by whole components, never as text.
 
 ``https://forge.example/acme`` covers ``https://forge.example/acme/tool.git`` and neither ``.../acme-evil/tool`` nor
-``https://forge.example.evil/acme``. What cannot be compared with certainty is covered by nothing but ``*``.
+``https://forge.example.evil/acme``. A local repository must lie where its address says: a link, or a worktree of a repository
+elsewhere, is covered only where that one is. What cannot be compared with certainty is covered by nothing but ``*``.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from gatewright.errors import MalformedError
+from gatewright.git.identity import PROTOCOLS, real_place
 from gatewright.git.refs import check_landing_ref, parse_url
 
 EVERYTHING = "*"
-PROTOCOLS = ("file", "https", "ssh")
 _BELOW = "/*"
 _DEFAULT_PORTS = {"https": 443, "ssh": 22}
 #: In the path of a remote address: an encoded slash or dot means one thing here and another thing there.
@@ -28,6 +31,10 @@ class Place:
     protocol: str
     authority: str
     parts: tuple[str, ...]
+
+    @property
+    def path(self) -> str:
+        return "/" + "/".join(self.parts)
 
     def covers(self, other: Place) -> bool:
         """Whether ``other`` is this place or lies below it."""
@@ -62,14 +69,21 @@ def check_pattern(pattern: str) -> str:
 
 
 def covered(address: str, patterns: tuple[str, ...]) -> bool:
-    """Whether one of ``patterns`` covers ``address``."""
+    """Whether one of ``patterns`` covers ``address``. Looks at the file system for a local one."""
     if EVERYTHING in patterns:
         return True
     try:
         place = place_of(address)
     except MalformedError:
         return False
-    return any(_place_of_pattern(pattern).covers(place) for pattern in patterns)
+    places = [_place_of_pattern(pattern) for pattern in patterns]
+    if not any(each.covers(place) for each in places):
+        return False
+    if place.protocol != "file":
+        return True
+    allowed = [os.path.realpath(each.path) for each in places if each.protocol == "file"]
+    really = (Path(os.path.realpath(place.path)), real_place(place.path))
+    return all(any(folder.is_relative_to(each) for each in allowed) for folder in really)
 
 
 def check_ref_pattern(pattern: str) -> str:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from gatewright.bus.task_handler import TaskContext
 from gatewright.clock import timestamp
+from gatewright.confinement import confine_writes
 from gatewright.contracts import ReviewReport, TaskContract
 from gatewright.contracts.reports import Finding
 from gatewright.contracts.vocabulary import Agent
@@ -17,7 +18,6 @@ from gatewright.errors import PatchError
 from gatewright.git.changes import Change
 from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.host_facts import surroundings
-from gatewright.service.confinement import confine_writes
 from gatewright.task_inputs import CANDIDATE, Candidate, find_artifact, rebuild_candidate
 from gatewright.worker_role import WORKER
 from services.reviewer.report import review_report

@@ -16,6 +16,7 @@ from gatewright.clock import timestamp
 from gatewright.contracts import TaskContract, TestReport
 from gatewright.contracts.reports import TestCommand
 from gatewright.contracts.vocabulary import Agent, Artifact, Surroundings
+from gatewright.environment_state import Seen, refuse_changed, see_environment
 from gatewright.errors import ConfigurationError, DeniedError, SandboxError
 from gatewright.git.mirror import Mirrors
 from gatewright.git.paths import display
@@ -24,7 +25,14 @@ from gatewright.sandbox import Limits, Sandbox, make_sandbox
 from gatewright.secrets.documents import redact_document
 from gatewright.secrets.redaction import REDACTIONS, Redaction, record_of, redact_output
 from gatewright.secrets.scanner import SecretScanner
-from gatewright.task_inputs import Candidate, command_seconds, environment_prefix, rebuild_candidate, reference
+from gatewright.task_inputs import (
+    Candidate,
+    command_seconds,
+    environment_prefix,
+    rebuild_candidate,
+    reference,
+    usable_environment,
+)
 from gatewright.telemetry.redaction import redact_text
 from gatewright.workspace import Workspace, Workspaces
 from services.testrunner.commands import AcceptanceCommand, first_failure, has_passed, read_commands, summarise
@@ -54,6 +62,7 @@ class _Session:
     artifacts: list[Artifact] = field(default_factory=list)
     redactions: list[Redaction] = field(default_factory=list)
     prefix: Path | None = None
+    environment: Seen | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,27 +122,31 @@ class TestRunnerHandler:
         except (DeniedError, ConfigurationError, SandboxError) as error:
             failure = redact_text(f"{error.reason}: {error.message}")
         report, _ = redact_document(self._report(task, session, context, failure=failure), self._scanner)
-        return replace(report, surroundings=await asyncio.to_thread(self._surroundings, task))
+        return replace(report, surroundings=await asyncio.to_thread(self._surroundings, task, session))
 
-    def _surroundings(self, task: TaskContract) -> Surroundings:
+    def _surroundings(self, task: TaskContract, session: _Session) -> Surroundings:
         """What the commands were run with; the prefix only where it is listed here."""
         prefix = None
         with contextlib.suppress(DeniedError):
             prefix = environment_prefix(task.environment, self._environments)
-        return surroundings(sandbox=self._walls, prefix=prefix, versions={"secret_scanner": self._scanner.name})
+        versions = {"secret_scanner": self._scanner.name}
+        return surroundings(sandbox=self._walls, prefix=prefix, versions=versions, environment=session.environment)
 
     async def _run(self, task: TaskContract, session: _Session, context: TaskContext) -> None:
         # First of all, so that an ERROR too says which candidate it is about.
         candidate = await rebuild_candidate(task, self._mirrors, context.artifacts)
         session.tree = candidate.tree
         commands = read_commands(task.acceptance_tests)
-        prefix = session.prefix = environment_prefix(task.environment, self._environments)
+        prefix = await usable_environment(task.environment, self._environments, candidate.mirror, candidate.baseline)
+        session.prefix = prefix
         limits = dataclasses.replace(self._limits, wall_seconds=command_seconds(task))
+        session.environment = await asyncio.to_thread(see_environment, prefix)
         async with self._workspaces.open(candidate.mirror, candidate.baseline, candidate.tree) as workspace:
             for command in commands:
                 await self._run_and_rerun(command, _Place(workspace, prefix, limits), session, context)
             session.artifacts += await _noted("workspace_changes", await _edited_files(candidate, workspace), context)
             session.artifacts += await _noted(REDACTIONS, record_of(session.redactions), context)
+        await asyncio.to_thread(refuse_changed, session.environment)
 
     async def _run_and_rerun(self, command: AcceptanceCommand, place: _Place, session: _Session, context: TaskContext) -> None:
         """Every run is reported; whether a second one may count is the contract's word, and the gatekeeper's to judge."""

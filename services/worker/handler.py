@@ -117,7 +117,7 @@ class WorkerHandler:
         stored = [data for data in (execution.patch, report, *logs.values()) if data]
         await asyncio.gather(*(context.artifacts.put(data) for data in stored))
         result, _ = redact_document(task_result(outcome, reference("work_report", report)), self._scanner)
-        result = msgspec.structs.replace(result, surroundings=await asyncio.to_thread(self._surroundings, task))
+        result = msgspec.structs.replace(result, surroundings=await asyncio.to_thread(self._surroundings, task, execution))
         context.log.info("worked", status=result.status, changed=len(changes), failure=result.failure)
         return result
 
@@ -139,13 +139,14 @@ class WorkerHandler:
             return replace(execution, tree="", patch=b"", failure=Failure("secret_found", places)), ()
         return execution, changes
 
-    def _surroundings(self, task: TaskContract) -> Surroundings:
+    def _surroundings(self, task: TaskContract, execution: Execution) -> Surroundings:
         """What the change was made with; the prefix only where the executor runs commands, and it is listed here."""
         prefix = None
         if task.executor is not None and task.executor.kind == "command":
             with contextlib.suppress(DeniedError):
                 prefix = environment_prefix(task.environment, self._environments)
-        return surroundings(sandbox=self._walls, prefix=prefix, versions={"secret_scanner": self._scanner.name})
+        versions = {"secret_scanner": self._scanner.name}
+        return surroundings(sandbox=self._walls, prefix=prefix, versions=versions, environment=execution.environment)
 
     def _storable(self, logs: Mapping[str, bytes]) -> dict[str, bytes]:
         """The logs without secrets, and the record of what was taken out. A reply is an input: it is kept as it was given."""

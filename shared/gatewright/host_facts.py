@@ -17,6 +17,7 @@ import msgspec
 
 from gatewright import __version__
 from gatewright.contracts.vocabulary import Interpreter, Surroundings
+from gatewright.environment_state import Seen
 
 _PACKAGES = "lib/python*/site-packages"
 _BLOCK = 1024 * 1024
@@ -50,17 +51,22 @@ def host() -> dict[str, str]:
 
 
 def surroundings(
-    *, sandbox: Mapping[str, str] | None = None, prefix: Path | None = None, versions: Mapping[str, str] | None = None
+    *,
+    sandbox: Mapping[str, str] | None = None,
+    prefix: Path | None = None,
+    versions: Mapping[str, str] | None = None,
+    environment: Seen | None = None,
 ) -> Surroundings:
     """What a role's report says of its surroundings. Reads files and may run ``git --version``: not for an event loop.
 
-    ``prefix`` is one that the operator listed, never merely one that a contract names.
+    ``prefix`` is one that the operator listed, never merely one that a contract names; ``environment`` what lay in it then.
     """
     return Surroundings(
         versions=program_versions(**(versions or {})),
         host=host(),
         sandbox=dict(sandbox) if sandbox is not None else None,
         interpreter=interpreter(prefix) if prefix is not None else None,
+        environment=environment.document() if environment is not None else None,
     )
 
 

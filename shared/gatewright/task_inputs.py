@@ -16,6 +16,7 @@ from gatewright.contracts import TaskContract
 from gatewright.contracts.vocabulary import Artifact, Environment
 from gatewright.errors import DeniedError, MalformedError
 from gatewright.git.mirror import Mirror, Mirrors
+from gatewright.git.tracked import refuse_tracked_environment
 
 #: Name of the input artifact that holds the canonical patch of the candidate, for the reviewer and the test runner.
 CANDIDATE = "candidate.patch"
@@ -96,6 +97,19 @@ def environment_prefix(environment: Environment | None, listed: Sequence[Path]) 
     if found is None:
         raise DeniedError(f"the environment {environment.prefix!r} is not listed for this role", code="environment_not_allowed")
     return found
+
+
+async def usable_environment(
+    environment: Environment | None, listed: Sequence[Path], mirror: Mirror, baseline: str
+) -> Path | None:
+    """The same, when no repository says what is in it.
+
+    Raises DeniedError (``environment_not_allowed``, ``environment_tracked``).
+    """
+    prefix = environment_prefix(environment, listed)
+    if prefix is not None and environment is not None:
+        await refuse_tracked_environment(Path(environment.prefix), mirror, baseline)
+    return prefix
 
 
 def command_seconds(contract: TaskContract) -> float:

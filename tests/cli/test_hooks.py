@@ -175,6 +175,50 @@ def test_a_folder_of_hooks_elsewhere_is_respected(
     assert git("commit", "--quiet", "-am", "outside").returncode != 0
 
 
+@pytest.mark.parametrize("planted", ["contract.json", "baseline"])
+def test_a_planted_link_is_not_written_through(
+    gatewright: Command,
+    repository: Repository,
+    contract: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    planted: str,
+) -> None:
+    """``.git/gatewright/contract.json`` leads to a file of the user."""
+    monkeypatch.chdir(repository.path)
+    victim = tmp_path / ".bashrc"
+    victim.write_text("mine\n")
+    active = repository.path / ".git/gatewright"
+    active.mkdir()
+    (active / planted).symlink_to(victim)
+    assert gatewright("hooks", "install", "--contract", contract).exit_code == 0
+    assert victim.read_text() == "mine\n"
+    assert not (active / planted).is_symlink()
+
+
+def test_a_planted_folder_of_the_contract_is_refused(
+    gatewright: Command, repository: Repository, contract: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(repository.path)
+    (tmp_path / "victim").mkdir()
+    (repository.path / ".git/gatewright").symlink_to(tmp_path / "victim")
+    said = gatewright("hooks", "install", "--contract", contract)
+    assert "repository_has_links" in said.err
+    assert not list((tmp_path / "victim").iterdir())
+
+
+def test_a_folder_that_names_another_repository_as_its_own_gets_no_hooks(
+    gatewright: Command, repository: Repository, contract: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    planted = tmp_path / "planted"
+    planted.mkdir()
+    (planted / ".git").write_text(f"gitdir: {repository.path}/.git\n")
+    monkeypatch.chdir(planted)
+    said = gatewright("hooks", "install", "--contract", contract)
+    assert "repository_leads_elsewhere" in said.err
+    assert not (repository.path / ".git/gatewright").exists()
+
+
 @pytest.mark.usefixtures("installed")
 def test_a_hook_whose_interpreter_is_gone_lets_nothing_through(repository: Repository, git: Git) -> None:
     hook = repository.path / ".git/hooks/pre-commit"

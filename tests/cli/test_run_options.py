@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,24 @@ def test_every_further_answer_is_one_retry(tmp_path: Path, make_repository: Make
 def test_each_run_is_a_run_of_its_own(tmp_path: Path, make_repository: MakeRepository) -> None:
     options = RunOptions(request="x", repo=str(make_repository("r")), allow=("a",), commands=("c",), tests=("t",))
     assert prepare(options, tmp_path).request.idempotency_key != prepare(options, tmp_path).request.idempotency_key
+
+
+@pytest.mark.parametrize("tracked", ["folder", "link"])
+def test_an_environment_that_the_repository_tracks_is_refused_before_anything_runs(
+    make_repository: MakeRepository, tmp_path: Path, tracked: str
+) -> None:
+    repository = make_repository("r")
+    if tracked == "folder":
+        (repository / ".venv").mkdir()
+        (repository / ".venv" / "pyvenv.cfg").write_text("home = /home/secret/bin\n")
+    else:
+        (tmp_path / "host" / "bin").mkdir(parents=True)
+        (repository / ".venv").symlink_to(tmp_path / "host")
+    subprocess.run(["git", "-C", repository, "add", "--force", ".venv"], check=True)
+    with pytest.raises(MalformedError) as refused:
+        prepare(RunOptions(request="x", env=(Path(".venv"),)), repository)
+    faults = {fault.pointer: fault.code for fault in refused.value.faults}
+    assert faults["/environment/prefix"] == "environment_tracked"
 
 
 def test_all_faults_are_raised_together(tmp_path: Path) -> None:

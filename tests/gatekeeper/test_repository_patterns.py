@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from gatewright.errors import MalformedError
 from services.gatekeeper.repository_patterns import check_pattern, check_ref_pattern, covered, ref_covered
+from tests.git.repositories import MakeRepository
 
 
 @pytest.mark.parametrize(
@@ -62,6 +65,29 @@ def test_a_place_covers_itself_and_what_lies_below(address: str, pattern: str) -
 )
 def test_what_only_looks_alike_is_not_covered(address: str, pattern: str) -> None:
     assert not covered(address, (check_pattern(pattern),))
+
+
+def test_a_link_to_a_repository_outside_is_not_covered(make_repository: MakeRepository, tmp_path: Path) -> None:
+    """A publisher that may write into its own folder would name any repository of the gatekeeper's user so."""
+    allowed = tmp_path / "allowed"
+    allowed.mkdir()
+    other, own = make_repository("other"), make_repository("allowed/own")
+    (allowed / "link").symlink_to(other.path)
+    (allowed / "inside").symlink_to(own.path)
+    other.git("worktree", "add", "--quiet", "-b", "x", str(allowed / "worktree"))
+    named = ("own", "own/.git", "inside", "missing", "link", "worktree")
+    assert [name for name in named if covered(f"{allowed}/{name}", (check_pattern(str(allowed)),))] == [*named[:4]]
+    both = (str(allowed), str(tmp_path / "other"))
+    assert all(covered(f"{allowed}/{name}", both) for name in named)
+
+
+def test_a_place_that_an_operator_names_through_a_link_covers_what_lies_there(
+    make_repository: MakeRepository, tmp_path: Path
+) -> None:
+    make_repository("volume/own")
+    (tmp_path / "srv").symlink_to(tmp_path / "volume")
+    assert covered(f"{tmp_path}/srv/own", (check_pattern(f"{tmp_path}/srv"),))
+    assert not covered(f"{tmp_path}/volume/own", (check_pattern(f"{tmp_path}/srv"),))
 
 
 def test_nothing_is_covered_by_no_pattern() -> None:

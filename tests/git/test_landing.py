@@ -181,5 +181,5 @@ async def test_target_that_is_gone_is_a_failure_to_try_again(target: Repository,
     mirror = await mirrors.open(target.url)
     commit = await candidate(mirror, await mirror.resolve("main"))
     target.path.rename(tmp_path / "moved")
-    assert await reason(mirror.push(commit, "refs/heads/new", expected=None)) == "git_failed"
+    assert await reason(mirror.push(commit, "refs/heads/new", expected=None)) == "repository_unreadable"
     assert await reason(mirror.current("refs/heads/new")) == "repository_unreadable"

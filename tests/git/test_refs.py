@@ -157,8 +157,3 @@ def test_address_that_people_use_is_understood(url: str, address: str, protocol:
 def test_protocol_that_was_not_allowed_is_refused() -> None:
     with pytest.raises(MalformedError):
         parse_url("/srv/git/x", ("https",))
-
-
-def test_two_addresses_have_two_mirrors() -> None:
-    assert parse_url("/srv/a", PROTOCOLS).key != parse_url("/srv/b", PROTOCOLS).key
-    assert parse_url("/srv/a", PROTOCOLS).key == parse_url("file:///srv/a/", PROTOCOLS).key

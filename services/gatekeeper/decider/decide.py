@@ -111,6 +111,7 @@ def _accept(item: Submitted, verdicts: Sequence[Verdict], now: datetime) -> Tran
         host=verdict.host,
         publisher=item.publisher,
         document_sha256=item.document_sha256,
+        repository_identity=verdict.repository_identity,
     )
     draft = Draft.begin(item, accepted, now)
     if not draft.judged(verdict.report):
@@ -241,7 +242,7 @@ def _lock(draft: Draft, verdict: LocksVerdict | None) -> None:
             draft.add(e.LocksWaiting(holders=verdict.holders), level="WARN")
         return
     if _passing(draft, () if verdict is None else (verdict,)) and verdict is not None:
-        draft.add(e.LocksTaken(repository_url=draft.run.accepted.repository_url, paths=verdict.paths, token=verdict.token))
+        draft.add(e.LocksTaken(repository_url=draft.run.accepted.repository_key, paths=verdict.paths, token=verdict.token))
         draft.add(e.StateEntered(state="S2"))
         draft.dispatch_ready_workers()
 

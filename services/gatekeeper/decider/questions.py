@@ -107,7 +107,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class IntakeVerdict(Verdict):
-    """``document`` is the submission with baseline, run id and artifacts pinned."""
+    """``document`` is the submission with baseline, run id and artifacts pinned; the identity is that of its repository."""
 
     document: RunRequest | TaskContract
     baseline_commit: str
@@ -116,6 +116,7 @@ class IntakeVerdict(Verdict):
     versions: dict[str, str]
     policies: dict[str, str] = field(default_factory=dict)
     host: dict[str, str] = field(default_factory=dict)
+    repository_identity: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,16 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
 from msgspec.structs import replace
 
 from gatewright.artifacts import inline_bytes
 from gatewright.contracts import RunRequest, TaskContract
-from gatewright.contracts.vocabulary import Artifact, PolicyPack, Repository, RoleName
-from gatewright.errors import ArtifactError, GitError, MalformedError
+from gatewright.contracts.vocabulary import Artifact, Environment, PolicyPack, Repository, RoleName
+from gatewright.errors import ArtifactError, DeniedError, GitError, MalformedError
 from gatewright.git.mirror import Mirrors
+from gatewright.git.tracked import refuse_tracked_environment
 from services.gatekeeper.artifact_cache import ArtifactCache
 from services.gatekeeper.gates.breadth import judge_breadth
 from services.gatekeeper.gates.judgement import Judgement
@@ -35,13 +37,15 @@ async def judge_intake(
 
     1. artifacts are fetched, checked against their digest and, where they came inline, stored  2. policy
     3. only then is the repository asked: nothing is fetched for a document that is refused anyway  4. whether the change could
-    land on its target  5. breadth, on the baseline.
+    land on its target  5. breadth, on the baseline  6. an environment that the repository tracks is none.
     What is returned is what was judged: permissions are the granted ones.
     """
     if isinstance(document, RunRequest):
         request = replace(document, artifacts=await _artifacts(document.artifacts, found, store))
         judge_request(request, policies, found)
-        baseline = _Baseline(request.repository, request.baseline_ref, request.allowed_paths, request.policy_pack)
+        baseline = _Baseline(
+            request.repository, request.baseline_ref, request.allowed_paths, request.policy_pack, request.environment
+        )
         commit, tree = await _pin(baseline, found, policies, mirrors, now)
         return replace(request, baseline_ref=commit or request.baseline_ref), commit, tree
     inputs = await _artifacts(document.inputs.artifacts, found, store, document.assigned_agent.role)
@@ -53,7 +57,9 @@ async def judge_intake(
     )
     contract = judge_contract(contract, policies, found)
     pack: PolicyPack = contract.policy_pack or policies.packs.default
-    baseline = _Baseline(contract.repository, contract.rollback.baseline_ref, contract.allowed_paths, pack)
+    baseline = _Baseline(
+        contract.repository, contract.rollback.baseline_ref, contract.allowed_paths, pack, contract.environment
+    )
     commit, tree = await _pin(baseline, found, policies, mirrors, now)
     rollback = replace(contract.rollback, baseline_ref=commit or contract.rollback.baseline_ref)
     return replace(contract, rollback=rollback), commit, tree
@@ -61,12 +67,13 @@ async def judge_intake(
 
 @dataclass(frozen=True)
 class _Baseline:
-    """What a document says about where its change begins, and how much it opens there."""
+    """What a document says about where its change begins, how much it opens there, and what its commands are to see."""
 
     repository: Repository | None
     ref: str
     paths: tuple[str, ...]
     pack: PolicyPack
+    environment: Environment | None
 
 
 async def _artifacts(
@@ -109,6 +116,13 @@ async def _pin(baseline: _Baseline, found: Judgement, policies: Policies, mirror
         await judge_target(repository, commit, mirror, found)
         pack = policies.packs.pack(baseline.pack)
         await judge_breadth(baseline.paths, repository.url, tree, pack, mirror, policies, now, found)
+        if baseline.environment is not None:
+            # What this host can tell; the roles that show it look on theirs.
+            found.checked("environment", baseline.environment.prefix)
+            await refuse_tracked_environment(Path(baseline.environment.prefix), mirror, tree)
+    except DeniedError as error:
+        found.violate(error.reason, "environment", error.message)
+        return "", ""
     except (GitError, MalformedError) as error:
         code = "repository_unavailable" if error.reason == GitError.code else error.reason
         found.violate(code, "repository", error.message)

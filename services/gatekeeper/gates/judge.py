@@ -14,7 +14,9 @@ from gatewright.clock import Clock
 from gatewright.contracts import ReviewReport, TaskContract, TestReport, codec
 from gatewright.contracts.reports import GateName
 from gatewright.errors import BusError, ConflictError, GatewrightError
+from gatewright.git.identity import repository_identity
 from gatewright.git.mirror import Mirror, Mirrors
+from gatewright.git.process import in_thread
 from gatewright.host_facts import host
 from gatewright.ledger.events import LocksTaken
 from gatewright.ledger.run import Run
@@ -91,9 +93,13 @@ class Gates:
         found.saw("policies", self.policies.sha256)
         now = self.clock.now()
         document, commit, tree = await judge_intake(question.document, found, self.policies, self.mirrors, self.artifacts, now)
+        identity = ""
+        if commit and document.repository is not None:
+            identity = await in_thread(repository_identity, document.repository.url)
         report = found.report(self.clock, started)
         policies = self.policies
-        return q.IntakeVerdict(report, document, commit, tree, policies.sha256, self.versions, policies.digests, host())
+        facts = (policies.sha256, self.versions, policies.digests, host())
+        return q.IntakeVerdict(report, document, commit, tree, *facts, identity)
 
     def _contract(self, run: Run, contract: TaskContract) -> q.Verdict:
         found, started = self._begin(run, "policy")
@@ -106,7 +112,7 @@ class Gates:
     async def _locks(self, run: Run) -> q.LocksVerdict:
         found, started = self._begin(run, "locks")
         claim = claim_of(run, _contract(run))
-        grant = await self.locks.take(run.accepted.repository_url, claim)
+        grant = await self.locks.take(run.accepted.repository_key, claim)
         if not grant.token:
             found.violate("locks_held", "locks", "held by " + ", ".join(grant.holders))
         found.saw("token", str(grant.token))

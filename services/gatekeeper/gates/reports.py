@@ -9,6 +9,7 @@ from typing import NamedTuple
 from gatewright.contracts import ReviewReport, TaskContract, TestReport
 from gatewright.contracts.reports import TestCommand, TestSummary
 from gatewright.contracts.vocabulary import AcceptanceTest, Environment
+from gatewright.environment_state import ADVICE, CHANGED
 from gatewright.errors import CommandRefusedError
 from gatewright.ledger.run import Run
 from gatewright.sandbox.argv import parse_command
@@ -71,7 +72,7 @@ def judge_tests(report: TestReport, run: Run, contract: TaskContract, found: Jud
 
     1. they could be run at all  2. on the right tree  3. exactly the contract's commands, in order, with their time limit
     4. again only where the contract allows it  5. exit codes, not words, decide  6. at least one must pass
-    7. the report does not contradict itself.
+    7. the report does not contradict itself  8. the environment is the one that the change was made with.
     """
     if report.status == "ERROR":  # 1
         code, _, words = (report.failure or "").partition(":")
@@ -93,6 +94,7 @@ def judge_tests(report: TestReport, run: Run, contract: TaskContract, found: Jud
         found.violate("tests_not_run", "tests_gate", "no acceptance test must pass, so nothing is proved")
     if found.clean:  # 7
         _agrees(report, ordered, found)
+    _same_environment(report, run, found)  # 8
     for artifact in report.artifacts:
         if artifact.name == WORKSPACE_CHANGES:
             found.saw(WORKSPACE_CHANGES, artifact.sha256)
@@ -170,6 +172,21 @@ def _agrees(report: TestReport, ordered: list[Ordered], found: Judgement) -> Non
         found.violate("tests_failed", "tests_gate", f"the runner reports {report.status}")
     if report.summary is not None and report.summary != summary:
         found.violate("report_contradicts", "tests_gate", "the summary does not count what the commands say")
+
+
+def _same_environment(report: TestReport, run: Run, found: Judgement) -> None:
+    """Only states of one place are compared: another host may have an environment of its own under the same path."""
+    tested = report.surroundings.environment if report.surroundings is not None else None
+    if tested is None:
+        return
+    found.saw("environment", tested.files_sha256)
+    for task in run.workers():
+        worked = task.result.surroundings if task.result is not None else None
+        used = worked.environment if worked is not None else None
+        if used is not None and used.place_sha256 == tested.place_sha256 and used.files_sha256 != tested.files_sha256:
+            words = f"{tested.prefix} is not what it was when {task.task_id} used it; {ADVICE}"
+            found.violate(CHANGED, "same_environment", words)
+            return
 
 
 def _handed_over(report: ReviewReport) -> set[str]:

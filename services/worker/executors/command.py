@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from gatewright import scope
+from gatewright.environment_state import Seen, refuse_changed, see_environment
+from gatewright.errors import DeniedError
 from gatewright.sandbox import Completed, Limits, Sandbox, parse_command
 from gatewright.sandbox.programs import NOT_FOUND, not_found
-from gatewright.task_inputs import command_seconds, environment_prefix
+from gatewright.task_inputs import command_seconds, usable_environment
 from gatewright.telemetry.redaction import redact_text
 from gatewright.workspace import Workspaces
 from services.worker.executors.port import Execution, Failure, Job
@@ -32,22 +35,32 @@ class CommandExecutor:
     async def execute(self, job: Job) -> Execution:
         """The workspace after the command, compared with the baseline: by looking at files, never by running git there.
 
-        Raises CommandRefusedError, ScopeError, DeniedError (``environment_not_allowed``, ``special_file``, ``git_path``),
-        SandboxError.
+        Raises CommandRefusedError, ScopeError, DeniedError (``environment_not_allowed``, ``environment_tracked``,
+        ``special_file``, ``git_path``), SandboxError.
         """
         argv = scope.expand_paths(parse_command(job.answer), job.contract.allowed_paths)
-        prefix = environment_prefix(job.contract.environment, self._environments)
+        prefix = await usable_environment(job.contract.environment, self._environments, job.mirror, job.baseline)
         limits = replace(self._limits, wall_seconds=command_seconds(job.contract))
         async with self._workspaces.open(job.mirror, job.baseline) as workspace:
+            seen = await asyncio.to_thread(see_environment, prefix)
             completed = await self._sandbox.run(argv, workspace=workspace, prefix=prefix, limits=limits)
             logs = {"stdout": completed.stdout, "stderr": completed.stderr}
-            failure = _failure(completed, limits, not_found(argv[0], prefix))
+            failure = await asyncio.to_thread(_changed, seen) or _failure(completed, limits, not_found(argv[0], prefix))
             if failure is not None:
-                return Execution(logs=logs, failure=failure)
+                return Execution(logs=logs, failure=failure, environment=seen)
             changes = await workspace.changes()
         tree = await job.mirror.write_tree(job.baseline, changes)
         patch = await job.mirror.diff(job.baseline, tree)
-        return Execution(tree, patch, logs, f"the command ended with 0 after {completed.duration_seconds:.1f} s")
+        summary = f"the command ended with 0 after {completed.duration_seconds:.1f} s"
+        return Execution(tree, patch, logs, summary, environment=seen)
+
+
+def _changed(seen: Seen | None) -> Failure | None:
+    try:
+        refuse_changed(seen)
+    except DeniedError as error:
+        return Failure(error.reason, error.message)
+    return None
 
 
 def _failure(completed: Completed, limits: Limits, missing: str | None) -> Failure | None:

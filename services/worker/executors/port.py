@@ -8,6 +8,7 @@ from typing import Protocol
 
 from gatewright.bus.task_handler import ArtifactPort
 from gatewright.contracts import TaskContract
+from gatewright.environment_state import Seen
 from gatewright.git.mirror import Mirror
 
 
@@ -49,6 +50,7 @@ class Execution:
     """What came of a job. ``tree`` is the baseline with the change; ``patch`` leads to it, empty for no change.
 
     ``logs`` are kept as artifacts under their names, empty ones left out. With a ``failure``, tree and patch are empty.
+    ``environment`` is what commands saw of the host.
     """
 
     tree: str = ""
@@ -56,6 +58,7 @@ class Execution:
     logs: Mapping[str, bytes] = field(default_factory=dict)
     summary: str = ""
     failure: Failure | None = None
+    environment: Seen | None = None
 
 
 class Executor(Protocol):

@@ -6,6 +6,7 @@ The contract lies in the common git directory, where no commit can change it. Ho
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Iterable
@@ -16,8 +17,10 @@ from gatewright.cli.documents import read_submittable
 from gatewright.cli.examining import Answer, examine, found_change, read_contract
 from gatewright.cli.settings import hook_index
 from gatewright.contracts import RunRequest
-from gatewright.errors import MalformedError
+from gatewright.errors import GitError, MalformedError
+from gatewright.evidence.durable_files import put_file
 from gatewright.git import staged
+from gatewright.git.local_repository import find_repository
 
 NAMES = ("pre-commit", "pre-push")
 MARK = "# gatewright hook"
@@ -67,15 +70,19 @@ class Hooks:
 
 
 def find_hooks(start: Path) -> Hooks:
-    """Raises GitError (``not_a_repository``)."""
-    return Hooks(start, staged.hooks_directory(start), staged.common_directory(start) / "gatewright")
+    """Raises GitError (``not_a_repository``; ``repository_leads_elsewhere`` for a ``.git`` that names another repository)."""
+    hooks = Hooks(start, staged.hooks_directory(start), staged.common_directory(start) / "gatewright")
+    top = next((folder for folder in (start, *start.parents) if os.path.lexists(folder / ".git")), None)
+    if top is not None:
+        find_repository(str(top))
+    return hooks
 
 
 def install(hooks: Hooks, contract: str | None, base: str | None, *, force: bool) -> str:
     """Put the hooks in place, and make ``contract`` the active one; the commit that its change begins at.
 
     ``base`` is pinned to a commit now: a contract that begins at HEAD means today's. Raises MalformedError
-    (``no_active_contract``, ``hook_exists``), GitError.
+    (``no_active_contract``, ``hook_exists``), GitError (``repository_has_links``).
     """
     if contract is None and not hooks.contract.exists():
         raise MalformedError("say which contract holds here: --contract FILE", code="no_active_contract")
@@ -88,18 +95,19 @@ def install(hooks: Hooks, contract: str | None, base: str | None, *, force: bool
         document = read_submittable(contract)
         start = base or (document.baseline_ref if isinstance(document, RunRequest) else document.rollback.baseline_ref)
         commit = staged.head_commit(hooks.start, start)
+        if hooks.active.is_symlink():
+            raise GitError(f"{hooks.active} is a link; remove it", code="repository_has_links")
         hooks.active.mkdir(parents=True, exist_ok=True)
-        hooks.contract.write_bytes(read_contract(document))
-        hooks.baseline.write_text(f"{commit}\n")
+        # A file of its own takes the place of whatever lies there: a link is replaced, never followed.
+        put_file(hooks.contract, read_contract(document), mode=0o644)
+        put_file(hooks.baseline, f"{commit}\n".encode(), mode=0o644)
     hooks.folder.mkdir(parents=True, exist_ok=True)
     for name in NAMES:
         hook = hooks.folder / name
         if hooks.state(name) == "foreign":
             hook.rename(hook.with_name(name + BEFORE))
         script = _SCRIPT.format(mark=MARK, name=name, before=BEFORE, python=shlex.quote(sys.executable))
-        hook.unlink(missing_ok=True)
-        hook.write_text(script)
-        hook.chmod(0o755)
+        put_file(hook, script.encode(), mode=0o755)
     return hooks.baseline.read_text().strip()
 
 

@@ -31,8 +31,9 @@ from gatewright.contracts.vocabulary import (
     Sharding,
     TimeoutRetry,
 )
-from gatewright.errors import Fault, GatewrightError, MalformedError
+from gatewright.errors import DeniedError, Fault, GatewrightError, MalformedError
 from gatewright.git.refs import check_landing_ref
+from gatewright.git.tracked import refuse_tracked_folder
 
 EXAMPLE = 'gatewright run "rename parse to read" --allow src --exec "python rename.py" --test "python -m pytest -q"'
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -231,6 +232,11 @@ def _prefix(options: RunOptions, here: Path, faults: list[Fault]) -> Path | None
     prefix = environment_prefix(options.env[0], here)
     if not prefix.is_dir():
         faults.append(Fault("/environment/prefix", "not_found", f"there is no folder {prefix}"))
+    try:
+        # As it was given: a link that the repository tracks is gone once it has been followed.
+        refuse_tracked_folder(here / options.env[0].expanduser())
+    except DeniedError as error:
+        faults.append(Fault("/environment/prefix", error.reason, error.message))
     return prefix
 
 

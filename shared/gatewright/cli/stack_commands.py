@@ -19,6 +19,7 @@ from gatewright.cli.preflight import require_sandbox
 from gatewright.cli.request import environment_prefix
 from gatewright.cli.settings import inherited_environment
 from gatewright.errors import MalformedError, UnavailableError
+from gatewright.git.tracked import refuse_tracked_folder
 from gatewright.stack import state
 from gatewright.stack.processes import identity, kill
 from gatewright.stack.supervisor import StackOptions, Supervisor
@@ -151,6 +152,8 @@ def _prefixes(environments: tuple[Path, ...], place: Place) -> tuple[Path, ...]:
     for prefix in prefixes:
         if not prefix.is_dir():
             raise MalformedError(f"there is no folder {prefix}", code="invalid_input")
+    for given in environments:
+        refuse_tracked_folder(place.here / given.expanduser())
     return prefixes
 
 

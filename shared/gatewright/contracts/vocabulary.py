@@ -117,6 +117,17 @@ class Interpreter(Document):
     packages_sha256: Sha256
 
 
+class EnvironmentState(Document):
+    """What lay in the prefix when commands saw it.
+
+    ``place_sha256`` is the same for one folder of one host until that restarts.
+    """
+
+    prefix: NonEmpty
+    place_sha256: Sha256
+    files_sha256: Sha256
+
+
 class Surroundings(Document):
     """What a role worked with, in its own words: programs and their versions, the host, and what contained its commands."""
 
@@ -125,6 +136,7 @@ class Surroundings(Document):
     #: What the sandbox was seen to do when it was tried; left out by a role that runs no commands.
     sandbox: dict[str, str] | None = None
     interpreter: Interpreter | None = None
+    environment: EnvironmentState | None = None
 
 
 class Repository(Document):

@@ -100,18 +100,20 @@ class GitCommand:
         environment: Mapping[str, str] | None = None,
         limit: int | None = None,
         pass_fds: tuple[int, ...] = (),
+        walls: tuple[str, ...] = (),
     ) -> bytes:
         """Run ``git <args>`` in this thread and return its standard output.
 
         ``index`` is a private index file; ``ok`` lists the exit codes that are no failure; ``timeout`` is in seconds; ``limit``
-        bounds the output in bytes. GitError with git's words (``git_failed``), or one of the codes of ``run_to_end``.
+        bounds the output in bytes; ``walls`` is a program, with its options, that starts git confined. GitError with git's
+        words (``git_failed``), or one of the codes of ``run_to_end``.
         """
         variables = {**self._environment, **(environment or {})}
         if index is not None:
             variables["GIT_INDEX_FILE"] = str(index)
         # GitPython adds its variables to the inherited ones; ``env -i`` makes them the only ones.
         clean = [executable("env"), "-i", *(f"{name}={value}" for name, value in variables.items())]
-        argv = [*clean, executable("git"), *self._options, *args]
+        argv = [*clean, *walls, executable("git"), *self._options, *args]
         finished = run_to_end(argv, stdin=stdin, timeout=timeout, limit=limit, pass_fds=pass_fds)
         if finished.status not in ok:
             raise CommandFailedError(args[0] if args else "", finished.status, finished.stdout, finished.stderr)

@@ -17,6 +17,7 @@ from gatewright.errors import GitError, MalformedError
 from gatewright.git import refs
 from gatewright.git.changes import Change, FileChange, Node, TreeEntry
 from gatewright.git.command import GitCommand
+from gatewright.git.identity import mirror_keys
 from gatewright.git.locks import held
 from gatewright.git.objects import BLOBS_LIMIT, Objects
 from gatewright.git.process import in_thread
@@ -37,7 +38,7 @@ _REMEMBERED_BYTES = 64 << 20
 
 
 class Mirrors:
-    """All mirrors below ``root``, one per repository address. Threads and processes of one host may share a root.
+    """All mirrors below ``root``, one per repository. Threads and processes of one host may share a root.
 
     ``protocols`` are those that an address may use; ``transfer_seconds`` bounds one fetch or push.
     """
@@ -58,14 +59,15 @@ class Mirrors:
         """
         source = refs.parse_url(url, self._protocols)
         if url not in self._open:
-            path = self._root / f"{source.key}.git"
-            await in_thread(self._make, source, path)
+            path = await in_thread(self._make, source)
             self._open[url] = Mirror(url, path, source, seconds=self._seconds)
         return self._open[url]
 
-    def _make(self, source: refs.Source, path: Path) -> None:
+    def _make(self, source: refs.Source) -> Path:
+        paths = [self._root / f"{key}.git" for key in mirror_keys(source)]
+        path = next((path for path in paths if path.is_dir()), paths[0])
         if path.is_dir():
-            return
+            return path
         fresh = self._root / f"new-{uuid.uuid4().hex}"
         object_format = _object_format(source, fresh)
         self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -78,6 +80,7 @@ class Mirrors:
                 raise
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
+        return path
 
 
 class Mirror:

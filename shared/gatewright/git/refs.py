@@ -6,7 +6,6 @@ does not mean that it exists.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from dataclasses import dataclass
 from urllib.parse import SplitResult, unquote_to_bytes, urlsplit
@@ -35,11 +34,6 @@ class Source:
     @property
     def local(self) -> bool:
         return self.protocol == "file"
-
-    @property
-    def key(self) -> str:
-        """A file name for the mirror: 40 hexadecimal digits."""
-        return hashlib.sha256(self.address.encode("utf-8", "surrogateescape")).hexdigest()[:40]
 
 
 def is_object_id(text: str) -> bool:

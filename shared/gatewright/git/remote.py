@@ -1,7 +1,8 @@
 """The repository that a mirror stands for, as git speaks to it: what its refs are, fetch one commit, move one ref.
 
-A local repository's configuration and hooks may be hostile. What serves it (``upload-pack``, ``receive-pack``) is started by us
-with settings that stand above its own; for ``https`` and ``ssh`` the other end runs its own programs on its own host.
+A local repository's configuration, hooks and files may be hostile. What serves it (``upload-pack``, ``receive-pack``) is
+started by us with settings that stand above its own, after a look at what git would follow there, and with the right to write
+into that repository alone. For ``https`` and ``ssh`` the other end runs its own programs on its own host.
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from gatewright.errors import GitError
+from gatewright.confinement import CONFINED, run_confined
+from gatewright.errors import GitError, SandboxError
 from gatewright.git.checkout import checked_out_at
 from gatewright.git.command import CommandFailedError, GitCommand, remote_command
+from gatewright.git.local_repository import LocalRepository, find_repository
+from gatewright.git.planted_links import PlantedLinks
 from gatewright.git.refs import Source, is_object_id
 
 _OVER_THE_OWNER = {
@@ -38,6 +42,14 @@ _RECEIVE = {
     # git 2.54 learned hooks that are configured instead of lying in a directory; ``core.hooksPath`` does not stop them.
     **{f"hook.{event}.enabled": "false" for event in _RECEIVE_EVENTS},
     "core.alternateRefsCommand": "true",
+    # No log is begun, and none of the objects is compared with a list in a file that the repository chooses (its lines would
+    # be quoted in an error): they come from a mirror that has looked at each.
+    "core.logAllRefUpdates": "false",
+    "receive.fsckObjects": "false",
+    "transfer.fsckObjects": "false",
+    # A negative one would wait for ever for a lock that the repository brought along.
+    "core.filesRefLockTimeout": "1000",
+    "core.packedRefsTimeout": "1000",
     # ``updateInstead`` would change files under someone's hands, and run filters and hooks for it.
     "receive.denyCurrentBranch": "refuse",
     "receive.autogc": "false",
@@ -45,6 +57,8 @@ _RECEIVE = {
     "maintenance.auto": "false",
 }
 _REJECTED = re.compile(rb"^!\t[^\t]*\t\[(?:remote )?rejected\] \((.*)\)$", re.MULTILINE)
+#: Who stands in a log that the repository keeps already: never a name that its own configuration chooses.
+_COMMITTER = {"GIT_COMMITTER_NAME": "Gatewright", "GIT_COMMITTER_EMAIL": "gatewright@localhost"}
 _LIST_SECONDS = 120
 _LIST_LIMIT = 256 << 20
 
@@ -58,18 +72,17 @@ class Remote:
         self._seconds = seconds
         self._serve = (f"--upload-pack={remote_command('upload-pack', _SERVE)}",) if source.local else ()
         self._receive = (f"--receive-pack={remote_command('receive-pack', _RECEIVE)}",) if source.local else ()
+        self._planted = PlantedLinks()
 
     def refs(self, *names: str) -> dict[str, str]:
         """Full ref names to object ids; an annotated tag has a second entry, ``<name>^{}``, for what it stands for.
 
-        With ``names`` (full ones) only these. GitError (``repository_unreadable``) when there is no repository or no access.
+        With ``names`` (full ones) only these. GitError (``repository_unreadable``) when there is no repository or no access,
+        and those of ``PlantedLinks.refuse``.
         """
+        options = ("--quiet", *self._serve, "--end-of-options", self._looked_at(), *names)
         try:
-            output = self._git.execute(
-                *("ls-remote", "--quiet", *self._serve, "--end-of-options", self._source.address, *names),
-                timeout=_LIST_SECONDS,
-                limit=_LIST_LIMIT,
-            )
+            output = self._confined("ls-remote", *options, writes=(), timeout=_LIST_SECONDS, limit=_LIST_LIMIT)
         except CommandFailedError as error:
             raise GitError(f"the repository cannot be read: {error.said}", code="repository_unreadable") from error
         # ls-remote matches the ends of names: ``refs/x/refs/heads/main`` answers to ``refs/heads/main``.
@@ -80,7 +93,8 @@ class Remote:
     def fetch(self, object_id: str, ref: str, *, lock: int) -> None:
         """Bring ``object_id`` and all it needs into the mirror and let ``ref`` of the mirror hold it.
 
-        ``lock`` is the descriptor of the mirror's lock. GitError (``ref_not_found``) when the repository does not give it.
+        ``lock`` is the descriptor of the mirror's lock. GitError (``ref_not_found``) when the repository does not give it, and
+        those of ``PlantedLinks.refuse``.
         """
         quiet = (
             "--quiet",
@@ -91,33 +105,27 @@ class Remote:
             "--no-prune",
         )
         # A shallow repository (every other build server's checkout) is served as it is: trees are whole, history is not needed.
-        options = (*quiet, "--refmap=", "--update-shallow", *self._serve, "--end-of-options")
+        options = (*quiet, "--refmap=", "--update-shallow", *self._serve, "--end-of-options", self._looked_at())
+        mirror = (self._git.git_dir,)
         try:
-            self._git.execute(
-                "fetch", *options, self._source.address, f"{object_id}:{ref}", timeout=self._seconds, pass_fds=(lock,)
-            )
+            self._confined("fetch", *options, f"{object_id}:{ref}", writes=mirror, timeout=self._seconds, pass_fds=(lock,))
         except CommandFailedError as error:
             raise GitError(f"{object_id} cannot be fetched: {error.said}", code="ref_not_found") from error
 
     def push(self, commit: str, ref: str, *, expected: str | None) -> None:
         """Move ``ref`` from ``expected`` (None: it must not exist) to ``commit``, or not at all; nothing to do is a success.
 
-        GitError: ``landing_conflict`` (the ref is elsewhere), ``target_checked_out``, ``target_has_hooks`` or
-        ``landing_refused`` (with the repository's words).
+        GitError: ``landing_conflict`` (the ref is elsewhere), ``target_checked_out``, ``target_has_hooks``,
+        ``target_not_confined``, ``landing_refused`` (with the repository's words), and those of ``PlantedLinks.refuse``.
         """
-        self._refuse_configured_hooks()
         lease = f"--force-with-lease={ref}:{expected or ''}"
         options = ("--porcelain", "--no-verify", "--no-follow-tags", "--no-signed", "--recurse-submodules=no", lease)
+        words = ("push", *options, *self._receive, "--end-of-options")
         try:
-            self._git.execute(
-                "push",
-                *options,
-                *self._receive,
-                "--end-of-options",
-                self._source.address,
-                f"{commit}:{ref}",
-                timeout=self._seconds,
-            )
+            if self._source.local:
+                self._push_into(self._find(writing=True), *words, refspec=f"{commit}:{ref}")
+            else:
+                self._git.execute(*words, self._source.address, f"{commit}:{ref}", timeout=self._seconds)
         except CommandFailedError as error:
             rejected = _REJECTED.search(error.stdout)
             if rejected is None:
@@ -126,8 +134,47 @@ class Remote:
 
     def checked_out(self, ref: str) -> Path | None:
         """The work tree in which the branch ``ref`` is checked out, as far as this host can tell. GitError."""
-        directory = _git_directory(Path(self._source.address)) if self._source.local else None
-        return checked_out_at(directory, ref) if directory is not None else None
+        return checked_out_at(self._find(writing=False).common, ref) if self._source.local else None
+
+    def _push_into(self, repository: LocalRepository, *words: str, refspec: str) -> None:
+        """Push with the right to write into the folders of ``repository`` alone, wherever its links lead by then."""
+        _refuse_configured_hooks(repository.git_dir)
+
+        def push(how: str) -> None:
+            walls = () if how == CONFINED else _read_only_but(repository.folders)
+            self._git.execute(
+                *words, str(repository.git_dir), refspec, timeout=self._seconds, environment=_COMMITTER, walls=walls
+            )
+
+        with repository.held() as folders:
+            run_confined(folders, push)
+
+    def _looked_at(self) -> str:
+        """The address for git to read from, with nothing planted there."""
+        return str(self._find(writing=False).git_dir) if self._source.local else self._source.address
+
+    def _find(self, *, writing: bool) -> LocalRepository:
+        repository = find_repository(self._source.address)
+        try:
+            self._planted.refuse(repository, writing=writing)
+        except OSError as error:
+            raise GitError(f"the repository cannot be read: {error}", code="repository_unreadable") from error
+        return repository
+
+    def _confined(
+        self,
+        *words: str,
+        writes: tuple[Path, ...],
+        timeout: float,
+        limit: int | None = None,
+        pass_fds: tuple[int, ...] = (),
+    ) -> bytes:
+        """git, which reads a repository here; where the kernel can see to it, it writes below ``writes`` alone."""
+
+        def read(_how: str) -> bytes:
+            return self._git.execute(*words, timeout=timeout, limit=limit, pass_fds=pass_fds)
+
+        return run_confined(writes, read) if self._source.local else read("")
 
     def _explain(self, reason: bytes, commit: str, ref: str, expected: str | None, error: CommandFailedError) -> None:
         """Return when the ref is where it should be after all; else raise what the rejection means."""
@@ -144,25 +191,28 @@ class Remote:
             f"the target refused {ref}: {reason.decode('utf-8', 'replace')[:200]!a}", code="landing_refused"
         ) from error
 
-    def _refuse_configured_hooks(self) -> None:
-        """Configured hooks can be switched off by event only from git 2.55 on, so a local target that has such is refused."""
-        directory = _git_directory(Path(self._source.address)) if self._source.local else None
-        if directory is None:
-            return
-        query = ("config", "--null", "--includes", "--get-regexp", r"^hook\..*\.event$")
-        output = GitCommand(directory).execute(*query, ok=(0, 1))
-        events = {record.partition(b"\n")[2].decode("utf-8", "replace") for record in output.split(b"\0")}
-        if events & set(_RECEIVE_EVENTS):
-            raise GitError("the target configures hooks that a push would run on this host", code="target_has_hooks")
+
+def _refuse_configured_hooks(git_dir: Path) -> None:
+    """Configured hooks can be switched off by event only from git 2.55 on, so a local target that has such is refused."""
+    query = ("config", "--null", "--includes", "--get-regexp", r"^hook\..*\.event$")
+    output = GitCommand(git_dir).execute(*query, ok=(0, 1))
+    events = {record.partition(b"\n")[2].decode("utf-8", "replace") for record in output.split(b"\0")}
+    if events & set(_RECEIVE_EVENTS):
+        raise GitError("the target configures hooks that a push would run on this host", code="target_has_hooks")
 
 
-def _git_directory(path: Path) -> Path | None:
-    """The git directory that ``upload-pack`` and ``receive-pack`` find for ``path`` (git's ``enter_repo``), None for none."""
-    for ending in ("/.git", "", ".git/.git", ".git"):
-        directory = Path(f"{path}{ending}")
-        if directory.is_file() or (directory / "HEAD").exists():
-            return directory
-    return None
+def _read_only_but(folders: tuple[Path, ...]) -> tuple[str, ...]:
+    """Words before a command that let it write into ``folders`` alone, for a kernel without Landlock."""
+    # It takes a tenth of a second to import, and is hardly ever needed.
+    from gatewright.sandbox.binary import find_bwrap
+
+    try:
+        program = str(find_bwrap().path)
+    except SandboxError as error:
+        words = f"git cannot be kept inside of the target without Landlock (Linux 5.19) or bubblewrap: {error.message}"
+        raise GitError(f"{words}; land in a repository that is reached by ssh or https", code="target_not_confined") from error
+    binds = (word for folder in folders for word in ("--bind", str(folder), str(folder)))
+    return (program, "--die-with-parent", "--ro-bind", "/", "/", "--dev-bind", "/dev", "/dev", *binds, "--")
 
 
 def _ref_lines(output: bytes) -> Iterator[tuple[str, str]]:

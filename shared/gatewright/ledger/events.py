@@ -49,7 +49,8 @@ class RunAccepted(Payload, frozen=True):
     Exactly one of ``request`` and ``contract`` is set; the contract is the pinned one. ``policies`` are the digests of the
     policy files by name, ``host`` is what the gatekeeper runs on. ``publisher`` is the identity that submitted it, as the bus
     knew it (``requested_by`` is a claim); ``document_sha256`` is the digest of the document's canonical JSON, so that a
-    repetition can be told from another document under the same key. Both are empty in runs older than they are.
+    repetition can be told from another document under the same key. ``repository_identity`` is the same for all spellings of
+    ``repository_url``. These three are empty in runs older than they are.
     """
 
     event_type: ClassVar[str] = "run_accepted"
@@ -67,6 +68,12 @@ class RunAccepted(Payload, frozen=True):
     host: dict[str, str] = msgspec.field(default_factory=dict)
     publisher: str = ""
     document_sha256: str = ""
+    repository_identity: str = ""
+
+    @property
+    def repository_key(self) -> str:
+        """What runs on the same repository have in common."""
+        return self.repository_identity or self.repository_url
 
 
 class StateEntered(Payload, frozen=True):
@@ -111,7 +118,10 @@ class LocksWaiting(Payload, frozen=True):
 
 
 class LocksTaken(Payload, frozen=True):
-    """The run holds its paths; ``token`` rises with every grant on the repository (fencing)."""
+    """The run holds its paths; ``token`` rises with every grant on the repository (fencing).
+
+    ``repository_url`` is the key under which the paths are held: ``RunAccepted.repository_key``.
+    """
 
     event_type: ClassVar[str] = "locks_taken"
     repository_url: str

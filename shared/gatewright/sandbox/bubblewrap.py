@@ -121,6 +121,8 @@ class BubblewrapSandbox:
         arguments += ["--size", str(limits.tmp_bytes), "--perms", "1777", "--tmpfs", "/tmp", "--dir", _HOME]  # noqa: S108
         for source, inside in binds:
             arguments += ["--ro-bind", str(source), str(inside)]
+        for link, text in () if prefix is None else prefix.links:
+            arguments += ["--symlink", text, str(link)]
         arguments += [*workspace.mounts, "--remount-ro", "/", "--chdir", workspace.path_inside]
         for name, value in variables.items():
             arguments += ["--setenv", name, value]

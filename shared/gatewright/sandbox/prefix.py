@@ -2,14 +2,16 @@
 
 A prefix is a folder with a ``bin`` (a virtual environment, a conda environment, an interpreter's own folder). It is bound
 read-only at its own path, because virtual environments hold absolute paths; and so are the folders of the interpreters that its
-``bin/python`` links to. Nothing above any of these is shown. A folder that is a home, holds one, or holds secrets at its top is
-refused: an environment has none of them, so it is a slip of the operator or an attack.
+``bin/python`` links to, when they have the structure of a Python installation. Of a folder that only holds a link on the way
+there (``~/.local/bin``) the link is shown, not the folder. Nothing else comes along, whatever a file in the prefix names. A
+folder that is a home, holds one, or holds secrets at its top is refused: a slip of the operator or an attack.
 """
 
 from __future__ import annotations
 
 import os
 import pwd
+import re
 import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -50,14 +52,24 @@ _SYSTEM: Final = "/usr"
 _FIRST_PERSON: Final = 1000
 _NOBODY: Final = 65534
 _MOST_LINKS: Final = 16
+#: A link in here is shown to every command.
+_ALTERNATIVES: Final = "/etc/alternatives"
+#: The folder of a standard library, and the names under which interpreters start.
+_LIBRARY: Final = re.compile(r"(?:python|pypy)\d+(?:\.\d+t?)?")
+_PROGRAM: Final = re.compile(r"(?:python|pypy)[\d.]*t?")
+LEADS_ELSEWHERE: Final = "environment_leads_elsewhere"
 
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """``binds`` are (folder on the host, path inside) pairs, outer ones first; ``virtual``: it has a pyvenv.cfg."""
+    """``binds`` are (folder on the host, path inside) pairs, outer ones first; ``links`` are (path inside, text) pairs.
+
+    ``virtual``: it has a pyvenv.cfg.
+    """
 
     path: Path
     binds: tuple[tuple[Path, Path], ...]
+    links: tuple[tuple[Path, str], ...]
     virtual: bool
 
 
@@ -76,7 +88,8 @@ def inspect_prefix(path: Path, *, homes: Iterable[Path], account: Account) -> Pr
         raise ConfigurationError(f"the environment {path} is not an absolute path")
     refused = frozenset(homes)
     binds: dict[Path, Path] = {}
-    for shown in (path, *_interpreter_folders(path)):
+    borrowed = _Borrowed(path)
+    for shown in (path, *borrowed.folders):
         source = _checked(shown, refused, account)
         for inside in (shown, source):
             if not _within(inside, _SYSTEM):
@@ -84,7 +97,8 @@ def inspect_prefix(path: Path, *, homes: Iterable[Path], account: Account) -> Pr
     if not (path / "bin").is_dir():
         raise ConfigurationError(f"the environment {path} has no folder bin")
     pairs = sorted(((source, inside) for inside, source in binds.items()), key=lambda pair: len(pair[1].parts))
-    return Prefix(path, tuple(pairs), (path / "pyvenv.cfg").is_file())
+    links = {place: text for place, text in borrowed.links.items() if not any(_within(place, inside) for inside in binds)}
+    return Prefix(path, tuple(pairs), tuple(links.items()), (path / "pyvenv.cfg").is_file())
 
 
 def _checked(shown: Path, homes: frozenset[Path], account: Account) -> Path:
@@ -98,6 +112,8 @@ def _checked(shown: Path, homes: frozenset[Path], account: Account) -> Path:
             raise ConfigurationError(f"the environment {shown} is a folder of the system ({folder})")
         if any(_within(home, folder) for home in homes if home != home.parent):
             raise ConfigurationError(f"the environment {shown} is, or holds, a home folder ({folder})")
+        if ".gatewright" in folder.parts:
+            raise ConfigurationError(f"the environment {shown} lies in the home of gatewright ({folder})")
     if found := sorted(_SECRETS & entries):
         raise ConfigurationError(f"the environment {shown} holds {found[0]}: not an environment")
     if account.switched and not _open_to_all(real):
@@ -113,27 +129,85 @@ def _open_to_all(folder: Path) -> bool:
     return all(place.stat().st_mode & wanted == wanted for place in (folder, folder / "bin") if place.is_dir())
 
 
-def _interpreter_folders(prefix: Path) -> Iterator[Path]:
-    """The folders that hold the interpreter which ``prefix`` borrows: as each link on the way names it."""
-    place = prefix / "bin" / "python"
-    for _ in range(_MOST_LINKS):
-        if not place.is_symlink():
-            break
-        place = Path(os.path.normpath(place.parent / place.readlink()))
-        if place.parent.name == "bin" and place.parent.parent != prefix:
-            yield from _folder(place.parent.parent)
+class _Borrowed:
+    """The interpreter that a prefix borrows: ``folders`` are installations, ``links`` lie on the way to them.
+
+    Raises ConfigurationError (``environment_leads_elsewhere``) for anything that the prefix names and that is neither.
+    """
+
+    def __init__(self, prefix: Path) -> None:
+        self.folders: list[Path] = []
+        self.links: dict[Path, str] = {}
+        self._prefix = prefix
+        self._follow(prefix / "bin" / "python")
+        for home in _settings(prefix, "home"):
+            self._home(Path(home))
+
+    def _follow(self, place: Path) -> None:
+        """Each link on the way from ``place`` names what the next one is read from."""
+        for _ in range(_MOST_LINKS):
+            if not place.is_symlink():
+                return
+            place = Path(os.path.normpath(place.parent / place.readlink()))
+            if not _within(place, self._prefix) and not _belongs_to_system(place.parent):
+                self._borrow(place)
+
+    def _borrow(self, place: Path) -> None:
+        owner = place.parent.parent
+        if place.parent.name == "bin" and _is_python(owner):
+            self.folders.append(owner)
+        elif place.is_symlink() and not any(_within(place, closed) for closed in _CLOSED):
+            self.links[place] = str(place.readlink())
+        else:
+            raise ConfigurationError(
+                f"{self._prefix}/bin/python leads to {place}, and {owner} is no Python installation (bin/python and "
+                "lib/pythonX.Y/os.py); make the environment with one that is",
+                code=LEADS_ELSEWHERE,
+            )
+
+    def _home(self, home: Path) -> None:
+        """``home`` of a pyvenv.cfg: the folder of the interpreter that the environment was made with."""
+        if _belongs_to_system(home):
+            return
+        if home.is_absolute() and home.name == "bin" and _is_python(home.parent):
+            self.folders.append(home.parent)
+        elif not any(link.parent == home for link in self.links):
+            raise ConfigurationError(
+                f"{self._prefix}/pyvenv.cfg names {home} as the home of its interpreter, and that is no bin of a Python "
+                "installation (beside lib/pythonX.Y/os.py); make the environment anew",
+                code=LEADS_ELSEWHERE,
+            )
+
+
+def _settings(prefix: Path, wanted: str) -> Iterator[str]:
     settings = prefix / "pyvenv.cfg"
     if settings.is_file():
         for line in settings.read_text("utf-8", "replace").splitlines():
             key, _, value = line.partition("=")
-            if key.strip() == "home" and (home := Path(value.strip())).is_absolute() and home.name == "bin":
-                yield from _folder(home.parent)
+            if key.strip() == wanted:
+                yield value.strip()
 
 
-def _folder(folder: Path) -> Iterator[Path]:
-    """Nothing for what every command sees anyway (/usr, and / because /bin is a link into /usr)."""
-    if folder != folder.parent and not _within(folder.resolve(), _SYSTEM):
-        yield folder
+def _is_python(folder: Path) -> bool:
+    """Whether ``folder`` is built like a Python installation, or like a virtual environment, with nothing of it elsewhere."""
+    if not any(_PROGRAM.fullmatch(name) for name in _names_in(folder / "bin")):
+        return False
+    libraries = [folder / "lib" / name for name in _names_in(folder / "lib") if _LIBRARY.fullmatch(name)]
+    virtual = (folder / "pyvenv.cfg").is_file()
+    inside = [each for each in libraries if each.resolve() == folder.resolve() / "lib" / each.name]
+    return any((each / "os.py").is_file() or (virtual and (each / "site-packages").is_dir()) for each in inside)
+
+
+def _names_in(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)  # noqa: PTH208 - names are all that is wanted
+    except OSError:
+        return []
+
+
+def _belongs_to_system(folder: Path) -> bool:
+    """What every command sees anyway (/usr, and /bin, which is a link into it)."""
+    return _within(folder.resolve(), _SYSTEM) or _within(folder, _ALTERNATIVES)
 
 
 def _within(path: Path | str, folder: Path | str) -> bool:

@@ -10,12 +10,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from gatewright.service.confinement import confine_writes
+from gatewright.confinement import confine_writes
 
 PROGRAM = """
 import sys, threading
 from pathlib import Path
-from gatewright.service.confinement import confine_writes
+from gatewright.confinement import confine_writes
 
 allowed, forbidden = map(Path, sys.argv[1:])
 how = confine_writes([allowed])

@@ -1,0 +1,76 @@
+"""Runs on one repository meet in its locks and its shares, however their documents spell it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from gatewright.contracts.task_contract import Rollback
+from gatewright.contracts.vocabulary import Repository as RepositoryField
+from gatewright.ledger.evolve import fold
+from gatewright.ledger.run import Run
+from services.gatekeeper.decider import questions as q
+from services.gatekeeper.decider.decide import decide
+from services.gatekeeper.decider.inputs import Submitted
+from services.gatekeeper.dispatch_class import InFlight
+from services.gatekeeper.gates.judge import Gates
+from tests.gatekeeper.test_dispatch_class import make_run
+from tests.git.repositories import MakeRepository, Repository
+from tests.making import make_contract
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+@pytest.fixture
+def repository(make_repository: MakeRepository) -> Repository:
+    return make_repository()
+
+
+async def accept(gates: Gates, number: int, url: str) -> Run:
+    """A run with a contract on one file of the repository at ``url``, as the intake gate pins it."""
+    run_id = f"run-{number:010}"
+    rollback = Rollback(strategy="worktree_drop", baseline_ref="main")
+    contract = make_contract(run_id, repository=RepositoryField(url=url), rollback=rollback, allowed_paths=("src/app.py",))
+    submitted = Submitted(run_id, "a" * 32, contract, "0" * 64, "submit")
+    verdict = await gates.answer(q.IntakeQuestion(run_id, contract))
+    assert verdict.passed, verdict.report
+    transition = decide(None, submitted, [verdict], NOW)
+    assert transition is not None
+    run = fold([transition], None)
+    assert run is not None
+    return run
+
+
+@pytest.mark.parametrize("spelling", ["slash", "git folder", "file", "link", "worktree"])
+async def test_another_spelling_of_a_repository_waits_for_its_lock(
+    gates: Gates, repository: Repository, tmp_path: Path, spelling: str
+) -> None:
+    (tmp_path / "link").symlink_to(repository.path)
+    repository.git("worktree", "add", "--quiet", "-b", "other", str(tmp_path / "worktree"))
+    spelled = {
+        "slash": f"{repository.url}/",
+        "git folder": f"{repository.url}/.git",
+        "file": repository.path.as_uri(),
+        "link": str(tmp_path / "link"),
+        "worktree": str(tmp_path / "worktree"),
+    }
+    first = await accept(gates, 1, repository.url)
+    second = await accept(gates, 2, spelled[spelling])
+    assert second.accepted.repository_url == spelled[spelling]
+    taken = await gates.answer(q.LocksQuestion(first))
+    assert isinstance(taken, q.LocksVerdict)
+    assert taken.token == 1
+    waiting = await gates.answer(q.LocksQuestion(second))
+    assert isinstance(waiting, q.LocksVerdict)
+    assert (waiting.token, waiting.holders) == (0, (first.run_id,))
+
+
+async def test_another_spelling_of_a_repository_shares_its_share(gates: Gates, repository: Repository) -> None:
+    first = await accept(gates, 1, repository.url)
+    second = await accept(gates, 2, f"{repository.url}/.git")
+    in_flight = InFlight()
+    tasks = make_run(1, 3).tasks
+    in_flight.saw(first.__class__(first.run_id, first.trace_id, first.accepted, "S2", tasks=tasks))
+    assert in_flight.of_others(second, "worker") == 3
