@@ -15,6 +15,7 @@ from pydantic import Field, TypeAdapter, ValidationError, model_validator
 from gatewright.contracts import AgentRegistry, codec
 from gatewright.contracts.records import RegisteredAgent
 from gatewright.errors import ConfigurationError, MalformedError
+from gatewright.git.names import LARGEST, TreeLimits
 from services.gatekeeper.command_policy import CommandAllowlist
 from services.gatekeeper.full_access import names_full_access
 from services.gatekeeper.organisation import Rule, load_rules
@@ -53,11 +54,29 @@ class PathClass(Policy):
 
 
 class DiffLimits(Policy):
-    """Bytes of one changed file, bytes of the whole diff, number of changed files."""
+    """Bytes of one changed file, bytes of the whole diff, number of changed files; and what new names may be.
+
+    The limits of names are those that every role holds to; a policy may set less, never more.
+    """
 
     max_file_bytes: int = Field(gt=0)
     max_diff_bytes: int = Field(gt=0)
     max_changed_files: int = Field(gt=0)
+    max_path_bytes: int = Field(default=LARGEST.path_bytes, gt=0, le=LARGEST.path_bytes)
+    max_name_bytes: int = Field(default=LARGEST.name_bytes, gt=0, le=LARGEST.name_bytes)
+    max_path_depth: int = Field(default=LARGEST.depth, gt=0, le=LARGEST.depth)
+    max_new_files: int = Field(default=LARGEST.new_files, gt=0, le=LARGEST.new_files)
+    max_new_directories: int = Field(default=LARGEST.new_directories, gt=0, le=LARGEST.new_directories)
+
+    @property
+    def tree(self) -> TreeLimits:
+        return TreeLimits(
+            path_bytes=self.max_path_bytes,
+            name_bytes=self.max_name_bytes,
+            depth=self.max_path_depth,
+            new_files=self.max_new_files,
+            new_directories=self.max_new_directories,
+        )
 
 
 class ProtectedPaths(Policy):

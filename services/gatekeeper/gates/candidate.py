@@ -19,6 +19,7 @@ from services.gatekeeper.artifact_cache import ArtifactCache
 from services.gatekeeper.gates.diff import ABSENT, LIMIT_RULE, REGULAR, judge_changes, judge_number, kind_rule
 from services.gatekeeper.gates.judgement import Judgement
 from services.gatekeeper.gates.links import judge_links
+from services.gatekeeper.gates.new_names import judge_name_limits, judge_readable_names
 from services.gatekeeper.gates.trees import judge_collisions, owners
 from services.gatekeeper.policies import Policies
 
@@ -90,6 +91,8 @@ async def judge_tree(
     """
     if not judge_number(changes, policies, found):
         return
+    if not await judge_name_limits(changes, trees.baseline, mirror, policies, found):
+        return
     # Reading is waiting for git: what is judged by name alone is judged meanwhile.
     contents, _ = await asyncio.gather(
         _read(changes, contract, mirror, policies), _judge_names(changes, trees, contract, mirror, policies, found)
@@ -101,6 +104,7 @@ async def _judge_names(
     changes: Sequence[Change], trees: Trees, contract: TaskContract, mirror: Mirror, policies: Policies, found: Judgement
 ) -> None:
     await asyncio.to_thread(judge_changes, changes, contract, policies, found)
+    await judge_readable_names(changes, trees.baseline, mirror, found)
     await judge_collisions(changes, trees.baseline, trees.candidate, mirror, found)
     await judge_links(changes, trees.candidate, mirror, policies, found)
 
