@@ -25,7 +25,7 @@ from services.gatekeeper.policy_packs import Approvals, PolicyPacks
 from services.gatekeeper.publisher_policy import Publishers
 from services.gatekeeper.role_policy import RoleTable, registry_faults
 
-ProtectedClass = Literal["sacred", "protected", "dependencies", "migrations"]
+ProtectedClass = Literal["sacred", "ci", "protected", "dependencies", "migrations"]
 
 
 P = TypeVar("P", bound=Policy)
@@ -49,7 +49,7 @@ class PathClass(Policy):
     """Paths by gitignore patterns, compared without regard to case, and the contract field that opens them."""
 
     name: ProtectedClass
-    opened_by: Literal["nothing", "scope.allow_protected_paths", "scope.allow_dependency_change", "append-only"]
+    opened_by: Literal["nothing", "approval", "scope.allow_protected_paths", "scope.allow_dependency_change", "append-only"]
     patterns: tuple[str, ...] = Field(min_length=1)
 
 
@@ -92,6 +92,8 @@ class ProtectedPaths(Policy):
             raise ValueError(f"every class must be named exactly once: {', '.join(get_args(ProtectedClass))}")
         if names[0] != "sacred" or [kind.name for kind in self.classes if kind.opened_by == "nothing"] != ["sacred"]:
             raise ValueError("the sacred class comes first, and nothing opens it")
+        if [kind.name for kind in self.classes if kind.opened_by == "approval"] != ["ci"]:
+            raise ValueError("the class ci, and it alone, is opened by an approval")
         return self
 
 

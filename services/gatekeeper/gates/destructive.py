@@ -20,7 +20,7 @@ from gatewright.git.mirror import Mirror
 from gatewright.sandbox.argv import parse_command
 from services.gatekeeper.gates.command_classes import Classify, classify
 from services.gatekeeper.gates.judgement import Judgement
-from services.gatekeeper.gates.remains import destroyed_files
+from services.gatekeeper.gates.remains import destroyed_files, moved_files
 from services.gatekeeper.policies import Policies
 
 #: The operation of ``scope.destructive`` that stands for deletions by the change itself.
@@ -87,6 +87,9 @@ async def judge_losses(changes: Sequence[Change], contract: TaskContract, tree: 
     few = len(changes) <= LARGEST_DIRECTORY and not statements
     destroyed = frozenset[bytes]() if few else await destroyed_files(changes, mirror)
     lost = list(lost_files(changes, destroyed))
+    if not few:
+        moved = await moved_files(lost, changes, mirror)
+        lost = [path for path in lost if path not in moved]
     outside = paths.outside(radius, lost)
     elsewhere = set(outside)
     inside = [path for path in lost if path not in elsewhere]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 from gatewright.git.changes import Change
@@ -23,6 +23,8 @@ _STUB = 4
 _TELLING_LINE = 8
 #: So many files that get one and the same content are overwritten, however long it is.
 _ALIKE = 20
+#: New files of one name among which the one is looked for that an old file has become.
+_MOST_PLACES = 8
 _READ_AT_ONCE = 256 << 20
 _FILES = frozenset({"100644", "100755"})
 _COMMENT = re.compile(rb"^[ \t]*(?:#|//|/\*|\*|--|;|%|<!--|\"\"\"|''').*$", re.MULTILINE)
@@ -43,6 +45,41 @@ async def destroyed_files(changes: Sequence[Change], mirror: Mirror) -> frozense
         # Too much to look into: the sizes alone decide.
         return frozenset(change.path for change in smaller if sizes[change.new_id] * _LITTLE <= sizes[change.old_id])
     return await asyncio.to_thread(_gone, smaller, contents, alike)
+
+
+async def moved_files(lost: Sequence[bytes], changes: Sequence[Change], mirror: Mirror) -> frozenset[bytes]:
+    """Those of ``lost`` whose content, edited, lives on in a new file of the same name in another folder. Raises GitError."""
+    places: defaultdict[bytes, list[Change]] = defaultdict(list)
+    for change in changes:
+        if change.old_mode not in _FILES and change.new_mode in _FILES:
+            places[_name(change.path)].append(change)
+    wanted = frozenset(lost)
+    gone = [change for change in changes if change.path in wanted and _name(change.path) in places]
+    ids = {change.old_id for change in gone}
+    ids |= {place.new_id for change in gone for place in places[_name(change.path)][:_MOST_PLACES]}
+    try:
+        contents = await mirror.blobs(ids, _READ_AT_ONCE) if ids else {}
+    except OutputTooLargeError:
+        return frozenset()
+    return await asyncio.to_thread(_moved, gone, places, contents)
+
+
+def _moved(gone: Sequence[Change], places: Mapping[bytes, Sequence[Change]], contents: Mapping[str, bytes]) -> frozenset[bytes]:
+    taken: set[bytes] = set()
+    moved: set[bytes] = set()
+    for change in gone:
+        old = _lines(contents[change.old_id])
+        for place in places[_name(change.path)][:_MOST_PLACES]:
+            # One new file stands for one old file.
+            if place.path not in taken and old and 2 * len(old & _lines(contents[place.new_id])) >= len(old):
+                taken.add(place.path)
+                moved.add(change.path)
+                break
+    return frozenset(moved)
+
+
+def _name(path: bytes) -> bytes:
+    return path.rpartition(b"/")[2]
 
 
 def _gone(smaller: Sequence[Change], contents: Mapping[str, bytes], alike: frozenset[str]) -> frozenset[bytes]:

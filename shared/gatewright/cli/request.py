@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import pwd
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -82,6 +82,11 @@ def prepare(options: RunOptions, here: Path) -> Prepared:
     """
     faults = [*_missing(options), *_contradictions(options)]
     repository = _repository(options, here, faults)
+    allow = tuple(_in_repository(path, repository, here, "/allowed_paths", faults) for path in options.allow)
+    protected = tuple(
+        _in_repository(path, repository, here, "/scope/allow_protected_paths", faults) for path in options.allow_protected
+    )
+    options = replace(options, allow=allow, allow_protected=protected)
     attachments = _attachments(options, faults)
     prefix = _prefix(options, here, faults)
     if faults:
@@ -181,6 +186,23 @@ def _repository(options: RunOptions, here: Path, faults: list[Fault]) -> str:
         hint = f"; its top is {top}" if top else ""
         faults.append(Fault("/repository/url", "not_a_repository", f"{path} is not the top of a git repository{hint}"))
     return str(path)
+
+
+def _in_repository(given: str, repository: str, here: Path, pointer: str, faults: list[Fault]) -> str:
+    """``given`` from the top of the repository: an absolute path and one that begins with ``./`` are what the shell completes.
+
+    ``./`` stands for ``here`` where that lies in the repository, else for its top; any other path is from the top already.
+    """
+    if not (given.startswith(("/", "./", "~/")) and len(given.strip("./")) > 0):
+        return given
+    top = Path(repository)
+    start = here if here.resolve().is_relative_to(top.resolve()) else top
+    path = Path(os.path.abspath(start / Path(given).expanduser()))  # noqa: PTH100 - links stay as given
+    for one, other in ((path, top), (path.parent.resolve() / path.name, top.resolve())):
+        if one.is_relative_to(other):
+            return "." if one == other else str(one.relative_to(other)) + ("/" if given.endswith("/") else "")
+    faults.append(Fault(pointer, "outside", f"{given} is not in the repository {repository}"))
+    return given
 
 
 def _attachments(options: RunOptions, faults: list[Fault]) -> tuple[tuple[str, bytes], ...]:
