@@ -31,6 +31,7 @@ from gatewright.contracts.vocabulary import (
     TimeoutRetry,
 )
 from gatewright.errors import Fault, MalformedError
+from gatewright.evidence.approvals import APPROVAL
 
 EXAMPLE = 'gatewright run "rename parse to read" --allow src --exec "python rename.py" --test "python -m pytest -q"'
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -52,6 +53,7 @@ class RunOptions:
     commands: tuple[str, ...] = ()
     patch: Path | None = None
     replies: tuple[Path, ...] = ()
+    approval: Path | None = None
     tests: tuple[str, ...] = ()
     shards: int = 1
     env: tuple[Path, ...] = ()
@@ -91,7 +93,7 @@ def prepare(options: RunOptions, here: Path) -> Prepared:
     prefix = _prefix(options, here, faults)
     if faults:
         raise MalformedError("this cannot be run", faults=tuple(faults), code="invalid_input")
-    executor = _executor(options, tuple(name for name, _ in attachments))
+    executor = _executor(options, tuple(name for name, _ in attachments if name != APPROVAL))
     retries = options.max_retries if options.max_retries is not None else _answers(executor) - 1
     request = RunRequest(
         request=options.request,
@@ -207,6 +209,7 @@ def _in_repository(given: str, repository: str, here: Path, pointer: str, faults
 
 def _attachments(options: RunOptions, faults: list[Fault]) -> tuple[tuple[str, bytes], ...]:
     files = [("patch.diff", options.patch)] if options.patch else []
+    files += [(APPROVAL, options.approval)] if options.approval else []
     files += [(f"reply-{number}", path) for number, path in enumerate(options.replies, start=1)]
     read = []
     for name, path in files:

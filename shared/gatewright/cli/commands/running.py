@@ -92,6 +92,9 @@ def run(
         list[Path] | None,
         typer.Option(metavar="FILE", help="A model's reply that holds the files; one for each attempt (repeatable)."),
     ] = None,
+    approval: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A person's signed approval: see gatewright approve.")
+    ] = None,
     test: Annotated[
         list[str] | None, typer.Option(metavar="CMD", help="A command that must succeed on the change (repeatable).")
     ] = None,
@@ -139,6 +142,7 @@ def run(
         commands=tuple(command or ()),
         patch=patch,
         replies=tuple(reply or ()),
+        approval=approval,
         tests=tuple(test or ()),
         shards=shards,
         env=tuple(env or ()),
