@@ -16,7 +16,15 @@ Family = Literal["malformed", "denied", "unavailable"]
 INPUT_CODES = frozenset(
     {"malformed", "unknown_schema", "not_json", "not_submittable", "invalid_input", "message_too_large"}
     | {"request_incomplete", "paths_word_missing", "artifact_invalid", "artifact_too_large"}
-    | {"bad_ref", "ref_not_found", "bad_url", "repository_unavailable", "repository_missing", "repository_empty"}
+    | {
+        "bad_ref",
+        "ref_not_found",
+        "bad_url",
+        "repository_unavailable",
+        "repository_partial",
+        "repository_missing",
+        "repository_empty",
+    }
     | {"run_unknown", "run_ambiguous", "run_id_invalid", "document_too_large", "idempotency_key_invalid"}
     | {
         "cloud_event_invalid",
