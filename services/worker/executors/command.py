@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gatewright import scope
+from gatewright.git.changes import FileChange
 from gatewright.sandbox import Completed, Limits, Sandbox, parse_command
 from gatewright.task_inputs import command_seconds, environment_prefix
 from gatewright.telemetry.redaction import redact_text
@@ -15,6 +17,8 @@ from services.worker.executors.port import Execution, Failure, Job
 
 #: Characters of the last line that a failure quotes.
 _QUOTED = 300
+#: What C, Python, Node, Rust and Java programs say of EXDEV.
+_CROSSED = re.compile(rb"[Cc]ross-device link|\[Errno 18\]|\bEXDEV\b|os error 18\b")
 
 
 class CommandExecutor:
@@ -37,16 +41,41 @@ class CommandExecutor:
         argv = scope.expand_paths(parse_command(job.answer), job.contract.allowed_paths)
         prefix = environment_prefix(job.contract.environment, self._environments)
         limits = replace(self._limits, wall_seconds=command_seconds(job.contract))
-        async with self._workspaces.open(job.mirror, job.baseline) as workspace:
+        done = await self._run(job, argv, prefix, limits, plain=False)
+        how = ""
+        if done.met_border:
+            # Once more from the beginning, on the same files without a border, and in what is left of the time.
+            rest = replace(limits, wall_seconds=max(1.0, limits.wall_seconds - done.completed.duration_seconds))
+            done, how = await self._run(job, argv, prefix, rest, plain=True), " in a plain copy of the repository"
+        logs = {"stdout": done.completed.stdout, "stderr": done.completed.stderr}
+        if done.failure is not None:
+            return Execution(logs=logs, failure=done.failure)
+        tree = await job.mirror.write_tree(job.baseline, done.changes)
+        patch = await job.mirror.diff(job.baseline, tree)
+        return Execution(tree, patch, logs, f"the command ended with 0 after {done.completed.duration_seconds:.1f} s{how}")
+
+    async def _run(self, job: Job, argv: Sequence[str], prefix: Path | None, limits: Limits, *, plain: bool) -> _Done:
+        async with self._workspaces.open(job.mirror, job.baseline, plain=plain) as workspace:
             completed = await self._sandbox.run(argv, workspace=workspace, prefix=prefix, limits=limits)
-            logs = {"stdout": completed.stdout, "stderr": completed.stderr}
             failure = _failure(completed, limits)
             if failure is not None:
-                return Execution(logs=logs, failure=failure)
-            changes = await workspace.changes()
-        tree = await job.mirror.write_tree(job.baseline, changes)
-        patch = await job.mirror.diff(job.baseline, tree)
-        return Execution(tree, patch, logs, f"the command ended with 0 after {completed.duration_seconds:.1f} s")
+                return _Done(completed, failure, (), met_border=workspace.overlay and _met_border(completed))
+            return _Done(completed, None, await workspace.changes(), met_border=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """One run of the command. ``met_border``: it failed at the border of an overlay, and would not in a plain copy."""
+
+    completed: Completed
+    failure: Failure | None
+    changes: tuple[FileChange, ...]
+    met_border: bool
+
+
+def _met_border(completed: Completed) -> bool:
+    """Whether the command says that it failed with EXDEV: an overlay does not let a folder of the baseline be renamed."""
+    return completed.exit_code != 0 and _CROSSED.search(completed.stderr + b"\n" + completed.stdout) is not None
 
 
 def _failure(completed: Completed, limits: Limits) -> Failure | None:
