@@ -15,6 +15,7 @@ from pydantic import Field, TypeAdapter, ValidationError, model_validator
 from gatewright.contracts import AgentRegistry, codec
 from gatewright.contracts.records import RegisteredAgent
 from gatewright.errors import ConfigurationError, MalformedError
+from gatewright.git.names import LARGEST, TreeLimits
 from services.gatekeeper.command_policy import CommandAllowlist
 from services.gatekeeper.full_access import names_full_access
 from services.gatekeeper.organisation import Rule, load_rules
@@ -24,7 +25,7 @@ from services.gatekeeper.policy_packs import Approvals, PolicyPacks
 from services.gatekeeper.publisher_policy import Publishers
 from services.gatekeeper.role_policy import RoleTable, registry_faults
 
-ProtectedClass = Literal["sacred", "protected", "dependencies", "migrations"]
+ProtectedClass = Literal["sacred", "ci", "protected", "dependencies", "migrations"]
 
 
 P = TypeVar("P", bound=Policy)
@@ -48,16 +49,34 @@ class PathClass(Policy):
     """Paths by gitignore patterns, compared without regard to case, and the contract field that opens them."""
 
     name: ProtectedClass
-    opened_by: Literal["nothing", "scope.allow_protected_paths", "scope.allow_dependency_change", "append-only"]
+    opened_by: Literal["nothing", "approval", "scope.allow_protected_paths", "scope.allow_dependency_change", "append-only"]
     patterns: tuple[str, ...] = Field(min_length=1)
 
 
 class DiffLimits(Policy):
-    """Bytes of one changed file, bytes of the whole diff, number of changed files."""
+    """Bytes of one changed file, bytes of the whole diff, number of changed files; and what new names may be.
+
+    The limits of names are those that every role holds to; a policy may set less, never more.
+    """
 
     max_file_bytes: int = Field(gt=0)
     max_diff_bytes: int = Field(gt=0)
     max_changed_files: int = Field(gt=0)
+    max_path_bytes: int = Field(default=LARGEST.path_bytes, gt=0, le=LARGEST.path_bytes)
+    max_name_bytes: int = Field(default=LARGEST.name_bytes, gt=0, le=LARGEST.name_bytes)
+    max_path_depth: int = Field(default=LARGEST.depth, gt=0, le=LARGEST.depth)
+    max_new_files: int = Field(default=LARGEST.new_files, gt=0, le=LARGEST.new_files)
+    max_new_directories: int = Field(default=LARGEST.new_directories, gt=0, le=LARGEST.new_directories)
+
+    @property
+    def tree(self) -> TreeLimits:
+        return TreeLimits(
+            path_bytes=self.max_path_bytes,
+            name_bytes=self.max_name_bytes,
+            depth=self.max_path_depth,
+            new_files=self.max_new_files,
+            new_directories=self.max_new_directories,
+        )
 
 
 class ProtectedPaths(Policy):
@@ -73,6 +92,8 @@ class ProtectedPaths(Policy):
             raise ValueError(f"every class must be named exactly once: {', '.join(get_args(ProtectedClass))}")
         if names[0] != "sacred" or [kind.name for kind in self.classes if kind.opened_by == "nothing"] != ["sacred"]:
             raise ValueError("the sacred class comes first, and nothing opens it")
+        if [kind.name for kind in self.classes if kind.opened_by == "approval"] != ["ci"]:
+            raise ValueError("the class ci, and it alone, is opened by an approval")
         return self
 
 

@@ -17,7 +17,7 @@ from gatewright.bus.topology import (
     consumers,
 )
 from gatewright.errors import ConfigurationError, MalformedError, UnavailableError
-from gatewright.evidence import keys
+from gatewright.evidence import keyring, keys
 from gatewright.evidence.signing import Signer
 from gatewright.evidence.writer import BundleWriter
 from gatewright.git.mirror import Mirrors
@@ -107,7 +107,8 @@ def assemble(service: Service, settings: Settings) -> tuple[Conductor, Desk]:
     mirrors = Mirrors(settings.directory("gatekeeper") / "mirrors")
     artifacts = ArtifactCache(service.bus)
     scanner = settings.scanner()
-    gates = Gates(policies, mirrors, artifacts, locks, service.clock, versions(scanner), SecretsCheck(scanner))
+    approvers = keyring.approvers(settings.home, signer.public)
+    gates = Gates(policies, mirrors, artifacts, locks, service.clock, versions(scanner), SecretsCheck(scanner), approvers)
     bundles = BundleWriter(settings.home / "runs")
     conductor = Conductor(service.bus, ledger, gates, bundles, signer, service.clock, service.log, service.metrics)
     runs = PublisherRuns(service.bus, service.clock, service.log, policies.publishers.counted)

@@ -7,10 +7,10 @@ are protected is policy and not decided here.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable, Sequence
 
 from gatewright.errors import ScopeError
+from gatewright.git import names
 from gatewright.git.paths import display, path_fault
 
 #: The word in an executor's command that stands for the contract's paths.
@@ -25,8 +25,6 @@ MAX_PART_BYTES = 255
 
 _EVERYTHING = frozenset({"", ".", "./", "/", "~", "~/"})
 _WILDCARDS = frozenset("*?[")
-#: Control, format, surrogate, line and paragraph separator: what a reader cannot see can make one path look like another.
-_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
 def check_path(text: str) -> str:
@@ -37,10 +35,9 @@ def check_path(text: str) -> str:
     """
     if not text:
         raise _invalid(text, "is empty")
-    if "\\" in text:
-        raise _invalid(text, "has a backslash; parts are separated by /")
-    if any(unicodedata.category(char) in _UNSEEN for char in text):
-        raise _invalid(text, "has a character that cannot be seen")
+    fault = names.unreadable(text)
+    if fault is not None:
+        raise _invalid(text, fault)
     path = text.encode("utf-8")
     if len(path) > MAX_PATH_BYTES or any(len(part) > MAX_PART_BYTES for part in path.split(b"/")):
         raise _invalid(text, "is too long")

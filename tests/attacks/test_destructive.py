@@ -182,10 +182,73 @@ async def intake(gate: RealGate, contract: TaskContract) -> GateReport:
     return (await gate.gates.answer(q.IntakeQuestion(RUN, contract))).report
 
 
-async def test_overwriting_with_other_content_cannot_be_told_from_an_edit(opened: Opened) -> None:
-    """What is not stopped: every file gets one harmless line in the place of its content."""
+BODY = b"# Copyright of a person\n\n" + b"".join(b"def function_%d(): return %d\n" % (n, n) for n in range(30))
+STUBS: dict[str, bytes] = {
+    "one newline": b"\n",
+    "white space": b" \t\n\n  \r\n",
+    "one byte": b"x",
+    "a byte order mark": b"\xef\xbb\xbf",
+    "a placeholder": b"pass\n",
+    "a notice": b"raise NotImplementedError('this module was removed')\n",
+    "its first comment": b"# Copyright of a person\n",
+    "comments as long as it was": b"# nothing is left of this module, see the history\n" * 18,
+    "an empty block": b"/*\n * removed\n */\n",
+}
+
+
+@pytest.mark.parametrize("stub", STUBS)
+async def test_blanking_many_files_is_deleting_them(stub: str, make_repository: MakeRepository, tmp_path: Path) -> None:
+    files = {f"src/many/{number:03}.py": BODY + b"last = %d\n" % number for number in range(40)}
+    async with open_gate(make_repository(files={**files, "src/many/kept.py": BODY}), tmp_path) as gate:
+        report = await gate.diff(await gate.worked(gate.patch(dict.fromkeys(files, STUBS[stub]))))
+        assert codes(report) == ["destructive_unstated"]
+        assert evidence(report)["files_lost"] == "40"
+
+
+async def test_blanking_a_whole_directory_is_losing_it(opened: Opened) -> None:
     async with opened() as gate:
-        patch = gate.patch(dict.fromkeys(MANY, b"pass\n"))
+        report = await gate.diff(await gate.worked(gate.patch(dict.fromkeys(gone("src/old"), b"\n"))))
+        assert [violation.path for violation in report.violations] == ["src/old"]
+
+
+async def test_one_text_in_the_place_of_many_files_is_deleting_them(opened: Opened) -> None:
+    async with opened() as gate:
+        patch = gate.patch(dict.fromkeys(MANY, b"print('every file of this package says the same from now on')\n" * 20))
+        assert codes(await gate.diff(await gate.worked(patch))) == ["destructive_unstated"]
+
+
+async def test_a_new_file_of_the_same_name_stands_for_one_lost_file_that_it_holds(
+    make_repository: MakeRepository, tmp_path: Path
+) -> None:
+    files = {f"src/many/{number:03}/a.py": BODY + b"last = %d\n" % number for number in range(40)}
+    async with open_gate(make_repository(files=files), tmp_path) as gate:
+        for kept in (BODY, b"nothing_of_it = 1\n" * 40):
+            patch = gate.patch({**dict.fromkeys(files), "src/new/a.py": kept})
+            assert codes(await gate.diff(await gate.worked(patch))) == ["destructive_unstated"]
+            gate.repository.git("reset", "--quiet", "--hard")
+
+
+async def test_editing_and_shortening_many_files_is_not_deleting_them(make_repository: MakeRepository, tmp_path: Path) -> None:
+    files = {f"src/many/{number:03}.py": BODY + b"last = %d\n" % number for number in range(40)}
+    async with open_gate(make_repository(files=files), tmp_path) as gate:
+        half = {name: content[: len(content) // 2] for name, content in files.items()}
+        report = await gate.diff(await gate.worked(gate.patch(half)))
+        assert (codes(report), evidence(report)["files_lost"]) == ([], "0")
+
+
+async def test_stripping_comments_and_changing_numbers_is_not_deleting(make_repository: MakeRepository, tmp_path: Path) -> None:
+    commented = {f"src/{number}.py": b"# words and words and words\n" * 50 + b"value = %d\n" % number for number in range(30)}
+    counters = {f"src/counter{number}": b"%d\n" % (10 + number) for number in range(30)}
+    async with open_gate(make_repository(files={**commented, **counters}), tmp_path) as gate:
+        bare = {name: content.rpartition(b"words\n")[2] for name, content in commented.items()}
+        patch = gate.patch({**bare, **dict.fromkeys(counters, b"9\n")})
+        assert codes(await gate.diff(await gate.worked(patch))) == []
+
+
+async def test_overwriting_each_file_with_something_else_cannot_be_told_from_an_edit(opened: Opened) -> None:
+    """What is not stopped: every file gets other lines, of its own, in the place of its content."""
+    async with opened() as gate:
+        patch = gate.patch({name: b"other = %d\n" % number for number, name in enumerate(MANY)})
         assert codes(await gate.diff(await gate.worked(patch))) == []
 
 

@@ -103,10 +103,11 @@ async def test_a_test_that_is_deleted_weakened_or_moved_away(gate: RealGate) -> 
         "src/.env",
         "src/.ENV",
         "src/.env.local",
-        "src/server.pem",
+        "src/server.key",
+        "src/secrets.yml",
+        "src/credentials",
         "src/id_rsa",
         "src/.netrc",
-        "src/.npmrc",
         "src/.pypirc",
         "src/.ssh/config",
         "src/.aws/credentials",
@@ -192,7 +193,7 @@ async def test_more_changed_files_than_anybody_would_review(gate: RealGate) -> N
     lines = b"".join(b"100644 " + blob + b"\tsrc/many/%06d.py\0" % number for number in range(20_001))
     git("update-index", "-z", "--index-info", stdin=lines)
     patch = git("diff", "--cached", "--binary", "--no-renames", "HEAD")
-    assert codes(await gate.diff(await gate.worked(patch))) == ["diff_too_large"]
+    assert codes(await gate.diff(await gate.worked(patch))) == ["too_many_files"]
 
 
 # --- the shards of one run -------------------------------------------------------------------------------------------

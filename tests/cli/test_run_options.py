@@ -175,3 +175,64 @@ def test_a_budget_that_cannot_be_is_bad_input(
 ) -> None:
     make_repository("r")
     assert gatewright("run", "do it", "--repo", "r", *COMPLETE, *words).exit_code == 2
+
+
+def test_paths_as_a_shell_completes_them_mean_the_same_path(make_repository: MakeRepository) -> None:
+    top = make_repository("r")
+    (top / "sub").mkdir()
+    link = top.parent / "link"
+    link.symlink_to(top)
+
+    def allowed(given: str, here: Path, repo: str | None = None) -> tuple[str, ...]:
+        options = RunOptions(
+            request="do it", repo=repo, allow=(given,), allow_tests=(given,), commands=("true",), tests=("true",)
+        )
+        request = prepare(options, here).request
+        assert request.scope is not None
+        assert request.scope.allow_protected_paths == request.allowed_paths
+        return request.allowed_paths
+
+    assert allowed("./src", top) == ("src",)
+    assert allowed("./src/", top) == ("src/",)
+    assert allowed(str(top / "src" / "a.py"), top) == ("src/a.py",)
+    assert allowed(str(link / "src"), top) == ("src",)
+    assert allowed(str(top / "src"), link) == ("src",)
+    assert allowed("./a.py", top / "sub") == ("sub/a.py",)
+    assert allowed("./../src", top / "sub") == ("src",)
+    assert allowed("src/a.py", top / "sub") == ("src/a.py",)
+    assert allowed("./src", top.parent, str(top)) == ("src",)
+    assert allowed(str(top), top) == (".",)
+    assert allowed("./", top) == ("./",)
+
+
+@pytest.mark.parametrize("given", ["/etc/passwd", "./../elsewhere", "~/elsewhere"])
+def test_a_path_outside_of_the_repository_is_bad_input(given: str, make_repository: MakeRepository) -> None:
+    options = RunOptions(request="do it", allow=(given,), commands=("true",), tests=("true",))
+    with pytest.raises(MalformedError) as refused:
+        prepare(options, make_repository("r"))
+    assert [(fault.pointer, fault.code) for fault in refused.value.faults] == [("/allowed_paths", "outside")]
+
+
+def test_an_approval_goes_along_as_an_input_and_is_no_answer(make_repository: MakeRepository, tmp_path: Path) -> None:
+    (tmp_path / "approval.json").write_bytes(b"{}")
+    (tmp_path / "change.diff").write_bytes(b"diff")
+    options = RunOptions(
+        request="do it",
+        allow=("src",),
+        patch=str(tmp_path / "change.diff"),
+        approval=tmp_path / "approval.json",
+        tests=("true",),
+    )
+    prepared = prepare(options, make_repository("r"))
+    assert dict(prepared.attachments) == {"patch.diff": b"diff", "approval": b"{}"}
+    assert prepared.request.executor is not None
+    assert prepared.request.executor.artifacts == ("patch.diff",)
+
+
+def test_approving_a_run_that_is_not_there_is_bad_input(
+    gatewright: Command, make_repository: MakeRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(make_repository("r"))
+    said = gatewright("approve", "run-absent", "--reason", "looked at it", "--json")
+    assert said.exit_code == 2
+    assert said.documents[-1]["error"]["code"] == "run_unknown"

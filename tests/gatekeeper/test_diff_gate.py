@@ -146,4 +146,8 @@ async def test_names_that_are_not_text_are_judged_by_their_bytes(
     inside, outside = b"src/new\nline\xff.py", b"\xffsrc/x.py"
     patch = patch_of(repository, *(write(name.decode("utf-8", "surrogateescape"), b"x\n") for name in (inside, outside)))
     found = await judge(repository, patch, make_contract(RUN), policies, tmp_path)
-    assert found == [("path_out_of_scope", r"\xffsrc/x.py")]
+    assert found == [
+        ("path_out_of_scope", r"\xffsrc/x.py"),
+        ("name_unreadable", r"src/new\nline\xff.py"),
+        ("name_unreadable", r"\xffsrc/x.py"),
+    ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from gatewright.errors import GitError, MalformedError
 from gatewright.git.changes import FileChange
 from gatewright.git.mirror import Mirrors
-from tests.git.repositories import MakeRepository
+from tests.git.repositories import MakeRepository, Repository
 
 ABSENT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -190,6 +191,45 @@ async def test_shallow_clone_is_good_enough(make_repository: MakeRepository, mir
     mirror = await mirrors.open(str(tmp_path / "shallow"))
     assert await mirror.resolve("main") == repository.head()
     assert len(await mirror.files(repository.head())) == 3
+
+
+def partial_clone(whole: Repository, path: Path, *options: str) -> Repository:
+    """A clone of ``whole`` that has left contents with it, under the name ``origin``."""
+    whole.configure(uploadpack__allowFilter="true", uploadpack__allowAnySHA1InWant="true")
+    whole.git("clone", "--quiet", *options, f"file://{whole.path}", str(path))
+    return Repository(path, whole.home)
+
+
+@pytest.mark.parametrize("left_out", ["blob:none", "tree:0"])
+async def test_partial_clone_gives_what_it_has_and_is_landed_on(
+    left_out: str, make_repository: MakeRepository, mirrors: Mirrors, tmp_path: Path
+) -> None:
+    whole = make_repository(files={"gone.txt": b"of the past\n", "kept.txt": b"one\n"})
+    commit = whole.commit({"gone.txt": None, "kept.txt": b"two\n"})
+    clone = partial_clone(whole, tmp_path / "partial", f"--filter={left_out}")
+    whole.path.rename(tmp_path / "away")
+    mirror = await mirrors.open(clone.url)
+    assert await mirror.resolve("HEAD") == commit
+    tree = await mirror.write_tree(commit, [FileChange(b"new.txt", "100644", b"new\n")])
+    landed = await mirror.commit_tree(tree, parent=commit, message="new", when=datetime(2026, 1, 1, tzinfo=UTC))
+    await mirror.push(landed, "refs/heads/landed", expected=None)
+    assert clone.head("landed") == landed
+    assert clone.git("log", "--format=%s", "landed").count(b"\n") == 3
+
+
+async def test_partial_clone_that_lacks_the_files_says_so_and_asks_its_remote_for_nothing(
+    make_repository: MakeRepository, mirrors: Mirrors, tmp_path: Path
+) -> None:
+    whole = make_repository(files={"kept.txt": b"one\n"})
+    clone = partial_clone(whole, tmp_path / "partial", "--filter=blob:none", "--no-checkout")
+    mirror = await mirrors.open(clone.url)
+    before = sorted(clone.path.rglob("*"))
+    with pytest.raises(GitError) as refused:
+        await mirror.resolve("HEAD")
+    assert refused.value.reason == "repository_partial"
+    assert sorted(clone.path.rglob("*")) == before
+    clone.git("archive", "--output=/dev/null", "HEAD")
+    assert await mirror.resolve("HEAD") == whole.head()
 
 
 @pytest.mark.parametrize("kind", ["missing", "file", "directory"])

@@ -75,6 +75,34 @@ def test_what_only_looks_like_a_conflict_is_none(content: bytes) -> None:
     assert not found(conflict_markers, changed("src/a.rst", None, content))
 
 
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("docs/merging.md", b"See:\n\n```\n", b"```\n"),
+        ("docs/merging.md", b"1. See:\n   ~~~~diff\n", b"   ~~~~\n"),
+        ("docs/merging.markdown", b"````md\n```\n", b"```\n````\n"),
+        ("docs/merging.adoc", b"----\n", b"----\n"),
+        ("docs/merging.rst", b"Merging\n=======\n\n::\n\n    ", b""),
+    ],
+)
+def test_documentation_may_show_a_conflict_in_a_block_of_code(name: str, before: bytes, after: bytes) -> None:
+    shown = CONFLICT.replace(b"\n", b"\n    ") if name.endswith("rst") else CONFLICT
+    assert not found(conflict_markers, changed(name, None, before + shown + after))
+
+
+@pytest.mark.parametrize(
+    ("name", "before"),
+    [
+        ("docs/a.md", b""),
+        ("docs/a.md", b"```\ncode\n```\n"),
+        ("src/a.py", b"```\n"),
+        ("docs/a.rst", b""),
+    ],
+)
+def test_a_conflict_outside_of_such_a_block_blocks(name: str, before: bytes) -> None:
+    assert found(conflict_markers, changed(name, None, before + CONFLICT))
+
+
 def test_a_conflict_that_was_there_before_is_not_this_change_s() -> None:
     assert not found(conflict_markers, changed("src/a.md", CONFLICT, CONFLICT + b"more\n"))
 

@@ -57,6 +57,28 @@ os.chmod("src/b.py", 0o755)
     assert result.summary.startswith("3 files changed: 1 added, 1 deleted, 1 modified")
 
 
+async def test_a_folder_of_the_baseline_can_be_renamed(desk: Desk, worker: WorkerHandler) -> None:
+    """An overlay answers EXDEV: the command is run again, from the beginning, in a plain copy."""
+    script = b"""
+from pathlib import Path
+assert not Path("src/left.py").exists()
+Path("src/left.py").write_text("")
+Path("src").rename("library")
+"""
+    desk.baseline = desk.repository.commit({"tools/move.py": script})
+    result = await work(desk, worker, "python3 tools/move.py")
+    assert (result.status, result.failure) == ("SUCCESS", None)
+    assert {"library/a.py", "library/b.py", "library/left.py", "src/a.py", "src/b.py"} <= set(result.git.changed_files)
+    assert "in a plain copy" in result.summary
+
+
+async def test_a_command_that_only_says_so_is_run_once_more_and_no_further(desk: Desk, worker: WorkerHandler) -> None:
+    script = b"import sys\nsys.exit('OSError: [Errno 18] Invalid cross-device link')\n"
+    desk.baseline = desk.repository.commit({"tools/fail.py": script})
+    result = await work(desk, worker, "python3 tools/fail.py")
+    assert (result.status, (result.failure or "").partition(":")[0]) == ("FAILED", "executor_failed")
+
+
 async def test_a_command_that_changes_nothing_hands_over_no_patch(desk: Desk, worker: WorkerHandler) -> None:
     result = await work(desk, worker, "true")
     assert (result.status, result.git.patch, result.git.changed_files) == ("SUCCESS", "", ())

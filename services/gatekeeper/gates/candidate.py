@@ -16,9 +16,11 @@ from gatewright.git.mirror import Mirror
 from gatewright.git.process import OutputTooLargeError
 from gatewright.ledger.run import Run, Task
 from services.gatekeeper.artifact_cache import ArtifactCache
+from services.gatekeeper.gates.approvals import NOTHING, Approved
 from services.gatekeeper.gates.diff import ABSENT, LIMIT_RULE, REGULAR, judge_changes, judge_number, kind_rule
 from services.gatekeeper.gates.judgement import Judgement
 from services.gatekeeper.gates.links import judge_links
+from services.gatekeeper.gates.new_names import judge_name_limits, judge_readable_names
 from services.gatekeeper.gates.trees import judge_collisions, owners
 from services.gatekeeper.policies import Policies
 
@@ -52,15 +54,29 @@ class Candidate:
 
 
 async def judge_patch(
-    patch: bytes, contract: TaskContract, run: Run, mirror: Mirror, policies: Policies, found: Judgement
+    patch: bytes,
+    contract: TaskContract,
+    run: Run,
+    mirror: Mirror,
+    policies: Policies,
+    found: Judgement,
+    approved: Approved = NOTHING,
 ) -> str:
     """Apply one worker's patch to the run's baseline and judge what it changes; returns the resulting tree."""
     accepted = run.accepted
-    return await judge_patch_on(accepted.baseline_commit, accepted.baseline_tree, patch, contract, mirror, policies, found)
+    commit, baseline = accepted.baseline_commit, accepted.baseline_tree
+    return await judge_patch_on(commit, baseline, patch, contract, mirror, policies, found, approved)
 
 
 async def judge_patch_on(
-    commit: str, baseline: str, patch: bytes, contract: TaskContract, mirror: Mirror, policies: Policies, found: Judgement
+    commit: str,
+    baseline: str,
+    patch: bytes,
+    contract: TaskContract,
+    mirror: Mirror,
+    policies: Policies,
+    found: Judgement,
+    approved: Approved = NOTHING,
 ) -> str:
     """The same on any ``commit`` of the mirror's repository, whose tree is ``baseline``. Raises GitError."""
     opened = (contract.scope or Scope()).allow
@@ -77,12 +93,18 @@ async def judge_patch_on(
         return ""
     found.saw("candidate_tree", tree)
     changes = await mirror.changes(baseline, tree)
-    await judge_tree(changes, Trees(baseline, tree), contract, mirror, policies, found)
+    await judge_tree(changes, Trees(baseline, tree), contract, mirror, policies, found, approved)
     return tree
 
 
 async def judge_tree(
-    changes: Sequence[Change], trees: Trees, contract: TaskContract, mirror: Mirror, policies: Policies, found: Judgement
+    changes: Sequence[Change],
+    trees: Trees,
+    contract: TaskContract,
+    mirror: Mirror,
+    policies: Policies,
+    found: Judgement,
+    approved: Approved,
 ) -> None:
     """Everything that a tree can be refused for, seen from its baseline: names, kinds, classes, collisions, links, contents.
 
@@ -90,17 +112,26 @@ async def judge_tree(
     """
     if not judge_number(changes, policies, found):
         return
+    if not await judge_name_limits(changes, trees.baseline, mirror, policies, found):
+        return
     # Reading is waiting for git: what is judged by name alone is judged meanwhile.
     contents, _ = await asyncio.gather(
-        _read(changes, contract, mirror, policies), _judge_names(changes, trees, contract, mirror, policies, found)
+        _read(changes, contract, mirror, policies), _judge_names(changes, trees, contract, mirror, policies, found, approved)
     )
     _judge_contents(changes, contents, contract, policies, found)
 
 
 async def _judge_names(
-    changes: Sequence[Change], trees: Trees, contract: TaskContract, mirror: Mirror, policies: Policies, found: Judgement
+    changes: Sequence[Change],
+    trees: Trees,
+    contract: TaskContract,
+    mirror: Mirror,
+    policies: Policies,
+    found: Judgement,
+    approved: Approved,
 ) -> None:
-    await asyncio.to_thread(judge_changes, changes, contract, policies, found)
+    await asyncio.to_thread(judge_changes, changes, contract, policies, found, approved)
+    await judge_readable_names(changes, trees.baseline, mirror, found)
     await judge_collisions(changes, trees.baseline, trees.candidate, mirror, found)
     await judge_links(changes, trees.candidate, mirror, policies, found)
 
@@ -122,7 +153,13 @@ async def compose(run: Run, mirror: Mirror, artifacts: ArtifactCache, found: Jud
 
 
 async def judge_candidate(
-    candidate: Candidate, run: Run, contract: TaskContract, mirror: Mirror, policies: Policies, found: Judgement
+    candidate: Candidate,
+    run: Run,
+    contract: TaskContract,
+    mirror: Mirror,
+    policies: Policies,
+    found: Judgement,
+    approved: Approved = NOTHING,
 ) -> None:
     """The whole change against the whole contract, and every file against the shard that owned it. Raises GitError."""
     found.checked("empty_diff", "audit_only" if contract.audit_only else "")
@@ -130,7 +167,7 @@ async def judge_candidate(
         found.violate("empty_diff", "empty_diff", "nothing was changed, and the contract is not audit_only")
     found.saw("candidate_tree", candidate.tree)
     trees = Trees(run.accepted.baseline_tree, candidate.tree)
-    await judge_tree(candidate.changes, trees, contract, mirror, policies, found)
+    await judge_tree(candidate.changes, trees, contract, mirror, policies, found, approved)
     await _judge_owners(candidate, run, mirror, found)
 
 

@@ -20,6 +20,7 @@ from gatewright.git.mirror import Mirror
 from gatewright.sandbox.argv import parse_command
 from services.gatekeeper.gates.command_classes import Classify, classify
 from services.gatekeeper.gates.judgement import Judgement
+from services.gatekeeper.gates.remains import destroyed_files, moved_files
 from services.gatekeeper.policies import Policies
 
 #: The operation of ``scope.destructive`` that stands for deletions by the change itself.
@@ -83,7 +84,12 @@ async def judge_losses(changes: Sequence[Change], contract: TaskContract, tree: 
     """
     statements = (contract.scope or Scope()).destructive_statements
     radius = [path for statement in statements for path in statement.blast_radius.paths]
-    lost = list(lost_files(changes))
+    few = len(changes) <= LARGEST_DIRECTORY and not statements
+    destroyed = frozenset[bytes]() if few else await destroyed_files(changes, mirror)
+    lost = list(lost_files(changes, destroyed))
+    if not few:
+        moved = await moved_files(lost, changes, mirror)
+        lost = [path for path in lost if path not in moved]
     outside = paths.outside(radius, lost)
     elsewhere = set(outside)
     inside = [path for path in lost if path not in elsewhere]
@@ -94,22 +100,25 @@ async def judge_losses(changes: Sequence[Change], contract: TaskContract, tree: 
         found.violate(EXCEEDED, _RULE, f"{len(inside)} files are lost where {limit} were stated", inside[0])
     if len(outside) > MOST_LOST:  # 2
         found.violate(UNSTATED, _RULE, f"{len(outside)} files are lost, and nothing in the contract says so", outside[0])
-    for directory, count in await _directories_gone(outside, tree, mirror):  # 3
+    for directory, count in await _directories_gone(outside, frozenset(lost), tree, mirror):  # 3
         found.violate(UNSTATED, _RULE, f"a whole directory of {count} files is lost, and nothing says so", directory)
 
 
-def lost_files(changes: Sequence[Change]) -> Iterator[bytes]:
-    """Paths whose content is gone: deleted, emptied or made something else, and to be found under no other changed path."""
+def lost_files(changes: Sequence[Change], destroyed: frozenset[bytes] = frozenset()) -> Iterator[bytes]:
+    """Paths whose content is gone: deleted, emptied, made something else or ``destroyed``, and to be found under no other
+    changed path."""
     kept = {change.new_id for change in changes if change.new_mode in _FILES and change.new_id not in _EMPTY}
     for change in changes:
         had_content = change.old_mode != _ABSENT and change.old_id not in _EMPTY
-        gone = change.new_mode not in _FILES or change.new_id in _EMPTY
+        gone = change.new_mode not in _FILES or change.new_id in _EMPTY or change.path in destroyed
         if had_content and gone and change.old_id not in kept and change.old_id != change.new_id:
             yield change.path
 
 
-async def _directories_gone(lost: Sequence[bytes], tree: str, mirror: Mirror) -> list[tuple[bytes, int]]:
-    """The topmost directories that held more than a few of ``lost`` and that ``tree`` has no more."""
+async def _directories_gone(
+    lost: Sequence[bytes], all_lost: frozenset[bytes], tree: str, mirror: Mirror
+) -> list[tuple[bytes, int]]:
+    """The topmost directories that held more than a few of ``lost`` and of which ``tree`` has nothing more than was lost."""
     counts: Counter[bytes] = Counter()
     for path in lost:
         parts = path.split(b"/")
@@ -119,7 +128,7 @@ async def _directories_gone(lost: Sequence[bytes], tree: str, mirror: Mirror) ->
         if count <= LARGEST_DIRECTORY or any(directory.startswith(above + b"/") for above, _ in gone):
             continue
         entries = await mirror.files(tree, (directory.decode("utf-8", "surrogateescape"),))
-        if all(entry.size == 0 for entry in entries):
+        if all(entry.size == 0 or entry.path in all_lost for entry in entries):
             gone.append((directory, count))
     return gone
 

@@ -13,6 +13,7 @@ from gatewright.contracts import TaskContract
 from gatewright.contracts.vocabulary import ChangeKind, Scope
 from gatewright.git.changes import Change
 from gatewright.git.paths import is_gitattributes, is_gitmodules, path_fault
+from services.gatekeeper.gates.approvals import NOTHING, Approved
 from services.gatekeeper.gates.judgement import Judgement
 from services.gatekeeper.policies import PathClass, Policies
 
@@ -45,7 +46,9 @@ def judge_number(changes: Sequence[Change], policies: Policies, found: Judgement
     return len(changes) <= limit
 
 
-def judge_changes(changes: Sequence[Change], contract: TaskContract, policies: Policies, found: Judgement) -> None:
+def judge_changes(
+    changes: Sequence[Change], contract: TaskContract, policies: Policies, found: Judgement, approved: Approved = NOTHING
+) -> None:
     """Judge every changed path on its own; a rename is a deletion and an addition, so both sides are judged."""
     opened = contract.scope or Scope()
     found.checked(SCOPE_RULE, ", ".join(contract.allowed_paths))
@@ -63,7 +66,7 @@ def judge_changes(changes: Sequence[Change], contract: TaskContract, policies: P
             found.violate("git_path", NAMES_RULE, fault, change.path)
         _mode(change, opened, found)
         for path_class in policies.path_classes(change.path):
-            _class(change, path_class, opened, found)
+            _class(change, path_class, opened, approved, found)
 
 
 def _mode(change: Change, opened: Scope, found: Judgement) -> None:
@@ -93,7 +96,7 @@ def _kinds(change: Change, modes: set[str]) -> Iterator[tuple[ChangeKind, str, s
         yield "gitmodules", "path_protected", "names other repositories"
 
 
-def _class(change: Change, kind: PathClass, opened: Scope, found: Judgement) -> None:
+def _class(change: Change, kind: PathClass, opened: Scope, approved: Approved, found: Judgement) -> None:
     rule = f"protected_paths.{kind.name}"
     match kind.opened_by:
         case "scope.allow_protected_paths" if scope.covers(opened.allow_protected_paths, change.path):
@@ -104,6 +107,9 @@ def _class(change: Change, kind: PathClass, opened: Scope, found: Judgement) -> 
             return
         case "append-only" if change.old_mode == ABSENT:
             found.touched(rule, change.path)
+            return
+        case "approval":
+            approved.judge(change, rule, found)
             return
         case "nothing":
             words = "no contract opens it"

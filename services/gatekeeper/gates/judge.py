@@ -14,6 +14,7 @@ from gatewright.clock import Clock
 from gatewright.contracts import ReviewReport, TaskContract, TestReport, codec
 from gatewright.contracts.reports import GateName
 from gatewright.errors import BusError, ConflictError, GatewrightError
+from gatewright.evidence.keys import PublicKey
 from gatewright.git.identity import repository_identity
 from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.git.process import in_thread
@@ -24,6 +25,7 @@ from services.gatekeeper.artifact_cache import ArtifactCache
 from services.gatekeeper.decider import questions as q
 from services.gatekeeper.dispatch_class import priority_of
 from services.gatekeeper.gates import candidate as candidates
+from services.gatekeeper.gates.approvals import Approved, read_approval
 from services.gatekeeper.gates.brought_trees import bring_candidate, bring_workers
 from services.gatekeeper.gates.claims import check_artifacts
 from services.gatekeeper.gates.completion import judge_completion
@@ -52,6 +54,8 @@ class Gates:
     clock: Clock
     versions: dict[str, str]
     secrets: SecretsCheck = field(default_factory=SecretsCheck)
+    #: Whose signatures approve what needs a person's leave.
+    approvers: tuple[PublicKey, ...] = ()
 
     async def answer(self, question: q.Question) -> q.Verdict:
         """The verdict on one question. Raises BusError or ConflictError when the bus cannot serve now."""
@@ -129,7 +133,8 @@ class Gates:
             note_redactions(result, result.artifacts, found)
             contract = task.contract or _contract(run)
             mirror = await self._mirror(run)
-            tree = await candidates.judge_patch(patch, contract, run, mirror, self.policies, found)
+            approved = await self._approved(run, found)
+            tree = await candidates.judge_patch(patch, contract, run, mirror, self.policies, found, approved)
             if tree and found.clean:
                 changes = await mirror.changes(run.accepted.baseline_tree, tree)
                 await judge_losses(changes, contract, tree, mirror, found)
@@ -145,7 +150,8 @@ class Gates:
             await bring_workers(run, mirror, self.artifacts)
             candidate = await candidates.compose(run, mirror, self.artifacts, found)
             if candidate is not None:
-                await candidates.judge_candidate(candidate, run, _contract(run), mirror, self.policies, found)
+                approved = await self._approved(run, found)
+                await candidates.judge_candidate(candidate, run, _contract(run), mirror, self.policies, found, approved)
                 await judge_losses(candidate.changes, _contract(run), candidate.tree, mirror, found)
                 await judge_whole_change(candidate, _contract(run), mirror, self.policies, found)
             if candidate is not None and await self.secrets.judge(candidate.changes, mirror, found):
@@ -185,6 +191,10 @@ class Gates:
         """Who believes that a run stands where it no longer does (it has ended meanwhile) does not move the ref for it."""
         if not await self.locks.holds(locks.repository_url, run.run_id, locks.token):
             found.violate("locks_lost", "locks", f"token {locks.token} holds nothing any more")
+
+    async def _approved(self, run: Run, found: Judgement) -> Approved:
+        repository, now = run.accepted.repository_url, self.clock.now()
+        return await read_approval(_contract(run), repository, self.artifacts, self.approvers, now, found)
 
     async def _mirror(self, run: Run) -> Mirror:
         mirror = await self.mirrors.open(run.accepted.repository_url)

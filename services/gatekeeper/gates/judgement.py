@@ -56,7 +56,7 @@ class Judgement:
             self.unlisted += 1
             return
         # Whatever rule a path breaks, its name may be what must not be kept.
-        shown = None if path is None else redact_words(display(path), _PATTERNS)
+        shown = None if path is None else _short(redact_words(display(path), _PATTERNS))
         self.violations.append(Violation(code=code, rule=rule, detail=detail, path=shown))
 
     def violated(self, rule: str, detail: str) -> None:

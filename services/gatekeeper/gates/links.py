@@ -70,8 +70,8 @@ async def _fault(path: bytes, target: bytes, tree: _Tree, policies: Policies) ->
         joined = b"/".join(place)
         if place and path_fault(joined) is not None:
             return "inside a git directory"
-        if place and any(kind.name == "sacred" for kind in policies.path_classes(joined)):
-            return "a sacred path"
+        if place and any(kind.name in {"sacred", "ci"} for kind in policies.path_classes(joined)):
+            return "a sacred path, or the pipeline"
         passed = await _first_link(place, tree)
         if passed is None:
             return None

@@ -25,7 +25,7 @@ from services.gatekeeper.policies import Policies
 
 CODE = "organisation_rule"
 _ABSENT = "000000"
-_CLASSES = ("sacred", "protected", "dependencies", "migrations", "plain")
+_CLASSES = ("sacred", "ci", "protected", "dependencies", "migrations", "plain")
 Documents = Mapping[str, Any]
 
 

@@ -112,8 +112,14 @@ def _paths(paths: Iterable[str], policies: Policies, found: Judgement) -> None:
         except ScopeError as error:
             found.violate(error.reason, "allowed_paths", error.message)
             continue
-        if any(kind.name == "sacred" for kind in policies.path_classes(clean.encode())):
+        if _is_sacred(clean, policies):
             found.violate("path_protected", "protected_paths.sacred", "no contract may open it", clean.encode())
+
+
+def _is_sacred(path: str, policies: Policies) -> bool:
+    """Whether nothing that ``path`` may turn out to be, a file or a folder, can be opened."""
+    forms = (path, f"{path}/-")
+    return all(any(kind.name == "sacred" for kind in policies.path_classes(form.encode())) for form in forms)
 
 
 def _artifacts(executor: Executor | None, artifacts: Iterable[Artifact], found: Judgement) -> None:

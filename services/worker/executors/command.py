@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gatewright import scope
 from gatewright.environment_state import Seen, refuse_changed, see_environment
 from gatewright.errors import DeniedError
+from gatewright.git.changes import FileChange
 from gatewright.sandbox import Completed, Limits, Sandbox, parse_command
 from gatewright.sandbox.programs import NOT_FOUND, not_found
 from gatewright.task_inputs import command_seconds, usable_environment
@@ -19,6 +21,8 @@ from services.worker.executors.port import Execution, Failure, Job
 
 #: Characters of the last line that a failure quotes.
 _QUOTED = 300
+#: What C, Python, Node, Rust and Java programs say of EXDEV.
+_CROSSED = re.compile(rb"[Cc]ross-device link|\[Errno 18\]|\bEXDEV\b|os error 18\b")
 
 
 class CommandExecutor:
@@ -41,18 +45,46 @@ class CommandExecutor:
         argv = scope.expand_paths(parse_command(job.answer), job.contract.allowed_paths)
         prefix = await usable_environment(job.contract.environment, self._environments, job.mirror, job.baseline)
         limits = replace(self._limits, wall_seconds=command_seconds(job.contract))
-        async with self._workspaces.open(job.mirror, job.baseline) as workspace:
+        done = await self._run(job, argv, prefix, limits, plain=False)
+        how = ""
+        if done.met_border:
+            # Once more from the beginning, on the same files without a border, and in what is left of the time.
+            rest = replace(limits, wall_seconds=max(1.0, limits.wall_seconds - done.completed.duration_seconds))
+            done, how = await self._run(job, argv, prefix, rest, plain=True), " in a plain copy of the repository"
+        logs = {"stdout": done.completed.stdout, "stderr": done.completed.stderr}
+        if done.failure is not None:
+            return Execution(logs=logs, failure=done.failure, environment=done.environment)
+        tree = await job.mirror.write_tree(job.baseline, done.changes)
+        patch = await job.mirror.diff(job.baseline, tree)
+        summary = f"the command ended with 0 after {done.completed.duration_seconds:.1f} s{how}"
+        return Execution(tree, patch, logs, summary, environment=done.environment)
+
+    async def _run(self, job: Job, argv: Sequence[str], prefix: Path | None, limits: Limits, *, plain: bool) -> _Done:
+        async with self._workspaces.open(job.mirror, job.baseline, plain=plain) as workspace:
             seen = await asyncio.to_thread(see_environment, prefix)
             completed = await self._sandbox.run(argv, workspace=workspace, prefix=prefix, limits=limits)
-            logs = {"stdout": completed.stdout, "stderr": completed.stderr}
-            failure = await asyncio.to_thread(_changed, seen) or _failure(completed, limits, not_found(argv[0], prefix))
+            changed = await asyncio.to_thread(_changed, seen)
+            failure = changed or _failure(completed, limits, not_found(argv[0], prefix))
             if failure is not None:
-                return Execution(logs=logs, failure=failure, environment=seen)
-            changes = await workspace.changes()
-        tree = await job.mirror.write_tree(job.baseline, changes)
-        patch = await job.mirror.diff(job.baseline, tree)
-        summary = f"the command ended with 0 after {completed.duration_seconds:.1f} s"
-        return Execution(tree, patch, logs, summary, environment=seen)
+                met_border = changed is None and workspace.overlay and _met_border(completed)
+                return _Done(completed, failure, (), seen, met_border=met_border)
+            return _Done(completed, None, await workspace.changes(), seen, met_border=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """One run of the command. ``met_border``: it failed at the border of an overlay, and would not in a plain copy."""
+
+    completed: Completed
+    failure: Failure | None
+    changes: tuple[FileChange, ...]
+    environment: Seen | None
+    met_border: bool
+
+
+def _met_border(completed: Completed) -> bool:
+    """Whether the command says that it failed with EXDEV: an overlay does not let a folder of the baseline be renamed."""
+    return completed.exit_code != 0 and _CROSSED.search(completed.stderr + b"\n" + completed.stdout) is not None
 
 
 def _changed(seen: Seen | None) -> Failure | None:

@@ -8,6 +8,7 @@ import typer
 
 from gatewright import __version__
 from gatewright.cli.commands import (
+    approving,
     checking,
     dead,
     evidence,
@@ -50,6 +51,7 @@ def gatewright(
 
 for module in (
     running,
+    approving,
     following,
     stack,
     evidence,

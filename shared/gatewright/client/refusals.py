@@ -29,6 +29,7 @@ INPUT_CODES = frozenset(
         "target_elsewhere",
         "bad_url",
         "repository_unavailable",
+        "repository_partial",
         "repository_missing",
         "repository_empty",
     }

@@ -19,6 +19,7 @@ from gatewright.git.changes import Change, FileChange, Node, TreeEntry
 from gatewright.git.command import GitCommand
 from gatewright.git.identity import mirror_keys
 from gatewright.git.locks import held
+from gatewright.git.names import Fault, TreeLimits
 from gatewright.git.objects import BLOBS_LIMIT, Objects
 from gatewright.git.process import in_thread
 from gatewright.git.remote import Remote
@@ -186,6 +187,14 @@ class Mirror:
     async def directories(self, tree_ids: Iterable[str]) -> dict[str, tuple[Node, ...]]:
         """What lies directly in trees, by id, in one go. GitError (``object_missing``)."""
         return await in_thread(self._objects.directories, tuple(tree_ids))
+
+    async def limit_faults(self, tree: str, added: Sequence[bytes], limits: TreeLimits) -> tuple[Fault, ...]:
+        """What is too much about the paths that a change of ``tree`` (a commit or tree) adds; see ``names.py``."""
+        return await in_thread(self._objects.limit_faults, tree, added, limits)
+
+    async def unreadable_faults(self, tree: str, added: Sequence[bytes]) -> tuple[Fault, ...]:
+        """The new names in these paths that are not what a reader takes them for."""
+        return await in_thread(self._objects.unreadable_faults, tree, added)
 
     async def write_tree(self, baseline: str, changes: Sequence[FileChange]) -> str:
         """The tree id of ``baseline`` (a commit or tree) with ``changes``. DeniedError (``git_path``), MalformedError."""

@@ -11,10 +11,12 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import cache
+from itertools import islice
 from pathlib import Path
 
 from gatewright.contracts.vocabulary import Person
-from gatewright.errors import GitError, MalformedError, PatchError
+from gatewright.errors import DeniedError, GitError, MalformedError, PatchError
 from gatewright.git import fast_import
 from gatewright.git.changes import (
     Change,
@@ -29,6 +31,9 @@ from gatewright.git.changes import (
 )
 from gatewright.git.command import CommandFailedError, GitCommand
 from gatewright.git.index_cache import IndexCache
+from gatewright.git.names import Fault, Known, TreeLimits, limit_faults, unreadable_faults
+from gatewright.git.patch_names import is_harmless, named_paths
+from gatewright.git.paths import display
 from gatewright.git.process import KilledError, OutputTooLargeError
 from gatewright.git.refs import check_object_id
 
@@ -38,6 +43,12 @@ PATCH_LIMIT = 128 << 20
 APPLY_MEMORY = 1 << 30
 #: Bytes that one call for blobs may return.
 BLOBS_LIMIT = 1 << 30
+#: Bytes of all the names in a tree.
+NAMES_LIMIT = 256 << 20
+#: Bytes of a path that a refusal quotes.
+_QUOTED = 120
+#: Faults of names that are told.
+_MOST_FAULTS = 200
 #: Bytes from which writing an index anew costs more than comparing it: some 10,000 files.
 LARGE_INDEX = 1 << 20
 #: git's exit code when it gives up instead of answering.
@@ -93,6 +104,8 @@ class Objects:
             raise PatchError(f"the patch has {len(patch)} bytes, more than {PATCH_LIMIT}", code="patch_too_large")
         if found := _UNKNOWN_MODE.search(patch):
             raise PatchError(f"the patch names a mode that no file has: {found[0][:80]!a}")
+        if not is_harmless(patch):
+            self._refuse_beyond_limits(tree, named_paths(patch), PatchError)
         try:
             return self._apply(tree, patch)
         except CommandFailedError as error:
@@ -104,6 +117,28 @@ class Objects:
             return self._apply(tree, patch)
         except CommandFailedError as error:
             raise PatchError(f"the patch does not apply: {error.said}") from error
+
+    def _refuse_beyond_limits(self, tree: str, paths: Iterable[bytes], kind: type[DeniedError]) -> None:
+        """Raises ``kind`` when ``paths``, which a change of ``tree`` names, are beyond what any tree may get.
+
+        Before git meets them: it looks for attributes in every folder above a path, and builds trees by recursion.
+        """
+        for fault in limit_faults(paths, cache(lambda: self._known(tree))):
+            raise kind(f"{display(fault.path[:_QUOTED])!r}: {fault.words}", code=fault.code)
+
+    def limit_faults(self, tree: str, added: Sequence[bytes], limits: TreeLimits) -> tuple[Fault, ...]:
+        """What is too much about paths that a change of ``tree`` adds, as far as it is told."""
+        return tuple(islice(limit_faults(added, cache(lambda: self._known(tree)), limits), _MOST_FAULTS))
+
+    def unreadable_faults(self, tree: str, added: Sequence[bytes]) -> tuple[Fault, ...]:
+        """New names in paths that a change of ``tree`` adds that are not what a reader takes them for."""
+        return tuple(islice(unreadable_faults(added, cache(lambda: self._known(tree))), _MOST_FAULTS))
+
+    def _known(self, tree: str) -> Known:
+        listed = self._git.execute(
+            "ls-tree", "-r", "-z", "--name-only", "--full-tree", check_object_id(tree), limit=NAMES_LIMIT
+        )
+        return Known(listed.split(b"\0")[:-1])
 
     def _apply(self, tree: str, patch: bytes) -> str:
         with self._indexes.private(tree) as index:
@@ -179,6 +214,7 @@ class Objects:
         """The id of ``tree`` with ``changes``; the errors are those of ``fast_import.checked``."""
         if not changes:
             return check_object_id(tree)
+        self._refuse_beyond_limits(tree, (change.path for change in changes if change.mode is not None), DeniedError)
         wanted = fast_import.checked(changes)
         return self._import(lambda scratch: fast_import.stream(check_object_id(tree), wanted, scratch))
 

@@ -59,6 +59,8 @@ _RECEIVE = {
 _REJECTED = re.compile(rb"^!\t[^\t]*\t\[(?:remote )?rejected\] \((.*)\)$", re.MULTILINE)
 #: Who stands in a log that the repository keeps already: never a name that its own configuration chooses.
 _COMMITTER = {"GIT_COMMITTER_NAME": "Gatewright", "GIT_COMMITTER_EMAIL": "gatewright@localhost"}
+#: What git says of an object that a partial clone has left with its remote.
+_LACKS = "promisor"
 _LIST_SECONDS = 120
 _LIST_LIMIT = 256 << 20
 
@@ -93,9 +95,27 @@ class Remote:
     def fetch(self, object_id: str, ref: str, *, lock: int) -> None:
         """Bring ``object_id`` and all it needs into the mirror and let ``ref`` of the mirror hold it.
 
-        ``lock`` is the descriptor of the mirror's lock. GitError (``ref_not_found``) when the repository does not give it, and
-        those of ``PlantedLinks.refuse``.
+        ``lock`` is the descriptor of the mirror's lock. GitError (``ref_not_found``) when the repository does not give it,
+        ``repository_partial`` when it is a partial clone that lacks files of that commit, and those of ``PlantedLinks.refuse``.
         """
+        try:
+            self._fetch(object_id, ref, lock, ())
+        except CommandFailedError as error:
+            if not (self._source.local and _LACKS in error.said):
+                raise GitError(f"{object_id} cannot be fetched: {error.said}", code="ref_not_found") from error
+            self._fetch_from_partial(object_id, ref, lock)
+
+    def _fetch_from_partial(self, object_id: str, ref: str, lock: int) -> None:
+        """A partial clone has what it has checked out; what its history lacks is not asked of the remote that it names."""
+        try:
+            self._fetch(object_id, ref, lock, ("--depth=1",))
+        except CommandFailedError as error:
+            how = f"have them (git -C {self._source.address} archive --output=/dev/null {object_id}), or use a whole clone"
+            raise GitError(
+                f"{self._source.address} is a partial clone and lacks files of {object_id}; {how}", code="repository_partial"
+            ) from error
+
+    def _fetch(self, object_id: str, ref: str, lock: int, depth: tuple[str, ...]) -> None:
         quiet = (
             "--quiet",
             "--no-tags",
@@ -105,12 +125,9 @@ class Remote:
             "--no-prune",
         )
         # A shallow repository (every other build server's checkout) is served as it is: trees are whole, history is not needed.
-        options = (*quiet, "--refmap=", "--update-shallow", *self._serve, "--end-of-options", self._looked_at())
+        options = (*quiet, "--refmap=", "--update-shallow", *depth, *self._serve, "--end-of-options", self._looked_at())
         mirror = (self._git.git_dir,)
-        try:
-            self._confined("fetch", *options, f"{object_id}:{ref}", writes=mirror, timeout=self._seconds, pass_fds=(lock,))
-        except CommandFailedError as error:
-            raise GitError(f"{object_id} cannot be fetched: {error.said}", code="ref_not_found") from error
+        self._confined("fetch", *options, f"{object_id}:{ref}", writes=mirror, timeout=self._seconds, pass_fds=(lock,))
 
     def push(self, commit: str, ref: str, *, expected: str | None) -> None:
         """Move ``ref`` from ``expected`` (None: it must not exist) to ``commit``, or not at all; nothing to do is a success.

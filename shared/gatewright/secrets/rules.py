@@ -8,6 +8,7 @@ value, which is right where a false alarm costs nothing.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 
@@ -77,3 +78,22 @@ RULES: tuple[Rule, ...] = (
     ),
     _context("option", rf"(?P<name>--{_ASSIGNED}\s{{1,4}})(?!\[redacted:){_VALUE}", keep=r"\g<name>"),
 )
+
+#: A private key without armour: the first bytes of its DER, for the usual algorithms.
+_KEY_IN_DER = re.compile(
+    # RSA: PKCS #1, and PKCS #8 with the algorithm's whole name (a certificate begins alike, and has another one there)
+    rb"\x30\x82..\x02\x01\x00(?:\x02\x82..\x00|\x30\x0d\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01\x05\x00\x04\x82)"
+    # elliptic curves and Edwards curves in PKCS #8
+    rb"|\x30(?:.|\x81.)\x02\x01\x00\x30.\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06"
+    rb"|\x30\x2e\x02\x01\x00\x30\x05\x06\x03\x2b\x65[\x6e-\x71]\x04\x22\x04\x20",
+    re.DOTALL,
+)
+
+
+def keys_in_der(data: bytes) -> Iterator[tuple[int, int]]:
+    """Where private keys without armour begin and end in ``data``."""
+    for found in _KEY_IN_DER.finditer(data):
+        start, first = found.start(), data[found.start() + 1]
+        more = first - 0x80 if first > 0x80 else 0
+        length = int.from_bytes(data[start + 2 : start + 2 + more], "big") if more else first
+        yield start, min(max(start + 2 + more + length, found.end()), len(data))

@@ -7,11 +7,14 @@ marker in the text ("ignore this line") is the author's word about himself and c
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from itertools import accumulate
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
-from gatewright.secrets.rules import RULES, Rule
+from gatewright.secrets.encoded import decoded_texts
+from gatewright.secrets.rules import RULES, Rule, keys_in_der
 
 ScannerName = Literal["kingfisher", "patterns"]
 DEFAULT_SCANNER: ScannerName = "kingfisher"
@@ -25,6 +28,9 @@ _KEY_MATERIAL = re.compile(r"[A-Za-z0-9+/=]{24}")
 _FIRST_LINE = re.compile(r"-----BEGIN (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----")
 _LAST_LINE = re.compile(r"-----END (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----")
 _SOON = 450
+#: Encodings inside encodings that are looked into, and what stands between two decoded texts.
+_DEEPEST = 2
+_APART = b"\n\n"
 #: A JSON web token has three parts; two dots less is a source map or a JSON value in base64.
 _DOTS_OF_A_JWT = 2
 
@@ -65,12 +71,29 @@ class SecretScanner:
         Waits for the library's catalogue while that is being loaded. Raises ConfigurationError when it cannot be had,
         DeniedError (``secret_scan_failed``) when the library cannot look at ``data``: unsearched is not clean.
         """
+        return disjoint(self._hits(data, _DEEPEST))
+
+    def _hits(self, data: bytes, depth: int) -> list[Hit]:
         # Latin-1: one character a byte, so that offsets are the same and no content is beyond it.
         text = data.decode("latin-1")
         hits = [hit for rule in RULES if rule.precise for hit in _by_rule(rule, text)]
+        hits += (Hit("private_key", start, end) for start, end in keys_in_der(data))
         if self._engine is not None:
             hits += self._engine.find(data)
-        return disjoint(hits)
+        return [*hits, *self._encoded(data, depth)] if depth else hits
+
+    def _encoded(self, data: bytes, depth: int) -> Iterator[Hit]:
+        """What is found in the decoded texts, all looked at in one go, where their encoded forms lie."""
+        texts = list(decoded_texts(data))
+        if not texts:
+            return
+        starts = list(accumulate((len(each.text) + len(_APART) for each in texts), initial=0))
+        for hit in self._hits(_APART.join(each.text for each in texts), depth - 1):
+            for number in range(bisect_right(starts, hit.start) - 1, bisect_left(starts, hit.end)):
+                each, begin = texts[number], starts[number]
+                start, end = max(hit.start - begin, 0), min(hit.end - begin, len(each.text))
+                if start < end:
+                    yield Hit(hit.rule, *each.span(start, end))
 
     def prepare(self) -> None:
         """Load what looking needs, so that nobody waits for it later. Raises ConfigurationError when it cannot be had."""

@@ -86,9 +86,12 @@ class Workspaces:
         return "overlays" if prepared.overlay else f"copies: {self._fault or 'overlays are not wanted'}"
 
     @asynccontextmanager
-    async def open(self, mirror: Mirror, baseline: str, tree: str | None = None) -> AsyncIterator[Workspace]:
+    async def open(
+        self, mirror: Mirror, baseline: str, tree: str | None = None, *, plain: bool = False
+    ) -> AsyncIterator[Workspace]:
         """A workspace that shows ``tree`` (by default that of the commit ``baseline``), and is gone when the context is left.
 
+        ``plain``: a copy, even where overlays can be had; it costs what the repository weighs, and has no border inside.
         Raises GitError, UnavailableError (``workspace_unavailable``), DeniedError (``unsafe_path``).
         """
         prepared = await self._prepare()
@@ -98,7 +101,7 @@ class Workspaces:
             wanted = {change.new_id for change in changes if change.status != "D" and change.new_mode != SUBMODULE}
             contents = await mirror.blobs(wanted) if wanted else {}
             task = await held.enter_async_context(_task_folder(prepared.tasks))
-            yield await finish(self._furnish, task, checkout, changes, contents, overlay=prepared.overlay)
+            yield await finish(self._furnish, task, checkout, changes, contents, overlay=prepared.overlay and not plain)
 
     def _furnish(
         self, task: Path, checkout: Path, changes: Sequence[Change], contents: dict[str, bytes], *, overlay: bool

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -101,6 +102,9 @@ def run(
         str | None,
         typer.Option(metavar="BRANCH", help="Commits that exist: what BRANCH adds to --ref, squashed into one change."),
     ] = None,
+    approval: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A person's signed approval: see gatewright approve.")
+    ] = None,
     test: Annotated[
         list[str] | None, typer.Option(metavar="CMD", help="A command that must succeed on the change (repeatable).")
     ] = None,
@@ -151,6 +155,7 @@ def run(
         patch=patch,
         replies=tuple(reply or ()),
         head=head,
+        approval=approval,
         tests=tuple(test or ()),
         shards=shards,
         env=tuple(env or ()),
