@@ -19,7 +19,7 @@ RULES = (
     *("dispatch.table", "dispatch.owner", "task_id", "contract"),
     *("least_privilege", "allowed_paths", "disjoint", "batches"),
 )
-SHARD = re.compile(r"w[0-9]{2,3}")
+SHARD = re.compile(r"w[0-9]{2,3}")  # noqa: TID251 - linear: of a fixed length
 
 
 def judge_plan(plan: Plan, contract: TaskContract, policies: Policies, found: Judgement) -> None:

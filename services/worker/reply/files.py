@@ -7,12 +7,12 @@ Whatever could be read in two ways is refused: a guess would overwrite somebody'
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from gatewright import scope
 from gatewright.errors import ExtractionError, ScopeError
+from gatewright.patterns import TextPattern
 from services.worker.reply.blocks import Element, Fence, Section, UnclosedError, is_closed_at, scan
 from services.worker.reply.heredoc import Heredoc, heredocs_in
 from services.worker.reply.names import DIFF_LANGUAGES, OUTPUT_LANGUAGES, SHELL_LANGUAGES, comment_name, name_before
@@ -22,10 +22,9 @@ MAX_REPLY_BYTES = 4 * 1024 * 1024
 MAX_FILES = 1000
 
 #: Comments by which a model leaves out a part of a file. Written over the old file, the part would be lost.
-_ELISION = re.compile(
-    r"\s*(?:#+|//+|--|;+|%+|/\*+|<!--|\{/\*)?\s*(?:\(|\[)?\s*(?:\.{3}|…)\s*(?:\(|\[)?\s*(?:the\s+)?"
-    r"(?:existing|rest|remaining|remainder|unchanged|other|same|previous|keep)\b.*",
-    re.IGNORECASE,
+_ELISION = TextPattern(
+    r"(?i)\s*(?:#+|//+|--|;+|%+|/\*+|<!--|\{/\*)?\s*(?:\(|\[)?\s*(?:\.{3}|…)\s*(?:\(|\[)?\s*(?:the\s+)?"
+    r"(?:existing|rest|remaining|remainder|unchanged|other|same|previous|keep)\b.*"
 )
 _MAX_ELISION_LINE = 300
 
@@ -70,7 +69,7 @@ class _Found:
     def add(self, line: int, path: str, content: Sequence[str]) -> None:
         name = _checked(line, path)
         for offset, text in enumerate(content):
-            if len(text) <= _MAX_ELISION_LINE and _ELISION.fullmatch(text):
+            if len(text) <= _MAX_ELISION_LINE and ("..." in text or "…" in text) and _ELISION.fullmatch(text) is not None:
                 raise ExtractionError(f"{name!r}: {text.strip()!r} (line {offset + 1} of it) leaves out a part of the file")
         whole = "".join(f"{text}\n" for text in content)
         earlier = self.files.setdefault(name, (line, whole))

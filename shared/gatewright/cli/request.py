@@ -33,9 +33,9 @@ from gatewright.contracts.vocabulary import (
 from gatewright.errors import Fault, MalformedError
 
 EXAMPLE = 'gatewright run "rename parse to read" --allow src --exec "python rename.py" --test "python -m pytest -q"'
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")  # noqa: TID251 - the operator's own text
 #: ``host:path`` or ``user@host:path``, as git understands it.
-_SCP = re.compile(r"[A-Za-z0-9._@-]+:(?!//)")
+_SCP = re.compile(r"[A-Za-z0-9._@-]+:(?!//)")  # noqa: TID251 - the operator's own text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

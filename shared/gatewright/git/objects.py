@@ -5,7 +5,6 @@ No file is ever checked out and no remote is spoken to. Every method blocks its 
 
 from __future__ import annotations
 
-import re
 import signal
 import uuid
 from collections.abc import Callable, Iterable, Sequence
@@ -30,6 +29,7 @@ from gatewright.git.command import CommandFailedError, GitCommand
 from gatewright.git.index_cache import IndexCache
 from gatewright.git.process import KilledError, OutputTooLargeError
 from gatewright.git.refs import check_object_id
+from gatewright.patterns import BytesPattern
 
 #: Bytes that a patch may have, whether it comes in or is made here.
 PATCH_LIMIT = 128 << 20
@@ -42,7 +42,8 @@ LARGE_INDEX = 1 << 20
 #: git's exit code when it gives up instead of answering.
 _DIED = 128
 #: git takes any octal number for a mode: a directory's makes it drop the file without a word, another's a submodule.
-_UNKNOWN_MODE = re.compile(rb"^(?:new file|deleted file|old|new) mode (?!(?:100644|100755|120000|160000)\r?$).*", re.MULTILINE)
+_MODE = BytesPattern(rb"(?m)^(?:new file|deleted file|old|new) mode (.*)$")
+_KNOWN_MODES = frozenset({b"100644", b"100755", b"120000", b"160000"})
 _NAME, _EMAIL = "Gatewright", "gatewright@localhost"
 
 #: All that could make two machines, or two versions, print the same change differently.
@@ -88,8 +89,9 @@ class Objects:
             return tree
         if len(patch) > PATCH_LIMIT:
             raise PatchError(f"the patch has {len(patch)} bytes, more than {PATCH_LIMIT}", code="patch_too_large")
-        if found := _UNKNOWN_MODE.search(patch):
-            raise PatchError(f"the patch names a mode that no file has: {found[0][:80]!a}")
+        unknown = next((mode for mode in _MODE.groups(patch) if mode.removesuffix(b"\r") not in _KNOWN_MODES), None)
+        if unknown is not None:
+            raise PatchError(f"the patch names a mode that no file has: {unknown[:80]!a}")
         try:
             return self._apply(tree, patch)
         except CommandFailedError as error:

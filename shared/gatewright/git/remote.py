@@ -43,7 +43,7 @@ _RECEIVE = {
     "gc.auto": "0",
     "maintenance.auto": "false",
 }
-_REJECTED = re.compile(rb"^!\t[^\t]*\t\[(?:remote )?rejected\] \((.*)\)$", re.MULTILINE)
+_REJECTED = re.compile(rb"^!\t[^\t]*\t\[(?:remote )?rejected\] \((.*)\)$", re.MULTILINE)  # noqa: TID251 - linear: each try ends where the next one begins
 _LIST_SECONDS = 120
 _LIST_LIMIT = 256 << 20
 
