@@ -19,6 +19,7 @@ from gatewright.git.changes import Change
 from gatewright.git.mirror import Mirror
 from gatewright.sandbox.argv import parse_command
 from services.gatekeeper.gates.command_classes import Classify, classify
+from services.gatekeeper.gates.commands import too_much
 from services.gatekeeper.gates.judgement import Judgement
 from services.gatekeeper.policies import Policies
 
@@ -61,7 +62,7 @@ def judge_destructive(contract: TaskContract, classify: Classify, found: Judgeme
     found.checked(_RULE)
     scope = contract.scope or Scope()
     listed = set(scope.destructive)
-    for command in _commands(contract):
+    for command in () if too_much(_commands(contract)) is not None else _commands(contract):  # else the command gate refuses
         if DESTRUCTIVE in _classes(command, classify) and command not in listed:  # 1
             found.violate(UNSTATED, _RULE, f"{command!r} is destructive and not listed in scope.destructive")
     stated = Counter(statement.operation for statement in scope.destructive_statements)

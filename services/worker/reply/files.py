@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from gatewright import scope
 from gatewright.errors import ExtractionError, ScopeError
@@ -145,13 +146,12 @@ def _checked(line: int, path: str) -> str:
 
 
 def _refuse_files_in_files(paths: Sequence[str]) -> None:
-    known = set(paths)
-    for path in paths:
-        parents = path.split("/")[:-1]
-        for depth in range(1, len(parents) + 1):
-            parent = "/".join(parents[:depth])
-            if parent in known:
-                raise ExtractionError(f"{parent!r} is given as a file and, by {path!r}, as a directory")
+    # With the separator lowest, what lies below a path comes right after it.
+    ordered = sorted(path.replace("/", "\0") + "\0" for path in paths)
+    for parent, path in pairwise(ordered):
+        if path.startswith(parent):
+            file, below = (each.rstrip("\0").replace("\0", "/") for each in (parent, path))
+            raise ExtractionError(f"{file!r} is given as a file and, by {below!r}, as a directory")
 
 
 def _unwrapped(lines: Sequence[str]) -> Sequence[str] | None:
