@@ -66,24 +66,45 @@ def check_allowed_path(text: str) -> str:
     return check_path(text.removesuffix("/"))
 
 
-def covers(allowed: Iterable[str], path: bytes) -> bool:
-    """Whether one of ``allowed`` is ``path`` or a directory above it. A path that no tree may hold is never covered."""
-    if path_fault(path) is not None:
+class AllowedPaths:
+    """The paths of a contract, to be held against many: each costs its length, not the number of them."""
+
+    def __init__(self, allowed: Iterable[str]) -> None:
+        self.exact = frozenset(_bytes(text) for text in allowed)
+        self._lengths = sorted({len(path) for path in self.exact})
+
+    def cover(self, path: bytes) -> bool:
+        """Whether one of them is ``path`` or a directory above it. A path that no tree may hold is never covered."""
+        return path_fault(path) is None and self.holds(path)
+
+    def holds(self, path: bytes) -> bool:
+        """The same, without a look at what ``path`` is."""
+        if path in self.exact:
+            return True
+        for length in self._lengths:
+            if length >= len(path):
+                return False
+            if path[length : length + 1] == b"/" and path[:length] in self.exact:
+                return True
         return False
-    return _Prefixes(allowed).cover(path)
+
+
+def covers(allowed: Iterable[str], path: bytes) -> bool:
+    """Whether one of ``allowed`` is ``path`` or a directory above it; for many paths there is ``AllowedPaths``."""
+    return AllowedPaths(allowed).cover(path)
 
 
 def outside(allowed: Iterable[str], paths: Iterable[bytes]) -> tuple[bytes, ...]:
     """Those of ``paths`` that ``allowed`` does not cover, in order; for many paths at once."""
-    known = _Prefixes(allowed)
+    known = AllowedPaths(allowed)
     # Thousands of paths lie in few directories: what is known of one is remembered.
     inside: dict[bytes, bool] = {b"": False}
 
     def is_outside(path: bytes) -> bool:
         directory = path.rpartition(b"/")[0]
         if directory not in inside:
-            inside[directory] = known.cover(directory)
-        return path_fault(path) is not None or not (inside[directory] or path in known.paths)
+            inside[directory] = known.holds(directory)
+        return path_fault(path) is not None or not (inside[directory] or path in known.exact)
 
     return tuple(path for path in paths if is_outside(path))
 
@@ -128,25 +149,6 @@ def takes_paths(command: str) -> bool:
 def _bytes(text: str) -> bytes:
     """An allowed path as the trees have it; what cannot be one (a lone surrogate) equals no path of a tree."""
     return text.removesuffix("/").encode("utf-8", "surrogatepass")
-
-
-class _Prefixes:
-    """Allowed paths, to be held against many: a path costs its length, not its square."""
-
-    def __init__(self, allowed: Iterable[str]) -> None:
-        self.paths = frozenset(_bytes(text) for text in allowed)
-        self._lengths = sorted({len(path) for path in self.paths})
-
-    def cover(self, path: bytes) -> bool:
-        """Whether one of them is ``path`` or a directory above it."""
-        if path in self.paths:
-            return True
-        for length in self._lengths:
-            if length >= len(path):
-                return False
-            if path[length : length + 1] == b"/" and path[:length] in self.paths:
-                return True
-        return False
 
 
 def _invalid(text: str, why: str) -> ScopeError:

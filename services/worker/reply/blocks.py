@@ -163,14 +163,14 @@ class _Scanner:
 
 def _header(line: str) -> str | None:
     """The path in ``--- filename: path ---``; None for any other line."""
-    found = _HEADER.fullmatch(line.rstrip())
+    found = _HEADER.fullmatch(line.rstrip()) if line.startswith("---") else None
     rest = found["rest"] if found is not None else ""
     path = rest.rstrip("-")
     return path.strip() if len(rest) - len(path) >= _RULE else None
 
 
 def _opening(line: str) -> _Opening | None:
-    found = _OPENING.fullmatch(line)
+    found = _OPENING.fullmatch(line) if "```" in line or "~~~" in line else None
     if found is None or (found["fence"][0] == "`" and "`" in found["info"]):
         return None
     return _Opening(found["indent"], found["fence"], found["info"])
