@@ -13,7 +13,6 @@ _ADVICE: dict[str, str] = {
     "path_protected": "this path is protected by policy: what opens it, if anything does, stands beside it",
     "path_out_of_scope": "the change touched a path that it was not allowed; widen --allow or correct the change",
     "too_many_commands": "split the work into several runs, or put the commands into a script of the repository",
-    "review_limit": "make the change smaller: it could not be reviewed within its time or memory",
     "command_not_allowed": "use a plain command that policies/command_allowlist.json lists; there is no shell",
     "executor_missing": "say how the change is made: --exec, --patch or --reply",
     "network_denied": "the sandbox has no network; fetch what the command needs beforehand (see --env)",
