@@ -35,6 +35,8 @@ from gatewright.patterns import BytesPattern
 PATCH_LIMIT = 128 << 20
 #: The largest single piece of memory for applying one: a few hundred compressed bytes could make it as large as they like.
 APPLY_MEMORY = 1 << 30
+#: Seconds that applying one may take; an honest one takes a moment.
+APPLY_SECONDS = 120.0
 #: Bytes that one call for blobs may return.
 BLOBS_LIMIT = 1 << 30
 #: Bytes from which writing an index anew costs more than comparing it: some 10,000 files.
@@ -108,12 +110,25 @@ class Objects:
         with self._indexes.private(tree) as index:
             bounded = {"GIT_ALLOC_LIMIT": str(APPLY_MEMORY)}
             try:
-                self._git.execute("apply", "--cached", "--whitespace=nowarn", stdin=patch, index=index, environment=bounded)
+                self._git.execute(
+                    "apply",
+                    "--cached",
+                    "--whitespace=nowarn",
+                    stdin=patch,
+                    index=index,
+                    environment=bounded,
+                    timeout=APPLY_SECONDS,
+                )
             except KilledError as error:
                 if error.number != signal.SIGABRT:
                     raise
                 # Some garbled patches meet an assertion of git's own: nothing was written, and nothing applies.
                 raise PatchError("the patch does not apply: git gave up on its form") from error
+            except GitError as error:
+                if error.reason != "git_timeout":
+                    raise
+                # Each hunk that claims a wrong place is looked for in the whole file. Another try would take as long.
+                raise PatchError(f"the patch was not applied within {APPLY_SECONDS:g} s", code="patch_limit") from error
             result = self._tree_of_index(index, tree)
             self._indexes.keep(result, index)
             return result
