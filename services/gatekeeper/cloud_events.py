@@ -27,13 +27,13 @@ TYPES: Mapping[str, str] = {
 }
 INVALID = "cloud_event_invalid"
 
-_ATTRIBUTE = re.compile(r"[a-z0-9]+\Z")
-_TEXT = re.compile(r"[^\x00-\x1f\x7f-\x9f]+\Z")
-_URI = re.compile(r"[!#-;=?-\[\]_a-z~]+\Z")
+_ATTRIBUTE = re.compile(r"[a-z0-9]+\Z")  # noqa: TID251 - linear: anchored, and no repetition can give to the next
+_TEXT = re.compile(r"[^\x00-\x1f\x7f-\x9f]+\Z")  # noqa: TID251 - linear: anchored, and no repetition can give to the next
+_URI = re.compile(r"[!#-;=?-\[\]_a-z~]+\Z")  # noqa: TID251 - linear: anchored, and no repetition can give to the next
 _TEXTS = frozenset({"id", "type", "subject"})
 _URIS = frozenset({"source", "dataschema"})
 _REQUIRED = ("id", "source", "specversion", "type")
-_JSON_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]+/(?:json|[A-Za-z0-9!#$&^_.-]+\+json)\Z")
+_JSON_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]+/(?:json|[A-Za-z0-9!#$&^_.-]+\+json)\Z")  # noqa: TID251 - linear: anchored, and no repetition can give to the next
 
 
 @dataclass(frozen=True, slots=True)

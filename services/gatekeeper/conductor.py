@@ -201,9 +201,10 @@ class Conductor:
         return ""
 
     async def _stop_work(self, run: Run) -> None:
-        """A run that has ended holds no paths, and whoever still works for it stops."""
+        """A run that has ended holds no paths; roles that work for it stop, and none is given its tasks again."""
         if any(task.status == "RUNNING" for task in run.tasks.values()):
             await self.bus.broadcast(CANCEL_SUBJECT, cancel_notice(run.run_id))  # and again, see stop_notices.py
+            await self.dispatcher.withdraw(run)
         await self._release(run)
 
     async def _release(self, run: Run) -> None:
@@ -250,6 +251,7 @@ class Conductor:
             self.owed.pop(run.run_id, None)
 
     async def _seal(self, run: Run) -> None:
+        await self.dispatcher.withdraw(run)  # again: the bus may have been away when the run ended
         await self._release(run)
         position = await self.ledger.get(run.run_id)
         artifacts = ScreenedArtifacts(self.gates.artifacts, run, self.gates.secrets.scanner)

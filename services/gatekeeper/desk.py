@@ -6,7 +6,9 @@ Decides nothing about a run. A message that cannot be read is dead-lettered with
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import msgspec
 
@@ -46,6 +48,10 @@ RETRY = 1.0
 #: Deliveries after which a message that meets a defect is put aside.
 MOST_CRASHES = 5
 INTAKE = "gw.intake."
+#: Bytes of a message that is read without letting anything else run meanwhile.
+AT_ONCE = 32_768
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,7 @@ class Desk:
         try:
             subject, rule = self._publisher(message)
             self.limits.take(rule, "submissions")
-            item = submission(message, subject, rule.name)
+            item = await _read(message, lambda: submission(message, subject, rule.name))
             await self._check(item, rule)
             async with self.limits.place(rule, item.run_id, lambda: self._exists(item.run_id)):
                 new = await self.conductor.accept(item)
@@ -149,7 +155,7 @@ class Desk:
             await give_up(message, self.bus, self.conductor, self.log, self.metrics)
             return
         if not message.subject.startswith(INTAKE):
-            answered = answer_of(message)
+            answered = await _read(message, lambda: answer_of(message))
             if (run := await self._run(run_of(answered))) is not None:
                 check_held(self.bus, run, answered, message)
             await self.conductor.advance(run_of(answered), await self._clean(answered))
@@ -160,7 +166,7 @@ class Desk:
         if subject == ABORT_SUBJECT:
             await self._abort(message, rule)
             return
-        item = submission(message, subject, rule.name, durable_key=message_id(message))
+        item = await _read(message, lambda: submission(message, subject, rule.name, durable_key=message_id(message)))
         await self._check(item, rule)
         if not await self._exists(item.run_id):
             if not first:
@@ -223,6 +229,11 @@ class Desk:
             await self.conductor.advance(item.run_id, item)
         except UnavailableError as error:
             self.log.warning("run_left_for_later", run_id=item.run_id, code=error.reason, cause=error.message)
+
+
+async def _read(message: Message, reader: Callable[[], R]) -> R:
+    """What ``reader`` makes of ``message``; of a large one beside everything else, since it may be made to take seconds."""
+    return reader() if len(message.data) <= AT_ONCE else await asyncio.to_thread(reader)
 
 
 def answer_of(message: Message) -> Answered | UsageTold:

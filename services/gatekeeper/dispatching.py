@@ -14,19 +14,23 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from gatewright.bus.port import TASK_TOKEN_HEADER, TRACE_HEADER, Bus
+from gatewright.bus.task_protocol import TaskRef, ref_of
 from gatewright.bus.topology import task_subject
 from gatewright.contracts import RequestTask, Transition, codec
 from gatewright.contracts.records import CommandRef
 from gatewright.contracts.vocabulary import Document
 from gatewright.errors import BusError
-from gatewright.ledger.run import Run
+from gatewright.ledger.run import Run, Task
 from services.gatekeeper.dispatch_class import InFlight, class_of
 from services.gatekeeper.task_tokens import task_token
 
 #: Within this time of its order a task may be published again without a look: well inside the stream's window of 120 seconds.
 CERTAIN = timedelta(seconds=60)
+TASKS = "TASKS"
 TASK_QUEUES = "gw.task.>"
 RESULT_QUEUES = "gw.result.>"
+#: In the place of a sequence: the task is in no queue any more.
+_TAKEN_BACK = -1
 
 
 class _LogRefs(msgspec.Struct):
@@ -69,11 +73,11 @@ class UnderWay:
 
 
 class Dispatcher:
-    """Publishes tasks. Remembers which ones the bus has surely taken."""
+    """Publishes tasks. Remembers which ones the bus has surely taken, and where in the stream they lie."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
-        self._given: dict[str, set[str]] = {}
+        self._given: dict[str, dict[str, int]] = {}
         self._in_flight = InFlight()
 
     async def give(self, run: Run, commands: Iterable[CommandRef]) -> None:
@@ -83,7 +87,7 @@ class Dispatcher:
 
     async def give_missing(self, run: Run, transitions: Sequence[Transition], now: datetime, under_way: UnderWay) -> None:
         """Give out what the ledger ordered, is not done, and may never have reached the bus. Raises BusError."""
-        given = self._given.get(run.run_id, set())
+        given = self._given.get(run.run_id, {})
         for task in run.tasks.values():
             if task.status != "RUNNING" or task.task_id in given:
                 continue
@@ -91,6 +95,28 @@ class Dispatcher:
             fresh = timedelta(0) <= now - ordered_at(transitions, task.task_id) < CERTAIN
             if fresh or not await under_way.holds(run.run_id, task.task_id):
                 await self._publish(run, CommandRef(role=task.role, pool=task.pool, task_id=task.task_id))
+
+    async def withdraw(self, run: Run) -> None:
+        """Take the tasks of a run that has ended off their queues, in hand or not: no role is given one again. Raises BusError.
+
+        A task that another process gave out is looked for; one that was found, or is gone, is not looked for again.
+        """
+        given = self._given.setdefault(run.run_id, {})
+        for task in run.tasks.values():
+            if task.status != "RUNNING" or given.get(task.task_id) == _TAKEN_BACK:
+                continue
+            sequence = given.get(task.task_id) or await self._place_of(run.run_id, task)
+            if sequence:
+                await self._bus.remove(TASKS, sequence)
+            given[task.task_id] = _TAKEN_BACK
+
+    async def _place_of(self, run_id: str, task: Task) -> int:
+        """Where in the stream a task lies; 0 when it is there no more. Task ids from outside are unique within a run only."""
+        every_class = task_subject(task.role, task.pool).rpartition(".")[0] + ".*"
+        async for message in self._bus.unsettled(every_class):
+            if ref_of(message) == TaskRef(run_id, task.task_id):
+                return message.sequence
+        return 0
 
     def forget(self, run_id: str) -> None:
         """A run has ended: what was given out for it need not be remembered."""
@@ -100,7 +126,7 @@ class Dispatcher:
     async def _publish(self, run: Run, command: CommandRef) -> None:
         document = task_document(run, command)
         task_class = class_of(run, command.task_id, self._in_flight.of_others(run, command.role))
-        await self._bus.publish(
+        stored = await self._bus.publish(
             task_subject(command.role, command.pool, task_class),
             codec.encode(document),
             schema=codec.schema_of(document),
@@ -110,7 +136,7 @@ class Dispatcher:
                 TASK_TOKEN_HEADER: task_token(self._bus, run.run_id, command.task_id),
             },
         )
-        self._given.setdefault(run.run_id, set()).add(command.task_id)
+        self._given.setdefault(run.run_id, {})[command.task_id] = stored.sequence
 
 
 def ordered_at(transitions: Sequence[Transition], task_id: str) -> datetime:

@@ -13,16 +13,21 @@ from functools import lru_cache
 import pathspec
 
 from gatewright.git.paths import folded_path
+from gatewright.patterns import TextPattern
 
 #: How a pattern without a slash begins as a regular expression: at any depth.
 _ANYWHERE = "^(?:.+/)?"
+_STRANGE = "\ufffd"
+_NAMED_GROUP = re.compile(r"[(][?]P<[^>]+>")  # noqa: TID251 - policy files are the operator's own
 
 
 class PathMatcher:
     """The classes of paths. ``patterns`` are those of each class, in order; names are compared as by ``folded``."""
 
     def __init__(self, patterns: Sequence[Iterable[str]]) -> None:
-        self._specs = tuple(pathspec.GitIgnoreSpec.from_lines(each.casefold() for each in group) for group in patterns)
+        folded_groups = ([each.casefold() for each in group] for group in patterns)
+        # Its usual engine backtracks: a path of many parts would take a power of their number.
+        self._specs = tuple(pathspec.GitIgnoreSpec.from_lines(group, backend="re2") for group in folded_groups)
         found = [each.regex.pattern for spec in self._specs for each in spec.patterns if each.include and each.regex]
         self._any = _union(found)
         # A pattern that names its directories needs the whole path; for any other, the name alone tells.
@@ -31,19 +36,19 @@ class PathMatcher:
         self._in_directory = lru_cache(maxsize=4096)(self._matches_directory)
 
     def of(self, path: bytes) -> tuple[int, ...]:
-        """The numbers of the groups that ``path`` matches; bytes that are not UTF-8 match as is."""
-        text = folded_path(path)
+        """The numbers of the groups that ``path`` matches; what is not UTF-8, or ends a line, is a character like another."""
+        text = folded_path(path).encode("utf-8", "surrogateescape").decode("utf-8", "replace").replace("\n", _STRANGE)
         directory, slash, name = text.rpartition("/")
-        if self._name.match(name) is None and self._rooted.match(text) is None and not self._in_directory(directory + slash):
+        if not (self._name.begins(name) or self._rooted.begins(text) or self._in_directory(directory + slash)):
             return ()
         return tuple(number for number, spec in enumerate(self._specs) if spec.match_file(text))
 
     def _matches_directory(self, directory: str) -> bool:
-        return self._any.match(directory) is not None
+        return self._any.begins(directory)
 
 
-def _union(expressions: Iterable[str]) -> re.Pattern[str]:
+def _union(expressions: Iterable[str]) -> TextPattern:
     """Matches what one of ``expressions`` matches; nothing for none."""
     # Named groups of their own, of which one expression cannot hold two, become plain ones.
-    parts = [f"(?:{re.sub(r'[(][?]P<[^>]+>', '(?:', each)})" for each in expressions]
-    return re.compile("|".join(parts) or r"(?!)")
+    parts = [f"(?:{_NAMED_GROUP.sub('(?:', each)})" for each in expressions]
+    return TextPattern("|".join(parts) or r"[^\x00-\x{10FFFF}]")

@@ -21,7 +21,7 @@ EVERYTHING = "*"
 _BELOW = "/*"
 _DEFAULT_PORTS = {"https": 443, "ssh": 22}
 #: In the path of a remote address: an encoded slash or dot means one thing here and another thing there.
-_AMBIGUOUS = re.compile(r"[%\\?#\x00-\x20\x7f]")
+_AMBIGUOUS = re.compile(r"[%\\?#\x00-\x20\x7f]")  # noqa: TID251 - linear: single characters
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from gatewright.bounded.judge import BeyondLimitError, BoundedJudge, Bounds
 from gatewright.bus.task_handler import TaskContext
 from gatewright.clock import timestamp
 from gatewright.confinement import confine_writes
@@ -17,14 +18,18 @@ from gatewright.contracts.vocabulary import Agent
 from gatewright.errors import PatchError
 from gatewright.git.changes import Change
 from gatewright.git.mirror import Mirror, Mirrors
+from gatewright.git.process import OutputTooLargeError
 from gatewright.host_facts import surroundings
 from gatewright.task_inputs import CANDIDATE, Candidate, find_artifact, rebuild_candidate
 from gatewright.worker_role import WORKER
+from services.reviewer.judging import FUNCTION, findings_in, question_about
 from services.reviewer.report import review_report
-from services.reviewer.review import review
 from services.reviewer.settings import Settings
 from services.reviewer.subject import ChangedFile, Subject
 
+#: Bytes of old and new content that are reviewed; more is no change that anybody reads.
+MOST_CONTENT = 256 << 20
+BEYOND = "review_limit"
 _NO_CONTENT = frozenset({"000000", "160000"})
 
 
@@ -39,7 +44,8 @@ def make_handler(settings: Settings) -> ReviewerHandler:
     """The handler of a process with these settings."""
     mirrors = _mirrors(settings)
     mirrors.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return ReviewerHandler(settings.agent_id, Mirrors(mirrors), settings.max_file_bytes, confined=_is_confined(mirrors))
+    judge = BoundedJudge(FUNCTION, Bounds(settings.review_seconds))
+    return ReviewerHandler(settings.agent_id, Mirrors(mirrors), settings.max_file_bytes, judge, confined=_is_confined(mirrors))
 
 
 class ReviewerHandler:
@@ -48,11 +54,12 @@ class ReviewerHandler:
     ``confined``: its process was tried, and cannot write anywhere but into its mirrors.
     """
 
-    def __init__(self, agent_id: str, mirrors: Mirrors, max_file_bytes: int, *, confined: bool) -> None:
+    def __init__(self, agent_id: str, mirrors: Mirrors, max_file_bytes: int, judge: BoundedJudge, *, confined: bool) -> None:
         self._confined = confined
         self._agent = Agent(role="REVIEWER", agent_id=agent_id)
         self._mirrors = mirrors
         self._max_file_bytes = max_file_bytes
+        self._judge = judge
 
     async def handle(self, task: TaskContract, context: TaskContext) -> ReviewReport:
         """PASS, FAIL with the blocking findings, or BLOCKED where there is nothing that this reviewer may judge.
@@ -63,14 +70,14 @@ class ReviewerHandler:
         blocked = self._dependence(task)
         findings: tuple[Finding, ...] = ()
         if blocked is None:
+            self._judge.prepare()
             try:
                 candidate = await rebuild_candidate(task, self._mirrors, context.artifacts)
             except PatchError as error:
                 blocked = Finding(code=error.reason, message=error.message, blocking=True)
             else:
                 tree = candidate.tree
-                subject = Subject(task, await _changed_files(candidate), self._max_file_bytes)
-                findings = await asyncio.to_thread(review, subject)
+                findings = await self._findings(task, candidate)
         evidence = (
             f"baseline {task.rollback.baseline_ref}",
             f"{CANDIDATE} {find_artifact(task, CANDIDATE).uri}",
@@ -81,6 +88,18 @@ class ReviewerHandler:
         report = replace(report, surroundings=await asyncio.to_thread(surroundings))
         context.log.info("reviewed", verdict=report.verdict, findings=len(report.findings))
         return report
+
+    async def _findings(self, task: TaskContract, candidate: Candidate) -> tuple[Finding, ...]:
+        """Every check, in a process of its own: a hostile change must not hold up the reviews beside it.
+
+        What cannot be judged within the bounds is not let pass.
+        """
+        try:
+            subject = Subject(task, await _changed_files(candidate), self._max_file_bytes)
+            question = await asyncio.to_thread(question_about, subject)
+            return findings_in(await self._judge.ask(question))
+        except (BeyondLimitError, OutputTooLargeError) as error:
+            return (Finding(code=BEYOND, message=error.message, blocking=True),)
 
     def _dependence(self, task: TaskContract) -> Finding | None:
         """Who implemented or ordered the change does not review it (specification 8, mechanism 2)."""
@@ -119,4 +138,4 @@ async def _changed_files(candidate: Candidate) -> tuple[ChangedFile, ...]:
 async def _contents(changes: tuple[Change, ...], mirror: Mirror) -> dict[str, bytes]:
     old = {change.old_id for change in changes if change.old_mode not in _NO_CONTENT}
     new = {change.new_id for change in changes if change.new_mode not in _NO_CONTENT}
-    return await mirror.blobs(old | new)
+    return await mirror.blobs(old | new, MOST_CONTENT)

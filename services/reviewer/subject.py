@@ -62,7 +62,11 @@ class Subject:
 
     def is_opened(self, path: bytes) -> bool:
         """Whether the contract names ``path`` among the protected paths that may be changed."""
-        return scope.covers(self.opened.allow_protected_paths, path)
+        return self._opened_paths.cover(path)
+
+    @cached_property
+    def _opened_paths(self) -> scope.AllowedPaths:
+        return scope.AllowedPaths(self.opened.allow_protected_paths)
 
 
 def _added(old: list[bytes], new: list[bytes]) -> Iterator[tuple[int, bytes]]:

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 
 from gatewright import scope
 from gatewright.errors import ScopeError
@@ -68,8 +67,7 @@ def partition(files: Sequence[bytes], allowed: Sequence[str], count: int) -> tup
     ``files`` are paths of the baseline, ``allowed`` paths that ``scope.check_allowed_path`` let through. The groups cover what
     ``allowed`` covers, except that nothing new can be made directly in a directory that was split.
     """
-    tree, known = sorted(files), set(allowed)
-    outermost = [path for path in sorted(known) if known.isdisjoint(map(str, PurePosixPath(path).parents))]
+    tree, outermost = sorted(files), sorted(_outermost(allowed))
     found = [_Unit(path, *_span(tree, path)) for path in outermost]
     units = [unit for unit in found if unit.size]
     for _ in range(MAX_SPLITS):
@@ -81,6 +79,15 @@ def partition(files: Sequence[bytes], allowed: Sequence[str], count: int) -> tup
     terminal = [unit for unit in units if unit.terminal]
     groups = _grouped(units, count) + ([terminal] if terminal else [])
     return _named(groups, [unit.path for unit in found if not unit.size])
+
+
+def _outermost(allowed: Sequence[str]) -> Iterator[str]:
+    """Those of ``allowed`` that lie below no other. With the separator lowest, what lies below a path comes right after it."""
+    last: tuple[str, ...] = ()
+    for parts in sorted(tuple(path.split("/")) for path in set(allowed)):
+        if not last or parts[: len(last)] != last:
+            last = parts
+            yield "/".join(parts)
 
 
 def _goal(units: Sequence[_Unit], count: int) -> int:

@@ -10,7 +10,7 @@ import urllib.parse
 
 from gatewright.errors import MalformedError
 
-_STORED = re.compile(r"artifact:sha256:([0-9a-f]{64})")
+_STORED = re.compile(r"artifact:sha256:([0-9a-f]{64})")  # noqa: TID251 - linear: of a fixed length
 
 
 def stored_uri(sha256: str) -> str:

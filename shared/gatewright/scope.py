@@ -63,25 +63,45 @@ def check_allowed_path(text: str) -> str:
     return check_path(text.removesuffix("/"))
 
 
-def covers(allowed: Iterable[str], path: bytes) -> bool:
-    """Whether one of ``allowed`` is ``path`` or a directory above it. A path that no tree may hold is never covered."""
-    if path_fault(path) is not None:
+class AllowedPaths:
+    """The paths of a contract, to be held against many: each costs its length, not the number of them."""
+
+    def __init__(self, allowed: Iterable[str]) -> None:
+        self.exact = frozenset(_bytes(text) for text in allowed)
+        self._lengths = sorted({len(path) for path in self.exact})
+
+    def cover(self, path: bytes) -> bool:
+        """Whether one of them is ``path`` or a directory above it. A path that no tree may hold is never covered."""
+        return path_fault(path) is None and self.holds(path)
+
+    def holds(self, path: bytes) -> bool:
+        """The same, without a look at what ``path`` is."""
+        if path in self.exact:
+            return True
+        for length in self._lengths:
+            if length >= len(path):
+                return False
+            if path[length : length + 1] == b"/" and path[:length] in self.exact:
+                return True
         return False
-    known = {_bytes(text) for text in allowed}
-    return any(prefix in known for prefix in _prefixes(path))
+
+
+def covers(allowed: Iterable[str], path: bytes) -> bool:
+    """Whether one of ``allowed`` is ``path`` or a directory above it; for many paths there is ``AllowedPaths``."""
+    return AllowedPaths(allowed).cover(path)
 
 
 def outside(allowed: Iterable[str], paths: Iterable[bytes]) -> tuple[bytes, ...]:
     """Those of ``paths`` that ``allowed`` does not cover, in order; for many paths at once."""
-    known = {_bytes(text) for text in allowed}
+    known = AllowedPaths(allowed)
     # Thousands of paths lie in few directories: what is known of one is remembered.
     inside: dict[bytes, bool] = {b"": False}
 
     def is_outside(path: bytes) -> bool:
         directory = path.rpartition(b"/")[0]
         if directory not in inside:
-            inside[directory] = not known.isdisjoint(_prefixes(directory))
-        return path_fault(path) is not None or not (inside[directory] or path in known)
+            inside[directory] = known.holds(directory)
+        return path_fault(path) is not None or not (inside[directory] or path in known.exact)
 
     return tuple(path for path in paths if is_outside(path))
 
@@ -98,7 +118,15 @@ def disjoint(groups: Sequence[Iterable[str]]) -> bool:
         for text in group:
             if owner.setdefault(_bytes(text), number) != number:
                 return False
-    return all(owner.get(prefix, number) == number for path, number in owner.items() for prefix in _prefixes(path))
+    # Sorted with their separators lowest, what lies below a path comes right after it: one look back is enough.
+    above: list[tuple[bytes, int]] = []
+    for path, number in sorted((path.replace(b"/", b"\0") + b"\0", number) for path, number in owner.items()):
+        while above and not path.startswith(above[-1][0]):
+            above.pop()
+        if above and above[-1][1] != number:
+            return False
+        above.append((path, number))
+    return True
 
 
 def expand_paths(argv: Sequence[str], allowed: Iterable[str]) -> tuple[str, ...]:
@@ -118,12 +146,6 @@ def takes_paths(command: str) -> bool:
 def _bytes(text: str) -> bytes:
     """An allowed path as the trees have it; what cannot be one (a lone surrogate) equals no path of a tree."""
     return text.removesuffix("/").encode("utf-8", "surrogatepass")
-
-
-def _prefixes(path: bytes) -> Iterable[bytes]:
-    """``path`` and every directory above it."""
-    parts = path.split(b"/")
-    return (b"/".join(parts[:depth]) for depth in range(len(parts), 0, -1))
 
 
 def _invalid(text: str, why: str) -> ScopeError:

@@ -320,6 +320,26 @@ async def test_more_forbidden_actions_than_can_be_watched_are_refused(make_repos
         assert all(len(rule.detail) < 1000 for rule in report.rules)
 
 
+async def test_a_forbidden_action_that_is_too_long_to_be_watched_is_refused(
+    make_repository: MakeRepository, tmp_path: Path
+) -> None:
+    repository = make_repository(files=FILES)
+    async with open_gatekeeper(repository, tmp_path) as gatekeeper:
+        found = await violations(gatekeeper, under("low", repository, "README.md", forbidden_actions=("a" * 500_000,)))
+        assert [violation.code for violation in found] == ["action_forbidden"]
+
+
+@pytest.mark.parametrize("commands", [("true",) * 300, ("grep -q " + "[" * 16_000 + " src/a.py",) * 9], ids=["many", "long"])
+async def test_more_commands_than_can_be_judged_are_refused(
+    commands: tuple[str, ...], make_repository: MakeRepository, tmp_path: Path
+) -> None:
+    repository = make_repository(files=FILES)
+    tests = tuple(AcceptanceTest(name="t", cmd=command, must_pass=True) for command in commands)
+    async with open_gatekeeper(repository, tmp_path) as gatekeeper:
+        found = await violations(gatekeeper, under("low", repository, "README.md", acceptance_tests=tests))
+        assert {violation.code for violation in found} == {"too_many_commands"}
+
+
 async def test_a_huge_wish_does_not_make_a_huge_report(make_repository: MakeRepository, tmp_path: Path) -> None:
     repository = make_repository(files=FILES)
     command = "curl " + "x" * 300_000

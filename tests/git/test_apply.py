@@ -264,3 +264,20 @@ async def test_large_index_gives_the_same_tree_as_a_small_one(
     assert await known.mirror.apply(known.commit, patch) == tree
     monkeypatch.setattr(objects, "LARGE_INDEX", 1 << 40)
     assert await known.mirror.apply(known.commit, patch) == tree
+
+
+async def test_hunks_that_are_looked_for_in_the_whole_file_are_given_up_as_a_fault_of_the_patch(
+    make_repository: MakeRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the gate would have failed for want of time, and the patch would be brought to it again and again."""
+    lines, hunks = 100_000, 4000
+    repository = make_repository(files={"f": b"".join(b"%d\n" % number for number in range(lines))})
+    mirror = await Mirrors(tmp_path / "mirrors").open(str(repository.path))
+    commit = await mirror.resolve("main")
+    patch = b"diff --git a/f b/f\n--- a/f\n+++ b/f\n"
+    for at in range(1, lines - 1, lines // hunks):
+        patch += b"@@ -%d,3 +%d,3 @@\n %d\n-%d\n+x\n %d\n" % (lines - 9, lines - 9, at - 1, at, at + 1)
+    monkeypatch.setattr(objects, "APPLY_SECONDS", 0.5)
+    with pytest.raises(PatchError) as caught:
+        await mirror.apply(commit, patch)
+    assert caught.value.reason == "patch_limit"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -15,15 +14,9 @@ from gatewright.errors import ArtifactError, MalformedError
 from services.reviewer.handler import make_handler
 from services.reviewer.review import MAX_FINDINGS
 from services.reviewer.settings import Settings
-from tests.role_desk import Desk, make_desk
+from tests.role_desk import Desk
 
-FILES = {"src/a.py": b"x = 1\n", "tests/test_a.py": b"def test_a():\n    assert 1\n"}
 REVIEWER = Agent(role="REVIEWER", agent_id="reviewer-1")
-
-
-@pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return make_desk(tmp_path, FILES)
 
 
 def order(desk: Desk, patch: bytes, **changes: object) -> TaskContract:

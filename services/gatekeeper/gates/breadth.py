@@ -9,7 +9,8 @@ way, and opening that is refused in every pack.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -67,7 +68,7 @@ async def judge_breadth(
 async def look(named: frozenset[str], mirror: Mirror, tree: str) -> Opened:
     """What the clean paths ``named`` open of ``tree``."""
     wanted = frozenset(path.encode("utf-8", "surrogatepass") for path in named)
-    search = _Search(mirror, wanted)
+    search = _Search(mirror, wanted, sorted(wanted))
     entries = await search.entries(tree)
     whole = {name: await search.is_whole(name, kind, identifier) for name, (kind, identifier) in entries.items()}
     directories = [name for name, (kind, _) in entries.items() if kind in DIRECTORIES]
@@ -82,6 +83,7 @@ class _Search:
 
     mirror: Mirror
     wanted: frozenset[bytes]
+    ordered: Sequence[bytes]
     looks: int = 0
 
     async def is_whole(self, path: bytes, kind: bytes, identifier: str) -> bool:
@@ -89,7 +91,8 @@ class _Search:
         if path in self.wanted:
             return True
         below = path + b"/"
-        if kind != b"tree" or not any(each.startswith(below) for each in self.wanted):
+        at = bisect_left(self.ordered, below)
+        if kind != b"tree" or not (at < len(self.ordered) and self.ordered[at].startswith(below)):
             return False
         if self.looks >= MOST_LOOKS:
             return True

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import PurePosixPath
 
 from services.gatekeeper.command_policy import CommandClass
@@ -86,6 +87,9 @@ _INTERPRETERS = frozenset(("python", "python3"))
 _SHELLS = frozenset(("sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "eval"))
 _DELETING_FLAGS = frozenset("rRf")
 
+#: Wrappers and interpreters in front of each other.
+_MOST_PROGRAMS = 16
+
 Classify = Callable[[tuple[str, ...]], Iterable[str]]
 
 
@@ -99,7 +103,10 @@ def classify(argv: Sequence[str]) -> frozenset[CommandClass]:
     found: set[CommandClass] = set()
     if words and words[-1] == "env":
         found.add(_CREDENTIALS)
-    for start in _programs(words):
+    programs_named = tuple(islice(_programs(words), _MOST_PROGRAMS + 1))
+    if len(programs_named) > _MOST_PROGRAMS:
+        return frozenset(CommandClass)  # nobody writes that; each would be looked at with all that follows it
+    for start in programs_named:
         program, rest = words[start], words[start + 1 :]
         found.update(kind for kind, programs in _PROGRAMS.items() if program in programs.split())
         found.update(kind for kind, runs in _RUNS.items() if any(_runs(run.split(), program, rest) for run in runs))
@@ -135,7 +142,7 @@ def _commands_of(words: Sequence[str]) -> Iterator[list[str]]:
     """What a shell's words hold when each is read as a script: its commands, roughly; too many rather than too few."""
     for word in words:
         if not word.startswith("-"):
-            yield from (part.split() for part in re.split(r"[;&|\n(){}`'\"]+|\$\(", word))
+            yield from (part.split() for part in re.split(r"[;&|\n(){}`'\"]+|\$\(", word))  # noqa: TID251 - linear: each try ends where the next one begins
 
 
 def _deletes_much(word: str) -> bool:

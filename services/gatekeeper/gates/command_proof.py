@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Iterator
 
 from services.gatekeeper.command_policy import CommandClass, CommandRule
 from services.gatekeeper.gates.command_words import CommandWords
 
-#: A pattern piece by piece: a count, an escape, a bracket expression, or one character.
-_PIECE = re.compile(r"\\?\{[0-9,]*\\?\}|\\.|\[\^?\]?[^\]]*\]|.")
+#: A count, or an escape.
+_COUNT = re.compile(r"\\?\{[0-9,]*\\?\}|\\.")  # noqa: TID251 - linear: anchored, and a brace ends each try
+#: What stands before the first character of a bracket expression that may end it.
+_BRACKET = re.compile(r"\[\^?\]?")  # noqa: TID251 - linear: of a fixed length
 #: What makes the piece before it optional, in both of grep's dialects.
-_OPTIONAL = re.compile(r"\\?[*?{]")
+_OPTIONAL = re.compile(r"\\?[*?{]")  # noqa: TID251 - linear: of a fixed length
 
 
 def why_nothing(rule: CommandRule, words: CommandWords) -> str:
@@ -38,6 +41,20 @@ def why_nothing(rule: CommandRule, words: CommandWords) -> str:
 
 def _matches_anything(pattern: str) -> bool:
     """Whether no letter or digit of ``pattern`` must be there. Not by trying it: hostile patterns take forever."""
-    if re.search(r"\)\\?[*?{]", pattern):
+    if re.search(r"\)\\?[*?{]", pattern):  # noqa: TID251 - linear: of a fixed length
         return True
-    return not any(piece.group().isalnum() and not _OPTIONAL.match(pattern, piece.end()) for piece in _PIECE.finditer(pattern))
+    return not any(piece.isalnum() and not _OPTIONAL.match(pattern, end) for piece, end in _pieces(pattern))
+
+
+def _pieces(pattern: str) -> Iterator[tuple[str, int]]:
+    """A pattern piece by piece, each with its end: a count, an escape, a bracket expression, or one character."""
+    at, last_closing = 0, pattern.rfind("]")
+    while at < len(pattern):
+        found, end = _COUNT.match(pattern, at), at + 1
+        bracket = _BRACKET.match(pattern, at)
+        if found is not None:
+            end = found.end()
+        elif bracket is not None and bracket.end() <= last_closing:  # else it is never closed: a character like another
+            end = pattern.index("]", bracket.end()) + 1
+        yield pattern[at:end], end
+        at = end

@@ -19,6 +19,10 @@ from services.gatekeeper.gates.judgement import Judgement
 from services.gatekeeper.policies import Policies
 
 RULE = "command_allowlist"
+TOO_MUCH = "too_many_commands"
+#: More is no contract that anybody wrote, and each command is held against every rule.
+MOST_COMMANDS = 256
+MOST_CHARACTERS = 131_072
 
 
 def judge_commands(
@@ -28,6 +32,9 @@ def judge_commands(
     found.checked(RULE, "strict: a test must prove something" if strict else "")
     commands: list[tuple[Use, str]] = [("acceptance", test.cmd) for test in tests]
     commands += [("executor", command) for command in (executor.commands if executor is not None else ())]
+    if (words := too_much(text for _, text in commands)) is not None:
+        found.violate(TOO_MUCH, RULE, words)
+        return
     for number, (use, text) in enumerate(commands, 1):
         name = f"commands.{number}.{use}"
         try:
@@ -37,6 +44,16 @@ def judge_commands(
             found.violated(name, error.message)
         else:
             found.checked(name, f"{text} ({', '.join(sorted(classes_of(text, rule)))})")
+
+
+def too_much(commands: Iterable[str]) -> str | None:
+    """Why so many commands, or so long ones, are not looked at one by one; None when they are."""
+    sizes = [len(text) for text in commands]
+    if len(sizes) > MOST_COMMANDS:
+        return f"{len(sizes)} commands; a contract has at most {MOST_COMMANDS}"
+    if sum(sizes) > MOST_CHARACTERS:
+        return f"the commands have {sum(sizes)} characters together; at most {MOST_CHARACTERS} are read"
+    return None
 
 
 def classes_of(text: str, rule: CommandRule) -> frozenset[CommandClass]:

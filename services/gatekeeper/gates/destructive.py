@@ -8,7 +8,7 @@ anything runs; afterwards the statement is held against what the change really l
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from gatewright import scope as paths
@@ -19,6 +19,7 @@ from gatewright.git.changes import Change
 from gatewright.git.mirror import Mirror
 from gatewright.sandbox.argv import parse_command
 from services.gatekeeper.gates.command_classes import Classify, classify
+from services.gatekeeper.gates.commands import too_much
 from services.gatekeeper.gates.judgement import Judgement
 from services.gatekeeper.gates.remains import destroyed_files, moved_files
 from services.gatekeeper.policies import Policies
@@ -62,7 +63,7 @@ def judge_destructive(contract: TaskContract, classify: Classify, found: Judgeme
     found.checked(_RULE)
     scope = contract.scope or Scope()
     listed = set(scope.destructive)
-    for command in _commands(contract):
+    for command in () if too_much(_commands(contract)) is not None else _commands(contract):  # else the command gate refuses
         if DESTRUCTIVE in _classes(command, classify) and command not in listed:  # 1
             found.violate(UNSTATED, _RULE, f"{command!r} is destructive and not listed in scope.destructive")
     stated = Counter(statement.operation for statement in scope.destructive_statements)
@@ -70,8 +71,12 @@ def judge_destructive(contract: TaskContract, classify: Classify, found: Judgeme
         if operation not in listed or stated[operation] != 1:  # 2
             words = f"{operation!r} needs to be listed in scope.destructive, and exactly one statement"
             found.violate(UNSTATED, _RULE, words)
+    allowed = paths.AllowedPaths(contract.allowed_paths)
+    digests = defaultdict(list)
+    for artifact in contract.inputs.artifacts:
+        digests[artifact.name].append(artifact.sha256.lower())
     for statement in scope.destructive_statements:
-        for fault in _faults(statement, contract):
+        for fault in _faults(statement, allowed, digests.get(statement.dry_run, ())):
             found.violate(UNSTATED, _RULE, f"{statement.operation!r}: {fault}")
         found.saw(f"destructive {statement.operation}", f"dry run {statement.dry_run}, backup {statement.backup}")
 
@@ -145,9 +150,9 @@ def _classes(command: str, classify: Classify) -> frozenset[str]:
         return frozenset()  # the command gate refuses it
 
 
-def _faults(statement: DestructiveStatement, contract: TaskContract) -> Iterator[str]:
-    captured = [artifact for artifact in contract.inputs.artifacts if artifact.name == statement.dry_run]
-    if len(captured) != 1 or captured[0].sha256.lower() == _NOTHING:  # 3
+def _faults(statement: DestructiveStatement, allowed: paths.AllowedPaths, captured: Sequence[str]) -> Iterator[str]:
+    """``captured``: the digests of the inputs that have the name of the dry run."""
+    if len(captured) != 1 or captured[0] == _NOTHING:  # 3
         yield f"the dry run {statement.dry_run!r} is not one input artifact with content"
     for path in statement.blast_radius.paths:  # 4
         try:
@@ -155,7 +160,7 @@ def _faults(statement: DestructiveStatement, contract: TaskContract) -> Iterator
         except ScopeError as error:
             yield error.message
             continue
-        if not paths.covers(contract.allowed_paths, clean.encode("utf-8", "surrogatepass")):
+        if not allowed.cover(clean.encode("utf-8", "surrogatepass")):
             yield f"{clean} is outside the contract's own paths"
     if not statement.blast_radius.summary.strip() or "\n" in statement.blast_radius.summary:
         yield "the blast radius is to be stated in one line"

@@ -60,13 +60,14 @@ def judge_changes(
         found.checked(f"protected_paths.{path_class.name}", f"opened by {path_class.opened_by}")
     for path in scope.outside(contract.allowed_paths, (change.path for change in changes)):
         found.violate("path_out_of_scope", SCOPE_RULE, "outside the contract's paths", path)
+    opened_paths = scope.AllowedPaths(opened.allow_protected_paths)
     for change in changes:
         fault = path_fault(change.path, change.new_mode)
         if fault is not None:
             found.violate("git_path", NAMES_RULE, fault, change.path)
         _mode(change, opened, found)
         for path_class in policies.path_classes(change.path):
-            _class(change, path_class, opened, approved, found)
+            _class(change, path_class, opened, opened_paths, approved, found)
 
 
 def _mode(change: Change, opened: Scope, found: Judgement) -> None:
@@ -96,10 +97,12 @@ def _kinds(change: Change, modes: set[str]) -> Iterator[tuple[ChangeKind, str, s
         yield "gitmodules", "path_protected", "names other repositories"
 
 
-def _class(change: Change, kind: PathClass, opened: Scope, approved: Approved, found: Judgement) -> None:
+def _class(
+    change: Change, kind: PathClass, opened: Scope, opened_paths: scope.AllowedPaths, approved: Approved, found: Judgement
+) -> None:
     rule = f"protected_paths.{kind.name}"
     match kind.opened_by:
-        case "scope.allow_protected_paths" if scope.covers(opened.allow_protected_paths, change.path):
+        case "scope.allow_protected_paths" if opened_paths.cover(change.path):
             found.touched(rule, change.path)
             return
         case "scope.allow_dependency_change" if opened.allow_dependency_change:

@@ -7,6 +7,7 @@ that name nothing of either kind forbid nothing, and the report lists the action
 from __future__ import annotations
 
 import shlex
+from collections import deque
 from collections.abc import Iterable, Sequence
 
 from gatewright.contracts import TaskContract
@@ -14,6 +15,7 @@ from gatewright.errors import CommandRefusedError
 from gatewright.git.changes import Change
 from gatewright.git.paths import display
 from gatewright.sandbox.argv import parse_command
+from services.gatekeeper.gates.commands import too_much
 from services.gatekeeper.gates.judgement import Judgement
 
 CODE = "action_forbidden"
@@ -21,6 +23,7 @@ RULE = "contract.forbidden_actions"
 EDIT = "edit"
 #: More than this is no list that anybody wrote, and each is looked for in each command.
 MOST_ACTIONS = 64
+LONGEST_ACTION = 1024
 
 
 def judge_forbidden_commands(contract: TaskContract, found: Judgement) -> None:
@@ -30,31 +33,39 @@ def judge_forbidden_commands(contract: TaskContract, found: Judgement) -> None:
         words = f"{len(contract.forbidden_actions)} forbidden actions; no more than {MOST_ACTIONS} can be watched"
         found.violate(CODE, RULE, words)
         return
+    if any(len(action) > LONGEST_ACTION for action in contract.forbidden_actions):
+        found.violate(CODE, RULE, f"a forbidden action of more than {LONGEST_ACTION} characters cannot be watched")
+        return
     actions = [(action, words_of(action)) for action in contract.forbidden_actions]
     commands = [test.cmd for test in contract.acceptance_tests]
     commands.extend(contract.executor.commands if contract.executor is not None else ())
+    if too_much(commands) is not None:
+        return  # the command gate refuses them all
     for command in commands:
         try:
             argv = parse_command(command)
         except CommandRefusedError:
             continue
+        programs = {_program(word) for word in argv}
         for action, forbidden in actions:
-            if contains(argv, forbidden):
+            if forbidden and _program(forbidden[0]) in programs and contains(argv, forbidden):
                 found.violate(CODE, RULE, f"{command!r} contains {action!r}, which the contract forbids")
 
 
 def judge_forbidden_edits(changes: Iterable[Change], contract: TaskContract, found: Judgement) -> None:
     """No change touches a path that the contract forbids to edit: a name, anywhere, or a whole path."""
-    all_words = map(words_of, contract.forbidden_actions)
+    # Longer ones have been refused before anything was changed.
+    all_words = (words_of(action) for action in contract.forbidden_actions[:MOST_ACTIONS] if len(action) <= LONGEST_ACTION)
     edits = [words[1] for words in all_words if len(words) == 2 and words[0] == EDIT]
     wanted = {path.strip("/").lower().encode("utf-8", "surrogatepass") for path in edits}
     if not wanted:
         return
     found.checked(f"{RULE}.edit", ", ".join(sorted(display(path) for path in wanted)))
     for change in changes:
-        parts = change.path.lower().split(b"/")
-        above = {b"/".join(parts[:depth]) for depth in range(1, len(parts) + 1)}
-        for path in sorted(wanted & (above | set(parts))):
+        lowered = change.path.lower()
+        parts = frozenset(lowered.split(b"/"))
+        touched = [path for path in wanted if path in parts or lowered == path or lowered.startswith(path + b"/")]
+        for path in sorted(touched):
             found.violate(CODE, f"{RULE}.edit", f"the contract forbids to edit {display(path)!r}", change.path)
 
 
@@ -70,21 +81,26 @@ def contains(argv: Sequence[str], words: Sequence[str]) -> bool:
     """Whether ``argv`` holds ``words``: programs by their last part, short options in any order and grouping."""
     if not words:
         return False
-    for start, word in enumerate(argv):
-        if word.rpartition("/")[2] == words[0].rpartition("/")[2] and _follows(argv[start + 1 :], words[1:]):
+    program, wanted = _program(words[0]), [word for word in words[1:] if not word.startswith("-")]
+    options = [word for word in words[1:] if word.startswith("-")]
+    short = {letter for option in options if _is_short(option) for letter in option[1:]}
+    long = {option for option in options if not _is_short(option)}
+    # From the end, so that what follows a program is known when the program comes: forbidden options anywhere, and first of
+    # the plain words the forbidden ones.
+    plain: deque[str] = deque(maxlen=len(wanted))
+    for word in reversed(argv):
+        if _program(word) == program and not short and not long and list(plain) == wanted:
             return True
+        long.discard(word)
+        if _is_short(word):
+            short.difference_update(word[1:])
+        if not word.startswith("-"):
+            plain.appendleft(word)
     return False
 
 
-def _follows(rest: Sequence[str], words: Sequence[str]) -> bool:
-    """Whether what comes after the program has the forbidden options (anywhere) and begins with the forbidden words."""
-    short = {letter for word in rest if _is_short(word) for letter in word[1:]}
-    plain = [word for word in rest if not word.startswith("-")]
-    wanted = [word for word in words if not word.startswith("-")]
-    options = [word for word in words if word.startswith("-")]
-    if plain[: len(wanted)] != wanted:
-        return False
-    return all(set(option[1:]) <= short if _is_short(option) else option in rest for option in options)
+def _program(word: str) -> str:
+    return word.rpartition("/")[2]
 
 
 def _is_short(word: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,7 +43,7 @@ async def judge_intake(
     """
     if isinstance(document, RunRequest):
         request = replace(document, artifacts=await _artifacts(document.artifacts, found, store))
-        judge_request(request, policies, found)
+        await asyncio.to_thread(judge_request, request, policies, found)  # a large one must not hold up the others
         baseline = _Baseline(
             request.repository, request.baseline_ref, request.allowed_paths, request.policy_pack, request.environment
         )
@@ -55,7 +56,7 @@ async def judge_intake(
         log_refs=replace(document.log_refs, run_id=found.run_id),
         requested_permissions=None,
     )
-    contract = judge_contract(contract, policies, found)
+    contract = await asyncio.to_thread(judge_contract, contract, policies, found)
     pack: PolicyPack = contract.policy_pack or policies.packs.default
     baseline = _Baseline(
         contract.repository, contract.rollback.baseline_ref, contract.allowed_paths, pack, contract.environment

@@ -63,10 +63,10 @@ class Gates:
             case q.IntakeQuestion():
                 return await self._intake(question)
             case q.ContractQuestion(run=run, contract=contract):
-                return self._contract(run, contract)
+                return await asyncio.to_thread(self._contract, run, contract)
             case q.PlanQuestion(run=run, plan=plan):
                 found, started = self._begin(run, "plan", plan.task_id)
-                judge_plan(plan, _contract(run), self.policies, found)
+                await asyncio.to_thread(judge_plan, plan, _contract(run), self.policies, found)
                 return q.Verdict(found.report(self.clock, started))
             case q.LocksQuestion(run=run):
                 return await self._locks(run)
@@ -76,12 +76,12 @@ class Gates:
                 return await self._integrated(run)
             case q.ReviewQuestion(run=run, report=review):
                 found, started = self._begin(run, "reviewer", review.task_id)
-                judge_review(review, run, found)
+                await asyncio.to_thread(judge_review, review, run, found)
                 note_redactions(review, (), found)
                 return await self._on_report(review, found, started)
             case q.TestsQuestion(run=run, report=tests):
                 found, started = self._begin(run, "tests", tests.task_id)
-                judge_tests(tests, run, _contract(run), found)
+                await asyncio.to_thread(judge_tests, tests, run, _contract(run), found)
                 note_redactions(tests, tests.artifacts, found)
                 outputs = [uri for command in tests.commands for uri in (command.stdout, command.stderr) if uri]
                 await check_artifacts([*outputs, *(artifact.uri for artifact in tests.artifacts)], found, self.artifacts)

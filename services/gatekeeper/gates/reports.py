@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -12,6 +11,7 @@ from gatewright.contracts.vocabulary import AcceptanceTest, Environment
 from gatewright.environment_state import ADVICE, CHANGED
 from gatewright.errors import CommandRefusedError
 from gatewright.ledger.run import Run
+from gatewright.patterns import TextPattern
 from gatewright.sandbox.argv import parse_command
 from gatewright.sandbox.programs import NOT_FOUND
 from gatewright.task_inputs import command_seconds
@@ -20,7 +20,7 @@ from services.gatekeeper.gates.judgement import Judgement
 #: The test runner's note of the candidate's own files that the commands edited.
 WORKSPACE_CHANGES = "workspace_changes"
 
-_URI = re.compile(r"artifact:sha256:[0-9a-fA-F]{64}|data:[^\s\"']*,")
+_URI = TextPattern(r"artifact:sha256:[0-9a-fA-F]{64}|data:[^\s\"']*,")
 
 
 class Ordered(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gatewright.contracts.reports import Finding
+from gatewright.secrets.earlier_values import EarlierValues
 from gatewright.secrets.scanner import SecretScanner
 from services.reviewer.subject import Subject
 
@@ -13,12 +14,11 @@ _SCANNER = SecretScanner()
 
 def secrets(subject: Subject) -> Iterator[Finding]:
     """Blocking: a private key, or a token whose form says what it is, that no changed file held before. It is never quoted."""
-    before: bytes | None = None
+    before = EarlierValues(other.old or b"" for other in subject.files)
     for file in subject.files:
-        for hit in _SCANNER.find(file.new or b""):
-            content = file.new or b""
-            if before is None:
-                before = b"\n".join(other.old or b"" for other in subject.files)
-            if content[hit.start : hit.end] not in before:
-                line = content.count(b"\n", 0, hit.start) + 1
+        content = file.new or b""
+        line, counted = 1, 0
+        for hit in _SCANNER.find(content):
+            line, counted = line + content.count(b"\n", counted, hit.start), hit.start
+            if not before.held(content[hit.start : hit.end]):
                 yield file.finding("secret", f"looks like a {hit.rule.replace('_', ' ')}", blocking=True, line=line)

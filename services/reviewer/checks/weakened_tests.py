@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gatewright.contracts.reports import Finding
+from gatewright.patterns import BytesPattern
 from services.reviewer.subject import Subject
 
 _DIRECTORIES = frozenset({b"test", b"tests", b"__tests__", b"spec", b"specs"})
-_NAMES = re.compile(rb"test_.*\.py|.*_test\.\w+|.*_spec\.\w+|.*\.(?:test|spec)\.\w+|conftest\.py|.*Tests?\.(?:java|kt|cs)")
+_NAMES = BytesPattern(rb"test_.*\.py|.*_test\.\w+|.*_spec\.\w+|.*\.(?:test|spec)\.\w+|conftest\.py|.*Tests?\.(?:java|kt|cs)")
 
-_CASES = re.compile(
-    rb"^[ \t]*(?:async[ \t]+)?def[ \t]+test\w*|^[ \t]*(?:it|test|specify)(?:\.each\b.*?)?[ \t]*\(|^func[ \t]+Test\w*"
-    rb"|^[ \t]*@(?:Parameterized)?Test\b|^[ \t]*#\[(?:\w+::)?test\b|^[ \t]*\[(?:Test|Fact|Theory)\b",
-    re.MULTILINE,
+_CASES = BytesPattern(
+    rb"(?m)^[ \t]*(?:async[ \t]+)?def[ \t]+test\w*|^[ \t]*(?:it|test|specify)(?:\.each\b.*?)?[ \t]*\(|^func[ \t]+Test\w*"
+    rb"|^[ \t]*@(?:Parameterized)?Test\b|^[ \t]*#\[(?:\w+::)?test\b|^[ \t]*\[(?:Test|Fact|Theory)\b"
 )
-_ASSERTIONS = re.compile(
+_ASSERTIONS = BytesPattern(
     rb"\bassert\w*|\bexpect[ \t]*\(|\bpytest\.(?:raises|warns)\b|\.should\b|\brequire\.\w+\(|\bt\.(?:Error|Fatal)f?\b"
 )
-_SKIPS = re.compile(
+_SKIPS = BytesPattern(
     rb"\bmark\.(?:skip|skipif|xfail)\b|\bpytest\.(?:skip|xfail|importorskip)\b|\bunittest\.(?:skip\w*|expectedFailure)\b"
     rb"|@skip\w*|\b(?:it|test|describe)\.(?:skip|todo|fixme)\b|\bx(?:it|describe|test)[ \t]*\(|@(?:Disabled|Ignore)\b"
     rb"|#\[ignore\b|\bt\.Skip\w*\(|\.skipTest\("
@@ -57,11 +56,11 @@ def weakened_tests(subject: Subject) -> Iterator[Finding]:
 def is_test(path: bytes) -> bool:
     """Whether ``path`` is a test, or lies among tests, by the usual names."""
     *directories, name = path.split(b"/")
-    return not _DIRECTORIES.isdisjoint(part.lower() for part in directories) or _NAMES.fullmatch(name) is not None
+    return not _DIRECTORIES.isdisjoint(part.lower() for part in directories) or _NAMES.fullmatch(name)
 
 
 def _strength(content: bytes) -> _Strength:
-    return _Strength(*(sum(1 for _ in pattern.finditer(content)) for pattern in (_CASES, _ASSERTIONS, _SKIPS)))
+    return _Strength(*(pattern.count(content) for pattern in (_CASES, _ASSERTIONS, _SKIPS)))
 
 
 def _losses(old: _Strength, new: _Strength) -> Iterator[str]:

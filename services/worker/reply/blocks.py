@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from gatewright.errors import ExtractionError
 from services.worker.reply.heredoc import Heredoc, heredoc_at
 
-_OPENING = re.compile(r"(?P<indent>[ \t]*(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+)?)(?P<fence>`{3,}|~{3,})(?P<info>.*)")
-_CLOSING = re.compile(r"(?P<indent>[ \t]*)(?P<fence>`{3,}|~{3,})[ \t]*")
-_HEADER = re.compile(r"-{3,}[ \t]*(?:file|filename)[ \t]*:(?P<rest>.*)", re.IGNORECASE)
+_OPENING = re.compile(r"(?P<indent>[ \t]*(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+)?)(?P<fence>`{3,}|~{3,})(?P<info>.*)")  # noqa: TID251 - linear: anchored, and no repetition can give to the next
+_CLOSING = re.compile(r"(?P<indent>[ \t]*)(?P<fence>`{3,}|~{3,})[ \t]*")  # noqa: TID251 - linear: anchored, and no repetition can give to the next
+_HEADER = re.compile(r"-{3,}[ \t]*(?:file|filename)[ \t]*:(?P<rest>.*)", re.IGNORECASE)  # noqa: TID251 - linear: anchored, and no repetition can give to the next
 #: A closing fence may be indented this much more than its opening (CommonMark 0.31, section 4.5).
 _SLACK = 3
 #: The least number of dashes at either end of a header line.
@@ -163,14 +163,14 @@ class _Scanner:
 
 def _header(line: str) -> str | None:
     """The path in ``--- filename: path ---``; None for any other line."""
-    found = _HEADER.fullmatch(line.rstrip())
+    found = _HEADER.fullmatch(line.rstrip()) if line.startswith("---") else None
     rest = found["rest"] if found is not None else ""
     path = rest.rstrip("-")
     return path.strip() if len(rest) - len(path) >= _RULE else None
 
 
 def _opening(line: str) -> _Opening | None:
-    found = _OPENING.fullmatch(line)
+    found = _OPENING.fullmatch(line) if "```" in line or "~~~" in line else None
     if found is None or (found["fence"][0] == "`" and "`" in found["info"]):
         return None
     return _Opening(found["indent"], found["fence"], found["info"])

@@ -7,12 +7,13 @@ Whatever could be read in two ways is refused: a guess would overwrite somebody'
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from gatewright import scope
 from gatewright.errors import ExtractionError, ScopeError
+from gatewright.patterns import TextPattern
 from services.worker.reply.blocks import Element, Fence, Section, UnclosedError, is_closed_at, scan
 from services.worker.reply.heredoc import Heredoc, heredocs_in
 from services.worker.reply.names import DIFF_LANGUAGES, OUTPUT_LANGUAGES, SHELL_LANGUAGES, comment_name, name_before
@@ -22,10 +23,9 @@ MAX_REPLY_BYTES = 4 * 1024 * 1024
 MAX_FILES = 1000
 
 #: Comments by which a model leaves out a part of a file. Written over the old file, the part would be lost.
-_ELISION = re.compile(
-    r"\s*(?:#+|//+|--|;+|%+|/\*+|<!--|\{/\*)?\s*(?:\(|\[)?\s*(?:\.{3}|…)\s*(?:\(|\[)?\s*(?:the\s+)?"
-    r"(?:existing|rest|remaining|remainder|unchanged|other|same|previous|keep)\b.*",
-    re.IGNORECASE,
+_ELISION = TextPattern(
+    r"(?i)\s*(?:#+|//+|--|;+|%+|/\*+|<!--|\{/\*)?\s*(?:\(|\[)?\s*(?:\.{3}|…)\s*(?:\(|\[)?\s*(?:the\s+)?"
+    r"(?:existing|rest|remaining|remainder|unchanged|other|same|previous|keep)\b.*"
 )
 _MAX_ELISION_LINE = 300
 
@@ -70,7 +70,7 @@ class _Found:
     def add(self, line: int, path: str, content: Sequence[str]) -> None:
         name = _checked(line, path)
         for offset, text in enumerate(content):
-            if len(text) <= _MAX_ELISION_LINE and _ELISION.fullmatch(text):
+            if len(text) <= _MAX_ELISION_LINE and ("..." in text or "…" in text) and _ELISION.fullmatch(text) is not None:
                 raise ExtractionError(f"{name!r}: {text.strip()!r} (line {offset + 1} of it) leaves out a part of the file")
         whole = "".join(f"{text}\n" for text in content)
         earlier = self.files.setdefault(name, (line, whole))
@@ -146,13 +146,12 @@ def _checked(line: int, path: str) -> str:
 
 
 def _refuse_files_in_files(paths: Sequence[str]) -> None:
-    known = set(paths)
-    for path in paths:
-        parents = path.split("/")[:-1]
-        for depth in range(1, len(parents) + 1):
-            parent = "/".join(parents[:depth])
-            if parent in known:
-                raise ExtractionError(f"{parent!r} is given as a file and, by {path!r}, as a directory")
+    # With the separator lowest, what lies below a path comes right after it.
+    ordered = sorted(path.replace("/", "\0") + "\0" for path in paths)
+    for parent, path in pairwise(ordered):
+        if path.startswith(parent):
+            file, below = (each.rstrip("\0").replace("\0", "/") for each in (parent, path))
+            raise ExtractionError(f"{file!r} is given as a file and, by {below!r}, as a directory")
 
 
 def _unwrapped(lines: Sequence[str]) -> Sequence[str] | None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gatewright.errors import ExtractionError
+from gatewright.patterns import TextPattern
 
 #: Fences of these languages show commands or output; a path above them is a mention, not a name.
 SHELL_LANGUAGES = frozenset(
@@ -58,7 +59,7 @@ _HOLDS = (
 )
 #: Sentences that give a whole file its name. Matched against the last sentence before the fence, its colon removed.
 _NAMING = tuple(
-    re.compile(pattern, re.IGNORECASE)
+    TextPattern(f"(?i){pattern}")
     for pattern in (
         rf"(?:.*\s)?(?:create|write|save|add|update|replace|overwrite|rewrite|modify)\s+{_DETERMINER}{_FILE}{_P}{_WITH}",
         rf"(?:and\s+|here\s+is\s+|here's\s+|this\s+is\s+)?{_DETERMINER}file\s+(?:(?:named|called)\s+)?{_P}{_HOLDS}",
@@ -67,21 +68,21 @@ _NAMING = tuple(
         rf"{_P}(?:\s+file)?\s+(?:should\s+have|should\s+contain|has|contains)?\s*{_DETERMINER}{_CONTENT}",
     )
 )
-_PATH_ONLY = re.compile(rf"{_P}{_WITH}", re.IGNORECASE)
-_SPAN = re.compile(r"`([^`]+)`")
-_EDITING = re.compile(
-    r"\b(?:add|append|insert|prepend|edit|change|modify|update|replace|remove|delete|create|write|save|overwrite)\b",
-    re.IGNORECASE,
+_PATH_ONLY = TextPattern(rf"(?i){_P}{_WITH}")
+_SPAN = TextPattern(r"`[^`]+`")
+_EDITING = TextPattern(
+    r"(?i)\b(?:add|append|insert|prepend|edit|change|modify|update|replace|remove|delete|create|write|save|overwrite)\b"
 )
 #: ``src/a.py``, ``a.py``, ``.gitignore``, ``Makefile``; other words in backticks are code.
-_PATHLIKE = re.compile(r"[\w.@+/-]*(?:/[\w.@+-]+|[\w-]\.[A-Za-z][A-Za-z0-9]*)|\.[A-Za-z][\w.-]*|[A-Z][a-z]*file")
-_SAYS_FILE = re.compile(r"\bfile\b", re.IGNORECASE)
-_DECORATION = re.compile(r"(?:#{1,6}\s+|[-*+]\s+|[0-9]{1,9}[.)]\s+)+")
-_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
+_W = r"\pL\pM\pN_"
+_PATHLIKE = TextPattern(rf"[{_W}.@+/-]*(?:/[{_W}.@+-]+|[{_W}-]\.[A-Za-z][A-Za-z0-9]*)|\.[A-Za-z][{_W}.-]*|[A-Z][a-z]*file")
+_SAYS_FILE = TextPattern(r"(?i)\bfile\b")
+_DECORATION = re.compile(r"(?:#{1,6}\s+|[-*+]\s+|[0-9]{1,9}[.)]\s+)+")  # noqa: TID251 - linear: each try ends where the next one begins
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")  # noqa: TID251 - linear: each try ends where the next one begins
 
-_COMMENT = re.compile(r"\s*(?:#+|//+|--|;+|%+|/\*+|<!--)\s*(?P<body>\S(?:.*\S)?)")
+_COMMENT = TextPattern(r"\s*(?:#+|//+|--|;+|%+|/\*+|<!--)\s*(?P<body>\S(?:.*\S)?)")
 _COMMENT_END = ("*/", "-->")
-_MARKER = re.compile(r"(?:file|file[ -]?name|file[ -]?path)\s*:\s*(?P<path>[^\s`]+|`[^`]+`)", re.IGNORECASE)
+_MARKER = TextPattern(r"(?i)(?:file|file[ -]?name|file[ -]?path)\s*:\s*(?P<path>[^\s`]+|`[^`]+`)")
 #: Nobody names a file in a longer line; it bounds the time of the patterns above.
 _MAX_LINE = 500
 
@@ -105,10 +106,10 @@ def name_before(words: Sequence[str], language: str) -> str | None:
         sentence = _last_sentence(text)
         for pattern in _NAMING:
             found = pattern.fullmatch(sentence)
-            if found is not None and (_PATHLIKE.fullmatch(found["path"]) or _SAYS_FILE.search(_SPAN.sub("", sentence))):
+            if found is not None and (_is_pathlike(found["path"]) or _SAYS_FILE.is_in(_SPAN.without(sentence))):
                 return found["path"]
         only = _PATH_ONLY.fullmatch(sentence)
-        if only is not None and _PATHLIKE.fullmatch(only["path"]) and not _is_mention(only["path"], language):
+        if only is not None and _is_pathlike(only["path"]) and not _is_mention(only["path"], language):
             return only["path"]
     _refuse_edit(words[-1], language)
     return None
@@ -125,7 +126,7 @@ def comment_name(first_line: str, language: str) -> Comment | None:
     marker = _MARKER.fullmatch(body)
     if marker is not None:
         return Comment(marker["path"].strip("`"), explicit=True)
-    if _PATHLIKE.fullmatch(body) and _goes_with(body, language):
+    if _is_pathlike(body) and _goes_with(body, language):
         return Comment(body, explicit=False)
     return None
 
@@ -142,9 +143,13 @@ def _last_sentence(text: str) -> str:
 def _refuse_edit(line: str, language: str) -> None:
     if language in SHELL_LANGUAGES | OUTPUT_LANGUAGES or not line.rstrip("* ").endswith(":") or len(line) > _MAX_LINE:
         return
-    paths = [span for span in _SPAN.findall(line) if _PATHLIKE.fullmatch(span)]
-    if paths and _EDITING.search(_SPAN.sub("", line)):
+    paths = [span for each in _SPAN.findall(line) if _is_pathlike(span := each.strip("`"))]
+    if paths and _EDITING.is_in(_SPAN.without(line)):
         raise ExtractionError(f"{line!r} does not say that the block is one whole file; write: Update file `{paths[0]}`:")
+
+
+def _is_pathlike(text: str) -> bool:
+    return _PATHLIKE.fullmatch(text) is not None
 
 
 def _is_mention(path: str, language: str) -> bool:

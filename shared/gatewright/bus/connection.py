@@ -44,7 +44,7 @@ _RECONNECT_WAIT = 0.1
 _PAUSE_SECONDS = 0.05
 _PING_SECONDS = 2
 _PENDING_BYTES = 32 * 1024 * 1024
-_REFUSED = re.compile("authorization violation|authentication (expired|revoked)", re.IGNORECASE)
+_REFUSED = re.compile("authorization violation|authentication (expired|revoked)", re.IGNORECASE)  # noqa: TID251 - the server's own words
 
 Result = TypeVar("Result")
 

@@ -34,9 +34,9 @@ DEFAULT_PUBLISHER = "default"
 SEED_SUFFIX = ".nk"
 PUBLIC_SUFFIX = ".pub"
 
-_PUBLISHER_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}\Z")
+_PUBLISHER_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}\Z")  # noqa: TID251 - linear: anchored, and no repetition can give to the next
 _MAX_SEED_BYTES = 256
-_PUBLIC_KEY = re.compile(r"U[A-Z2-7]{55}\Z")
+_PUBLIC_KEY = re.compile(r"U[A-Z2-7]{55}\Z")  # noqa: TID251 - linear: anchored, and no repetition can give to the next
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ _ADVICE: dict[str, str] = {
     "path_invalid": "give paths relative to the top of the repository, without `..`, wildcards or a leading slash",
     "path_protected": "this path is protected by policy: what opens it, if anything does, stands above",
     "path_out_of_scope": "the change touched a path that it was not allowed: correct the change, or allow the path",
+    "too_many_commands": "split the work into several runs, or put the commands into a script of the repository",
     "command_not_allowed": "use a plain command that policies/command_allowlist.json lists; there is no shell",
     "executor_missing": "say how the change is made: --exec, --patch, --reply or --head",
     "network_denied": "the sandbox has no network; fetch what the command needs beforehand (see --env)",

@@ -37,9 +37,9 @@ from gatewright.git.refs import check_landing_ref
 from gatewright.git.tracked import refuse_tracked_folder
 
 EXAMPLE = 'gatewright run "rename parse to read" --allow src --exec "python rename.py" --test "python -m pytest -q"'
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")  # noqa: TID251 - the operator's own text
 #: ``host:path`` or ``user@host:path``, as git understands it.
-_SCP = re.compile(r"[A-Za-z0-9._@-]+:(?!//)")
+_SCP = re.compile(r"[A-Za-z0-9._@-]+:(?!//)")  # noqa: TID251 - the operator's own text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

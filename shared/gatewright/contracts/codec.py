@@ -137,7 +137,7 @@ def _integers(value: Any) -> Any:
 def _decoder_fault(refusal: Exception) -> Fault:
     """The decoder's own words, its path (``$.tasks[0].role``) turned into a pointer."""
     words, _, path = str(refusal).partition(" - at `$")
-    steps = re.findall(r"\.(\w+)|\[(\d+)\]", path)
+    steps = re.findall(r"\.(\w+)|\[(\d+)\]", path)  # noqa: TID251 - linear: each try ends where the next one begins
     return Fault(pointer(name or index for name, index in steps), "invalid", words[:MAX_WORDS])
 
 

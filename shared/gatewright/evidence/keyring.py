@@ -22,7 +22,7 @@ from gatewright.errors import ConfigurationError
 from gatewright.evidence import keys
 from gatewright.evidence.durable_files import put_file
 
-_NOTE = re.compile(rb"^(Created|Retired): ([0-9TZ:.+-]{1,40})$", re.MULTILINE)
+_NOTE = re.compile(rb"^(Created|Retired): ([0-9TZ:.+-]{1,40})$", re.MULTILINE)  # noqa: TID251 - linear: each try ends where the next one begins
 #: Private keys that no longer sign: a lost bundle of their time can only be made again with them.
 RETIRED = "retired"
 

@@ -76,7 +76,7 @@ RESULT_ARTIFACTS: dict[str, str] = {
     "codex_thread_id": "codex/{}/thread_id.txt",
 }
 
-_SAFE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,126}[A-Za-z0-9_-])?", re.ASCII)
+_SAFE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,126}[A-Za-z0-9_-])?", re.ASCII)  # noqa: TID251 - linear: anchored, and no repetition can give to the next
 
 
 def is_safe(name: str) -> bool:
@@ -177,7 +177,7 @@ def artifact(digest: str) -> str:
 
 
 _KINDS: tuple[tuple[re.Pattern[str], type[Document]], ...] = tuple(
-    (re.compile(pattern), kind)
+    (re.compile(pattern), kind)  # noqa: TID251 - linear: anchored, and no repetition can give to the next
     for pattern, kind in (
         (r"contract\.json|tasks/[^/]+\.json", contracts.TaskContract),
         (r"request\.json", contracts.RunRequest),

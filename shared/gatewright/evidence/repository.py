@@ -21,7 +21,7 @@ from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.git.paths import display
 from gatewright.ledger.run import Run
 
-_TRAILER = re.compile(r"^Gatewright-(Run|Contract|Event-Chain): (\S+)$", re.MULTILINE)
+_TRAILER = re.compile(r"^Gatewright-(Run|Contract|Event-Chain): (\S+)$", re.MULTILINE)  # noqa: TID251 - linear: each try ends where the next one begins
 
 
 def check_repository(reading: Reading, step: int, url: str) -> str:

@@ -15,7 +15,7 @@ from gatewright.git.paths import SYMLINK, display, path_fault
 
 MODES = frozenset({"100644", "100755", SYMLINK})
 ABSENT = "000000"
-_UNQUOTED = re.compile(rb'[\x00-\x1f"\\\x7f-\xff]')
+_UNQUOTED = re.compile(rb'[\x00-\x1f"\\\x7f-\xff]')  # noqa: TID251 - linear: single characters
 
 
 def checked(changes: Sequence[FileChange]) -> Sequence[FileChange]:
@@ -75,7 +75,7 @@ def _whole(tree: str, parts: Sequence[bytes], scratch_ref: str) -> bytes:
 
 def tree_in(answer: bytes) -> str | None:
     """The id in the answer to ``ls ""``, None when there is none."""
-    match = re.fullmatch(rb"040000 tree ([0-9a-f]{40,64})\t\n", answer)
+    match = re.fullmatch(rb"040000 tree ([0-9a-f]{40,64})\t\n", answer)  # noqa: TID251 - linear: anchored, and no repetition can give to the next
     return match[1].decode() if match else None
 
 

@@ -36,11 +36,14 @@ from gatewright.git.patch_names import is_harmless, named_paths
 from gatewright.git.paths import display
 from gatewright.git.process import KilledError, OutputTooLargeError
 from gatewright.git.refs import check_object_id
+from gatewright.patterns import BytesPattern
 
 #: Bytes that a patch may have, whether it comes in or is made here.
 PATCH_LIMIT = 128 << 20
 #: The largest single piece of memory for applying one: a few hundred compressed bytes could make it as large as they like.
 APPLY_MEMORY = 1 << 30
+#: Seconds that applying one may take; an honest one takes a moment.
+APPLY_SECONDS = 120.0
 #: Bytes that one call for blobs may return.
 BLOBS_LIMIT = 1 << 30
 #: Bytes of all the names in a tree.
@@ -54,7 +57,8 @@ LARGE_INDEX = 1 << 20
 #: git's exit code when it gives up instead of answering.
 _DIED = 128
 #: git takes any octal number for a mode: a directory's makes it drop the file without a word, another's a submodule.
-_UNKNOWN_MODE = re.compile(rb"^(?:new file|deleted file|old|new) mode (?!(?:100644|100755|120000|160000)\r?$).*", re.MULTILINE)
+_MODE = BytesPattern(rb"(?m)^(?:new file|deleted file|old|new) mode (.*)$")
+_KNOWN_MODES = frozenset({b"100644", b"100755", b"120000", b"160000"})
 _GATEWRIGHT = Person(name="Gatewright", email="gatewright@localhost")
 #: The schema refuses these; what is made here must hold without it.
 _FORGES = re.compile(r"[\x00-\x1f\x7f<>]")
@@ -102,8 +106,9 @@ class Objects:
             return tree
         if len(patch) > PATCH_LIMIT:
             raise PatchError(f"the patch has {len(patch)} bytes, more than {PATCH_LIMIT}", code="patch_too_large")
-        if found := _UNKNOWN_MODE.search(patch):
-            raise PatchError(f"the patch names a mode that no file has: {found[0][:80]!a}")
+        unknown = next((mode for mode in _MODE.groups(patch) if mode.removesuffix(b"\r") not in _KNOWN_MODES), None)
+        if unknown is not None:
+            raise PatchError(f"the patch names a mode that no file has: {unknown[:80]!a}")
         if not is_harmless(patch):
             self._refuse_beyond_limits(tree, named_paths(patch), PatchError)
         try:
@@ -144,12 +149,25 @@ class Objects:
         with self._indexes.private(tree) as index:
             bounded = {"GIT_ALLOC_LIMIT": str(APPLY_MEMORY)}
             try:
-                self._git.execute("apply", "--cached", "--whitespace=nowarn", stdin=patch, index=index, environment=bounded)
+                self._git.execute(
+                    "apply",
+                    "--cached",
+                    "--whitespace=nowarn",
+                    stdin=patch,
+                    index=index,
+                    environment=bounded,
+                    timeout=APPLY_SECONDS,
+                )
             except KilledError as error:
                 if error.number != signal.SIGABRT:
                     raise
                 # Some garbled patches meet an assertion of git's own: nothing was written, and nothing applies.
                 raise PatchError("the patch does not apply: git gave up on its form") from error
+            except GitError as error:
+                if error.reason != "git_timeout":
+                    raise
+                # Each hunk that claims a wrong place is looked for in the whole file. Another try would take as long.
+                raise PatchError(f"the patch was not applied within {APPLY_SECONDS:g} s", code="patch_limit") from error
             result = self._tree_of_index(index, tree)
             self._indexes.keep(result, index)
             return result

@@ -11,12 +11,15 @@ import unicodedata
 #: Code points that HFS+ drops when it compares names (git's ``next_hfs_char``).
 _HFS_IGNORED = dict.fromkeys([*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
 #: ``.git`` as NTFS understands it: short name, trailing dots and spaces, alternate streams (git's ``is_ntfs_dotgit``).
-_DOT_GIT = re.compile(r"(?:\.git|git~1)[. ]*(?::.*)?", re.IGNORECASE | re.DOTALL)
-_DOT_GITMODULES = re.compile(r"(?:\.gitmodules|gitmod~[1-4]|gi7eba~[0-9]+)[. ]*(?::.*)?", re.IGNORECASE | re.DOTALL)
-_DOT_GITATTRIBUTES = re.compile(r"(?:\.gitattributes|gitatt~[1-4]|gi7d29~[0-9]+)[. ]*(?::.*)?", re.IGNORECASE | re.DOTALL)
-_TRIMMED = re.compile(rb"[. ]/")
+_DOT_GIT = re.compile(r"(?:\.git|git~1)[. ]*(?::.*)?", re.IGNORECASE | re.DOTALL)  # noqa: TID251 - linear: anchored, and no repetition can give to the next
+_DOT_GITMODULES = re.compile(r"(?:\.gitmodules|gitmod~[1-4]|gi7eba~[0-9]+)[. ]*(?::.*)?", re.IGNORECASE | re.DOTALL)  # noqa: TID251 - linear: anchored, and no repetition can give to the next
+_DOT_GITATTRIBUTES = re.compile(r"(?:\.gitattributes|gitatt~[1-4]|gi7d29~[0-9]+)[. ]*(?::.*)?", re.IGNORECASE | re.DOTALL)  # noqa: TID251 - linear: anchored, and no repetition can give to the next
+_TRIMMED = re.compile(rb"[. ]/")  # noqa: TID251 - linear: of a fixed length
 #: Bytes without which no name is absolute, odd, or taken for one of git's: ``gi`` is in all of them, and in ``gi7eba~1``.
-_SUSPECT = re.compile(rb"//|/\.\.?/|[gG][iI]|[^\x20-\x7e]|\\")
+_SUSPECT = re.compile(rb"//|/\.\.?/|[gG][iI]|[^\x20-\x7e]|\\")  # noqa: TID251 - linear: of a fixed length
+#: Bytes of a name. No file system holds a longer one, so none takes two of them for one; and putting a long run of combining
+#: marks in order takes the square of its length.
+_LONGEST_NAME = 1024
 SYMLINK = "120000"
 
 
@@ -51,6 +54,8 @@ def folded(component: bytes) -> str:
     if component.isascii():
         return component.decode("ascii").lower().rstrip(". ") or component.decode("ascii")
     name = component.decode("utf-8", "surrogateescape").translate(_HFS_IGNORED)
+    if len(component) > _LONGEST_NAME:
+        return name.casefold()
     for _ in range(2):
         name = unicodedata.normalize("NFKD", unicodedata.normalize("NFD", name).casefold())
     return name.rstrip(". ") or name

@@ -12,16 +12,16 @@ from urllib.parse import SplitResult, unquote_to_bytes, urlsplit
 
 from gatewright.errors import MalformedError
 
-_OBJECT_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_OBJECT_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")  # noqa: TID251 - linear: anchored, and no repetition can give to the next
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")  # noqa: TID251 - linear: single characters
 #: What ``git check-ref-format`` forbids anywhere in a name. Revision expressions (``main~1``, ``main^{tree}``) die here.
-_REF_FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//")
+_REF_FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//")  # noqa: TID251 - linear: of a fixed length
 #: Writing these in a target would change how its owner's git works, not what it holds.
 _NEVER_PUSHED = ("refs/replace/", "refs/stash", "refs/bisect/", "refs/worktree/", "refs/rewritten/", "refs/original/")
-_HELPER = re.compile(r"[A-Za-z0-9+.-]*::")
-_SCP_LIKE = re.compile(r"(?:(?P<user>[^@:/]+)@)?(?P<host>[^@:/]+):(?P<path>[^/:].*|/.*)")
-_HOST = re.compile(r"[A-Za-z0-9:](?:[A-Za-z0-9.:_-]*[A-Za-z0-9.])?")
-_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+_HELPER = re.compile(r"[A-Za-z0-9+.-]*::")  # noqa: TID251 - linear: anchored, and no repetition can give to the next
+_SCP_LIKE = re.compile(r"(?:(?P<user>[^@:/]+)@)?(?P<host>[^@:/]+):(?P<path>[^/:].*|/.*)")  # noqa: TID251 - linear: anchored, and no repetition can give to the next
+_HOST = re.compile(r"[A-Za-z0-9:](?:[A-Za-z0-9.:_-]*[A-Za-z0-9.])?")  # noqa: TID251 - linear: anchored, and no repetition can give to the next
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")  # noqa: TID251 - linear: anchored, and no repetition can give to the next
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ _RECEIVE = {
     "gc.auto": "0",
     "maintenance.auto": "false",
 }
-_REJECTED = re.compile(rb"^!\t[^\t]*\t\[(?:remote )?rejected\] \((.*)\)$", re.MULTILINE)
+_REJECTED = re.compile(rb"^!\t[^\t]*\t\[(?:remote )?rejected\] \((.*)\)$", re.MULTILINE)  # noqa: TID251 - linear: each try ends where the next one begins
 #: Who stands in a log that the repository keeps already: never a name that its own configuration chooses.
 _COMMITTER = {"GIT_COMMITTER_NAME": "Gatewright", "GIT_COMMITTER_EMAIL": "gatewright@localhost"}
 #: What git says of an object that a partial clone has left with its remote.

@@ -12,9 +12,9 @@ from typing import Literal
 from gatewright.git.paths import display
 
 Kind = Literal["added", "deleted", "modified", "mode"]
-_HUNK = re.compile(rb"@@ -(\d{1,9})(?:,\d{1,9})? \+(\d{1,9})(?:,\d{1,9})? @@(.*)")
+_HUNK = re.compile(rb"@@ -(\d{1,9})(?:,\d{1,9})? \+(\d{1,9})(?:,\d{1,9})? @@(.*)")  # noqa: TID251 - linear: each try ends where the next one begins
 _SIMPLE = {b"a": 7, b"b": 8, b"t": 9, b"n": 10, b"v": 11, b"f": 12, b"r": 13, b'"': 34, b"\\": 92}
-_ESCAPE = re.compile(rb'\\([0-7]{3}|[abtnvfr"\\])')
+_ESCAPE = re.compile(rb'\\([0-7]{3}|[abtnvfr"\\])')  # noqa: TID251 - linear: each try ends where the next one begins
 
 
 @dataclass(frozen=True, slots=True)

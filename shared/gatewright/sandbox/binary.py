@@ -85,7 +85,7 @@ def _examine(path: Path, files: tuple[Path, ...]) -> Bwrap | None:
         privileged = bool(path.stat().st_mode & stat.S_ISUID)
     except (OSError, subprocess.SubprocessError):
         return None
-    numbers = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", said)
+    numbers = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", said)  # noqa: TID251 - bwrap's own words
     if numbers is None:
         return None
     return Bwrap(path, tuple(int(number) for number in numbers.groups(default="0")), privileged, files)

@@ -13,11 +13,12 @@ from typing import NamedTuple
 
 from gatewright.git.changes import Change
 from gatewright.git.mirror import Mirror
+from gatewright.secrets.earlier_values import EarlierValues
 from gatewright.secrets.scanner import Hit, SecretScanner
 
 _ABSENT, _SUBMODULE = "000000", "160000"
 _NO_CONTENT = frozenset({_ABSENT, _SUBMODULE})
-#: Hits that are looked at; one is enough to refuse a change, and a hostile one must not make this endless.
+#: Hits that are told; one is enough to refuse a change.
 _MOST = 200
 _MOST_REMEMBERED = 100_000
 
@@ -64,9 +65,13 @@ async def secrets_brought_in(
         hits = await asyncio.to_thread(_new_ones, hits, blobs, old)
     found = [FoundSecret(hit.rule, None, 1) for hit in in_names]
     for change in written:
+        if len(found) >= _MOST:
+            break
+        shown = None if _holds(in_names, names, change.path) else change.path
+        line, counted = 1, 0
         for hit in hits.get(change.new_id, ()):
-            line = blobs[change.new_id].count(b"\n", 0, hit.start) + 1
-            found.append(FoundSecret(hit.rule, None if _holds(in_names, names, change.path) else change.path, line))
+            line, counted = line + blobs[change.new_id].count(b"\n", counted, hit.start), hit.start
+            found.append(FoundSecret(hit.rule, shown, line))
     return tuple(found[:_MOST])
 
 
@@ -86,11 +91,11 @@ def _look(names: Sequence[bytes], blobs: Mapping[str, bytes], scanner: SecretSca
 
 
 def _new_ones(hits: Hits, blobs: Mapping[str, bytes], old: Mapping[str, bytes]) -> Hits:
-    before = b"\n".join(old.values())
+    before = EarlierValues(old.values())
     return {
-        object_id: new
+        object_id: new[:_MOST]
         for object_id, some in hits.items()
-        if (new := tuple(hit for hit in some[:_MOST] if blobs[object_id][hit.start : hit.end] not in before))
+        if (new := tuple(hit for hit in some if not before.held(blobs[object_id][hit.start : hit.end])))
     }
 
 

@@ -20,7 +20,7 @@ from gatewright.secrets.scanner import SecretScanner
 
 D = TypeVar("D", bound=Document)
 
-_MARK = re.compile(rb"\[redacted:([A-Za-z0-9_.-]{1,128})\]")
+_MARK = re.compile(rb"\[redacted:([A-Za-z0-9_.-]{1,128})\]")  # noqa: TID251 - linear: each try ends where the next one begins
 
 
 class _Text(NamedTuple):

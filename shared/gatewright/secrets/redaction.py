@@ -45,12 +45,14 @@ def redact_output(place: str, data: bytes, scanner: SecretScanner) -> Redacted:
     hits = disjoint([*scanner.find(data), *_by_context(data)])
     if not hits:
         return Redacted(data, ())
-    parts, done = [], 0
+    parts, done, line = [], 0, 1
     counts: dict[str, tuple[int, int]] = {}
     for hit in hits:
         parts += [data[done : hit.start], f"[redacted:{hit.rule}]".encode()]
+        line += data.count(b"\n", done, hit.start)
+        count, first = counts.get(hit.rule, (0, line))
+        line += data.count(b"\n", hit.start, hit.end)
         done = hit.end
-        count, first = counts.get(hit.rule, (0, data.count(b"\n", 0, hit.start) + 1))
         counts[hit.rule] = (count + 1, first)
     parts.append(data[done:])
     record = tuple(Redaction(place, rule, count, line) for rule, (count, line) in sorted(counts.items()))

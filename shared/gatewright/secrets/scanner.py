@@ -22,11 +22,11 @@ DEFAULT_SCANNER: ScannerName = "kingfisher"
 #: Made at random, a token of that many letters has digits; a name such as ``sk-toggleable__content`` has none.
 _FEWEST_DIGITS = 2
 #: Words that no random value holds: documentation and fixtures write them on purpose.
-_PLACEHOLDER = re.compile(r"example|placeholder|dummy|changeme|redacted|x{4}|\.{3}|not[-_]?a?[-_]?real", re.IGNORECASE)
+_PLACEHOLDER = re.compile(r"example|placeholder|dummy|changeme|redacted|x{4}|\.{3}|not[-_]?a?[-_]?real", re.IGNORECASE)  # noqa: TID251 - linear: each try ends where the next one begins
 #: What a private key has soon after its first line; a program that merely names the line has not.
-_KEY_MATERIAL = re.compile(r"[A-Za-z0-9+/=]{24}")
-_FIRST_LINE = re.compile(r"-----BEGIN (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----")
-_LAST_LINE = re.compile(r"-----END (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----")
+_KEY_MATERIAL = re.compile(r"[A-Za-z0-9+/=]{24}")  # noqa: TID251 - linear: each try ends where the next one begins
+_FIRST_LINE = re.compile(r"-----BEGIN (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----")  # noqa: TID251 - linear: each try ends where the next one begins
+_LAST_LINE = re.compile(r"-----END (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----")  # noqa: TID251 - linear: each try ends where the next one begins
 _SOON = 450
 #: Encodings inside encodings that are looked into, and what stands between two decoded texts.
 _DEEPEST = 2

@@ -20,7 +20,7 @@ from gatewright.secrets.scanner import DEFAULT_SCANNER, ScannerName, SecretScann
 from gatewright.telemetry.logs import LogLevel, LogStyle
 
 PREFIX = "GATEWRIGHT_"
-_POOL = re.compile(r"^[A-Za-z0-9_-]{1,32}$")
+_POOL = re.compile(r"^[A-Za-z0-9_-]{1,32}$")  # noqa: TID251 - the operator's own text
 
 
 class ServiceSettings(BaseSettings):

@@ -15,7 +15,7 @@ from gatewright.ledger.run import Run
 
 ILLEGAL = "blocked_illegal"
 #: Preferences that are put as questions: whoever asks them decides and goes on.
-_PREFERENCES = re.compile(
+_PREFERENCES = re.compile(  # noqa: TID251 - linear: each try ends where the next one begins
     r"which (path|option|approach|one) (should|would|do)|should i (proceed|continue|go on)|await(ing)? (confirmation|approval)"
     r"|confirm before|like to confirm|would you prefer|validate the approach|may i (proceed|continue)",
     re.IGNORECASE,

@@ -1,0 +1,48 @@
+"""The review as a question and an answer in bytes, for the child process that holds it within its bounds."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gatewright.contracts import TaskContract
+from gatewright.contracts.reports import Finding
+from gatewright.git.changes import Change
+from services.reviewer.review import review
+from services.reviewer.subject import ChangedFile, Subject
+
+#: What the child is started with.
+FUNCTION = "services.reviewer.judging:judge"
+
+
+class _File(msgspec.Struct, array_like=True):
+    change: Change
+    old: bytes | None
+    new: bytes | None
+
+
+class _Question(msgspec.Struct, array_like=True):
+    contract: TaskContract
+    files: tuple[_File, ...]
+    max_file_bytes: int
+
+
+_QUESTIONS = msgspec.msgpack.Decoder(_Question)
+_ANSWERS = msgspec.msgpack.Decoder(tuple[Finding, ...])
+
+
+def question_about(subject: Subject) -> bytes:
+    """``subject`` as it goes to the child."""
+    files = tuple(_File(file.change, file.old, file.new) for file in subject.files)
+    return msgspec.msgpack.encode(_Question(subject.contract, files, subject.max_file_bytes))
+
+
+def findings_in(answer: bytes) -> tuple[Finding, ...]:
+    """What the child found."""
+    return _ANSWERS.decode(answer)
+
+
+def judge(question: bytes) -> bytes:
+    """In the child: the findings of all checks."""
+    asked = _QUESTIONS.decode(question)
+    files = tuple(ChangedFile(file.change, file.old, file.new) for file in asked.files)
+    return msgspec.msgpack.encode(review(Subject(asked.contract, files, asked.max_file_bytes)))

@@ -1,0 +1,24 @@
+"""Bytes between the two processes: eight bytes that say how many follow, then these."""
+
+from __future__ import annotations
+
+from typing import IO
+
+_HEAD = 8
+
+
+def write_frame(stream: IO[bytes], data: bytes) -> None:
+    """Raises BrokenPipeError when the other side is gone."""
+    stream.write(len(data).to_bytes(_HEAD, "big"))
+    stream.write(data)
+    stream.flush()
+
+
+def read_frame(stream: IO[bytes]) -> bytes | None:
+    """The next frame; None when the other side is gone, in the middle of one too."""
+    head = stream.read(_HEAD)
+    if len(head) < _HEAD:
+        return None
+    size = int.from_bytes(head, "big")
+    data = stream.read(size)
+    return data if len(data) == size else None

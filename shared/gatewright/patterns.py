@@ -1,0 +1,88 @@
+"""Patterns for text that a stranger wrote: matched by RE2, which takes time in proportion to the text, whatever both are.
+
+The standard library's engine tries one way after the other, and can be made to take the square of the text or far more with
+the interpreter lock held; this one lets the lock go. There is no looking around and no back reference; ``\\w``, ``\\d`` and
+``\\b`` mean ASCII, ``\\z`` is the end of the text; flags stand in the pattern, as ``(?im)``.
+
+One rule is left to the author of a pattern that is looked for again and again (``count``, ``findall``): what follows an
+unbounded repetition must be able to end it, else each look may go to the end of the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import re2  # noqa: TID251 - the one place
+
+_SURROGATES = "surrogatepass"
+
+
+class BytesPattern:
+    """Over bytes of any encoding: one character a byte."""
+
+    def __init__(self, pattern: bytes) -> None:
+        options = re2.Options()
+        options.encoding = re2.Options.Encoding.LATIN1
+        options.log_errors = False
+        self._compiled: Any = re2.compile(pattern, options)  # type: ignore[no-untyped-call]
+
+    def fullmatch(self, data: bytes) -> bool:
+        """Whether all of ``data`` matches."""
+        return self._compiled.fullmatch(data) is not None
+
+    def first(self, data: bytes) -> bytes | None:
+        """The first match, or None."""
+        found = self._compiled.search(data)
+        return None if found is None else bytes(found[0])
+
+    def count(self, data: bytes) -> int:
+        """How many matches there are that do not overlap."""
+        return sum(1 for _ in self._compiled.finditer(data))
+
+    def groups(self, data: bytes) -> Iterator[bytes]:
+        """The first group of each match, or empty."""
+        return (bytes(found[1] or b"") for found in self._compiled.finditer(data))
+
+
+class TextPattern:
+    """Over text; a lone surrogate is a character like another."""
+
+    def __init__(self, pattern: str) -> None:
+        options = re2.Options()
+        options.log_errors = False
+        self._compiled: Any = re2.compile(pattern.encode(), options)  # type: ignore[no-untyped-call]
+
+    def fullmatch(self, text: str) -> dict[str, str] | None:
+        """The named groups that took part when all of ``text`` matches; None when it does not."""
+        return _named(self._compiled.fullmatch(_encoded(text)))
+
+    def begins(self, text: str) -> bool:
+        """Whether ``text`` begins with a match."""
+        return self._compiled.match(_encoded(text)) is not None
+
+    def is_in(self, text: str) -> bool:
+        """Whether there is a match anywhere."""
+        return self._compiled.search(_encoded(text)) is not None
+
+    def findall(self, text: str) -> list[str]:
+        """Every match, whole."""
+        return [_decoded(found[0]) for found in self._compiled.finditer(_encoded(text))]
+
+    def without(self, text: str) -> str:
+        """``text`` with every match taken out."""
+        return _decoded(self._compiled.sub(b"", _encoded(text)))
+
+
+def _named(found: Any) -> dict[str, str] | None:
+    if found is None:
+        return None
+    return {name.decode(): _decoded(value) for name, value in found.groupdict().items() if value is not None}
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", _SURROGATES)
+
+
+def _decoded(data: bytes) -> str:
+    return data.decode("utf-8", _SURROGATES)

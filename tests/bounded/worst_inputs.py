@@ -1,0 +1,424 @@
+"""For each function that judges what strangers wrote: the input that is worst for it, about a megabyte of it.
+
+``python -m tests.bounded.worst_inputs`` runs them all, each in a forked child that may use LIMIT seconds of processor time, and
+prints a line of JSON for each: its name and the seconds that it took, or ``null`` where it used them up.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from gatewright import scope
+from gatewright.bus.port import Message
+from gatewright.bus.topology import SUBMIT_SUBJECT
+from gatewright.contracts import Plan, ReviewReport, RunRequest, TaskContract, codec, strict_json
+from gatewright.contracts.reports import ScopeCheck
+from gatewright.contracts.vocabulary import AcceptanceTest, Agent, Executor
+from gatewright.contracts.vocabulary import Scope as Opened
+from gatewright.errors import ExtractionError, GatewrightError
+from gatewright.git.changes import Change
+from gatewright.git.objects import _MODE
+from gatewright.git.paths import folded_path, path_fault
+from gatewright.git.refs import parse_url
+from gatewright.report import markdown
+from gatewright.report.patch import parse_patch
+from gatewright.report.syntax import Colours
+from gatewright.report.visible import terminal_text
+from gatewright.resources import policy_directory
+from gatewright.secrets.documents import check_document, redact_document
+from gatewright.secrets.redaction import redact_output
+from gatewright.secrets.scanner import SecretScanner
+from gatewright.telemetry.redaction import redact_text
+from services.gatekeeper.full_access import names_full_access
+from services.gatekeeper.gates.command_proof import _matches_anything
+from services.gatekeeper.gates.diff import judge_changes
+from services.gatekeeper.gates.forbidden import judge_forbidden_edits
+from services.gatekeeper.gates.judgement import Judgement
+from services.gatekeeper.gates.plan import judge_plan
+from services.gatekeeper.gates.policy import judge_contract, judge_request
+from services.gatekeeper.gates.reports import judge_review
+from services.gatekeeper.policies import load
+from services.gatekeeper.repository_patterns import covered
+from services.gatekeeper.submission import submission
+from services.reviewer.review import review
+from services.reviewer.subject import ChangedFile, Subject
+from services.techlead.partition import partition
+from services.worker.reply.files import extract
+from tests.gatekeeper.recorded import make_open_run
+from tests.making import BASELINE, BASELINE_TREE, make_contract, make_request
+
+#: Seconds of processor time. Most need a tenth of one; what grows with the square would take minutes.
+LIMIT: Final = 10
+MiB: Final = 1 << 20
+#: A message of the bus may hold eight times that; so may a patch, and a reply four times.
+MESSAGE: Final = MiB
+REPLY: Final = MiB
+RUN: Final = "run-0123456789"
+
+Case = Callable[[], object]
+CASES: dict[str, Case] = {}
+POLICIES = load(policy_directory())
+SCANNER = SecretScanner()
+
+
+def case(name: str) -> Callable[[Case], Case]:
+    def add(function: Case) -> Case:
+        CASES[name] = function
+        return function
+
+    return add
+
+
+def refused(function: Callable[[], object]) -> None:
+    """Run it; a refusal is as good as an answer."""
+    try:
+        function()
+    except GatewrightError:
+        return
+
+
+# ---------------------------------------------------------------------------------------------------- what is reviewed
+
+_NEW = {
+    "each-and-tabs": b"it.each" + b"\t" * MiB,
+    "each-again-and-again": b"it.each\t" * (MiB // 8),
+    "lines-of-each": (b"it.each" + b"\t" * 1000 + b"\n") * 1000,
+    "tabs": b"\t" * MiB,
+    "blank-lines": b"\n" * MiB,
+    "cases": b"def test(\n" * (MiB // 4),
+    "expect": b"expect" + b"\t" * MiB,
+    "requires": b"require." * (MiB // 2),
+    "hashes": b"#[" * MiB,
+    "tokens": b"\n".join(b"ghp_%036d" % n for n in range(20_000)),
+    "keys": b"-----BEGIN PRIVATE KEY-----" * 40_000,
+    "keys-with-material": (b"-----BEGIN PRIVATE KEY-----" + b"A1b2" * 8) * 15_000,
+    "bearer": b"bearer " * 100_000,
+    "conflicts": b"<<<<<<<\n" * 100_000,
+}
+
+
+def _file(path: bytes, old: bytes, new: bytes) -> ChangedFile:
+    return ChangedFile(Change(path, "100644", "100644", "1" * 40, "2" * 40, "M"), old, new)
+
+
+for _name, _content in _NEW.items():
+
+    @case(f"review {_name}")
+    def _(content: bytes = _content) -> object:
+        return review(Subject(make_contract(), (_file(b"tests/test_a.py", b"x" * MiB + content[:100], content),), MiB))
+
+
+@case("review many files with many names")
+def _() -> object:
+    files = tuple(_file(b"src/test_" + b"a_test." * 500 + b"%d" % n, b"", b"x\n") for n in range(500))
+    return review(Subject(make_contract(), files, MiB))
+
+
+# ---------------------------------------------------------------------------------------------------- documents
+
+
+def _with(document: TaskContract | RunRequest, **fields: object) -> bytes:
+    return msgspec.json.encode({**msgspec.to_builtins(document), **fields})
+
+
+_JSON = {
+    "nested": b"[" * MESSAGE,
+    "nested-and-closed": b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
+    "a-key-again-and-again": b"{" + b'"a":1,' * (MESSAGE // 6) + b'"a":1}',
+    "many-keys": b"{" + b",".join(b'"k%d":1' % n for n in range(60_000)) + b"}",
+    "digits": b'{"a":' + b"9" * MESSAGE + b"}",
+    "a-fraction": b'{"a":0.' + b"9" * MESSAGE + b"}",
+    "escapes": b'{"a":"' + b"\\ud800" * (MESSAGE // 6) + b'"}',
+    "wrong-entries": _with(make_contract(), acceptance_tests=[1] * 19_000),
+    "wrong-paths": _with(make_contract(), allowed_paths=[["x" * 300]] * 19_000),
+    "unknown-fields": _with(make_contract(), **{f"field{n}": n for n in range(19_000)}),
+    "a-long-unknown-field": _with(make_contract(), **{"x" * MESSAGE: 1}),
+    "a-long-id": _with(make_contract(), task_id="A" * MESSAGE),
+    "a-long-requirement": _with(make_contract(), requirement_ids=["A" * MESSAGE]),
+    "objects-in-objects": _with(make_contract(), inputs={"spec": [[[["x" * 1000] * 100] * 60]], "artifacts": []}),
+}
+for _name, _data in _JSON.items():
+
+    @case(f"contract {_name}")
+    def _(data: bytes = _data) -> None:
+        refused(lambda: codec.decode(data, TaskContract))
+        refused(lambda: strict_json.parse(data))
+        message = Message(SUBMIT_SUBJECT, data, {"Content-Type": "application/cloudevents+json"})
+        refused(lambda: submission(message, SUBMIT_SUBJECT, "publisher"))
+
+
+# ---------------------------------------------------------------------------------------------------- the policy gate
+
+_MARKS = "a" + "\u0301\u0327" * 4000
+_DEEP = "/".join(["a"] * 2000)
+
+
+def _tests(*commands: str) -> dict[str, object]:
+    return {"acceptance_tests": tuple(AcceptanceTest(name="t", cmd=each, must_pass=True) for each in commands)}
+
+
+_CONTRACTS: dict[str, dict[str, object]] = {
+    "many-paths": {"allowed_paths": tuple(f"src/d{n}/file.py" for n in range(40_000))},
+    "deep-paths": {"allowed_paths": tuple(f"{n}/{_DEEP}" for n in range(250))},
+    "a-long-path": {"allowed_paths": ("a" * MESSAGE,)},
+    "combining-marks-in-a-path": {"allowed_paths": tuple(f"src/{n}{_MARKS}"[:250] for n in range(3000))},
+    "combining-marks-in-a-command": _tests("a" + "\u0301\u0327" * (MiB // 2)),
+    "combining-marks-that-hide": _tests("\u0f73\u0f75" * 200_000),
+    "a-long-command": _tests("a" * MESSAGE),
+    "many-commands": _tests(*["pytest -q tests"] * 10_000),
+    "wrappers": _tests(*["env " * 4000] * 400),
+    "wrappers-of-git": _tests(*["env git push " * 1200] * 400),
+    "brackets": _tests(*["grep -q " + "[" * 16_000 + " src/a.py"] * 400),
+    "a-forbidden-run": {**_tests(*["git " * 4000] * 400), "forbidden_actions": tuple(f"git x{n}" for n in range(64))},
+    "long-actions": {**_tests("git push"), "forbidden_actions": ("a" * (MESSAGE // 64),) * 64},
+    "quoted-actions": {**_tests("git push"), "forbidden_actions": ("'" + "a" * (MESSAGE // 64) + "'",) * 64},
+    "many-executor-commands": {"executor": Executor(kind="command", commands=("python a.py",) * 20_000)},
+    "many-destructive": {"scope": Opened(destructive=tuple(f"rm {n}" for n in range(15_000)))},
+    "a-long-spec": {"inputs": replace(make_contract().inputs, spec="x " * (MESSAGE // 2))},
+}
+for _name, _fields in _CONTRACTS.items():
+
+    @case(f"policy {_name}")
+    def _(fields: dict[str, object] = _fields) -> object:
+        return judge_contract(replace(make_contract(), **fields), POLICIES, Judgement(RUN, "policy"))
+
+
+@case("policy a request of many paths")
+def _() -> None:
+    judge_request(replace(make_request(), **_CONTRACTS["many-paths"]), POLICIES, Judgement(RUN, "policy"))
+
+
+for _name in ("many-paths", "a-long-spec", "combining-marks-in-a-command", "many-commands"):
+
+    @case(f"secrets of a contract with {_name}")
+    def _(fields: dict[str, object] = _CONTRACTS[_name]) -> object:
+        contract = replace(make_contract(), **fields)
+        refused(lambda: check_document(contract, SCANNER))
+        return redact_document(contract, SCANNER)
+
+
+@case("secrets of a contract full of them")
+def _() -> object:
+    contract = make_contract(allowed_paths=tuple(f"src/ghp_{n:036}" for n in range(15_000)))
+    refused(lambda: check_document(contract, SCANNER))
+    return redact_document(contract, SCANNER)
+
+
+@case("plan of overlapping shards")
+def _() -> None:
+    contract = make_contract(allowed_paths=tuple(f"src/d{n}" for n in range(15_000)))
+    shards = tuple(
+        replace(contract, task_id=f"{RUN}.plan.w{n:03}", allowed_paths=contract.allowed_paths[n::100]) for n in range(100)
+    )
+    plan = Plan(
+        run_id=RUN,
+        task_id=f"{RUN}.plan",
+        producer=Agent(role="TECH_LEAD", agent_id="techlead-1"),
+        contracts=shards,
+        created_at="2026-01-01T00:00:00Z",
+        batches=(tuple(shard.task_id for shard in shards),),
+    )
+    judge_plan(plan, contract, POLICIES, Judgement(RUN, "plan"))
+
+
+@case("partition of many paths")
+def _() -> object:
+    files = [b"src/d%d/f.py" % n for n in range(40_000)]
+    return partition(files, tuple(f"src/d{n}" for n in range(20_000)), 64)
+
+
+@case("partition of deep paths")
+def _() -> object:
+    allowed = tuple(f"{n}/{_DEEP}" for n in range(250))
+    return partition([each.encode() for each in allowed], allowed, 64)
+
+
+# ---------------------------------------------------------------------------------------------------- the change
+
+
+def _changes(paths: list[bytes]) -> tuple[Change, ...]:
+    return tuple(Change(path, "000000", "100644", "0" * 40, "2" * 40, "A") for path in paths)
+
+
+_PATHS = {
+    "deep": [b"%d/" % n + b"a/" * 2000 + b"x" for n in range(300)],
+    "one-very-deep": [b"a/" * MiB + b"x"],
+    "many": [b"src/d%d/f%d.py" % (n % 500, n) for n in range(20_000)],
+    "combining-marks": [b"src/" + f"{n}{_MARKS}".encode() for n in range(200)],
+    "one-long-of-marks": [b"src/a" + ("\u0301\u0327" * MiB).encode()],
+    "dots": [b"src/" + b". " * 100_000 + b"x%d" % n for n in range(20)],
+    "backslashes": [b"src/gi" + b"\\" * 100_000 + b"%d" % n for n in range(20)],
+    "almost-a-test": [b"test_" * 800 + b"%d" % n for n in range(200)],
+}
+for _name, _list in _PATHS.items():
+
+    @case(f"change of paths {_name}")
+    def _(paths: list[bytes] = _list) -> object:
+        contract = make_contract(allowed_paths=("src", "b/" * 2000 + "x"), forbidden_actions=("edit secrets",))
+        changes, found = _changes(paths), Judgement(RUN, "diff")
+        judge_changes(changes, contract, POLICIES, found)
+        judge_forbidden_edits(changes, contract, found)
+        return [(folded_path(path), path_fault(path), scope.covers(("src",), path)) for path in paths]
+
+
+@case("locks of deep paths")
+def _() -> object:
+    some = tuple(f"{n}/{_DEEP}" for n in range(250))
+    return scope.overlap(some, tuple(f"x{path}" for path in some))
+
+
+@case("modes in a patch")
+def _() -> object:
+    return _MODE.first(b"old mode 100644\n" * (MiB // 16) + b"new file mode " * (MiB // 14))
+
+
+@case("a review that points to data")
+def _() -> None:
+    report = ReviewReport(
+        run_id=RUN,
+        task_id="t",
+        reviewer=Agent(role="REVIEWER", agent_id="reviewer-1"),
+        reviewed_at="2026-01-01T00:00:00Z",
+        verdict="PASS",
+        summary="data:" * (MESSAGE // 5),
+        scope_check=ScopeCheck(passed=True, violations=("artifact:sha256:" * 100_000,)),
+        evidence=(),
+        produced_diff=False,
+        tree=BASELINE_TREE,
+        findings=(),
+    )
+    run = make_open_run(RUN, make_contract(), BASELINE, BASELINE_TREE)
+    judge_review(report, run, Judgement(RUN, "reviewer"))
+
+
+# ---------------------------------------------------------------------------------------------------- replies
+
+_REPLIES = {
+    "empty-lines": b"\n" * REPLY,
+    "short-lines": b"x\n" * (REPLY // 2),
+    "blanks": (b" " * 298 + b"..\n") * 3000,
+    "blanks-and-dots": b"`a.py`:\n```\n" + (b" " * 296 + b"...\n") * 3000 + b"```\n",
+    "comment-signs": (b"```\n" + b"#" * 490 + b" \n```\n") * 2000,
+    "words": (b"create " + b"a " * 240 + b"`x`\n```\n1\n```\n") * 2000,
+    "following": (b"`a.py` with the" + b" following" * 47 + b"!:\n```\n1\n```\n") * 2000,
+    "spaces-between": (b"create " + b" " * 480 + b"`x\n```\n1\n```\n") * 2000,
+    "fences": b"```\n" * (REPLY // 4),
+    "longer-fences": b"\n".join(b"`" * (3 + n) for n in range(1400)),
+    "headers": b"--- file: a ---\n" * (REPLY // 16),
+    "headers-of-nothing": b"--- file: a.py\n" * (REPLY // 15),
+    "heredocs": b"cat > a.py << 'EOF'\n" * (REPLY // 20),
+    "heredocs-in-a-block": b"```sh\n" + b"echo <<A\nA\n" * (REPLY // 12) + b"```\n",
+    "words-of-mkdir": b"```\n" + (b"mkdir -p " + b"a" * 900 + b" <<\n") * 1100 + b"```\n",
+    "a-long-line-of-moves": b"```sh\n" + b";\t" * (REPLY // 2 - 20) + b"cd\n```\n",
+    "deep-names": b"".join(b"--- file: %d/%s ---\nx\n" % (n, b"/".join([b"a"] * 1900)) for n in range(250)),
+}
+for _name, _reply in _REPLIES.items():
+
+    @case(f"reply of {_name}")
+    def _(reply: bytes = _reply) -> object:
+        try:
+            return extract(reply[:REPLY])
+        except ExtractionError as error:
+            return error
+
+
+# ---------------------------------------------------------------------------------------------------- outputs and texts
+
+_OUTPUTS = {
+    "tokens": b"ghp_%036d " % 1 * 20_000,
+    "assignments": b"password=Abcdef12345 " * 40_000,
+    "passwords": b"password" * (MiB // 8),
+    "passwords-and-letters": (b"password" + b"a" * 39) * 20_000,
+    "addresses": b"://" * (MiB // 3),
+    "ssh-addresses": b"ssh://a" * (MiB // 7),
+    "users": b"ssh://" + b"a" * MiB,
+    "bearers": b"bearer  " * (MiB // 8),
+    "authorizations": b"authorization:" * (MiB // 14),
+    "tokens-of-three-parts": b"eyJ" * (MiB // 3),
+    "begins": b"-----BEGIN " * (MiB // 11),
+    "ends": b"-----BEGIN PRIVATE KEY-----" + b"A1" * 20 + b"-----END A " * (MiB // 11),
+    "quotes": b'password="' + b"\\" * MiB,
+    "seeds": b"SA" * (MiB // 2),
+    "options": b"--token " * (MiB // 8),
+}
+for _name, _output in _OUTPUTS.items():
+
+    @case(f"output of {_name}")
+    def _(output: bytes = _output) -> object:
+        return redact_output("stdout", output, SCANNER), redact_text(output.decode("latin-1"))
+
+
+@case("texts for people")
+def _() -> object:
+    hostile = b"\x1b[" * 200_000 + b"\x1b]" * 200_000 + b"\x1b" * 200_000 + b"`" * 200_000 + b"www." * 100_000
+    text = terminal_text(hostile)
+    return markdown.words(text), markdown.code(text), markdown.block(text)
+
+
+@case("a patch for the page")
+def _() -> object:
+    data = b"diff --git a/x b/x\n@@ -1 +1 @@\n" + b"@@ -1 +1 @@\n" * 40_000 + b'diff --git "a/' + b"\\1" * MiB
+    return parse_patch(data)
+
+
+for _language in ("python", "javascript", "markdown", "yaml", "html", "css", "bash", "cpp", "sql", "php", "ruby", "rst"):
+
+    @case(f"colours of {_language}")
+    def _(language: str = _language) -> object:
+        pieces = ["(" * 499, "\t" * 499, "a.b" * 160, "<" * 499, "\\" * 499, '"' * 499, "${" * 240, "/*" * 240, "- " * 240]
+        return Colours(seconds=0.2).lines(pieces * 500, language)
+
+
+@case("addresses")
+def _() -> object:
+    for address in ("a" * MESSAGE, "a@" * MiB, "a:" * MiB, "ssh://" + "a." * MiB, "https://" + "%" * MiB, "a@b:" + "/" * MiB):
+        refused(lambda address=address: parse_url(address, ("file", "https", "ssh")))  # type: ignore[misc]
+        covered(address, ("https://forge.example/acme/",))
+    return None
+
+
+@case("words that ask for no sandbox")
+def _() -> object:
+    return [
+        names_full_access(text) for text in ("--yol" * 200_000, "\u0f73\u0f75" * 200_000, "\ufdfa" * 100_000, "- " * 200_000)
+    ]
+
+
+@case("patterns of acceptance tests")
+def _() -> object:
+    pieces = ("[", "\\{", "{1", "\\", "[^]", ")*", "[[]")
+    return [_matches_anything(piece * (200_000 // len(piece))) for piece in pieces]
+
+
+def _seconds_of(function: Case) -> float | None:
+    """In a forked child; None when it was ended at LIMIT, an error when it failed."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        resource.setrlimit(resource.RLIMIT_CPU, (LIMIT, LIMIT))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        begun = time.process_time()
+        function()
+        os.write(writing, f"{time.process_time() - begun:.3f}".encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        said = pipe.read()
+    _, status = os.waitpid(child, 0)
+    if os.WIFEXITED(status) and os.WEXITSTATUS(status):
+        raise RuntimeError("a case failed, see above")
+    return float(said) if said else None
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or CASES:
+        print(json.dumps([name, _seconds_of(CASES[name])]), flush=True)  # noqa: T201 - read by the test

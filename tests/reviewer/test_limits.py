@@ -1,0 +1,74 @@
+"""A review that cannot be had within its bounds: it fails, it leaves nothing running, and it holds no other review up."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from gatewright.bounded.judge import BoundedJudge, Bounds
+from gatewright.contracts import ReviewReport
+from gatewright.git.mirror import Mirrors
+from services.reviewer import handler
+from services.reviewer.handler import ReviewerHandler, make_handler
+from services.reviewer.judging import FUNCTION
+from services.reviewer.settings import Settings
+from tests.bounded.test_judge import children
+from tests.reviewer.test_review import order, review_of
+from tests.role_desk import Desk
+
+FOREVER = "tests.bounded.questions:forever"
+TABS = b"it.each" + b"\t" * 900_000
+
+
+def reviewer(desk: Desk, seconds: float, function: str = FUNCTION) -> ReviewerHandler:
+    mirrors = desk.state / "mirrors"
+    mirrors.mkdir(parents=True, exist_ok=True)
+    return ReviewerHandler("reviewer-1", Mirrors(mirrors), 1 << 20, BoundedJudge(function, Bounds(seconds)), confined=True)
+
+
+def used(pid: int) -> float:
+    """Seconds of processor time that a process has used: more than its start needs, once it is at work."""
+    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
+async def review(desk: Desk, by: ReviewerHandler, content: bytes) -> ReviewReport:
+    _, patch = await desk.changed({"src/test_a.js": content})
+    report = await by.handle(order(desk, patch), desk.context())
+    assert isinstance(report, ReviewReport)
+    return report
+
+
+async def test_a_test_file_of_tabs_is_reviewed_in_seconds(desk: Desk) -> None:
+    await review_of(desk, {"src/test_a.js": b"it.each(x)('y')\n"})  # its mirror and its child are there
+    begun = time.monotonic()
+    report = await review_of(desk, {"src/test_a.js": TABS})
+    assert (report.verdict, report.findings) == ("PASS", ())
+    assert time.monotonic() - begun < 20
+
+
+async def test_what_cannot_be_judged_in_time_is_not_let_pass(desk: Desk) -> None:
+    report = await review(desk, reviewer(desk, 2.0, FOREVER), b"x\n")
+    assert (report.verdict, [finding.code for finding in report.findings]) == ("FAIL", ["review_limit"])
+    assert report.summary == "review_limit: not judged within 2 s"
+
+
+async def test_more_than_can_be_read_is_not_let_pass(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handler, "MOST_CONTENT", 1000)
+    report = await review(desk, make_handler(Settings(home=desk.state)), b"x\n" * 1000)
+    assert (report.verdict, [finding.code for finding in report.findings]) == ("FAIL", ["review_limit"])
+
+
+async def test_a_review_that_is_given_up_ends_its_judge(desk: Desk) -> None:
+    before = children()
+    handling = asyncio.create_task(review(desk, reviewer(desk, 60.0, FOREVER), b"x\n"))
+    while not any(used(pid) > 1.0 for pid in children() - before):  # noqa: ASYNC110 - it is another process
+        await asyncio.sleep(0.01)
+    handling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await handling
+    assert children() <= before
