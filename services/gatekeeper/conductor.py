@@ -211,7 +211,7 @@ class Conductor:
         """Give up what the run holds or waits for, and go on with the runs that waited for it."""
         if run.plan is None:
             return  # it never came so far
-        for run_id in await self.gates.locks.release(run.accepted.repository_url, run.run_id):
+        for run_id in await self.gates.locks.release(run.accepted.repository_key, run.run_id):
             waking = asyncio.get_running_loop().create_task(self._wake(run_id))
             self.background.add(waking)
             waking.add_done_callback(self.background.discard)
