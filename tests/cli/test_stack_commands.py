@@ -124,6 +124,8 @@ def test_a_terminal_that_is_closed_ends_the_run_and_is_no_defect(repository: Pat
         while b"test.a1" not in seen:
             seen += os.read(ours, 4096)
         os.close(ours)
+        # What the kernel sends to those whose terminal it was.
+        process.send_signal(signal.SIGHUP)
         assert process.wait(40) == 1
     (run,) = last_document(call(repository, "runs", "--json").stdout)["runs"]
     assert run["status"] == "ABORTED"
