@@ -43,3 +43,16 @@ def bare_surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
         os.environ.clear()
         os.environ.update(inherited | current)
         os.umask(mask)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How many files the tamper matrix changed; each of them was caught. Told where all reports meet."""
+    passed = terminalreporter.stats.get("passed", ())
+    cells = [value for report in passed for name, value in report.user_properties if name == "tampered"]
+    if cells:
+        runs, kinds = {run for run, _, _ in cells}, {kind for _, kind, _ in cells}
+        total = sum(count for _, _, count in cells)
+        terminalreporter.section("tamper matrix")
+        terminalreporter.write_line(
+            f"{total} changed files, each caught: {len(runs)} bundles x {len(kinds)} kinds x every file"
+        )
