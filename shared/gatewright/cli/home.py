@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
+from gatewright.cli import settings
 from gatewright.errors import ConfigurationError
 
 HOME_NAME = ".gatewright"
@@ -25,7 +27,7 @@ def find_home(configured: Path | None, here: Path) -> Path:
     if configured is not None:
         return configured.expanduser().absolute()
     top = find_repository(here)
-    home = next((folder / HOME_NAME for folder in (here, *here.parents) if (folder / HOME_NAME).is_dir()), None)
+    home = next((folder / HOME_NAME for folder in upwards(here) if (folder / HOME_NAME).is_dir()), None)
     home = home or (top or here) / HOME_NAME
     if home.exists():
         _refuse_foreign(home)
@@ -34,7 +36,16 @@ def find_home(configured: Path | None, here: Path) -> Path:
 
 def find_repository(here: Path) -> Path | None:
     """The top of the git repository that ``here`` lies in, or None."""
-    return next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), None)
+    return next((folder for folder in upwards(here) if (folder / ".git").exists()), None)
+
+
+def upwards(here: Path) -> Iterator[Path]:
+    """``here`` and the folders above it, as far up as git would look for a repository."""
+    ceilings = settings.git_ceilings()
+    for folder in (here, *here.parents):
+        yield folder
+        if folder.parent in ceilings:
+            return
 
 
 def make_home(home: Path) -> bool:

@@ -64,3 +64,9 @@ def hook_index() -> Path | None:
     """The index that git names to its hooks (``GIT_INDEX_FILE``); for ``commit -a`` and for paths it is not the usual one."""
     given = os.environ.get("GIT_INDEX_FILE")
     return Path(given).absolute() if given else None
+
+
+def git_ceilings() -> frozenset[Path]:
+    """The folders into which git does not go up when it looks for a repository (``GIT_CEILING_DIRECTORIES``)."""
+    named = os.environ.get("GIT_CEILING_DIRECTORIES", "").split(os.pathsep)
+    return frozenset(Path(name) for name in named if name)
