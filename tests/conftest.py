@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.git.conftest import first_repository, make_repository
 
@@ -16,6 +17,9 @@ __all__ = ["bare_surroundings", "first_repository", "make_repository"]
 #: What is left of the environment: where programs and temporary files are, pytest's own, and how to reach a container engine.
 KEPT = ("PATH", "TMPDIR", "PYTEST_", "DOCKER_")
 UMASK = 0o022
+# An example that takes long on a busy machine is no counter-example.
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
 
 
 def surroundings(inherited: Mapping[str, str], home: Path, *tops: Path) -> dict[str, str]:
