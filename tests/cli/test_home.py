@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.cli.home import find_home, make_home
+from gatewright.cli.home import find_home, find_repository, make_home
 from gatewright.errors import ConfigurationError
 from tests.cli.conftest import Command, MakeRepository
 
@@ -30,6 +30,21 @@ def test_home_is_the_nearest_one_upwards_else_in_the_git_directory_of_the_reposi
     assert find_home(None, deep) == repository / ".git" / "gatewright"
     make_home(repository / "deep" / ".gatewright")
     assert find_home(None, deep) == repository / "deep" / ".gatewright"
+
+
+def test_neither_home_nor_repository_is_looked_for_above_git_s_ceiling(
+    make_repository: MakeRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stray repository around a folder of temporary files, say, is as little ours as it is git's."""
+    stray = make_repository("stray")
+    make_home(stray / ".gatewright")
+    here = stray / "temporary" / "here"
+    here.mkdir(parents=True)
+    assert (find_repository(here), find_home(None, here)) == (stray, stray / ".gatewright")
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", f"/nowhere:{stray / 'temporary'}")
+    assert (find_repository(here), find_home(None, here)) == (None, here / ".gatewright")
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(here))
+    assert find_repository(here) == stray, "git looks above where one stands, too"
 
 
 def test_home_that_was_named_is_taken_as_it_is(tmp_path: Path) -> None:

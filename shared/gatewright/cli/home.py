@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
+from gatewright.cli import settings
 from gatewright.cli.git_home import home_at, new_home, point_to
 from gatewright.errors import ConfigurationError
 
@@ -25,7 +27,8 @@ def find_home(configured: Path | None, here: Path) -> Path:
     if configured is not None:
         return configured.expanduser().absolute()
     top = find_repository(here)
-    folders = [folder for folder in (here, *here.parents) if top is None or folder.is_relative_to(top)]
+    # In a repository its top alone counts: a folder further down is the repository's own, whatever it is called.
+    folders = (top,) if top is not None else upwards(here)
     home = next((found for folder in folders if (found := home_at(folder)) is not None), None)
     home = home or new_home(top, here)
     if os.path.lexists(home):
@@ -35,7 +38,16 @@ def find_home(configured: Path | None, here: Path) -> Path:
 
 def find_repository(here: Path) -> Path | None:
     """The top of the git repository that ``here`` lies in, or None."""
-    return next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), None)
+    return next((folder for folder in upwards(here) if (folder / ".git").exists()), None)
+
+
+def upwards(here: Path) -> Iterator[Path]:
+    """``here`` and the folders above it, as far up as git would look for a repository."""
+    ceilings = settings.git_ceilings()
+    for folder in (here, *here.parents):
+        yield folder
+        if folder.parent in ceilings:
+            return
 
 
 def make_home(home: Path, here: Path | None = None) -> bool:
