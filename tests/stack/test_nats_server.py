@@ -17,6 +17,7 @@ from nats.aio.client import Client
 
 from gatewright.bus.identities import BusAddress
 from gatewright.bus.jetstream import JetStreamBus
+from gatewright.bus.setup import ensure_topology
 from gatewright.errors import BusError, UnavailableError
 from gatewright.stack.nats_server import NatsServer, find_binary
 from gatewright.stack.processes import identity
@@ -34,6 +35,29 @@ async def test_a_server_is_ready_quickly_and_durable(tmp_path: Path) -> None:
         assert bus.connection.client.max_payload == 8 * 1024 * 1024
         await bus.close()
     assert "sync_interval: always" in (tmp_path / "a folder" / "nats" / "nats-server.conf").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        b"caf\xc3\xa9 \xe6\x97\xa5\xe6\x9c\xac",
+        b"a 'quoted' \"name\"",
+        b"$HOME ${HOME}",
+        b"#hash // x",
+        b"back\\slash\\x41",
+        b"line\nbreak\ttab\x01",
+    ]
+    + [b"{a: b}; [c]", b"%n*?", b"caf\xe9"],
+    ids=repr,
+)
+async def test_a_server_keeps_its_files_in_a_folder_of_any_name(tmp_path: Path, name: bytes) -> None:
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name)) / "nats"
+    async with await NatsServer.start(folder) as server:
+        bus = await JetStreamBus.connect(server.address("operator"), name="operator")
+        await ensure_topology(bus)
+        await bus.close()
+    assert (folder / "jetstream" / "gatewright" / "streams" / "RUNS").is_dir()
+    assert b"Server is ready" in (folder / "nats-server.log").read_bytes()
 
 
 async def test_a_client_without_the_credential_is_refused(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ There is no rendering without authentication, and none in which an acknowledged 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,9 @@ _SERVER_PREFIX = "$JS.API"
 #: An answer of many messages. After the last one the server keeps the way back open for so long; without that word it
 #: does until the asker gives up its inbox, which costs memory for every pull. An open pull sends a heartbeat every two seconds.
 _MANY = {"response_type": "stream", "threshold": "20s"}
+
+_ESCAPED = re.compile(r'[\x00-\x1f\x7f"\\]')
+_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,25 +65,33 @@ class ServerConfig:
 
 def render(config: ServerConfig) -> str:
     """The file's text. ``sync_interval: always``: by default an acknowledged message may be lost for two minutes."""
-    text = json.dumps
     lines = [
-        f"server_name: {text(config.server_name)}",
-        f"listen: {text(config.listen)}",
-        f"http: {text(config.monitor)}",
-        *([f"ports_file_dir: {text(str(config.ports_file))}"] if config.ports_file else []),
-        *([f"log_file: {text(str(config.log_file), ensure_ascii=False)}"] if config.log_file else []),
+        f"server_name: {quoted(config.server_name)}",
+        f"listen: {quoted(config.listen)}",
+        f"http: {quoted(config.monitor)}",
+        *([f"ports_file_dir: {quoted(config.ports_file)}"] if config.ports_file else []),
+        *([f"log_file: {quoted(config.log_file)}"] if config.log_file else []),
         f"max_payload: {config.max_payload}",
         # A connection that swallows everything holds open pulls: each would be given one more message, which is lost to others
         # until it is delivered again.
         'ping_interval: "2s"',
         "ping_max: 2",
-        *("jetstream {", f"  store_dir: {text(str(config.store), ensure_ascii=False)}", "  sync_interval: always", "}"),
+        *("jetstream {", f"  store_dir: {quoted(config.store)}", "  sync_interval: always", "}"),
         *_tls_lines(config.tls),
         *_cluster_lines(config.cluster),
-        f"accounts: {text(config.accounts, indent=2)}",
+        f"accounts: {json.dumps(config.accounts, indent=2)}",
         "",
     ]
     return "\n".join(lines)
+
+
+def quoted(value: str | Path) -> str:
+    """A string of the server's configuration language, whatever stands in ``value``.
+
+    It knows fewer escapes than JSON does (no ``\\u``), and ``\\x`` of any byte; between quotes nothing is a variable. A path that is
+    no text keeps its bytes: the file is to be written with ``surrogateescape``.
+    """
+    return '"' + _ESCAPED.sub(lambda found: _ESCAPES.get(found[0]) or f"\\x{ord(found[0]):02x}", str(value)) + '"'
 
 
 def accounts(public_keys: Mapping[str, str], pools: tuple[str, ...] = (DEFAULT_POOL,)) -> dict[str, Any]:
@@ -144,20 +156,21 @@ def _exports(guests: Iterable[Access]) -> Iterable[dict[str, Any]]:
 def _tls_lines(tls: Tls | None) -> list[str]:
     if tls is None:
         return []
-    files = [f"  cert_file: {json.dumps(str(tls.certificate))}", f"  key_file: {json.dumps(str(tls.key))}"]
+    files = [f"  cert_file: {quoted(tls.certificate)}", f"  key_file: {quoted(tls.key)}"]
     if tls.ca is not None:
-        files += [f"  ca_file: {json.dumps(str(tls.ca))}", "  verify: true"]
+        files += [f"  ca_file: {quoted(tls.ca)}", "  verify: true"]
     return ["tls {", *files, "}"]
 
 
 def _cluster_lines(cluster: Cluster | None) -> list[str]:
     if cluster is None:
         return []
+    routes = ", ".join(map(quoted, cluster.routes))
     return [
         "cluster {",
-        f"  name: {json.dumps(cluster.name)}",
-        f"  listen: {json.dumps(cluster.listen)}",
+        f"  name: {quoted(cluster.name)}",
+        f"  listen: {quoted(cluster.listen)}",
         f"  authorization {{ user: gatewright, password: ${CLUSTER_PASSWORD} }}",
-        f"  routes: {json.dumps(list(cluster.routes))}",
+        f"  routes: [{routes}]",
         "}",
     ]

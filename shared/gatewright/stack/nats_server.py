@@ -190,8 +190,8 @@ def _prepare(directory: Path, port: int, table: Mapping[str, Any]) -> Path:
         log_file=directory / LOG_FILE,
         ports_file=directory,
     )
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w", encoding="utf-8") as file:
-        file.write(render(config))
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb") as file:
+        file.write(render(config).encode("utf-8", "surrogateescape"))
     return path
 
 
