@@ -98,6 +98,13 @@ def blames_sandbox(document: Document) -> bool:
     return (failed or "").partition(":")[0] == SandboxError.code
 
 
+def has_failed(document: Document) -> bool:
+    """Whether the answer says that the task, or a command of it, failed."""
+    if isinstance(document, TaskResult | TestReport):
+        return document.status == "FAILED"
+    return isinstance(document, Error)
+
+
 def make_answer(role: Role, task: Task, document: Document) -> Answer:
     """``document`` as the answer of ``role`` to ``task``; an Error is completed with the task's ids.
 
@@ -180,6 +187,6 @@ def read_cancel_notice(data: bytes) -> tuple[str, ...]:
     """The run ids of a cancellation. Raises MalformedError."""
     try:
         named = msgspec.json.decode(data, type=str | tuple[str, ...])
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedError(f"not a cancellation: {error}") from error
     return (named,) if isinstance(named, str) else named

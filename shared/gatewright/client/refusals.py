@@ -8,13 +8,22 @@ from __future__ import annotations
 from typing import Literal
 
 from gatewright.contracts import Error
-from gatewright.errors import DeniedError, Fault, GatewrightError, LimitError, MalformedError, UnavailableError
+from gatewright.errors import (
+    DeniedError,
+    Fault,
+    GatewrightError,
+    HostError,
+    LimitError,
+    MalformedError,
+    UnavailableError,
+)
+from gatewright.host_errors import BUS_FULL, HOST_CODES, WAITED_FOR
 
 Family = Literal["malformed", "denied", "unavailable"]
 
 #: What was sent is not valid, or names something that does not exist: correct it and send it again.
 INPUT_CODES = frozenset(
-    {"malformed", "unknown_schema", "not_json", "not_submittable", "invalid_input", "message_too_large"}
+    {"malformed", "nested_too_deeply", "unknown_schema", "not_json", "not_submittable", "invalid_input", "message_too_large"}
     | {"request_incomplete", "paths_word_missing", "artifact_invalid", "artifact_too_large"}
     | {"bad_ref", "ref_not_found", "bad_url", "repository_unavailable", "repository_missing", "repository_empty"}
     | {"run_unknown", "run_ambiguous", "run_id_invalid", "document_too_large", "idempotency_key_invalid"}
@@ -47,7 +56,13 @@ SURROUNDINGS_CODES = frozenset(
     | {"bus_unavailable", "bus_no_answer", "bus_no_responders", "artifact_unavailable", "sandbox_unavailable"}
     | {"evidence_unwritable", "bundle_unwritable", "bundle_not_sealed"}
     | {"workspace_unavailable", "git_failed", "git_timeout", "git_killed", "mirror_busy"}
+    | HOST_CODES
+    | {HostError.code, BUS_FULL}
 )
+
+
+#: What passes by itself or with an operator's help: the same submission is sent again, under the same key.
+PASSING_CODES = WAITED_FOR | {"bus_unavailable", "bus_no_answer", "bus_no_responders", "bundle_unwritable", "unavailable"}
 
 
 def family_of(code: str) -> Family:

@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from gatewright.errors import GitError
+from gatewright.errors import GitError, HostError
 from gatewright.git.process import in_thread, run_to_end
+from gatewright.host_errors import DISK_FULL, speaks_of_full_disk
 
 #: The id of the empty tree in SHA-1 repositories; in others it does not resolve, which git takes for an empty tree too.
 _EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
@@ -104,7 +105,8 @@ class GitCommand:
         """Run ``git <args>`` in this thread and return its standard output.
 
         ``index`` is a private index file; ``ok`` lists the exit codes that are no failure; ``timeout`` is in seconds; ``limit``
-        bounds the output in bytes. GitError with git's words (``git_failed``), or one of the codes of ``run_to_end``.
+        bounds the output in bytes. GitError with git's words (``git_failed``), or one of the codes of ``run_to_end``; HostError
+        (``disk_full``) where it says that there is no room on this host.
         """
         variables = {**self._environment, **(environment or {})}
         if index is not None:
@@ -114,6 +116,8 @@ class GitCommand:
         argv = [*clean, executable("git"), *self._options, *args]
         finished = run_to_end(argv, stdin=stdin, timeout=timeout, limit=limit, pass_fds=pass_fds)
         if finished.status not in ok:
+            if speaks_of_full_disk(finished.stderr):
+                raise HostError(f"git {args[0] if args else ''} met a full disk: {words(finished.stderr)}", code=DISK_FULL)
             raise CommandFailedError(args[0] if args else "", finished.status, finished.stdout, finished.stderr)
         return finished.stdout
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from gatewright.errors import GitError
 from gatewright.git.command import CommandFailedError, GitCommand, remote_command
 from gatewright.git.refs import Source, is_object_id
+from gatewright.host_errors import check_room
 
 _OVER_THE_OWNER = {
     # The repository may belong to another user than this process; what that user configured is overruled below.
@@ -118,6 +119,8 @@ class Remote:
                 timeout=self._seconds,
             )
         except CommandFailedError as error:
+            if self._source.local:
+                check_room(Path(self._source.address))  # what the other end says of its disk is said of one of ours
             rejected = _REJECTED.search(error.stdout)
             if rejected is None:
                 raise
