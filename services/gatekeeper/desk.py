@@ -29,6 +29,7 @@ from gatewright.contracts import (
 from gatewright.contracts.reports import ErrorFault
 from gatewright.contracts.vocabulary import RunId
 from gatewright.errors import DeniedError, Fault, GatewrightError, LimitError, MalformedError, UnavailableError
+from gatewright.host_errors import host_errors
 from gatewright.ledger.run import Run
 from gatewright.ledger.store import Ledger
 from gatewright.secrets.documents import check_document, redact_document, redact_message, redact_words
@@ -67,13 +68,8 @@ class Desk:
     async def submit(self, message: Message) -> Reply:
         """The endpoint ``gw.submit``: a run id, once the run is in the ledger, or an error that names each fault."""
         try:
-            subject, rule = self._publisher(message)
-            self.limits.take(rule, "submissions")
-            item = submission(message, subject, rule.name)
-            await self._check(item, rule)
-            async with self.limits.place(rule, item.run_id, lambda: self._exists(item.run_id)):
-                new = await self.conductor.accept(item)
-                await self._check_same(item)
+            with host_errors():
+                item, new = await self._accept(message)
         except GatewrightError as error:
             self.log.warning("submission_refused", subject=message.subject, code=error.reason, cause=error.message)
             self.metrics.submission("refused", error.reason)
@@ -82,6 +78,16 @@ class Desk:
         if new:
             self._later(item)
         return _reply(SubmitReply(run_id=item.run_id, existing=not new))
+
+    async def _accept(self, message: Message) -> tuple[Submitted, bool]:
+        subject, rule = self._publisher(message)
+        self.limits.take(rule, "submissions")
+        item = submission(message, subject, rule.name)
+        await self._check(item, rule)
+        async with self.limits.place(rule, item.run_id, lambda: self._exists(item.run_id)):
+            new = await self.conductor.accept(item)
+            await self._check_same(item)
+        return item, new
 
     async def status(self, message: Message) -> Reply:
         """The endpoint ``gw.status``: how a run stands. A run that the publisher may not see does not exist for it."""
@@ -115,7 +121,8 @@ class Desk:
     async def _settle(self, delivery: Delivery) -> None:
         message = delivery.message
         try:
-            done = await self._advance(message, first=delivery.attempts == 1)
+            with host_errors():
+                done = await self._advance(message, first=delivery.attempts == 1)
         except LimitError as error:
             await self._hold(delivery, error)
         except UnavailableError as error:
@@ -235,7 +242,8 @@ class Desk:
 
     async def _carry_on(self, item: Submitted) -> None:
         try:
-            await self.conductor.advance(item.run_id, item)
+            with host_errors():
+                await self.conductor.advance(item.run_id, item)
         except UnavailableError as error:
             self.log.warning("run_left_for_later", run_id=item.run_id, code=error.reason, cause=error.message)
 

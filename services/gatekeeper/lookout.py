@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from gatewright.bus.topology import run_subject
 from gatewright.errors import GatewrightError, UnavailableError
+from gatewright.host_errors import host_errors
 from services.gatekeeper.conductor import Conductor
 from services.gatekeeper.deadlines import Deadlines
 from services.gatekeeper.dispatching import UnderWay
@@ -95,7 +96,8 @@ class Lookout:
         log = self.conductor.log
         done = False
         try:
-            done = await self.conductor.take_up(run_id, under_way)
+            with host_errors():
+                done = await self.conductor.take_up(run_id, under_way)
         except UnavailableError as error:
             log.warning("run_left_for_later", run_id=run_id, code=error.reason, cause=error.message)
         except GatewrightError as error:

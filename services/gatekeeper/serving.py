@@ -21,6 +21,7 @@ from gatewright.evidence import keys
 from gatewright.evidence.signing import Signer
 from gatewright.evidence.writer import BundleWriter
 from gatewright.git.mirror import Mirrors
+from gatewright.host_errors import check_room, host_errors
 from gatewright.host_facts import program_versions
 from gatewright.ledger.store import Ledger
 from gatewright.secrets.scanner import SecretScanner
@@ -104,7 +105,10 @@ def assemble(service: Service, settings: Settings) -> tuple[Conductor, Desk]:
     scanner = settings.scanner()
     gates = Gates(policies, mirrors, artifacts, locks, service.clock, versions(scanner), SecretsCheck(scanner))
     bundles = BundleWriter(settings.home / "runs")
-    conductor = Conductor(service.bus, ledger, gates, bundles, signer, service.clock, service.log, service.metrics)
+    conductor = Conductor(
+        *(service.bus, ledger, gates, bundles, signer, service.clock, service.log, service.metrics),
+        room=lambda: check_room(settings.home),
+    )
     runs = PublisherRuns(service.bus, service.clock, service.log, policies.publishers.counted)
     limits = Limits(runs, service.clock)
     return conductor, Desk(service.bus, conductor, limits, service.log, service.metrics, scanner)
@@ -124,12 +128,13 @@ async def _pay_debts(service: Service, conductor: Conductor) -> None:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(service.stop.wait(), DEBTS)
         try:
-            await conductor.pay_debts()
+            with host_errors():
+                await conductor.pay_debts()
         except UnavailableError as error:
             service.log.warning("debts_left_for_later", code=error.reason, cause=error.message)
         service.metrics.bundles_owed(len(conductor.owed))
-        if conductor.owed:
-            service.readiness.lacks("evidence", next(iter(conductor.owed.values())))
+        if unwritten := {**conductor.owed, **conductor.behind}:
+            service.readiness.lacks("evidence", next(iter(unwritten.values())))
         else:
             service.readiness.has("evidence")
 

@@ -46,8 +46,10 @@ async def test_a_server_is_ready_quickly_and_durable(tmp_path: Path) -> None:
         b"#hash // x",
         b"back\\slash\\x41",
         b"line\nbreak\ttab\x01",
-    ]
-    + [b"{a: b}; [c]", b"%n*?", b"caf\xe9"],
+        b"{a: b}; [c]",
+        b"%n*?",
+        b"caf\xe9",
+    ],
     ids=repr,
 )
 async def test_a_server_keeps_its_files_in_a_folder_of_any_name(tmp_path: Path, name: bytes) -> None:

@@ -23,7 +23,6 @@ from services.gatekeeper.decider.inputs import (
     AbortAsked,
     Answered,
     Continue,
-    EvidenceRefused,
     Input,
     SealReported,
     Submitted,
@@ -69,8 +68,6 @@ def decide(run: Run | None, item: Input, verdicts: Sequence[Verdict], now: datet
             abort = e.AbortRequested(reason=asked.reason, requested_by=asked.requested_by, publisher=item.publisher)
             draft.add(abort, level="WARN")
             draft.end("ABORTED", "aborted", item.request.reason)
-        case EvidenceRefused() if not run.ended:
-            draft.end("FAILED", "evidence_unwritable", item.cause)
         case Answered() if not run.ended:
             _answered(draft, item, verdicts)
         case UsageTold() if not run.ended:

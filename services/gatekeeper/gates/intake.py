@@ -12,8 +12,9 @@ from msgspec.structs import replace
 from gatewright.artifacts import inline_bytes
 from gatewright.contracts import RunRequest, TaskContract
 from gatewright.contracts.vocabulary import Artifact, PolicyPack, Repository, RoleName
-from gatewright.errors import ArtifactError, GitError, MalformedError
+from gatewright.errors import ArtifactError, GitError, HostError, MalformedError
 from gatewright.git.mirror import Mirrors
+from gatewright.host_errors import is_waited_for
 from services.gatekeeper.artifact_cache import ArtifactCache
 from services.gatekeeper.gates.breadth import judge_breadth
 from services.gatekeeper.gates.judgement import Judgement
@@ -106,7 +107,9 @@ async def _pin(baseline: _Baseline, found: Judgement, policies: Policies, mirror
         found.saw("baseline_tree", tree)
         pack = policies.packs.pack(baseline.pack)
         await judge_breadth(baseline.paths, repository.url, tree, pack, mirror, policies, now, found)
-    except (GitError, MalformedError) as error:
+    except (GitError, HostError, MalformedError) as error:
+        if is_waited_for(error):
+            raise
         code = "repository_unavailable" if error.reason == GitError.code else error.reason
         found.violate(code, "repository", error.message)
         return "", ""

@@ -14,6 +14,7 @@ from gatewright.contracts import ReviewReport, TaskContract, TestReport, codec
 from gatewright.contracts.reports import GateName
 from gatewright.errors import BusError, ConflictError, GatewrightError
 from gatewright.git.mirror import Mirror, Mirrors
+from gatewright.host_errors import is_waited_for
 from gatewright.host_facts import host
 from gatewright.ledger.events import LocksTaken
 from gatewright.ledger.run import Run
@@ -192,6 +193,6 @@ def _contract(run: Run) -> TaskContract:
 
 
 def _fail(found: Judgement, error: GatewrightError) -> None:
-    if isinstance(error, BusError | ConflictError):
+    if isinstance(error, BusError | ConflictError) or is_waited_for(error):
         raise error
     found.violate(error.reason, f"{found.gate}_gate", error.message)

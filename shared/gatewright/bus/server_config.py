@@ -88,8 +88,8 @@ def render(config: ServerConfig) -> str:
 def quoted(value: str | Path) -> str:
     """A string of the server's configuration language, whatever stands in ``value``.
 
-    It knows fewer escapes than JSON does (no ``\\u``), and ``\\x`` of any byte; between quotes nothing is a variable. A path that is
-    no text keeps its bytes: the file is to be written with ``surrogateescape``.
+    It knows fewer escapes than JSON does (no ``\\u``), and ``\\x`` of any byte; between quotes nothing is a variable. A path
+    that is no text keeps its bytes: the file is to be written with ``surrogateescape``.
     """
     return '"' + _ESCAPED.sub(lambda found: _ESCAPES.get(found[0]) or f"\\x{ord(found[0]):02x}", str(value)) + '"'
 

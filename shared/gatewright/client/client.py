@@ -17,7 +17,7 @@ from gatewright.bus.identities import DEFAULT_PUBLISHER, BusAddress
 from gatewright.bus.permissions import publisher_subjects
 from gatewright.bus.port import KEY_HEADER, SCHEMA_HEADER, Bus, Message
 from gatewright.bus.topology import run_subject
-from gatewright.client.refusals import error_of
+from gatewright.client.refusals import PASSING_CODES, error_of
 from gatewright.clock import Clock, SystemClock, new_id
 from gatewright.contracts import (
     AbortRequest,
@@ -48,6 +48,8 @@ STATUS_TIMEOUT = 10.0
 NOBODY_THERE = frozenset({"bus_no_responders", "bus_no_answer"})
 #: Seconds between two attempts to reach a gatekeeper that is still starting.
 RETRY_PAUSE = 0.02
+#: The same where the gatekeeper has answered that it cannot take the submission now.
+PASSING_PAUSE = 1.0
 #: Seconds between two questions after a run's end: at first, and at most.
 FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 10.0
@@ -102,8 +104,8 @@ class Client:
         """Have a request compiled and run; returns the run id, which is in the ledger by then.
 
         A request without an idempotency key is given one, so that an attempt whose answer was lost can be made again:
-        for ``patience`` seconds it is, while no gatekeeper answers or a limit of the publisher's is reached. Raises
-        MalformedError (with every fault), DeniedError, LimitError.
+        for ``patience`` seconds it is, while no gatekeeper answers, has no room, or a limit of the publisher's is reached.
+        Raises MalformedError (with every fault), DeniedError, LimitError.
         """
         document = _document(request, RunRequest)
         if document.idempotency_key is None:
@@ -237,9 +239,12 @@ class Client:
             try:
                 answer = await self._bus.request(subject, data, schema=schema, timeout=SUBMIT_TIMEOUT, headers=headers)
                 return _answered(answer, SubmitReply).run_id
-            except (BusError, LimitError) as error:
-                pause = RETRY_PAUSE if isinstance(error, BusError) else error.retry_after or RETRY_PAUSE
-                if self._clock.monotonic() + (0 if isinstance(error, BusError) else pause) >= give_up:
+            except UnavailableError as error:
+                at_once = isinstance(error, BusError)
+                if not (at_once or isinstance(error, LimitError) or error.reason in PASSING_CODES):
+                    raise
+                pause = RETRY_PAUSE if at_once else (isinstance(error, LimitError) and error.retry_after) or PASSING_PAUSE
+                if self._clock.monotonic() + (0 if at_once else pause) >= give_up:
                     raise
                 await asyncio.sleep(pause)
 
