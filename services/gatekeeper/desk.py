@@ -64,6 +64,8 @@ class Desk:
     metrics: Metrics
     scanner: SecretScanner = field(default_factory=SecretScanner)
     background: set[asyncio.Task[None]] = field(default_factory=set)
+    #: Submissions in hand, by run, publisher and digest of the document.
+    accepting: dict[tuple[str, str, str], asyncio.Task[bool]] = field(default_factory=dict)
 
     async def submit(self, message: Message) -> Reply:
         """The endpoint ``gw.submit``: a run id, once the run is in the ledger, or an error that names each fault."""
@@ -80,14 +82,28 @@ class Desk:
         return _reply(SubmitReply(run_id=item.run_id, existing=not new))
 
     async def _accept(self, message: Message) -> tuple[Submitted, bool]:
+        """The submission, and whether it is new. Asked again while it is in hand, it is answered together with the first."""
         subject, rule = self._publisher(message)
         self.limits.take(rule, "submissions")
         item = submission(message, subject, rule.name)
+        key = (item.run_id, item.publisher, item.document_sha256)
+        asked = self.accepting.get(key)
+        if asked is not None:
+            await asyncio.shield(asked)
+            return item, False
+        self.log.info("submission_received", run_id=item.run_id, publisher=rule.name, bytes=len(message.data))
+        accepting = self.accepting[key] = asyncio.ensure_future(self._accept_new(item, rule))
+        try:
+            return item, await accepting
+        finally:
+            del self.accepting[key]
+
+    async def _accept_new(self, item: Submitted, rule: Publisher) -> bool:
         await self._check(item, rule)
         async with self.limits.place(rule, item.run_id, lambda: self._exists(item.run_id)):
             new = await self.conductor.accept(item)
             await self._check_same(item)
-        return item, new
+        return new
 
     async def status(self, message: Message) -> Reply:
         """The endpoint ``gw.status``: how a run stands. A run that the publisher may not see does not exist for it."""

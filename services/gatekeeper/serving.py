@@ -54,9 +54,8 @@ async def serve(service: Service, settings: Settings) -> None:
         async with asyncio.TaskGroup() as group:
             # Beside everything else: the first look for secrets waits for it, and the process ends when it cannot be had.
             group.create_task(asyncio.to_thread(desk.scanner.prepare))
-            await lookout.catch_up()
-            following = group.create_task(lookout.follow())
-            watching = group.create_task(lookout.watch(service.stop))
+            # Beside the work, too: a long ledger takes minutes, and a submission needs nothing of it but its own subject.
+            following = group.create_task(_look_after(service, lookout))
             timing = group.create_task(lookout.deadlines.keep(conductor, service.stop))
             counting = group.create_task(desk.limits.runs.follow())
             await service.register(
@@ -70,11 +69,20 @@ async def serve(service: Service, settings: Settings) -> None:
             group.create_task(lookout.notices.keep(service.bus, service.clock, service.stop))
             group.create_task(watch_queues(service, consumers(settings.pools)))
             await feeding.run(queues)
-            following.cancel()
             counting.cancel()
-            await asyncio.wait({watching, timing}, timeout=settings.drain_seconds)
-            watching.cancel()
+            await asyncio.wait({following, timing}, timeout=settings.drain_seconds)
+            following.cancel()
             timing.cancel()
+
+
+async def _look_after(service: Service, lookout: Lookout) -> None:
+    """Read the ledger to its end, then follow it and look at what stands still, until the process is told to leave."""
+    await lookout.catch_up()
+    service.log.info("ledger_read", sequence=lookout.sequence, open_runs=len(lookout.runs))
+    async with asyncio.TaskGroup() as group:
+        following = group.create_task(lookout.follow())
+        await lookout.watch(service.stop)
+        following.cancel()
 
 
 def assemble(service: Service, settings: Settings) -> tuple[Conductor, Desk]:

@@ -41,11 +41,15 @@ from gatewright.ledger.store import Ledger
 DEFAULT_URL = "nats://127.0.0.1:4222"
 #: Artifacts up to this many bytes travel inside the document, larger ones through the object store.
 INLINE_LIMIT = 256 * 1024
-#: Seconds that one attempt to submit may take: the gatekeeper fetches the baseline before it answers.
+#: Seconds that a submission may take in all: the gatekeeper fetches the baseline before it answers.
 SUBMIT_TIMEOUT = 60.0
+#: Seconds after which it is asked again, under the same key: a gatekeeper that has ended took the question with it.
+ASK_AGAIN = 10.0
 STATUS_TIMEOUT = 10.0
 #: Reasons of a BusError after which it is worth asking again: the gatekeeper is being started, or started again.
 NOBODY_THERE = frozenset({"bus_no_responders", "bus_no_answer"})
+#: Reasons of a service that is there, and has no time for it now.
+BUSY = frozenset({"service_busy", "service_stopping"})
 #: Seconds between two attempts to reach a gatekeeper that is still starting.
 RETRY_PAUSE = 0.02
 #: The same where the gatekeeper has answered that it cannot take the submission now.
@@ -234,13 +238,16 @@ class Client:
         return Artifact(name=name, uri=await self.put_artifact(data), sha256=hashlib.sha256(data).hexdigest())
 
     async def _submit(self, data: bytes, schema: str, patience: float, headers: Mapping[str, str]) -> str:
-        give_up, subject = self._clock.monotonic() + patience, self._subjects["submit"]
+        begun, subject = self._clock.monotonic(), self._subjects["submit"]
+        give_up, silent_until = begun + patience, begun + max(patience, SUBMIT_TIMEOUT)
         while True:
             try:
-                answer = await self._bus.request(subject, data, schema=schema, timeout=SUBMIT_TIMEOUT, headers=headers)
+                answer = await self._bus.request(subject, data, schema=schema, timeout=ASK_AGAIN, headers=headers)
                 return _answered(answer, SubmitReply).run_id
             except UnavailableError as error:
-                at_once = isinstance(error, BusError)
+                if error.reason == "bus_no_answer" and self._clock.monotonic() < silent_until:
+                    continue
+                at_once = isinstance(error, BusError) and error.reason not in BUSY
                 if not (at_once or isinstance(error, LimitError) or error.reason in PASSING_CODES):
                     raise
                 pause = RETRY_PAUSE if at_once else (isinstance(error, LimitError) and error.retry_after) or PASSING_PAUSE

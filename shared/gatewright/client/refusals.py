@@ -57,12 +57,19 @@ SURROUNDINGS_CODES = frozenset(
     | {"evidence_unwritable", "bundle_unwritable", "bundle_not_sealed"}
     | {"workspace_unavailable", "git_failed", "git_timeout", "git_killed", "mirror_busy"}
     | HOST_CODES
-    | {HostError.code, BUS_FULL}
+    | {HostError.code, BUS_FULL, "service_busy", "service_stopping"}
 )
 
 
 #: What passes by itself or with an operator's help: the same submission is sent again, under the same key.
-PASSING_CODES = WAITED_FOR | {"bus_unavailable", "bus_no_answer", "bus_no_responders", "bundle_unwritable", "unavailable"}
+PASSING_CODES = (
+    WAITED_FOR
+    | {"bus_unavailable", "bus_no_answer", "bus_no_responders", "bundle_unwritable", "unavailable"}
+    | {
+        "service_busy",
+        "service_stopping",
+    }
+)
 
 
 def family_of(code: str) -> Family:
