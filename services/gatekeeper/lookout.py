@@ -57,7 +57,15 @@ class Lookout:
         await self.look()
 
     async def follow(self) -> None:
-        """Take note of what is added to the ledger, until cancelled."""
+        """Take note of what is added to the ledger, until cancelled; a ledger that cannot be read now is read later."""
+        while True:
+            try:
+                await self._follow()
+            except UnavailableError as error:
+                self.conductor.log.warning("ledger_unavailable", code=error.reason, cause=error.message)
+                await asyncio.sleep(LOOK)
+
+    async def _follow(self) -> None:
         conductor = self.conductor
         messages = conductor.bus.replay(run_subject("*"), follow=True, after=self.sequence)
         async with contextlib.aclosing(messages):

@@ -7,6 +7,7 @@ import contextlib
 from importlib import metadata
 
 from gatewright.bus.port import Subscription
+from gatewright.bus.setup import ensure_queues
 from gatewright.bus.topology import (
     EXHAUSTED_CONSUMER,
     INTAKE_CONSUMER,
@@ -33,7 +34,7 @@ from services.gatekeeper.feeding import Feeding
 from services.gatekeeper.gates.judge import Gates
 from services.gatekeeper.gates.locks import PathLocks
 from services.gatekeeper.gates.secrets import SecretsCheck
-from services.gatekeeper.lookout import Lookout
+from services.gatekeeper.lookout import LOOK, Lookout
 from services.gatekeeper.measuring import watch_queues
 from services.gatekeeper.policies import load
 from services.gatekeeper.publisher_limits import Limits
@@ -48,7 +49,11 @@ async def serve(service: Service, settings: Settings) -> None:
     """Take messages until the process is told to leave; what is in hand then is finished, or given back at once."""
     conductor, desk = assemble(service, settings)
     lookout = Lookout(conductor)
-    feeding = Feeding(desk, service.stop, service.log, settings.parallel_inputs, settings.drain_seconds)
+
+    async def mend() -> None:
+        await ensure_queues(service.bus, consumers(settings.pools))
+
+    feeding = Feeding(desk, service.stop, service.log, settings.parallel_inputs, settings.drain_seconds, mend)
     async with contextlib.AsyncExitStack() as stack:
         queues = [await _open(service, consumer, stack) for consumer in (INTAKE_CONSUMER, RESULT_CONSUMER, EXHAUSTED_CONSUMER)]
         async with asyncio.TaskGroup() as group:
@@ -77,7 +82,14 @@ async def serve(service: Service, settings: Settings) -> None:
 
 async def _look_after(service: Service, lookout: Lookout) -> None:
     """Read the ledger to its end, then follow it and look at what stands still, until the process is told to leave."""
-    await lookout.catch_up()
+    while not service.stop.is_set():
+        try:
+            await lookout.catch_up()
+        except UnavailableError as error:
+            service.log.warning("ledger_unavailable", code=error.reason, cause=error.message)
+            await asyncio.sleep(LOOK)
+        else:
+            break
     service.log.info("ledger_read", sequence=lookout.sequence, open_runs=len(lookout.runs))
     async with asyncio.TaskGroup() as group:
         following = group.create_task(lookout.follow())

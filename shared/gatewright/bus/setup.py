@@ -21,6 +21,7 @@ from gatewright.bus.identities import BusAddress
 from gatewright.bus.jetstream import JetStreamBus
 from gatewright.bus.memory import MemoryBus
 from gatewright.bus.offered import reserved
+from gatewright.bus.port import Bus
 from gatewright.bus.topology import (
     ARTIFACT_BUCKET,
     ARTIFACT_STREAM,
@@ -75,6 +76,12 @@ async def ensure_topology(
         return await _ensure(connected.connection, tuple(streams), queues, replicas)
     finally:
         await connected.close()
+
+
+async def ensure_queues(bus: Bus, queues: Iterable[Consumer]) -> None:
+    """Create or update these consumers, of streams that exist. Raises BusError, ConfigurationError."""
+    if isinstance(bus, JetStreamBus):
+        await asyncio.gather(*(_KeptConsumer(bus.connection, queue).agree() for queue in queues))
 
 
 async def await_queues(
