@@ -186,7 +186,8 @@ def _ignored(draft: Draft, item: Answered) -> None:
     task = late(draft.run, item)
     if task is not None:
         digest = hashlib.sha256(codec.encode(item.document)).hexdigest()
-        reason: Literal["task_done", "attempt_over"] = "task_done" if task.attempt == draft.run.attempt else "attempt_over"
+        said = item.document.attempt if isinstance(item.document, TaskResult) else task.attempt
+        reason: Literal["task_done", "attempt_over"] = "task_done" if said == task.attempt == draft.run.attempt else "attempt_over"
         event = e.AnswerIgnored(reason=reason, message_id=item.message_id, document_sha256=digest)
         draft.add(event, level="WARN", task_id=task.task_id, role=item.role)
 

@@ -136,7 +136,8 @@ def _answer_id(ref: TaskRef, schema: str) -> str:
 def _belongs(task: Task, document: Document) -> bool:
     if isinstance(document, TaskContract):
         return document.log_refs.run_id == task.ref.run_id
-    return (getattr(document, "run_id", None), getattr(document, "task_id", None)) == task.ref
+    attempt = document.attempt if isinstance(document, TaskResult) else task.attempt
+    return (getattr(document, "run_id", None), getattr(document, "task_id", None)) == task.ref and attempt == task.attempt
 
 
 class _LogRefs(msgspec.Struct, frozen=True):

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from gatewright.errors import GitError, HostError
 from gatewright.git.process import in_thread, run_to_end
+from gatewright.git.transport import certificates, inherited
 from gatewright.host_errors import DISK_FULL, speaks_of_full_disk
 
 #: The id of the empty tree in SHA-1 repositories; in others it does not resolve, which git takes for an empty tree too.
@@ -75,7 +76,9 @@ class GitCommand:
             "GIT_PROTOCOL_FROM_USER": "0",
             "GIT_ALLOW_PROTOCOL": ":".join(protocols),
             "GIT_DEFAULT_REF_FORMAT": "files",
+            **certificates(protocols, os.environ),
         }
+        self._kept = inherited(protocols, os.environ)
         self._options = [f"--git-dir={git_dir}", "--no-pager"]
         for key, value in HARDENED.items():
             self._options += ["-c", f"{key}={value}"]
@@ -111,15 +114,24 @@ class GitCommand:
         variables = {**self._environment, **(environment or {})}
         if index is not None:
             variables["GIT_INDEX_FILE"] = str(index)
-        # GitPython adds its variables to the inherited ones; ``env -i`` makes them the only ones.
-        clean = [executable("env"), "-i", *(f"{name}={value}" for name, value in variables.items())]
-        argv = [*clean, executable("git"), *self._options, *args]
+        argv = [*self._clean(variables), executable("git"), *self._options, *args]
         finished = run_to_end(argv, stdin=stdin, timeout=timeout, limit=limit, pass_fds=pass_fds)
         if finished.status not in ok:
             if speaks_of_full_disk(finished.stderr):
                 raise HostError(f"git {args[0] if args else ''} met a full disk: {words(finished.stderr)}", code=DISK_FULL)
             raise CommandFailedError(args[0] if args else "", finished.status, finished.stdout, finished.stderr)
         return finished.stdout
+
+    def _clean(self, variables: Mapping[str, str]) -> list[str]:
+        """The command that leaves git these variables and no other; GitPython would add its own to all that are inherited.
+
+        What is kept of the inherited ones is kept by taking away the others: everybody on the host can read an argument.
+        """
+        given = [f"{name}={value}" for name, value in variables.items()]
+        if not self._kept:
+            return [executable("env"), "-i", *given]
+        others = (name for name in os.environ if name not in self._kept)
+        return [executable("env"), *(f"--unset={name}" for name in others), *given]
 
 
 class CommandFailedError(GitError):
