@@ -99,7 +99,7 @@ async def _look_after(service: Service, lookout: Lookout) -> None:
 
 def assemble(service: Service, settings: Settings) -> tuple[Conductor, Desk]:
     """The gatekeeper's parts. Raises ConfigurationError when a policy file or the signing key cannot be used."""
-    policies = load(settings.policies)
+    policies = load(settings.policies, settings.publishers)
     signer = Signer(keys.load_or_create(settings.signing_key))
 
     def foreign(run_id: str, sequence: int) -> None:

@@ -23,7 +23,7 @@ OPERATORS = {
     "SSL_CERT_FILE": "/etc/company.pem",
     "AWS_SECRET_ACCESS_KEY": "not for git",
     "GIT_SSH_COMMAND": "touch /tmp/never",
-    "GIT_PAGER": "touch /tmp/never",
+    "GIT_PROXY_COMMAND": "touch /tmp/never",
 }
 
 
@@ -44,13 +44,13 @@ def test_the_proxy_and_its_certificates_reach_git_over_https_only(bare: Path) ->
     https = seen(bare, "https")
     assert (https["HTTPS_PROXY"], https["no_proxy"]) == (OPERATORS["HTTPS_PROXY"], "localhost")
     assert https["GIT_SSL_CAINFO"] == "/etc/company.pem"
-    assert not {"SSH_AUTH_SOCK", "AWS_SECRET_ACCESS_KEY", "GIT_SSH_COMMAND", "GIT_PAGER"} & set(https)
+    assert not {"SSH_AUTH_SOCK", "AWS_SECRET_ACCESS_KEY", "GIT_SSH_COMMAND", "GIT_PROXY_COMMAND"} & set(https)
 
 
 def test_the_agent_reaches_git_over_ssh_only(bare: Path) -> None:
     ssh = seen(bare, "ssh")
     assert ssh["SSH_AUTH_SOCK"] == OPERATORS["SSH_AUTH_SOCK"]
-    assert not {"HTTPS_PROXY", "AWS_SECRET_ACCESS_KEY", "GIT_SSH_COMMAND", "GIT_PAGER"} & set(ssh)
+    assert not {"HTTPS_PROXY", "AWS_SECRET_ACCESS_KEY", "GIT_SSH_COMMAND", "GIT_PROXY_COMMAND"} & set(ssh)
 
 
 @pytest.mark.parametrize("protocols", [(), ("file",)])

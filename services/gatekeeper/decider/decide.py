@@ -187,7 +187,9 @@ def _ignored(draft: Draft, item: Answered) -> None:
     if task is not None:
         digest = hashlib.sha256(codec.encode(item.document)).hexdigest()
         said = item.document.attempt if isinstance(item.document, TaskResult) else task.attempt
-        reason: Literal["task_done", "attempt_over"] = "task_done" if said == task.attempt == draft.run.attempt else "attempt_over"
+        reason: Literal["task_done", "attempt_over"] = (
+            "task_done" if said == task.attempt == draft.run.attempt else "attempt_over"
+        )
         event = e.AnswerIgnored(reason=reason, message_id=item.message_id, document_sha256=digest)
         draft.add(event, level="WARN", task_id=task.task_id, role=item.role)
 

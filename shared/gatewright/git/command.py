@@ -15,7 +15,7 @@ from pathlib import Path
 
 from gatewright.errors import GitError, HostError
 from gatewright.git.process import in_thread, run_to_end
-from gatewright.git.transport import certificates, inherited
+from gatewright.git.transport import transport
 from gatewright.host_errors import DISK_FULL, speaks_of_full_disk
 
 #: The id of the empty tree in SHA-1 repositories; in others it does not resolve, which git takes for an empty tree too.
@@ -76,9 +76,9 @@ class GitCommand:
             "GIT_PROTOCOL_FROM_USER": "0",
             "GIT_ALLOW_PROTOCOL": ":".join(protocols),
             "GIT_DEFAULT_REF_FORMAT": "files",
-            **certificates(protocols, os.environ),
+            **transport(protocols).certificates,
         }
-        self._kept = inherited(protocols, os.environ)
+        self._protocols = protocols
         self._options = [f"--git-dir={git_dir}", "--no-pager"]
         for key, value in HARDENED.items():
             self._options += ["-c", f"{key}={value}"]
@@ -127,11 +127,9 @@ class GitCommand:
 
         What is kept of the inherited ones is kept by taking away the others: everybody on the host can read an argument.
         """
-        given = [f"{name}={value}" for name, value in variables.items()]
-        if not self._kept:
-            return [executable("env"), "-i", *given]
-        others = (name for name in os.environ if name not in self._kept)
-        return [executable("env"), *(f"--unset={name}" for name in others), *given]
+        left = transport(self._protocols)
+        clean = [f"--unset={name}" for name in left.removed] if left.kept else ["-i"]
+        return [executable("env"), *clean, *(f"{name}={value}" for name, value in variables.items())]
 
 
 class CommandFailedError(GitError):
