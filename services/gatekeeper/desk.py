@@ -112,7 +112,8 @@ class Desk:
             self.limits.take(rule, "questions")
             run_id = codec.decode(message.data, StatusRequest).run_id
             # Read anew: another gatekeeper may have moved the run since this one last heard of it.
-            position = await Ledger(self.bus).load(run_id)
+            with host_errors():
+                position = await Ledger(self.bus).load(run_id)
             if position.run is None or not publishers.may_see(position.run, rule):
                 raise MalformedError(f"there is no run {run_id}", code="run_unknown")
             records = (record for transition in position.transitions for record in transition.events)

@@ -188,9 +188,13 @@ async def _serve_health(
 ) -> int:
     """Start the HTTP face unless it is off; returns its port."""
 
-    def alive() -> Mapping[str, str]:
-        return {**({} if bus.connected else {"bus": "not connected"}), **bus.streams.failing(), **_room(settings.home)}
+    def stored() -> Mapping[str, str]:
+        return {**bus.streams.failing(), **_room(settings.home)}
 
+    def alive() -> Mapping[str, str]:
+        return {**({} if bus.connected else {"bus": "not connected"}), **stored()}
+
+    metrics.show_storage(lambda: bool(stored()))
     metrics.show_readiness(lambda: not (readiness.missing or alive()))
     pages = {
         "/healthz": lambda: verdict_page(alive()),
