@@ -57,7 +57,7 @@ class OpenRuns:
         run_id = message.subject.removeprefix(run_subject(""))
         try:
             glance = msgspec.json.decode(message.data, type=_Glance)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return run_id, False
         sealed = any(event.event_type == BundleSealed.event_type for event in glance.events)
         if sealed:

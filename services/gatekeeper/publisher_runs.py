@@ -120,5 +120,5 @@ class PublisherRuns:
                         self._begin(publisher, run_id, datetime.fromisoformat(event.ts))
                 elif event.event_type == RunFinished.event_type:
                     self._end(run_id)
-        except (msgspec.MsgspecError, UnicodeDecodeError, ValueError, TypeError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError, TypeError):
             return  # not an entry of the ledger; who loads the run says so

@@ -18,6 +18,7 @@ from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.bus.port import Message
 from gatewright.bus.topology import run_subject
 from gatewright.contracts.run_status import ListedRun, RunList, RunOutcome, RunsRequest
+from gatewright.errors import UnavailableError
 from gatewright.ledger.events import RunAccepted, RunFinished
 
 
@@ -60,6 +61,7 @@ class RunIndex:
         self._waiting: dict[str, asyncio.Event] = {}
         self._waiters: Counter[str] = Counter()
         self._released = False
+        self._whole = asyncio.Event()
 
     def saw(self, message: Message) -> None:
         """Take note of a message of the ledger."""
@@ -69,6 +71,19 @@ class RunIndex:
                 self._note(run_id, event)
         if (news := self._waiting.pop(run_id, None)) is not None:
             news.set()
+
+    def read_to_the_end(self) -> None:
+        """The ledger has been read up to now."""
+        self._whole.set()
+
+    async def complete(self, seconds: float) -> None:
+        """Until the ledger has been read. Raises UnavailableError (``ledger_being_read``) after so many seconds."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._whole.wait()
+        except TimeoutError:
+            words = "the gatekeeper has just started and is still reading the ledger; ask again"
+            raise UnavailableError(words, code="ledger_being_read") from None
 
     def page(self, request: RunsRequest, visible: Callable[[str], bool]) -> RunList:
         """The newest runs of ``visible`` publishers; ``before``: those older than this one, none for an unknown one."""

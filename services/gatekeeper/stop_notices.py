@@ -58,7 +58,7 @@ class StopNotices:
             return
         try:
             glance = msgspec.json.decode(message.data, type=_Glance)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return  # no entry of the ledger
         kinds = {event.event_type for event in glance.events}
         good = any(event.event_type == RunFinished.event_type and event.payload.status == "SUCCESS" for event in glance.events)

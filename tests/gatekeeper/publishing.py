@@ -176,5 +176,6 @@ def open_desk(bus: MemoryBus, gates: Gates, folder: Path, *publishers: Publisher
 
 
 async def _index(bus: MemoryBus, index: RunIndex) -> None:
+    index.read_to_the_end()
     async for message in bus.replay("gw.run.*", follow=True):
         index.saw(message)

@@ -23,7 +23,6 @@ from services.gatekeeper.decider.inputs import (
     AbortAsked,
     Answered,
     Continue,
-    EvidenceRefused,
     Input,
     SealReported,
     Submitted,
@@ -69,8 +68,6 @@ def decide(run: Run | None, item: Input, verdicts: Sequence[Verdict], now: datet
             abort = e.AbortRequested(reason=asked.reason, requested_by=asked.requested_by, publisher=item.publisher)
             draft.add(abort, level="WARN")
             draft.end("ABORTED", "aborted", item.request.reason)
-        case EvidenceRefused() if not run.ended:
-            draft.end("FAILED", "evidence_unwritable", item.cause)
         case Answered() if not run.ended:
             _answered(draft, item, verdicts)
         case UsageTold() if not run.ended:
@@ -190,7 +187,10 @@ def _ignored(draft: Draft, item: Answered) -> None:
     task = late(draft.run, item)
     if task is not None:
         digest = hashlib.sha256(codec.encode(item.document)).hexdigest()
-        reason: Literal["task_done", "attempt_over"] = "task_done" if task.attempt == draft.run.attempt else "attempt_over"
+        said = item.document.attempt if isinstance(item.document, TaskResult) else task.attempt
+        reason: Literal["task_done", "attempt_over"] = (
+            "task_done" if said == task.attempt == draft.run.attempt else "attempt_over"
+        )
         event = e.AnswerIgnored(reason=reason, message_id=item.message_id, document_sha256=digest)
         draft.add(event, level="WARN", task_id=task.task_id, role=item.role)
 

@@ -18,6 +18,7 @@ from gatewright.evidence.keys import PublicKey
 from gatewright.git.identity import repository_identity
 from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.git.process import in_thread
+from gatewright.host_errors import is_waited_for
 from gatewright.host_facts import host
 from gatewright.ledger.events import LocksTaken
 from gatewright.ledger.run import Run
@@ -216,6 +217,6 @@ def _contract(run: Run) -> TaskContract:
 
 
 def _fail(found: Judgement, error: GatewrightError) -> None:
-    if isinstance(error, BusError | ConflictError):
+    if isinstance(error, BusError | ConflictError) or is_waited_for(error):
         raise error
     found.violate(error.reason, f"{found.gate}_gate", error.message)

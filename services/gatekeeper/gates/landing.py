@@ -8,8 +8,9 @@ from datetime import datetime
 
 from gatewright.contracts import TaskContract, codec
 from gatewright.contracts.vocabulary import Repository
-from gatewright.errors import GitError
+from gatewright.errors import GitError, HostError
 from gatewright.git.mirror import Mirror
+from gatewright.host_errors import is_waited_for
 from gatewright.ledger.run import Run
 from services.gatekeeper.gates.judgement import Judgement
 
@@ -91,7 +92,9 @@ async def land(run: Run, contract: TaskContract, mirror: Mirror, found: Judgemen
     previous = baseline if repository.landing == "target" else None
     try:
         await _push(commit, ref, previous, mirror)
-    except GitError as error:
+    except (GitError, HostError) as error:
+        if is_waited_for(error):
+            raise
         found.violate(error.reason, "landing", error.message)
         return "", "", "", None
     found.saw("commit", commit)
