@@ -47,7 +47,7 @@ async def rebuild_bundle(wanted: str, folder: Path | None, key: Path | None) -> 
         return await rebuild(session.client.bus, run_id, folder or place.home / RUNS_FOLDER, signer, scanner)
 
 
-async def reexecute(bundle: Path, key: Path | None, repository: str | None, *, quiet: bool) -> tuple[ReexecReport, Path]:
+async def reexecute(bundle: Path, key: str | None, repository: str | None, *, quiet: bool) -> tuple[ReexecReport, Path]:
     """Carry out the order of the bundle in the folder ``bundle`` again and compare; the report, and the file that has it.
 
     Raises as ``read_order`` does, and what running raises.

@@ -16,7 +16,7 @@ from gatewright.report.account import read_account
 from gatewright.report.page import Material, render
 
 
-def write_report(given: str, output: Path, key: Path | None) -> Verification:
+def write_report(given: str, output: Path, key: str | None) -> Verification:
     """Write the page of the bundle that ``given`` names to ``output``; returns what the verification found.
 
     Raises MalformedError: no such bundle, no such key, or a file that cannot be written (``output_unwritable``).

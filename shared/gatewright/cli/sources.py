@@ -53,6 +53,8 @@ class BundleSource:
         for events in sorted(self._folder.glob(f"*/{EVENTS_FILE}")):
             try:
                 view = view_of(read_events(events))
+                if view is not None:
+                    _check_place(view.run, events.parent)
             except GatewrightError as error:
                 self._warn(f"{events.parent} is passed over: {error.message}")
             else:
@@ -64,6 +66,7 @@ class BundleSource:
         if bundle.parent != self._folder or not (bundle / EVENTS_FILE).is_file():
             raise unknown_run(run_id)
         view = _existing(view_of(read_events(bundle / EVENTS_FILE)), run_id)
+        _check_place(view.run, bundle)
         return replace(view, bundle=str(bundle))
 
 
@@ -98,6 +101,14 @@ async def find_run(source: RunSource, wanted: str | None) -> str:
 
 def unknown_run(run_id: str) -> MalformedError:
     return MalformedError(f"there is no run {run_id}; `gatewright runs` lists them", code="run_unknown")
+
+
+def _check_place(run: Run, bundle: Path) -> None:
+    """Raises MalformedError (``other_run``) for the events of one run in the folder of another."""
+    if run.run_id != bundle.name:
+        raise MalformedError(
+            f"{bundle} holds the events of {run.run_id}, not of the run that it is called by", code="other_run"
+        )
 
 
 def _existing(view: RunView | None, run_id: str) -> RunView:

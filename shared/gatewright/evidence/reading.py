@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ from gatewright.ledger.run import Run
 MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
 MAX_ENTRIES = 100_000
 _BLOCK = 1024 * 1024
+#: A folder that is called so says which run's bundle it holds.
+_RUN_FOLDER = re.compile(r"run-[0-9a-f]{20}")
 
 
 @dataclass(slots=True)
@@ -81,6 +84,12 @@ class Reading:
         if self.facts.setdefault(path, facts) != facts:
             self.findings.wrong(step, "changing", path, "it changes while it is being read")
         return data
+
+
+def runs_named(bundle: Path) -> frozenset[str]:
+    """The runs that the folder's name speaks of: as it was given, and, through a link, as it is called."""
+    names = (bundle.absolute().name, bundle.resolve().name)
+    return frozenset(name for name in names if _RUN_FOLDER.fullmatch(name))
 
 
 def scan(root: Path) -> Shape:
