@@ -17,6 +17,8 @@ from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.host_facts import host
 from gatewright.ledger.events import LocksTaken
 from gatewright.ledger.run import Run
+from gatewright.rules.results import RULE as RESULT_RULE
+from gatewright.rules.results import broken_by_result
 from services.gatekeeper.artifact_cache import ArtifactCache
 from services.gatekeeper.decider import questions as q
 from services.gatekeeper.gates import candidate as candidates
@@ -119,6 +121,9 @@ class Gates:
             found.saw("patch", result.git.patch)
             await check_artifacts([artifact.uri for artifact in result.artifacts], found, self.artifacts)
             note_redactions(result, result.artifacts, found)
+            found.checked(RESULT_RULE)
+            for broken in broken_by_result(result, task, run):
+                found.violate(*broken)
             contract = task.contract or _contract(run)
             mirror = await self._mirror(run)
             tree = await candidates.judge_patch(patch, contract, run, mirror, self.policies, found)
