@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from gatewright.contracts import Transition, codec
 from gatewright.ledger.store import Ledger, Position
+from gatewright.rules.landing import commit_message
 from services.gatekeeper.decider.inputs import Answered
-from services.gatekeeper.gates.landing import commit_message
 from services.gatekeeper.lookout import Lookout
 from tests.attacks.whole_gatekeeper import RUN, Gatekeeper, contract_on, make_tests, open_gatekeeper
 from tests.git.conftest import first_repository, make_repository

@@ -14,6 +14,7 @@ from gatewright.contracts import OrchestratorEvent, RunManifest
 from gatewright.contracts.records import FileRecord
 from gatewright.errors import MalformedError
 from gatewright.evidence.findings import Findings
+from gatewright.evidence.history import History
 from gatewright.evidence.keys import PublicKey
 from gatewright.ledger.run import Run
 
@@ -62,6 +63,9 @@ class Reading:
     signer: str = ""
     records: tuple[OrchestratorEvent, ...] = ()
     run: Run | None = None
+    #: The run told in order, once step 6 has done so, and the changed paths of its candidate, each ended by a NUL.
+    history: History | None = None
+    names: bytes = b""
     #: The files that the events make, but for manifest and signature; empty until they have been made again.
     derived: tuple[str, ...] = ()
 

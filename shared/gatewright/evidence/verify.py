@@ -14,6 +14,7 @@ import msgspec
 from gatewright.contracts import RunManifest, codec
 from gatewright.errors import MalformedError, VerificationError
 from gatewright.evidence import layout
+from gatewright.evidence.consistency.check import check_consistency
 from gatewright.evidence.document_checks import check_events, check_schemas
 from gatewright.evidence.findings import REPOSITORY_STEP, STEPS, Verification
 from gatewright.evidence.keys import PublicKey
@@ -47,7 +48,8 @@ def verify(
     4. schemas: every document is valid under its schema
     5. events: the hash chain holds from the first to the last, and the events fold to the end that the manifest tells
     6. story: every other file, the manifest and the signed statement are exactly what these events make of them
-    7. repository, where its address is given: its objects tell the same (``repository.py``; not from a running event loop)
+    7. consistency: the documents do not contradict one another, by the rules that decided (``consistency/``)
+    8. repository, where its address is given: its objects tell the same (``repository.py``; not from a running event loop)
 
     Without a trusted key the bundle is not verified (``no_trusted_key``), whatever else holds. ``insecure_allow_unsigned`` lets
     one pass that has no signature at all: it agrees with itself then, and anybody may have written it. Where a tombstone
@@ -82,7 +84,7 @@ def examine(
     """Take the steps of ``verify``; everything that was read, the steps that were taken, and those that could not be."""
     reading = Reading(bundle, tuple(trusted_keys), unsigned)
     steps: dict[str, Step] = dict(
-        zip(STEPS, (_shape, _signature, _files, check_schemas, check_events, check_story), strict=True)
+        zip(STEPS, (_shape, _signature, _files, check_schemas, check_events, check_story, check_consistency), strict=True)
     )
     if repository is not None:
         # Imported only when it is asked for: offline verification needs no git.
