@@ -67,7 +67,7 @@ async def _check(reading: Reading, run: Run, step: int, url: str, scratch: Path)
 
 async def _check_patch(reading: Reading, run: Run, mirror: Mirror, step: int, candidate: str) -> None:
     findings = reading.findings
-    patch = reading.document(layout.PATCH, step)
+    patch = reading.patch(step)
     if patch is None:
         return
     baseline = run.accepted.baseline_commit

@@ -53,7 +53,7 @@ def _patched(reading: Reading, changed: tuple[bytes, ...], step: int) -> Iterato
     if listed is None or facts is None or facts.sha256 != listed.sha256:
         # Not the patch that was signed, which step 3 has found.
         return
-    patch = reading.document(layout.PATCH, step)
+    patch = reading.patch(step)
     if patch is None:
         return
     expected = {_header(path) for path in changed}
