@@ -95,9 +95,7 @@ def forget_baseline(project: Path, result: dict[str, Any]) -> None:
 
     def git(*words: str) -> None:
         identity = ("-c", "user.name=t", "-c", "user.email=t@localhost")
-        return subprocess.run(
-            ("git", *identity, *words), cwd=project, check=True, capture_output=True, text=True
-        ).stdout.strip()
+        subprocess.run(("git", *identity, *words), cwd=project, check=True, capture_output=True)
 
     git("update-ref", "-d", f"refs/heads/gatewright/{result['run_id']}")
     git("commit", "--quiet", "--amend", "-m", "another history")

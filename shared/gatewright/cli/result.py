@@ -6,7 +6,7 @@ import shlex
 
 import msgspec
 
-from gatewright.cli.advice import advice_for
+from gatewright.advice import advice_for
 from gatewright.cli.output import printable
 from gatewright.cli.timeline import violation_lines
 from gatewright.cli.view import RunView
