@@ -14,9 +14,10 @@ import pytest
 
 from gatewright.evidence import keys
 from gatewright.evidence.disk import Disk
+from gatewright.evidence.layout import SHARED_FROM
 from gatewright.evidence.signing import Signer
 from gatewright.evidence.verify import verify
-from gatewright.evidence.writer import LINKED_FROM, BundleWriter
+from gatewright.evidence.writer import BundleWriter
 from gatewright.git.changes import FileChange
 from gatewright.git.mirror import Mirrors
 from tests.evidence.recorded_runs import GitFacts, RecordedRun, make_success
@@ -41,7 +42,7 @@ def seal(run: RecordedRun, signer: Signer, root: Path, disk: Disk | None = None)
 
 
 def test_large_file_is_stored_once_under_all_its_names(signer: Signer, tmp_path: Path) -> None:
-    bundle = seal(make_large(LINKED_FROM), signer, tmp_path)
+    bundle = seal(make_large(SHARED_FROM), signer, tmp_path)
     first, *others = (bundle / place for place in PLACES)
     assert all(other.samefile(first) for other in others)
     assert verify(bundle, [signer.public]).ok
@@ -54,7 +55,7 @@ def test_small_files_are_not_shared(signer: Signer, tmp_path: Path) -> None:
 
 
 def test_sealing_again_changes_nothing_and_a_name_outside_is_cut_off(signer: Signer, tmp_path: Path) -> None:
-    run = make_large(LINKED_FROM)
+    run = make_large(SHARED_FROM)
     bundle = seal(run, signer, tmp_path)
     inode = (bundle / "patch.diff").stat().st_ino
     assert seal(run, signer, tmp_path).joinpath("patch.diff").stat().st_ino == inode
@@ -66,7 +67,7 @@ def test_sealing_again_changes_nothing_and_a_name_outside_is_cut_off(signer: Sig
 
 
 def test_copy_that_does_not_keep_the_names_together_verifies(signer: Signer, tmp_path: Path) -> None:
-    bundle = seal(make_large(LINKED_FROM), signer, tmp_path)
+    bundle = seal(make_large(SHARED_FROM), signer, tmp_path)
     copy = tmp_path / "copy"
     shutil.copytree(bundle, copy)
     assert (copy / "patch.diff").stat().st_nlink == 1
@@ -79,7 +80,7 @@ class DiskWithoutLinks(Disk):
 
 
 def test_file_system_without_second_names_gets_the_bytes_again(signer: Signer, tmp_path: Path) -> None:
-    bundle = seal(make_large(LINKED_FROM), signer, tmp_path, DiskWithoutLinks())
+    bundle = seal(make_large(SHARED_FROM), signer, tmp_path, DiskWithoutLinks())
     assert {(bundle / place).stat().st_nlink for place in PLACES} == {1}
     assert verify(bundle, [signer.public]).ok
 

@@ -124,7 +124,7 @@ def scan(root: Path) -> Shape:
                     pending.append(f"{path}/")
     for paths, names in shape.shared.values():
         # A large file may have several names in its bundle. By one outside it could be changed after it was checked.
-        for path in paths if names != len(paths) else ():
+        for path in paths if names != len(paths) or shape.files[paths[0]] < layout.SHARED_FROM else ():
             del shape.files[path]
             shape.odd[path] = "hard_link"
     return shape

@@ -39,8 +39,6 @@ _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV,
 #: The code of the error when the disk does not take what is to be written.
 UNWRITABLE = "bundle_unwritable"
 _DRAFT = ".manifest.json.draft"
-#: Equal files from this size on, in bytes, are one file of several names: a patch stands in four places.
-LINKED_FROM = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +250,7 @@ def _locked(fd: int, patience: float) -> bool:
 def _firsts(files: Mapping[str, bytes]) -> dict[str, str]:
     """Large file -> the first in order that holds the same bytes, itself where it is that. The log is not shared: it grows."""
     seen: dict[bytes, str] = {}
-    large = ((path, data) for path, data in sorted(files.items()) if len(data) >= LINKED_FROM and path != layout.EVENTS)
+    large = ((path, data) for path, data in sorted(files.items()) if len(data) >= layout.SHARED_FROM and path != layout.EVENTS)
     return {path: seen.setdefault(data, path) for path, data in large}
 
 
