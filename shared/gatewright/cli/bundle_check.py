@@ -36,7 +36,7 @@ class Checked:
 def check_bundle(given: str, key: Sequence[str], repository: str | None, *, unsigned: bool) -> Checked:
     """Verify the bundle that ``given`` names. Raises MalformedError when there is no such bundle or no such key.
 
-    With a folder and key files no home folder is asked: one that a repository tracks is in nobody's way then.
+    With a folder and key files no home folder is asked, so that one which a repository tracks does not get in the way.
     """
     bundle = Path(given) if Path(given).is_dir() else find_bundle(given, find_place())
     trusted = () if unsigned and not key else trust(key)
