@@ -17,6 +17,8 @@ from gatewright.contracts import Error, GateReport, Plan, ReviewReport, RunReque
 from gatewright.contracts.records import Transition
 from gatewright.ledger import events as e
 from gatewright.ledger.run import Run, Task
+from gatewright.rules.rounds import CURABLE
+from gatewright.rules.shards import plan_task_id
 from services.gatekeeper.decider import orders
 from services.gatekeeper.decider.draft import BUDGET_EXCEEDED, Draft
 from services.gatekeeper.decider.inputs import (
@@ -45,8 +47,6 @@ from services.gatekeeper.decider.questions import (
 
 #: A role may name its reason only in this form; anything else is recorded as words.
 REASON = re.compile(r"[a-z][a-z0-9_]{2,47}")  # noqa: TID251 - linear: anchored, and no repetition can give to the next
-#: Failed gates that another round of fixing may cure (specification 7: blocking review or failed tests).
-CURABLE = frozenset({"review_failed", "tests_failed"})
 
 
 def decide(run: Run | None, item: Input, verdicts: Sequence[Verdict], now: datetime) -> Transition | None:
@@ -59,7 +59,8 @@ def decide(run: Run | None, item: Input, verdicts: Sequence[Verdict], now: datet
     if next_step(run) == "land" and not isinstance(item, Continue):
         # The landing may be under way at this moment, in another gatekeeper too: a ref moves once, and cannot be called back.
         return None
-    draft = Draft(run, item, now)
+    # Replicas have clocks of their own, and the events of a run tell one story: none is older than the one before it.
+    draft = Draft(run, item, max(now, datetime.fromisoformat(run.at)))
     match item:
         case SealReported() if run.ended and run.sealed is None:
             draft.add(e.BundleSealed(manifest_sha256=item.manifest_sha256, signer=item.signer, location=item.location))
@@ -122,7 +123,7 @@ def _accept(item: Submitted, verdicts: Sequence[Verdict], now: datetime) -> Tran
 
 def _plan(draft: Draft, contract: TaskContract) -> None:
     draft.add(e.StateEntered(state="S1"))
-    draft.dispatch(orders.plan_task_id(draft.run.run_id), "techlead", orders.planning(contract, draft.run.run_id))
+    draft.dispatch(plan_task_id(draft.run.run_id), "techlead", orders.planning(contract, draft.run.run_id))
 
 
 def _answered(draft: Draft, item: Answered, verdicts: Sequence[Verdict]) -> None:
