@@ -17,6 +17,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+import tests.bounded.worst_contents  # noqa: F401 - it adds its cases
 from gatewright import scope
 from gatewright.bus.port import Message
 from gatewright.bus.topology import SUBMIT_SUBJECT
@@ -53,29 +54,19 @@ from services.reviewer.review import review
 from services.reviewer.subject import ChangedFile, Subject
 from services.techlead.partition import partition
 from services.worker.reply.files import extract
+from tests.bounded.cases import CASES, Case, MiB, case
 from tests.gatekeeper.recorded import make_open_run
 from tests.making import BASELINE, BASELINE_TREE, make_contract, make_request
 
 #: Seconds of processor time. Most need a tenth of one; what grows with the square would take minutes.
 LIMIT: Final = 10
-MiB: Final = 1 << 20
 #: A message of the bus may hold eight times that; so may a patch, and a reply four times.
 MESSAGE: Final = MiB
 REPLY: Final = MiB
 RUN: Final = "run-0123456789"
 
-Case = Callable[[], object]
-CASES: dict[str, Case] = {}
 POLICIES = load(policy_directory())
 SCANNER = SecretScanner()
-
-
-def case(name: str) -> Callable[[Case], Case]:
-    def add(function: Case) -> Case:
-        CASES[name] = function
-        return function
-
-    return add
 
 
 def refused(function: Callable[[], object]) -> None:

@@ -10,6 +10,9 @@ import asyncio
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from functools import cache, cached_property
+from itertools import groupby
+from operator import itemgetter
 
 from gatewright.git.changes import Change
 from gatewright.git.mirror import Mirror
@@ -27,7 +30,7 @@ _ALIKE = 20
 _MOST_PLACES = 8
 _READ_AT_ONCE = 256 << 20
 _FILES = frozenset({"100644", "100755"})
-_COMMENT = re.compile(rb"^[ \t]*(?:#|//|/\*|\*|--|;|%|<!--|\"\"\"|''').*$", re.MULTILINE)
+_COMMENT = re.compile(rb"^[ \t]*(?:#|//|/\*|\*|--|;|%|<!--|\"\"\"|''').*$", re.MULTILINE)  # noqa: TID251 - linear: each try is a line
 
 
 async def destroyed_files(changes: Sequence[Change], mirror: Mirror) -> frozenset[bytes]:
@@ -65,13 +68,14 @@ async def moved_files(lost: Sequence[bytes], changes: Sequence[Change], mirror: 
 
 
 def _moved(gone: Sequence[Change], places: Mapping[bytes, Sequence[Change]], contents: Mapping[str, bytes]) -> frozenset[bytes]:
+    lines = cache(lambda object_id: _lines(contents[object_id]))  # of one content, however many files have it
+    alike = cache(lambda old_id, new_id: 2 * len(lines(old_id) & lines(new_id)) >= len(lines(old_id)))
     taken: set[bytes] = set()
     moved: set[bytes] = set()
     for change in gone:
-        old = _lines(contents[change.old_id])
         for place in places[_name(change.path)][:_MOST_PLACES]:
             # One new file stands for one old file.
-            if place.path not in taken and old and 2 * len(old & _lines(contents[place.new_id])) >= len(old):
+            if place.path not in taken and lines(change.old_id) and alike(change.old_id, place.new_id):
                 taken.add(place.path)
                 moved.add(change.path)
                 break
@@ -83,29 +87,56 @@ def _name(path: bytes) -> bytes:
 
 
 def _gone(smaller: Sequence[Change], contents: Mapping[str, bytes], alike: frozenset[str]) -> frozenset[bytes]:
-    return frozenset(
-        change.path
-        for change in smaller
-        if is_destroyed(contents[change.old_id], contents[change.new_id], alike=change.new_id in alike)
-    )
+    """Each content is taken apart once, however many files had it or have become it."""
+    pairs = {(change.old_id, change.new_id) for change in smaller}
+    uses = Counter(new_id for _, new_id in pairs)
+    shared = {new_id: _Content(contents[new_id]) for new_id, count in uses.items() if count > 1}
+    destroyed: set[tuple[str, str]] = set()
+    for old_id, some in groupby(sorted(pairs), key=itemgetter(0)):
+        before = _Content(contents[old_id])
+        for pair in some:
+            after = shared.get(pair[1]) or _Content(contents[pair[1]])
+            if _is_destroyed(before, after, alike=pair[1] in alike):
+                destroyed.add(pair)
+    return frozenset(change.path for change in smaller if (change.old_id, change.new_id) in destroyed)
+
+
+class _Content:
+    """What is counted of a content: each number and the lines are found when they are asked for, and kept."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    @cached_property
+    def substance(self) -> int:
+        """Bytes without white space and lines of comment, by the marks that comments begin with nearly everywhere."""
+        return len(b"".join(_COMMENT.sub(b"", self._data).split()))
+
+    @cached_property
+    def written(self) -> int:
+        """Bytes without white space."""
+        return len(b"".join(self._data.split()))
+
+    @cached_property
+    def lines(self) -> frozenset[bytes]:
+        """Lines that tell something, without comments."""
+        return _lines(self._data)
 
 
 def is_destroyed(old: bytes, new: bytes, *, alike: bool = False) -> bool:
     """Whether ``new`` keeps next to nothing of ``old``; ``alike``: many other files have become ``new`` as well."""
-    before, after = _substance(old), _substance(new)
+    return _is_destroyed(_Content(old), _Content(new), alike=alike)
+
+
+def _is_destroyed(old: _Content, new: _Content, *, alike: bool) -> bool:
+    before, after = old.substance, new.substance
     if not before:  # nothing but comments: they are what there is
-        before, after = b"".join(old.split()), b"".join(new.split())
+        before, after = old.written, new.written
     if not before:
         return False
-    if not after or len(after) * _LITTLE <= len(before) or (len(after) <= _STUB and len(after) * 2 < len(before)):
+    if not after or after * _LITTLE <= before or (after <= _STUB and after * 2 < before):
         return True
-    telling = _lines(old)
-    return bool(telling) and (alike or len(after) * _SOME <= len(before)) and telling.isdisjoint(_lines(new))
-
-
-def _substance(content: bytes) -> bytes:
-    """``content`` without white space and lines of comment, by the marks that comments begin with nearly everywhere."""
-    return b"".join(_COMMENT.sub(b"", content).split())
+    return bool(old.lines) and (alike or after * _SOME <= before) and old.lines.isdisjoint(new.lines)
 
 
 def _lines(content: bytes) -> frozenset[bytes]:

@@ -9,7 +9,8 @@ from gatewright.contracts.reports import Finding
 from services.reviewer.subject import ChangedFile, Subject
 
 #: How a block of code begins and ends, by the ending of the file's name (CommonMark 0.31, section 4.5; AsciiDoc).
-_MARKDOWN, _ASCIIDOC = re.compile(rb"[ \t]*(`{3,}|~{3,})"), re.compile(rb"(-{4,}|\.{4,})")
+_MARKDOWN = re.compile(rb"[ \t]*(`{3,}|~{3,})")  # noqa: TID251 - linear: anchored, and no repetition can give to the next
+_ASCIIDOC = re.compile(rb"(-{4,}|\.{4,})")  # noqa: TID251 - linear: anchored, and no repetition can give to the next
 _FENCES = {b".md": _MARKDOWN, b".markdown": _MARKDOWN, b".mdx": _MARKDOWN, b".adoc": _ASCIIDOC, b".asciidoc": _ASCIIDOC}
 _BEGIN, _MIDDLE, _END = b"<<<<<<<", b"=======", b">>>>>>>"
 

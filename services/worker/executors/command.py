@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from gatewright import scope
 from gatewright.environment_state import Seen, refuse_changed, see_environment
 from gatewright.errors import DeniedError
 from gatewright.git.changes import FileChange
+from gatewright.patterns import BytesPattern
 from gatewright.sandbox import Completed, Limits, Sandbox, parse_command
 from gatewright.sandbox.programs import NOT_FOUND, not_found
 from gatewright.task_inputs import command_seconds, usable_environment
@@ -22,7 +22,7 @@ from services.worker.executors.port import Execution, Failure, Job
 #: Characters of the last line that a failure quotes.
 _QUOTED = 300
 #: What C, Python, Node, Rust and Java programs say of EXDEV.
-_CROSSED = re.compile(rb"[Cc]ross-device link|\[Errno 18\]|\bEXDEV\b|os error 18\b")
+_CROSSED = BytesPattern(rb"[Cc]ross-device link|\[Errno 18\]|\bEXDEV\b|os error 18\b")
 
 
 class CommandExecutor:
@@ -84,7 +84,7 @@ class _Done:
 
 def _met_border(completed: Completed) -> bool:
     """Whether the command says that it failed with EXDEV: an overlay does not let a folder of the baseline be renamed."""
-    return completed.exit_code != 0 and _CROSSED.search(completed.stderr + b"\n" + completed.stdout) is not None
+    return completed.exit_code != 0 and _CROSSED.first(completed.stderr + b"\n" + completed.stdout) is not None
 
 
 def _changed(seen: Seen | None) -> Failure | None:

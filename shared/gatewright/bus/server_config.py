@@ -27,7 +27,7 @@ _ONE_SUBJECT = "DIRECT.GET."
 #: does until the asker gives up its inbox, which costs memory for every pull. A pull is answered within half a second.
 _MANY = {"response_type": "stream", "threshold": "20s"}
 
-_ESCAPED = re.compile(r'[\x00-\x1f\x7f"\\]')
+_ESCAPED = re.compile(r'[\x00-\x1f\x7f"\\]')  # noqa: TID251 - linear: single characters
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 

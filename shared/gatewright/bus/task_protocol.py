@@ -48,7 +48,7 @@ MAX_ANSWER_BYTES = MAX_MESSAGE_BYTES - HEADER_BYTES
 
 _TRACE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}\Z")  # noqa: TID251 - linear: of a fixed length
 
-_TOKEN = re.compile(r"[0-9a-f]{64}\Z")
+_TOKEN = re.compile(r"[0-9a-f]{64}\Z")  # noqa: TID251 - linear: of a fixed length
 
 
 class TaskRef(NamedTuple):

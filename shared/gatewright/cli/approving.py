@@ -18,7 +18,7 @@ from gatewright.evidence.approvals import CI_RULE, TO_APPROVE, Approval, Approve
 from gatewright.evidence.verify import verify
 
 _SIDE = r"\d{6} [0-9a-f]{40}(?:[0-9a-f]{24})?"
-_SIDES = re.compile(rf"({_SIDE}) -> ({_SIDE})")
+_SIDES = re.compile(rf"({_SIDE}) -> ({_SIDE})")  # noqa: TID251 - linear: of a fixed length
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ from gatewright.contracts.reports import Violation
 
 #: What a contract calls it, and what it is on the command line. The longer ones first.
 _OPTIONS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"\bscope\.allow_protected_paths\b"), "--allow-tests"),
-    (re.compile(r"\bscope\.allow_dependency_change\b"), "--allow-dependencies"),
-    (re.compile(r"\bscope\.allow: (?=[a-z])"), "--allow-kind "),
+    (re.compile(r"\bscope\.allow_protected_paths\b"), "--allow-tests"),  # noqa: TID251 - linear: of a fixed length
+    (re.compile(r"\bscope\.allow_dependency_change\b"), "--allow-dependencies"),  # noqa: TID251 - linear: of a fixed length
+    (re.compile(r"\bscope\.allow: (?=[a-z])"), "--allow-kind "),  # noqa: TID251 - it looks ahead; linear: of a fixed length
 )
 _KIND_RULE = "change_kinds."
 _OPENED_BY_RULE: dict[str, str] = {
@@ -24,7 +24,7 @@ _OPENED_BY_RULE: dict[str, str] = {
     "protected_paths.protected": "--allow-tests",
     "protected_paths.dependencies": "--allow-dependencies",
 }
-_KIND_IN_DETAIL = re.compile(r"opened only by scope\.allow: ([a-z_]+)$")
+_KIND_IN_DETAIL = re.compile(r"opened only by scope\.allow: ([a-z_]+)$")  # noqa: TID251 - linear: the words before it cannot stand in the repetition
 #: A report lists no more violations than this, and may have left some out then.
 _MOST_LISTED = 100
 #: More paths than this are opened by their folders.

@@ -15,7 +15,7 @@ from gatewright.contracts.vocabulary import NOT_IN_NAMES, Person
 from gatewright.git.command import executable
 from gatewright.git.process import run_to_end
 
-_NOT_IN_NAMES = re.compile(f"[{NOT_IN_NAMES}]")
+_NOT_IN_NAMES = re.compile(f"[{NOT_IN_NAMES}]")  # noqa: TID251 - linear: single characters
 _LONGEST_NAME = 200
 
 

@@ -17,7 +17,7 @@ from gatewright.stack.state import read
 #: Seconds between two looks for a stack, or for a first run.
 _LOOK_AGAIN = 0.2
 #: What a whole run id looks like: only such a one can be that of a run to come.
-_WHOLE = re.compile(r"run-[0-9a-f]{20}")
+_WHOLE = re.compile(r"run-[0-9a-f]{20}")  # noqa: TID251 - linear: of a fixed length
 
 
 @contextlib.asynccontextmanager

@@ -30,7 +30,7 @@ _BLANK = frozenset(
 #: They choose how the symbol before them is drawn; after anything else they are drawn as nothing.
 _VARIATIONS = frozenset(map(chr, range(0xFE00, 0xFE10)))
 _SYMBOLS = frozenset({"So", "Sm"})
-_PLAIN = re.compile(rb"[ -\[\]-~]*")
+_PLAIN = re.compile(rb"[ -\[\]-~]*")  # noqa: TID251 - linear: one class of characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def limit_faults(paths: Iterable[bytes], known: Callable[[], Known], limits: Tre
 
 
 def unreadable_faults(paths: Iterable[bytes], known: Callable[[], Known]) -> Iterator[Fault]:
-    """The new names in ``paths``, which are added ones, that are not what a reader takes them for, each once."""
+    """The new names in ``paths``, added ones, that are not what a reader takes them for: each once, one of a path."""
     told: set[bytes] = set()
     for path in paths:
         if _PLAIN.fullmatch(path):
@@ -136,12 +136,15 @@ def unreadable_faults(paths: Iterable[bytes], known: Callable[[], Known]) -> Ite
         parts = path.split(b"/")
         for depth, part in enumerate(parts, start=1):
             words = unreadable_part(part)
+            if words is None:
+                continue
             here = b"/".join(parts[:depth])
-            if words is None or here in told:
+            if here in told:
                 continue
             told.add(here)
             if depth == len(parts) or not known().is_directory(here):
                 yield Fault(UNREADABLE, words, path)
+                break
 
 
 def directories(paths: Iterable[bytes], limits: TreeLimits = LARGEST) -> list[bytes]:

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 SMALL = 16 << 10
 _LONG = 200
 #: A line of a hunk begins with a blank, ``+``, ``-`` or a backslash; ``---`` and ``+++`` are headers only before a hunk.
-_HEADERS = re.compile(rb"\n(?:diff --git ([^\n]+)|(?:rename|copy) to ([^\n]+)|--- [^\n]*\n\+\+\+ ([^\n]+)(?=\n@@ -))")
-_LONG_HEADER = re.compile(rb"\n(?:diff --git |rename to |copy to |\+\+\+ )[^\n]{%d}" % _LONG)
-_ESCAPE = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
+_HEADERS = re.compile(rb"\n(?:diff --git ([^\n]+)|(?:rename|copy) to ([^\n]+)|--- [^\n]*\n\+\+\+ ([^\n]+)(?=\n@@ -))")  # noqa: TID251 - it looks ahead; linear: a line's end ends each try
+_LONG_HEADER = re.compile(rb"\n(?:diff --git |rename to |copy to |\+\+\+ )[^\n]{%d}" % _LONG)  # noqa: TID251 - linear: of a fixed length
+_ESCAPE = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)  # noqa: TID251 - linear: of a fixed length
 _LETTERS = {b"a": b"\a", b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
 
 

@@ -55,8 +55,8 @@ _MOST_LINKS: Final = 16
 #: A link in here is shown to every command.
 _ALTERNATIVES: Final = "/etc/alternatives"
 #: The folder of a standard library, and the names under which interpreters start.
-_LIBRARY: Final = re.compile(r"(?:python|pypy)\d+(?:\.\d+t?)?")
-_PROGRAM: Final = re.compile(r"(?:python|pypy)[\d.]*t?")
+_LIBRARY: Final = re.compile(r"(?:python|pypy)\d+(?:\.\d+t?)?")  # noqa: TID251 - the name of a file, 255 bytes at most
+_PROGRAM: Final = re.compile(r"(?:python|pypy)[\d.]*t?")  # noqa: TID251 - the name of a file, 255 bytes at most
 LEADS_ELSEWHERE: Final = "environment_leads_elsewhere"
 
 

@@ -20,10 +20,10 @@ _SHORTEST = 16
 #: Between two pieces of base64: a line's end, a quote, a comma or an operator at least, and what stands around these.
 _GAP = rb"""[ \t]*+(?:\\[nrt]|["'`,+\\\r\n])(?:\\[nrt]|[\s"'`,;|>#*.()\[\]{}\\$-]|[+/](?=[\s"'+/])){0,80}+"""
 _TOKEN = rb"[A-Za-z0-9+/][A-Za-z0-9+/_-]{3,}+"
-_BASE64 = re.compile(rb"%s(?:%s%s)*+" % (_TOKEN, _GAP, _TOKEN))
-_PIECE = re.compile(rb"(%s)(?:%s)?+" % (_TOKEN, _GAP))
+_BASE64 = re.compile(rb"%s(?:%s%s)*+" % (_TOKEN, _GAP, _TOKEN))  # noqa: TID251 - linear: every repetition is possessive or counted
+_PIECE = re.compile(rb"(%s)(?:%s)?+" % (_TOKEN, _GAP))  # noqa: TID251 - linear: every repetition is possessive or counted
 #: What fifteen readable bytes are in base64, by the bits of their characters; next to no other text is like that.
-_READABLE_BASE64 = re.compile(rb"(?:[I-Za-f][C-HS-Xi-ny-z0-3][AEIMQUYcgkosw048BFJNRVZdhlptx159][A-Za-z0-9+/]){5}")
+_READABLE_BASE64 = re.compile(rb"(?:[I-Za-f][C-HS-Xi-ny-z0-3][AEIMQUYcgkosw048BFJNRVZdhlptx159][A-Za-z0-9+/]){5}")  # noqa: TID251 - linear: every repetition is possessive or counted
 #: What keys without armour have near their beginning, in base64: RSA (PKCS #8 and #1), elliptic curves, Ed25519 and its like.
 _KEYS_IN_BASE64 = (b"ANBgkqhkiG9w0BAQEFAAS", b"IBAAKC", b"MGByqGSM49AgEG", b"MC4CAQAwBQYDK2V")
 _TO_STANDARD = bytes.maketrans(b"-_", b"+/")
@@ -31,11 +31,11 @@ _TO_STANDARD = bytes.maketrans(b"-_", b"+/")
 _PREFIX = rb"""(?:0[xX]|\\x|\\u00|%|&?\#x)?+"""
 _BETWEEN = rb"""(?:\\[nrt]|[\s:,;"'`+()\[\]{}]|-(?!-)|\\(?=[\r\n"'])){0,80}+"""
 _PAIR = rb"(?>" + _PREFIX + rb"[0-9A-Fa-f]{2}" + _BETWEEN + rb")"
-_HEX = re.compile(rb"[0-9A-Fa-f]{2}" + _BETWEEN + _PAIR + rb"{15,}+[0-9A-Fa-f]?")
-_DIGITS = re.compile(_PREFIX + rb"([0-9A-Fa-f]{1,2})")
-_PREFIXED = re.compile(rb"[xXu%#]")
+_HEX = re.compile(rb"[0-9A-Fa-f]{2}" + _BETWEEN + _PAIR + rb"{15,}+[0-9A-Fa-f]?")  # noqa: TID251 - linear: every repetition is possessive or counted
+_DIGITS = re.compile(_PREFIX + rb"([0-9A-Fa-f]{1,2})")  # noqa: TID251 - linear: every repetition is possessive or counted
+_PREFIXED = re.compile(rb"[xXu%#]")  # noqa: TID251 - linear: every repetition is possessive or counted
 _SEPARATORS = b" \t\n\r\v\f:,;\"'`+()[]{}-\\nrt"
-_READABLE = re.compile(rb"[\t\n\r -~]{%d,}+" % _SHORTEST)
+_READABLE = re.compile(rb"[\t\n\r -~]{%d,}+" % _SHORTEST)  # noqa: TID251 - linear: every repetition is possessive or counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,7 @@ def decoded_texts(data: bytes) -> Iterator[Decoded]:
 
 def _from_base64(data: bytes, start: int, end: int) -> Iterator[Decoded]:
     pieces = [found.span(1) for found in _PIECE.finditer(data, start, end)]
+    places = _Places(pieces)
     joined = b"".join(data[begin:stop] for begin, stop in pieces).translate(_TO_STANDARD)
     if _READABLE_BASE64.search(joined) is None and not any(mark in joined for mark in _KEYS_IN_BASE64):
         return
@@ -79,22 +80,25 @@ def _from_base64(data: bytes, start: int, end: int) -> Iterator[Decoded]:
         rest = joined[shift + len(whole) :]
         content = binascii.a2b_base64(whole + (rest + b"=" * (4 - len(rest)) if len(rest) > 1 else b""))
         for begin, stop in _texts_in(content):
-            yield Decoded(content[begin:stop], _Places(pieces), shift + begin * 4 // 3, 4, 3)
+            yield Decoded(content[begin:stop], places, shift + begin * 4 // 3, 4, 3)
 
 
 def _from_hex(data: bytes, start: int, end: int) -> Iterator[Decoded]:
     region = data[start:end]
     # Most are digits and separators alone; a prefix has digits of its own that are none.
     digits = b"".join(_DIGITS.findall(region)) if _PREFIXED.search(region) else region.translate(None, _SEPARATORS)
+    places: list[int] = []  # found once for all texts, and only where there is one
     for shift in range(2):
         content = binascii.unhexlify(digits[shift : shift + (len(digits) - shift) // 2 * 2])
         for begin, stop in _texts_in(content):
-            places = [at for found in _DIGITS.finditer(data, start, end) for at in range(found.start(1), found.end(1))]
+            places = places or [
+                at for found in _DIGITS.finditer(data, start, end) for at in range(found.start(1), found.end(1))
+            ]
             yield Decoded(content[begin:stop], places, shift + begin * 2, 2, 1)
 
 
 def _texts_in(content: bytes) -> Iterator[tuple[int, int]]:
-    """Where ``content`` is readable, and where it holds what is looked for although it is not."""
+    """Where ``content`` is readable, and where it holds what is looked for although it is not. Of each kind, none overlap."""
     for found in _READABLE.finditer(content):
         yield found.span()
     yield from keys_in_der(content)

@@ -80,7 +80,7 @@ RULES: tuple[Rule, ...] = (
 )
 
 #: A private key without armour: the first bytes of its DER, for the usual algorithms.
-_KEY_IN_DER = re.compile(
+_KEY_IN_DER = re.compile(  # noqa: TID251 - linear: of a fixed length
     # RSA: PKCS #1, and PKCS #8 with the algorithm's whole name (a certificate begins alike, and has another one there)
     rb"\x30\x82..\x02\x01\x00(?:\x02\x82..\x00|\x30\x0d\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01\x05\x00\x04\x82)"
     # elliptic curves and Edwards curves in PKCS #8
@@ -91,9 +91,18 @@ _KEY_IN_DER = re.compile(
 
 
 def keys_in_der(data: bytes) -> Iterator[tuple[int, int]]:
-    """Where private keys without armour begin and end in ``data``."""
+    """Where private keys without armour begin and end in ``data``; those that overlap are one."""
+    begin, stop = 0, 0
     for found in _KEY_IN_DER.finditer(data):
         start, first = found.start(), data[found.start() + 1]
         more = first - 0x80 if first > 0x80 else 0
         length = int.from_bytes(data[start + 2 : start + 2 + more], "big") if more else first
-        yield start, min(max(start + 2 + more + length, found.end()), len(data))
+        end = min(max(start + 2 + more + length, found.end()), len(data))
+        if start < stop:  # a length that is a lie holds others, each as long
+            stop = max(stop, end)
+            continue
+        if stop:
+            yield begin, stop
+        begin, stop = start, end
+    if stop:
+        yield begin, stop

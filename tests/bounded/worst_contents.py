@@ -1,0 +1,125 @@
+"""The worst inputs for what looks into files and names: encoded secrets, remains, conflicts in documents, names, patches."""
+
+from __future__ import annotations
+
+import base64
+
+from gatewright.git.changes import Change
+from gatewright.git.names import Known, limit_faults, unreadable_faults
+from gatewright.git.patch_names import is_harmless, named_paths
+from gatewright.sandbox import Completed
+from gatewright.secrets.scanner import SecretScanner
+from services.gatekeeper.gates.remains import _gone, _moved, is_destroyed
+from services.reviewer.checks.conflict_markers import conflict_markers
+from services.reviewer.subject import ChangedFile, Subject
+from services.worker.executors.command import _met_border
+from tests.bounded.cases import MiB, case
+from tests.making import make_contract
+
+SCANNER = SecretScanner()
+
+_DOCUMENTS = {
+    "fences": b"```\n" * (MiB // 4),
+    "almost-fences": b"``\n" * (MiB // 3),
+    "tabs": b"\t" * MiB,
+    "longer-fences": b"\n".join(b"`" * (3 + n) for n in range(1400)),
+    "conflicts": b"<<<<<<<\n" * (MiB // 8),
+}
+for _name, _content in _DOCUMENTS.items():
+
+    @case(f"conflict markers in a document of {_name}")
+    def _(content: bytes = _content) -> object:
+        shown = content + b"\n<<<<<<<\n=======\n>>>>>>>\n"
+        files = tuple(
+            ChangedFile(Change(b"a" + ending, "100644", "100644", "1" * 40, "2" * 40, "M"), b"", shown)
+            for ending in (b".md", b".adoc")
+        )
+        return list(conflict_markers(Subject(make_contract(), files, MiB)))
+
+
+def _nothing_known() -> Known:
+    return Known(())
+
+
+_NAMES = {
+    "deep": [b"a/" * (MiB // 2) + "é".encode()],
+    "deep-and-unseen": ["\u200b/".encode() * (MiB // 4) + b"x"],
+    "many-in-one-unseen": ["src/\u200b/".encode() + b"%d" % n for n in range(MiB // 12)],
+    "one-long": ["é".encode() * (MiB // 2)],
+    "symbols-and-variations": ["\u2603\ufe0f".encode() * (MiB // 6)],
+}
+for _name, _list in _NAMES.items():
+
+    @case(f"names in disguise {_name}")
+    def _(paths: list[bytes] = _list) -> object:
+        return [*limit_faults(paths, _nothing_known), *unreadable_faults(paths, _nothing_known)]
+
+
+_HEADERS = {
+    "both": b"diff --git a/x b/x\n" * (MiB // 19),
+    "one-long": b"diff --git " + b"a" * MiB,
+    "no-hunk": b"--- a\n+++ b\n" * (MiB // 12),
+    "escapes": b'rename to "' + b"\\1" * (MiB // 2) + b'"\n',
+    "deep": b"".join(b"rename to %d/" % n + b"a/" * 98 + b"\n" for n in range(MiB // 210)),
+}
+for _name, _content in _HEADERS.items():
+
+    @case(f"names in a patch {_name}")
+    def _(patch: bytes = _content) -> object:
+        return is_harmless(patch), list(limit_faults(named_paths(patch), _nothing_known))
+
+
+_OLD, _NEW_CONTENT = b"abcdefghij\n" * (MiB // 11), b"#" + b"\t" * 998 + b"\n"
+for _name, _content in {
+    "comments": b"#\n" * (MiB // 2),
+    "blanks": _NEW_CONTENT * 1000,
+    "lines": b"abcdefgh\n" * (MiB // 9),
+}.items():
+
+    @case(f"remains of {_name}")
+    def _(content: bytes = _content) -> object:
+        return is_destroyed(content, content[: MiB // 4], alike=True), is_destroyed(_OLD, content)
+
+
+@case("remains of many files that become one")
+def _() -> object:
+    changes = [Change(b"%d" % n, "100644", "100644", f"{n:040}", "f" * 40, "M") for n in range(2000)]
+    contents = {**{change.old_id: b"%s is one line\n" % change.path for change in changes}, "f" * 40: b"a line\n" * (MiB // 7)}
+    return _gone(changes, contents, frozenset({"f" * 40}))
+
+
+@case("remains of many files of one name that may have moved")
+def _() -> object:
+    gone = [Change(b"%d/a" % n, "100644", "000000", "1" * 40, "0" * 40, "D") for n in range(500)]
+    places = [Change(b"x%d/a" % n, "000000", "100644", "0" * 40, f"{n:040}", "A") for n in range(8)]
+    contents = {f"{n:040}": b"".join(b"line %d of %d\n" % (m, n) for m in range(7000)) for n in range(8)}
+    return _moved(gone, {b"a": places}, {**contents, "1" * 40: contents[f"{0:040}"].replace(b"of", b"in")})
+
+
+@case("words of a command that met a border")
+def _() -> object:
+    words = b"EXDEVx[Errno 1os error 18xCross-device lin" * (MiB // 42)
+    return _met_border(Completed(1, words, words, 1.0, timed_out=False, truncated=False))
+
+
+_APART = (b"A" * 16 + b"\xff") * (MiB // 40)
+_DER = bytes.fromhex("30ff020100301006072a8648ce3d020106") * (MiB // 40)
+_TOKENS_APART = (b"ghp_" + b"a1B2" * 9 + b"\xff ") * (MiB // 100)
+_BASE64 = base64.b64encode(_APART)
+_ENCODED = {
+    "texts in digits": _APART.hex().encode(),
+    "texts in digits apart": _APART.hex(":").encode(),
+    "texts in base64": _BASE64,
+    "texts in pieces of base64": b"\n".join(_BASE64[n : n + 4] for n in range(0, len(_BASE64), 4)),
+    "tokens in digits": _TOKENS_APART.hex().encode(),
+    "keys that say they are long": _DER,
+    "keys in digits that say they are long": _DER.hex().encode(),
+    "digits and prefixes": b"0x41, " * (MiB // 6),
+    "gaps": (b"aaaa\\" + b"\\n" * 80) * (MiB // 165),
+    "tabs": b"aaaa" + b"\t" * MiB,
+}
+for _name, _content in _ENCODED.items():
+
+    @case(f"encoded {_name}")
+    def _(data: bytes = _content) -> object:
+        return SCANNER.find(data)
