@@ -24,6 +24,7 @@ from gatewright.git.mirror import Mirrors
 from gatewright.host_facts import program_versions
 from gatewright.ledger.store import Ledger
 from gatewright.secrets.scanner import SecretScanner
+from gatewright.service.mirror_care import look_after
 from gatewright.service.process import Service
 from services.gatekeeper.artifact_cache import ArtifactCache
 from services.gatekeeper.conductor import Conductor
@@ -71,11 +72,13 @@ async def serve(service: Service, settings: Settings) -> None:
             )
             group.create_task(_release(service.stop, lookout.index))
             group.create_task(_pay_debts(service, conductor))
+            tending = group.create_task(look_after(settings.mirrors("gatekeeper"), service.log, conductor.ledger.baselines))
             group.create_task(lookout.notices.keep(service.bus, service.clock, service.stop))
             group.create_task(watch_queues(service, consumers(settings.pools)))
             await feeding.run(queues)
             following.cancel()
             counting.cancel()
+            tending.cancel()
             await asyncio.wait({watching, timing}, timeout=settings.drain_seconds)
             watching.cancel()
             timing.cancel()
@@ -104,7 +107,7 @@ def assemble(service: Service, settings: Settings) -> tuple[Conductor, Desk]:
         return run is None or run.ended
 
     locks = PathLocks(service.bus, has_ended)
-    mirrors = Mirrors(settings.directory("gatekeeper") / "mirrors")
+    mirrors = Mirrors(settings.mirrors("gatekeeper"))
     artifacts = ArtifactCache(service.bus)
     scanner = settings.scanner()
     approvers = keyring.approvers(settings.home, signer.public)

@@ -1,8 +1,8 @@
 """A new ref in a repository on this host, and the objects that it needs, without a look at any of the refs that are there.
 
-What ``git push`` does with all of a repository's refs on both sides is done here with the one: the objects are packed against the
-commit's parents, unpacked in the target, looked at for being complete, and the ref is made if it does not exist. A process that
-is killed in between leaves objects to which nothing leads, which the owner's git tidies up.
+What ``git push`` does with all of a repository's refs on both sides is done here with the one: the objects are packed against
+the commit's parents, unpacked in the target, looked at for being complete, and the ref is made if it does not exist. A process
+that is killed in between leaves objects to which nothing leads, which the owner's git tidies up.
 """
 
 from __future__ import annotations
