@@ -49,7 +49,7 @@ DEBTS = 2.0
 async def serve(service: Service, settings: Settings) -> None:
     """Take messages until the process is told to leave; what is in hand then is finished, or given back at once."""
     conductor, desk = assemble(service, settings)
-    lookout = Lookout(conductor)
+    lookout = Lookout(conductor, publishers=desk.limits.runs)
     asked = RunQuestions(service.bus, conductor, desk.limits, lookout.index, service.log)
     feeding = Feeding(desk, service.stop, service.log, settings.parallel_inputs, settings.drain_seconds)
     async with contextlib.AsyncExitStack() as stack:
@@ -61,7 +61,6 @@ async def serve(service: Service, settings: Settings) -> None:
             following = group.create_task(lookout.follow())
             watching = group.create_task(lookout.watch(service.stop))
             timing = group.create_task(lookout.deadlines.keep(conductor, service.stop))
-            counting = group.create_task(desk.limits.runs.follow())
             await service.register(
                 {
                     subject: feeding.attended(handler)
@@ -77,7 +76,6 @@ async def serve(service: Service, settings: Settings) -> None:
             group.create_task(watch_queues(service, consumers(settings.pools)))
             await feeding.run(queues)
             following.cancel()
-            counting.cancel()
             tending.cancel()
             await asyncio.wait({watching, timing}, timeout=settings.drain_seconds)
             watching.cancel()
@@ -114,7 +112,7 @@ def assemble(service: Service, settings: Settings) -> tuple[Conductor, Desk]:
     gates = Gates(policies, mirrors, artifacts, locks, service.clock, versions(scanner), SecretsCheck(scanner), approvers)
     bundles = BundleWriter(settings.home / "runs")
     conductor = Conductor(service.bus, ledger, gates, bundles, signer, service.clock, service.log, service.metrics)
-    runs = PublisherRuns(service.bus, service.clock, service.log, policies.publishers.counted)
+    runs = PublisherRuns(service.clock, policies.publishers.counted)
     limits = Limits(runs, service.clock)
     return conductor, Desk(service.bus, conductor, limits, service.log, service.metrics, scanner)
 

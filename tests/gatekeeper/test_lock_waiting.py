@@ -82,7 +82,9 @@ class Runs:
 
 @pytest.fixture
 async def runs(make_repository: MakeRepository, tmp_path: Path) -> AsyncIterator[Runs]:
-    async with open_gatekeeper(make_repository(), tmp_path) as gatekeeper:
+    repository = make_repository()
+    repository.git("checkout", "--quiet", "--detach")  # runs land on its branch
+    async with open_gatekeeper(repository, tmp_path) as gatekeeper:
         one = another(gatekeeper.conductor, tmp_path, runs="runs-1")
         yield Runs(gatekeeper, one, another(gatekeeper.conductor, tmp_path))
 
@@ -142,7 +144,7 @@ async def test_runs_that_land_on_branches_of_their_own_do_not_wait(runs: Runs) -
 async def test_the_input_of_a_run_that_has_to_wait_is_done_with(runs: Runs) -> None:
     """It is not given back to its queue to be brought again and again."""
     conductor = runs.one
-    limits = Limits(PublisherRuns(conductor.bus, conductor.clock, conductor.log, frozenset()), conductor.clock)
+    limits = Limits(PublisherRuns(conductor.clock, frozenset()), conductor.clock)
     desk = Desk(conductor.bus, conductor, limits, conductor.log, conductor.metrics)
     await runs.begin(HOLDER, conductor)
     contract = replace(contract_on(runs.gatekeeper.repository), repository=(await runs.run(HOLDER)).contract.repository)  # type: ignore[union-attr] # it has one
