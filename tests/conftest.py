@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.git.conftest import first_repository, make_repository
 
@@ -16,6 +17,9 @@ __all__ = ["bare_surroundings", "first_repository", "make_repository"]
 #: What is left of the environment: where programs and temporary files are, pytest's own, and how to reach a container engine.
 KEPT = ("PATH", "TMPDIR", "PYTEST_", "DOCKER_")
 UMASK = 0o022
+# An example that takes long on a busy machine is no counter-example.
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
 
 
 def surroundings(inherited: Mapping[str, str], home: Path, *tops: Path) -> dict[str, str]:
@@ -43,3 +47,16 @@ def bare_surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
         os.environ.clear()
         os.environ.update(inherited | current)
         os.umask(mask)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How many files the tamper matrix changed; each of them was caught. Told where all reports meet."""
+    passed = terminalreporter.stats.get("passed", ())
+    cells = [value for report in passed for name, value in report.user_properties if name == "tampered"]
+    if cells:
+        runs, kinds = {run for run, _, _ in cells}, {kind for _, kind, _ in cells}
+        total = sum(count for _, _, count in cells)
+        terminalreporter.section("tamper matrix")
+        terminalreporter.write_line(
+            f"{total} changed files, each caught: {len(runs)} bundles x {len(kinds)} kinds x every file"
+        )

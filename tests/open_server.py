@@ -19,11 +19,12 @@ class OpenServer(NatsServer):
     password = ""
 
     @classmethod
-    async def open(cls, directory: Path, *, port: int = -1, password: str | None = None) -> Self:
-        """Start it; the streams are those that ``directory`` holds."""
+    async def open(cls, directory: Path, *, port: int = -1, password: str | None = None, storage: int | None = None) -> Self:
+        """Start it; the streams are those that ``directory`` holds. ``storage``: bytes that its account may keep."""
         password = password or secrets.token_hex(16)
         users = [{"user": USER, "password": password}]
-        account = {"jetstream": "enabled", "mappings": {f"{API_PREFIX}.>": "$JS.API.>"}, "users": users}
+        jetstream: object = "enabled" if storage is None else {"max_file": storage}
+        account = {"jetstream": jetstream, "mappings": {f"{API_PREFIX}.>": "$JS.API.>"}, "users": users}
         self = await cls.launch(directory, {BUS_ACCOUNT: account}, directory, port=port)
         self.password = password
         return self

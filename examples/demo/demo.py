@@ -131,7 +131,13 @@ class Change:
         """`gatewright run` as a user would type it, its output on the terminal; the exit code and the run's result."""
         typed = ["run", self.request, "--allow", self.allow, "--test", self.test, "--env", str(PREFIX), *words]
         console.print("$ gatewright " + shlex.join(typed), style="bold", markup=False, soft_wrap=True)
-        code = subprocess.run([*GATEWRIGHT, *typed], cwd=PROJECT, check=False).returncode
+        with subprocess.Popen([*GATEWRIGHT, *typed], cwd=PROJECT) as process:
+            try:
+                code = process.wait()
+            except KeyboardInterrupt:
+                # The command has been interrupted as well: it aborts its run and stops what it started.
+                process.wait()
+                raise
         shown = subprocess.run([*GATEWRIGHT, "show", "--json"], cwd=PROJECT, check=False, capture_output=True, text=True)
         said = json.loads(shown.stdout) if shown.stdout else {}
         if "result" not in said:
@@ -171,4 +177,7 @@ def run(argv: list[str]) -> str:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    try:
+        raise SystemExit(main())
+    except KeyboardInterrupt:
+        raise SystemExit("interrupted") from None

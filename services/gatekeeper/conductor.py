@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -25,7 +26,7 @@ from gatewright.secrets.screening import ScreenedArtifacts
 from gatewright.telemetry.logs import Logger
 from gatewright.telemetry.metrics import Metrics
 from services.gatekeeper.decider.decide import decide
-from services.gatekeeper.decider.inputs import Answered, Continue, EvidenceRefused, Input, SealReported, Submitted
+from services.gatekeeper.decider.inputs import AbortAsked, Answered, Continue, Input, SealReported, Submitted
 from services.gatekeeper.decider.questions import next_step, questions
 from services.gatekeeper.dispatching import Dispatcher, UnderWay
 from services.gatekeeper.gates.judge import Gates
@@ -52,6 +53,10 @@ class Conductor:
     owed: dict[str, str] = field(default_factory=dict)
     #: Steps that no message is waiting for.
     background: set[asyncio.Task[None]] = field(default_factory=set)
+    #: Open runs whose events the disk did not take: they stand still until it does.
+    behind: dict[str, str] = field(default_factory=dict)
+    #: Raises UnavailableError when this host has no room for work.
+    room: Callable[[], None] = lambda: None
 
     async def accept(self, item: Submitted) -> bool:
         """Make a submission a run. True when it is new: it is in the ledger and its first task is on the bus."""
@@ -133,8 +138,10 @@ class Conductor:
     async def _step(self, run_id: str, item: Input, assumed: Position | None = None) -> tuple[Position, bool]:
         """Judge, decide, append, carry out; again from the start when another gatekeeper was quicker.
 
-        Returns where the run stands, and whether it was this call that moved it there.
+        Returns where the run stands, and whether it was this call that moved it there. Raises UnavailableError when the disk
+        has no room for what would follow: the input is given back, and comes again.
         """
+        self._check_room(run_id, item)
         for _ in range(CONFLICT_TRIES):
             remembered = self.ledger.known(run_id)
             position = assumed or remembered or await self.ledger.load(run_id)
@@ -185,20 +192,26 @@ class Conductor:
         )
         if run.sealed is not None:
             return
-        _, refused = await asyncio.gather(self.dispatcher.give(run, transition.commands), self._keep(run, transition))
-        if refused and not run.ended:
-            await self._step(run.run_id, EvidenceRefused(refused, f"{run.run_id}:{transition.number}:evidence"))
+        await asyncio.gather(self.dispatcher.give(run, transition.commands), self._keep(run, transition))
         if run.ended:
+            self.behind.pop(run.run_id, None)  # the seal writes all of it
             await self._stop_work(run)
 
-    async def _keep(self, run: Run, transition: Transition) -> str:
-        """Write the events to the bundle; the cause when the disk does not take them, empty when it does."""
+    async def _keep(self, run: Run, transition: Transition) -> None:
+        """Write the events to the bundle. A run whose evidence the disk does not take goes no further until it does."""
         try:
             await self.bundles.append(run, transition.events)
         except UnavailableError as error:
+            self.behind[run.run_id] = error.message
             self.log.error("evidence_unwritable", run_id=run.run_id, code=error.reason, cause=error.message)  # noqa: TRY400 - the cause is named
-            return error.message
-        return ""
+
+    def _check_room(self, run_id: str, item: Input) -> None:
+        """Ending a run on demand, and saying that it was sealed, need no room that the run has not taken."""
+        if isinstance(item, AbortAsked | SealReported):
+            return
+        self.room()
+        if run_id in self.behind:
+            raise UnavailableError(self.behind[run_id], code=UNWRITABLE)
 
     async def _stop_work(self, run: Run) -> None:
         """A run that has ended holds no paths; roles that work for it stop, and none is given its tasks again."""
@@ -211,7 +224,7 @@ class Conductor:
         """Give up what the run holds or waits for, and go on with the runs that waited for it."""
         if run.plan is None:
             return  # it never came so far
-        for run_id in await self.gates.locks.release(run.accepted.repository_url, run.run_id):
+        for run_id in await self.gates.locks.release(run.accepted.repository_key, run.run_id):
             waking = asyncio.get_running_loop().create_task(self._wake(run_id))
             self.background.add(waking)
             waking.add_done_callback(self.background.discard)
@@ -229,7 +242,10 @@ class Conductor:
             self.log.error("run_unreadable", run_id=run_id, code=error.reason, cause=error.message)  # noqa: TRY400 - the cause is named
 
     async def pay_debts(self) -> None:
-        """Seal what could not be sealed when its run ended; what still cannot stays owed."""
+        """Write what could not be written, seal what could not be sealed when its run ended; what still cannot stays owed."""
+        for run_id in tuple(self.behind):
+            async with self._turn(run_id):
+                await self._catch_up(run_id)
         for run_id in tuple(self.owed):
             async with self._turn(run_id):
                 run = (await self.ledger.load(run_id)).run
@@ -237,6 +253,18 @@ class Conductor:
                     del self.owed[run_id]  # another gatekeeper had room
                 else:
                     await self._continue(run_id, f"{run_id}:owed")
+
+    async def _catch_up(self, run_id: str) -> None:
+        position = await self.ledger.load(run_id)
+        records = [record for transition in position.transitions for record in transition.events]
+        try:
+            if position.run is not None:
+                await self.bundles.append(position.run, records)
+        except UnavailableError as error:
+            self.behind[run_id] = error.message
+        else:
+            self.behind.pop(run_id, None)
+            self.log.info("evidence_written", run_id=run_id)
 
     async def _seal_or_owe(self, run: Run) -> None:
         """A bundle that cannot be written now is owed: the run has ended, and its input has nothing more to bring about."""

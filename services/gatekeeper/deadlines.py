@@ -15,6 +15,7 @@ from datetime import datetime
 import msgspec
 
 from gatewright.errors import GatewrightError, UnavailableError
+from gatewright.host_errors import host_errors
 from gatewright.ledger.events import TERMINAL, ContractCompiled, FixOrdered, RunAccepted, StateEntered
 from services.gatekeeper.conductor import Conductor
 from services.gatekeeper.decider.inputs import TimeIsUp
@@ -90,7 +91,7 @@ class Deadlines:
         try:
             for event in entry.events:
                 self._note(entry.run_id, event)
-        except (msgspec.MsgspecError, UnicodeDecodeError, ValueError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):
             return  # no entry of the ledger
         self._line_up(entry.run_id)
 
@@ -129,7 +130,8 @@ class Deadlines:
 
     async def _ring(self, run_id: str, conductor: Conductor) -> None:
         try:
-            await conductor.advance(run_id, TimeIsUp(f"{run_id}:time"))
+            with host_errors():
+                await conductor.advance(run_id, TimeIsUp(f"{run_id}:time"))
         except UnavailableError as error:
             conductor.log.warning("run_left_for_later", run_id=run_id, code=error.reason, cause=error.message)
         except GatewrightError as error:

@@ -29,6 +29,7 @@ from gatewright.contracts import (
 from gatewright.contracts.reports import ErrorFault
 from gatewright.contracts.vocabulary import Document, RunId
 from gatewright.errors import DeniedError, Fault, GatewrightError, LimitError, MalformedError, UnavailableError
+from gatewright.host_errors import host_errors
 from gatewright.ledger.run import Run
 from gatewright.secrets.documents import check_document, redact_document, redact_message, redact_words
 from gatewright.secrets.scanner import SecretScanner
@@ -64,6 +65,8 @@ class Desk:
     log: Logger
     metrics: Metrics
     scanner: SecretScanner = field(default_factory=SecretScanner)
+    #: Submissions in hand, by run, publisher and digest of the document.
+    accepting: dict[tuple[str, str, str], asyncio.Task[bool]] = field(default_factory=dict)
 
     @property
     def background(self) -> set[asyncio.Task[None]]:
@@ -73,13 +76,8 @@ class Desk:
     async def submit(self, message: Message) -> Reply:
         """The endpoint ``gw.submit``: a run id, once the run is in the ledger, or an error that names each fault."""
         try:
-            subject, rule = self._publisher(message)
-            self.limits.take(rule, "submissions")
-            item = await _read(message, lambda: submission(message, subject, rule.name))
-            await self._check(item, rule)
-            async with self.limits.place(rule, item.run_id, lambda: self._exists(item.run_id)):
-                new = await self.conductor.accept(item)
-                await self._check_same(item)
+            with host_errors():
+                item, new = await self._accept(message)
         except GatewrightError as error:
             self.log.warning("submission_refused", subject=message.subject, code=error.reason, cause=error.message)
             self.metrics.submission("refused", error.reason)
@@ -88,6 +86,30 @@ class Desk:
         if new:
             self._later(item)
         return reply(SubmitReply(run_id=item.run_id, existing=not new))
+
+    async def _accept(self, message: Message) -> tuple[Submitted, bool]:
+        """The submission, and whether it is new. Asked again while it is in hand, it is answered together with the first."""
+        subject, rule = self._publisher(message)
+        self.limits.take(rule, "submissions")
+        item = await _read(message, lambda: submission(message, subject, rule.name))
+        key = (item.run_id, item.publisher, item.document_sha256)
+        asked = self.accepting.get(key)
+        if asked is not None:
+            await asyncio.shield(asked)
+            return item, False
+        self.log.info("submission_received", run_id=item.run_id, publisher=rule.name, bytes=len(message.data))
+        accepting = self.accepting[key] = asyncio.ensure_future(self._accept_new(item, rule))
+        try:
+            return item, await accepting
+        finally:
+            del self.accepting[key]
+
+    async def _accept_new(self, item: Submitted, rule: Publisher) -> bool:
+        await self._check(item, rule)
+        async with self.limits.place(rule, item.run_id, lambda: self._exists(item.run_id)):
+            new = await self.conductor.accept(item)
+            await self._check_same(item)
+        return new
 
     async def handle(self, delivery: Delivery) -> None:
         """One message of INTAKE or RESULTS, settled in every case.
@@ -105,7 +127,8 @@ class Desk:
     async def _settle(self, delivery: Delivery) -> None:
         message = delivery.message
         try:
-            await self._advance(message, first=delivery.attempts == 1)
+            with host_errors():
+                await self._advance(message, first=delivery.attempts == 1)
         except LimitError as error:
             await self._hold(delivery, error)
         except UnavailableError as error:
@@ -226,7 +249,8 @@ class Desk:
 
     async def _carry_on(self, item: Submitted) -> None:
         try:
-            await self.conductor.advance(item.run_id, item)
+            with host_errors():
+                await self.conductor.advance(item.run_id, item)
         except UnavailableError as error:
             self.log.warning("run_left_for_later", run_id=item.run_id, code=error.reason, cause=error.message)
 

@@ -68,7 +68,7 @@ class UnderWay:
         async for message in self._bus.unsettled(pattern):
             try:
                 yield msgspec.json.decode(message.data, type=_Envelope)
-            except (msgspec.MsgspecError, UnicodeDecodeError):
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                 continue  # it is put aside by whoever reads the queue
 
 

@@ -136,7 +136,7 @@ def main() -> int:
         question = msgspec.json.decode(sys.stdin.buffer.read(), type=Question)
         with tempfile.TemporaryDirectory(prefix="gatewright-examine-") as scratch:
             answer = asyncio.run(examine(question, Path(scratch)))
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         return _fail(ConfigurationError(f"the question cannot be read: {error}"))
     except GatewrightError as error:
         return _fail(error)

@@ -44,7 +44,7 @@ async def give_up(report: Message, bus: Bus, conductor: Conductor, log: Logger, 
     """
     try:
         told = msgspec.json.decode(report.data, type=_Report)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedError(f"not a report of the server: {error}", code="unexpected_document") from error
     task = await bus.stored(_TASKS, told.stream_seq) if told.stream == _TASKS else None
     if task is None:

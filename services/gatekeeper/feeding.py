@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from gatewright.bus.port import Delivery, Handler, Message, Reply, Subscription
 from gatewright.bus.topology import Consumer
-from gatewright.errors import BusError
+from gatewright.errors import BusError, GatewrightError
 from gatewright.telemetry.logs import Logger
 from services.gatekeeper.desk import Desk
 
 #: One wait for a message.
 POLL = 10.0
+#: Seconds after which a queue that could not be read is tried again.
+MEND_PAUSE = 1.0
 #: Seconds after which an input in hand is said to be alive no more. Whatever git may take is shorter: it is stuck, and comes to
 #: another gatekeeper.
 LONGEST = 1800.0
@@ -26,13 +28,17 @@ LONGEST = 1800.0
 
 @dataclass
 class Feeding:
-    """``places``: inputs in hand at a time. ``drain``: seconds that they are given when it is time to leave."""
+    """``places``: inputs in hand at a time. ``drain``: seconds that they are given when it is time to leave.
+
+    ``mend`` makes what is missing of the queues; it is called when one cannot be read.
+    """
 
     desk: Desk
     stop: asyncio.Event
     log: Logger
     places: int
     drain: float
+    mend: Callable[[], Awaitable[None]]
     inputs: set[asyncio.Task[None]] = field(default_factory=set)
     requests: set[asyncio.Task[Reply]] = field(default_factory=set)
 
@@ -48,7 +54,7 @@ class Feeding:
         return attend
 
     async def run(self, queues: Sequence[tuple[Consumer, Subscription]]) -> None:
-        """Feed until it is time to leave, then drain. Raises BusError, and what a defect raises, in a group."""
+        """Feed until it is time to leave, then drain. A bus that is away is waited for; raises what a defect raises."""
         slots = asyncio.Semaphore(self.places)
         async with asyncio.TaskGroup() as group:
             pulls = [group.create_task(self._pull(queue, consumer, slots, group)) for consumer, queue in queues]
@@ -73,13 +79,27 @@ class Feeding:
     async def _pull(self, queue: Subscription, consumer: Consumer, slots: asyncio.Semaphore, group: asyncio.TaskGroup) -> None:
         while True:
             await slots.acquire()
-            delivery = await queue.next(POLL)
+            try:
+                delivery = await queue.next(POLL)
+            except BusError as error:
+                slots.release()
+                self.log.warning("queue_unavailable", queue=consumer.durable, code=error.reason, cause=error.message)
+                await asyncio.sleep(MEND_PAUSE)
+                await self._mend()
+                continue
             if delivery is None:
                 slots.release()
                 continue
             held = group.create_task(_hold(delivery, consumer.ack_wait, self.desk, slots))
             self.inputs.add(held)
             held.add_done_callback(self.inputs.discard)
+
+    async def _mend(self) -> None:
+        """See that the queues exist: servers that all started anew may have lost them. It is tried again when that fails."""
+        try:
+            await self.mend()
+        except GatewrightError as error:
+            self.log.warning("queues_not_mended", code=error.reason, cause=error.message)
 
 
 async def _call(handler: Handler, message: Message) -> Reply:

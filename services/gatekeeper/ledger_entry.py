@@ -50,7 +50,7 @@ class Entry(msgspec.Struct, frozen=True):
             if event.event_type == RunFinished.event_type:
                 try:
                     return _FINISHED.decode(event.payload).status
-                except msgspec.MsgspecError:
+                except (msgspec.MsgspecError, RecursionError):
                     return None
         return None
 
@@ -68,6 +68,6 @@ def read_entry(message: Message) -> Entry | None:
     """The transition that a message holds; None for what is no entry of the ledger."""
     try:
         step = _STEP.decode(message.data)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     return Entry(run_id_of(message), step.number, step.events, message.stored_at)

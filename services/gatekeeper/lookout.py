@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from gatewright.bus.port import Message
 from gatewright.bus.topology import run_subject
 from gatewright.errors import GatewrightError, UnavailableError
+from gatewright.host_errors import host_errors
 from services.gatekeeper.conductor import Conductor
 from services.gatekeeper.deadlines import Deadlines
 from services.gatekeeper.dispatching import UnderWay
@@ -50,6 +51,9 @@ class Lookout:
         started, now = self.conductor.clock.now().timestamp(), self.conductor.clock.monotonic()
         async for message in self.conductor.bus.replay(run_subject("*"), after=self.sequence):
             self._saw(message, now, started - message.stored_at)
+        self.index.read_to_the_end()
+        if self.publishers is not None:
+            self.publishers.read_to_the_end()
         # Whatever is open may have been left by the process before.
         self.runs.everything_is_due(self.conductor.clock.monotonic())
 
@@ -59,7 +63,15 @@ class Lookout:
         await self.look()
 
     async def follow(self) -> None:
-        """Take note of what is added to the ledger, until cancelled."""
+        """Take note of what is added to the ledger, until cancelled; a ledger that cannot be read now is read later."""
+        while True:
+            try:
+                await self._follow()
+            except UnavailableError as error:
+                self.conductor.log.warning("ledger_unavailable", code=error.reason, cause=error.message)
+                await asyncio.sleep(LOOK)
+
+    async def _follow(self) -> None:
         conductor = self.conductor
         messages = conductor.bus.replay(run_subject("*"), follow=True, after=self.sequence)
         async with contextlib.aclosing(messages):
@@ -109,7 +121,8 @@ class Lookout:
         log = self.conductor.log
         done = False
         try:
-            done = await self.conductor.take_up(run_id, under_way)
+            with host_errors():
+                done = await self.conductor.take_up(run_id, under_way)
         except UnavailableError as error:
             log.warning("run_left_for_later", run_id=run_id, code=error.reason, cause=error.message)
         except GatewrightError as error:

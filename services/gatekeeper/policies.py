@@ -138,8 +138,11 @@ FILES = (
 ORGANISATION = "organisation"
 
 
-def load(folder: Path) -> Policies:
-    """Read and validate the policies in ``folder``. Raises ConfigurationError naming the file and the place."""
+def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
+    """Read and validate the policies in ``folder``. Raises ConfigurationError naming the file and the place.
+
+    ``named``: publishers that the operator's settings name; those that the file does not list get the rule of ``default``.
+    """
     contents = {name: _read(folder / name) for name in FILES}
     forbidden = _parse(folder, "forbidden_actions.json", ForbiddenActions, contents)
     roles = _parse(folder, "roles.json", RoleTable, contents)
@@ -149,6 +152,11 @@ def load(folder: Path) -> Policies:
                 raise ConfigurationError(f"{folder / 'roles.json'}: {role.role}: the tool {tool!r} is not on the allowlist")
     protected = _parse(folder, "protected_paths.json", ProtectedPaths, contents)
     rules = load_rules(folder / ORGANISATION)
+    publishers = _parse(folder, "publishers.json", Publishers, contents)
+    try:
+        publishers = publishers.with_named(named)
+    except ValueError as error:
+        raise ConfigurationError(f"GATEWRIGHT_PUBLISHERS: {error}") from error
     return Policies(
         registry=_registry(folder, contents["agent_registry.json"]),
         allowlist=_parse(folder, "command_allowlist.json", CommandAllowlist, contents),
@@ -157,22 +165,26 @@ def load(folder: Path) -> Policies:
         roles=roles,
         packs=_parse(folder, "policy_packs.json", PolicyPacks, contents),
         approvals=_parse(folder, "approvals.json", Approvals, contents),
-        publishers=_parse(folder, "publishers.json", Publishers, contents),
+        publishers=publishers,
         rules=rules,
         matcher=PathMatcher([kind.patterns for kind in protected.classes]),
-        sha256=_digest(contents, rules),
+        sha256=_digest(contents, rules, publishers),
         digests={name: hashlib.sha256(contents[name]).hexdigest() for name in FILES}
         | {f"{ORGANISATION}/{rule.name}": rule.sha256 for rule in rules},
     )
 
 
-def _digest(contents: dict[str, bytes], rules: tuple[Rule, ...]) -> str:
+def _digest(contents: dict[str, bytes], rules: tuple[Rule, ...], publishers: Publishers) -> str:
     """One digest for all: whoever changes, adds, removes or renames any policy changes it."""
     digest = hashlib.sha256()
     for name in FILES:
         digest.update(hashlib.sha256(contents[name]).digest())
     for rule in rules:
         digest.update(rule.name.encode() + b"\0" + bytes.fromhex(rule.sha256))
+    listed = {each.name for each in TypeAdapter(Publishers).validate_json(contents["publishers.json"]).publishers}
+    for publisher in publishers.publishers:
+        if publisher.name not in listed:
+            digest.update(b"publisher\0" + publisher.name.encode())
     return digest.hexdigest()
 
 

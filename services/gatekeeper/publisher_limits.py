@@ -74,7 +74,8 @@ class Limits:
     async def place(self, rule: Publisher, run_id: str, exists: Callable[[], Awaitable[bool]]) -> AsyncIterator[None]:
         """Room for one more run while it is being accepted; a run that is there already takes none of a quota.
 
-        Raises LimitError (``rate_exceeded``, ``too_many_open_runs``, ``daily_runs_exhausted``).
+        Raises LimitError (``rate_exceeded``, ``too_many_open_runs``, ``daily_runs_exhausted``), UnavailableError before the
+        count is made.
         """
         with self._attending(rule):
             if not rule.counted:
@@ -97,6 +98,7 @@ class Limits:
 
     @contextlib.asynccontextmanager
     async def _quota(self, rule: Publisher, run_id: str, exists: Callable[[], Awaitable[bool]]) -> AsyncIterator[None]:
+        await self.runs.counted()
         refusal = self._refusal(rule, run_id)
         if refusal is not None and not await exists():
             raise refusal

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.bus.subjects import MAX_MESSAGE_BYTES
 from gatewright.contracts.vocabulary import Priority
 from gatewright.errors import MalformedError
@@ -73,6 +75,20 @@ class Publishers(Policy):
 
     def of(self, name: str) -> Publisher | None:
         return next((known for known in self.publishers if known.name == name), None)
+
+    def with_named(self, names: Iterable[str]) -> Publishers:
+        """Also these: one that is not listed may do what ``default`` may, to its own runs only.
+
+        Raises ValueError when there is no ``default`` to go by, or a name cannot be a publisher's.
+        """
+        new = [name for name in dict.fromkeys(names) if self.of(name) is None]
+        default = self.of(DEFAULT_PUBLISHER)
+        if new and default is None:
+            raise ValueError(
+                f"publishers.json lists neither {', '.join(new)} nor {DEFAULT_PUBLISHER}, whose rule would hold for it"
+            )
+        added = [{**default.model_dump(), "name": name, "may_abort": "own", "may_see": "own"} for name in new if default]
+        return Publishers(version=self.version, publishers=(*self.publishers, *map(Publisher.model_validate, added)))
 
     @property
     def counted(self) -> frozenset[str]:

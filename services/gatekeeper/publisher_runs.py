@@ -1,10 +1,11 @@
 """How many runs a publisher has open, and began in the last day: counted from the ledger, so that all gatekeepers count alike.
 
-It is told what the ledger shows, before anything is accepted. Only publishers are counted for whom the policy sets a limit.
+It is told what the ledger shows. Only publishers are counted for whom the policy sets a limit.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections import defaultdict
 from datetime import datetime, timedelta
@@ -13,11 +14,14 @@ import msgspec
 
 from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.clock import Clock
+from gatewright.errors import UnavailableError
 from gatewright.ledger.events import RunAccepted, RunFinished
 from gatewright.ledger.run import Run
 from services.gatekeeper.ledger_entry import Entry
 
 DAY = timedelta(days=1)
+#: Seconds that a submission waits for the count of a gatekeeper that has just started.
+START = 10.0
 
 
 class _Accepted(msgspec.Struct, frozen=True):
@@ -36,6 +40,7 @@ class PublisherRuns:
         self._open: defaultdict[str, set[str]] = defaultdict(set)
         self._begun: defaultdict[str, dict[str, datetime]] = defaultdict(dict)
         self._owners: dict[str, str] = {}
+        self._counted = asyncio.Event()
 
     def saw(self, entry: Entry) -> None:
         """Take note of an entry of the ledger."""
@@ -43,12 +48,25 @@ class PublisherRuns:
             return
         for event in entry.events:
             if event.event_type == RunAccepted.event_type and entry.run_id not in self._owners:
-                with contextlib.suppress(msgspec.MsgspecError, ValueError):
+                with contextlib.suppress(msgspec.MsgspecError, RecursionError, ValueError):
                     publisher = _ACCEPTED.decode(event.payload).publisher or DEFAULT_PUBLISHER
                     if publisher in self._publishers:
                         self._begin(publisher, entry.run_id, datetime.fromisoformat(event.ts))
             elif event.event_type == RunFinished.event_type:
                 self._end(entry.run_id)
+
+    def read_to_the_end(self) -> None:
+        """The ledger has been read up to now."""
+        self._counted.set()
+
+    async def counted(self) -> None:
+        """Until the ledger has been read. Raises UnavailableError (``ledger_being_read``) when that takes too long."""
+        try:
+            async with asyncio.timeout(START):
+                await self._counted.wait()
+        except TimeoutError:
+            words = "the gatekeeper has just started, and the runs of publishers are still being counted; ask again"
+            raise UnavailableError(words, code="ledger_being_read") from None
 
     def note(self, run: Run) -> None:
         """A run that this gatekeeper has just begun; the ledger tells of it soon."""

@@ -15,7 +15,7 @@ from gatewright.bus.topology import TASK_CLASSES as CLASSES
 from gatewright.contracts import RunRequest, TaskContract
 from gatewright.errors import DeniedError, Fault, MalformedError
 from gatewright.ledger.run import Run
-from services.gatekeeper.gates.landing import landing_ref
+from gatewright.rules.landing import landing_ref
 from services.gatekeeper.publisher_policy import Publisher, Publishers, SubmissionKind
 from services.gatekeeper.repository_patterns import covered, ref_covered
 

@@ -17,6 +17,7 @@ import msgspec
 
 from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.contracts.run_status import ListedRun, RunList, RunOutcome, RunsRequest
+from gatewright.errors import UnavailableError
 from gatewright.ledger.events import RunAccepted
 from services.gatekeeper.ledger_entry import Entry
 
@@ -43,6 +44,7 @@ class RunIndex:
         self._waiting: dict[str, asyncio.Event] = {}
         self._waiters: Counter[str] = Counter()
         self._released = False
+        self._whole = asyncio.Event()
 
     def saw(self, entry: Entry) -> None:
         """Take note of an entry of the ledger."""
@@ -57,6 +59,19 @@ class RunIndex:
             known.status = outcome
         if (news := self._waiting.pop(run_id, None)) is not None:
             news.set()
+
+    def read_to_the_end(self) -> None:
+        """The ledger has been read up to now."""
+        self._whole.set()
+
+    async def complete(self, seconds: float) -> None:
+        """Until the ledger has been read. Raises UnavailableError (``ledger_being_read``) after so many seconds."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._whole.wait()
+        except TimeoutError:
+            words = "the gatekeeper has just started and is still reading the ledger; ask again"
+            raise UnavailableError(words, code="ledger_being_read") from None
 
     def page(self, request: RunsRequest, visible: Callable[[str], bool]) -> RunList:
         """The newest runs of ``visible`` publishers; ``before``: those older than this one, none for an unknown one."""

@@ -14,6 +14,7 @@ from gatewright.bus.topology import EVENTS_SUBJECT, RUNS_SUBJECT, STATUS_SUBJECT
 from gatewright.contracts import EventsRequest, OrchestratorEvent, RunEvents, RunsRequest, StatusRequest, codec
 from gatewright.contracts.vocabulary import Document
 from gatewright.errors import GatewrightError, MalformedError
+from gatewright.host_errors import host_errors
 from gatewright.ledger.store import NOWHERE, Ledger, Position
 from gatewright.telemetry.logs import Logger
 from services.gatekeeper import publishers
@@ -26,6 +27,8 @@ from services.gatekeeper.run_status import status_of
 
 #: Questions for events that one publisher may keep open in this process; further ones are answered at once.
 MOST_WAITING = 200
+#: Seconds that a question for a list waits for a gatekeeper that has just started to have read the ledger.
+READING = 8.0
 #: Events in one answer are so many bytes at most, or one.
 ANSWER_BYTES = 1 << 20
 
@@ -56,7 +59,8 @@ class RunQuestions:
             try:
                 _, rule = publishers.sender(message, self.conductor.gates.policies.publishers)
                 self.limits.take(rule, "questions")
-                return reply(await answer(message, rule))
+                with host_errors():
+                    return reply(await answer(message, rule))
             except GatewrightError as error:
                 self.log.info("question_refused", subject=message.subject, code=error.reason, cause=error.message)
                 return reply(error_document(error))
@@ -90,6 +94,7 @@ class RunQuestions:
 
     async def _runs(self, message: Message, rule: Publisher) -> Document:
         request = codec.decode(message.data, RunsRequest)
+        await self.index.complete(READING)
         return self.index.page(request, lambda name: rule.may_see == "any" or name == rule.name)
 
     def _known(self, request: EventsRequest, rule: Publisher) -> Position | None:

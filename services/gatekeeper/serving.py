@@ -7,6 +7,7 @@ import contextlib
 from importlib import metadata
 
 from gatewright.bus.port import Subscription
+from gatewright.bus.setup import ensure_queues
 from gatewright.bus.topology import (
     EVENTS_SUBJECT,
     EXHAUSTED_CONSUMER,
@@ -21,6 +22,7 @@ from gatewright.evidence import keyring, keys
 from gatewright.evidence.signing import Signer
 from gatewright.evidence.writer import BundleWriter
 from gatewright.git.mirror import Mirrors
+from gatewright.host_errors import check_room, host_errors
 from gatewright.host_facts import program_versions
 from gatewright.ledger.store import Ledger
 from gatewright.secrets.scanner import SecretScanner
@@ -33,7 +35,7 @@ from services.gatekeeper.feeding import Feeding
 from services.gatekeeper.gates.judge import Gates
 from services.gatekeeper.gates.locks import PathLocks
 from services.gatekeeper.gates.secrets import SecretsCheck
-from services.gatekeeper.lookout import Lookout
+from services.gatekeeper.lookout import LOOK, Lookout
 from services.gatekeeper.measuring import watch_queues
 from services.gatekeeper.policies import load
 from services.gatekeeper.publisher_limits import Limits
@@ -51,16 +53,20 @@ async def serve(service: Service, settings: Settings) -> None:
     conductor, desk = assemble(service, settings)
     lookout = Lookout(conductor, publishers=desk.limits.runs)
     asked = RunQuestions(service.bus, conductor, desk.limits, lookout.index, service.log)
-    feeding = Feeding(desk, service.stop, service.log, settings.parallel_inputs, settings.drain_seconds)
+
+    async def mend() -> None:
+        await ensure_queues(service.bus, consumers(settings.pools))
+
+    feeding = Feeding(desk, service.stop, service.log, settings.parallel_inputs, settings.drain_seconds, mend)
     async with contextlib.AsyncExitStack() as stack:
         queues = [await _open(service, consumer, stack) for consumer in (INTAKE_CONSUMER, RESULT_CONSUMER, EXHAUSTED_CONSUMER)]
         async with asyncio.TaskGroup() as group:
             # Beside everything else: the first look for secrets waits for it, and the process ends when it cannot be had.
             group.create_task(asyncio.to_thread(desk.scanner.prepare))
-            await lookout.catch_up()
-            following = group.create_task(lookout.follow())
-            watching = group.create_task(lookout.watch(service.stop))
+            # Beside the work, too: a long ledger takes minutes, and a submission needs nothing of it but its own subject.
+            following = group.create_task(_look_after(service, lookout))
             timing = group.create_task(lookout.deadlines.keep(conductor, service.stop))
+            tending = group.create_task(look_after(settings.mirrors("gatekeeper"), service.log, conductor.ledger.baselines))
             await service.register(
                 {
                     subject: feeding.attended(handler)
@@ -71,20 +77,35 @@ async def serve(service: Service, settings: Settings) -> None:
             )
             group.create_task(_release(service.stop, lookout.index))
             group.create_task(_pay_debts(service, conductor))
-            tending = group.create_task(look_after(settings.mirrors("gatekeeper"), service.log, conductor.ledger.baselines))
             group.create_task(lookout.notices.keep(service.bus, service.clock, service.stop))
             group.create_task(watch_queues(service, consumers(settings.pools)))
             await feeding.run(queues)
-            following.cancel()
             tending.cancel()
-            await asyncio.wait({watching, timing}, timeout=settings.drain_seconds)
-            watching.cancel()
+            await asyncio.wait({following, timing}, timeout=settings.drain_seconds)
+            following.cancel()
             timing.cancel()
+
+
+async def _look_after(service: Service, lookout: Lookout) -> None:
+    """Read the ledger to its end, then follow it and look at what stands still, until the process is told to leave."""
+    while not service.stop.is_set():
+        try:
+            await lookout.catch_up()
+        except UnavailableError as error:
+            service.log.warning("ledger_unavailable", code=error.reason, cause=error.message)
+            await asyncio.sleep(LOOK)
+        else:
+            break
+    service.log.info("ledger_read", sequence=lookout.sequence, open_runs=len(lookout.runs))
+    async with asyncio.TaskGroup() as group:
+        following = group.create_task(lookout.follow())
+        await lookout.watch(service.stop)
+        following.cancel()
 
 
 def assemble(service: Service, settings: Settings) -> tuple[Conductor, Desk]:
     """The gatekeeper's parts. Raises ConfigurationError when a policy file or the signing key cannot be used."""
-    policies = load(settings.policies)
+    policies = load(settings.policies, settings.publishers)
     signer = Signer(keys.load_or_create(settings.signing_key))
 
     def foreign(run_id: str, sequence: int) -> None:
@@ -111,7 +132,10 @@ def assemble(service: Service, settings: Settings) -> tuple[Conductor, Desk]:
     approvers = keyring.approvers(settings.home, signer.public)
     gates = Gates(policies, mirrors, artifacts, locks, service.clock, versions(scanner), SecretsCheck(scanner), approvers)
     bundles = BundleWriter(settings.home / "runs")
-    conductor = Conductor(service.bus, ledger, gates, bundles, signer, service.clock, service.log, service.metrics)
+    conductor = Conductor(
+        *(service.bus, ledger, gates, bundles, signer, service.clock, service.log, service.metrics),
+        room=lambda: check_room(settings.home),
+    )
     runs = PublisherRuns(service.clock, policies.publishers.counted)
     limits = Limits(runs, service.clock)
     return conductor, Desk(service.bus, conductor, limits, service.log, service.metrics, scanner)
@@ -136,12 +160,13 @@ async def _pay_debts(service: Service, conductor: Conductor) -> None:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(service.stop.wait(), DEBTS)
         try:
-            await conductor.pay_debts()
+            with host_errors():
+                await conductor.pay_debts()
         except UnavailableError as error:
             service.log.warning("debts_left_for_later", code=error.reason, cause=error.message)
         service.metrics.bundles_owed(len(conductor.owed))
-        if conductor.owed:
-            service.readiness.lacks("evidence", next(iter(conductor.owed.values())))
+        if unwritten := {**conductor.owed, **conductor.behind}:
+            service.readiness.lacks("evidence", next(iter(unwritten.values())))
         else:
             service.readiness.has("evidence")
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, field_validator
+from pydantic_settings import NoDecode
 
 from gatewright.evidence.keys import home_key
 from gatewright.resources import policy_directory
@@ -16,8 +18,15 @@ class Settings(ServiceSettings):
 
     policies: Path = Field(default_factory=policy_directory)
     key: Path | None = None
+    #: Publishers that ``publishers.json`` need not list, separated by blanks in the variable; see ``Publishers.with_named``.
+    publishers: Annotated[tuple[str, ...], NoDecode] = ()
     #: Inputs that are judged at the same time.
     parallel_inputs: int = Field(default=16, ge=1, le=256)
+
+    @field_validator("publishers", mode="before")
+    @classmethod
+    def _as_words(cls, value: object) -> object:
+        return tuple(value.split()) if isinstance(value, str) else value
 
     @property
     def signing_key(self) -> Path:

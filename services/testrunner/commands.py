@@ -10,6 +10,7 @@ from pathlib import Path
 from gatewright.contracts.reports import TestCommand, TestSummary
 from gatewright.contracts.vocabulary import AcceptanceTest
 from gatewright.errors import CommandRefusedError
+from gatewright.rules.tests import passed
 from gatewright.sandbox import parse_command
 from gatewright.sandbox.programs import NOT_FOUND, not_found
 
@@ -36,11 +37,6 @@ def read_commands(tests: Sequence[AcceptanceTest]) -> tuple[AcceptanceCommand, .
     return tuple(commands)
 
 
-def has_passed(command: TestCommand) -> bool:
-    """Only the exit code counts, of a command that was let to its end."""
-    return command.exit_code == 0 and not command.timed_out and not command.stopped
-
-
 def final_runs(done: Sequence[TestCommand]) -> tuple[TestCommand, ...]:
     """The run of each command that decides: the second where there is one, which comes right after the first."""
     return tuple(command for number, command in enumerate(done) if number + 1 == len(done) or done[number + 1].run == 1)
@@ -49,14 +45,14 @@ def final_runs(done: Sequence[TestCommand]) -> tuple[TestCommand, ...]:
 def summarise(done: Sequence[TestCommand], planned: int) -> TestSummary:
     """``planned`` commands were asked for; those that did not run were skipped. A re-run is not counted twice."""
     final = final_runs(done)
-    passed = sum(has_passed(command) for command in final)
-    return TestSummary(passed=passed, failed=len(final) - passed, skipped=planned - len(final))
+    good = sum(passed(command) for command in final)
+    return TestSummary(passed=good, failed=len(final) - good, skipped=planned - len(final))
 
 
 def first_failure(done: Sequence[TestCommand], prefix: Path | None = None) -> str | None:
     """``tests_failed: ...`` for the first command that had to pass and did not; ``prefix`` is what it was run with."""
     for command in final_runs(done):
-        if command.must_pass and not has_passed(command):
+        if command.must_pass and not passed(command):
             again = ", and so it did when it was run again" if command.run > 1 else ""
             return f"tests_failed: {command.name} {how_it_ended(command, prefix)}{again}"
     return None

@@ -21,6 +21,7 @@ from gatewright.errors import ConfigurationError, DeniedError, SandboxError
 from gatewright.git.mirror import Mirrors
 from gatewright.git.paths import display
 from gatewright.host_facts import surroundings
+from gatewright.rules.tests import passed
 from gatewright.sandbox import Limits, Sandbox, make_sandbox
 from gatewright.secrets.documents import redact_document
 from gatewright.secrets.redaction import REDACTIONS, Redaction, record_of, redact_output
@@ -35,7 +36,7 @@ from gatewright.task_inputs import (
 )
 from gatewright.telemetry.redaction import redact_text
 from gatewright.workspace import Workspace, Workspaces
-from services.testrunner.commands import AcceptanceCommand, first_failure, has_passed, read_commands, summarise
+from services.testrunner.commands import AcceptanceCommand, first_failure, read_commands, summarise
 from services.testrunner.settings import Settings
 
 #: Paths that the note about edited files lists.
@@ -151,7 +152,7 @@ class TestRunnerHandler:
     async def _run_and_rerun(self, command: AcceptanceCommand, place: _Place, session: _Session, context: TaskContext) -> None:
         """Every run is reported; whether a second one may count is the contract's word, and the gatekeeper's to judge."""
         first = await self._run_one(command, place, session, context)
-        if command.test.may_rerun and not has_passed(first):
+        if command.test.may_rerun and not passed(first):
             await self._run_one(command, place, session, context, run=2)
 
     async def _run_one(

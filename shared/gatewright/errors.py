@@ -122,6 +122,15 @@ class SandboxError(UnavailableError):
     code = "sandbox_unavailable"
 
 
+class HostError(UnavailableError):
+    """This host cannot do what it should: no room, no permission, a broken disk, too many open files.
+
+    The message says what to do. Nothing is wrong with the work, which is done once that is put right.
+    """
+
+    code = "host_failed"
+
+
 class GitError(UnavailableError):
     """git failed. The message holds its words; for a repository from outside, check that it exists and can be read."""
 

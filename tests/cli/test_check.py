@@ -158,8 +158,8 @@ def test_what_is_no_contract_is_bad_input(
     assert f"[{code}" in said.err or "[schema" in said.err or code in said.err
 
 
-def test_outside_of_a_repository_it_says_so(gatewright: Command, write_contract: WriteContract, tmp_path: Path) -> None:
-    said = gatewright("check", "--contract", write_contract(), "--repo", tmp_path)
+def test_outside_of_a_repository_it_says_so(gatewright: Command, write_contract: WriteContract) -> None:
+    said = gatewright("check", "--contract", write_contract(), "--repo", "/proc")
     assert said.exit_code == 3
     assert "not_a_repository" in said.err
 

@@ -78,7 +78,7 @@ def test_examples_that_come_with_the_project_are_valid(gatewright: Command, name
 
 def test_topology_has_a_stable_shape(gatewright: Command) -> None:
     table = gatewright("topology", "--json").documents[0]
-    assert set(table) == {"streams", "consumers", "permissions", "services", "artifacts", "locks"}
+    assert set(table) == {"streams", "consumers", "permissions", "services", "locks"}
     assert {"gatekeeper", "worker", "publisher"} <= set(table["permissions"])
     assert "gw.run.*" in gatewright("topology").out
 

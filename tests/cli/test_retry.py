@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from gatewright.cli.advice import advice_for, in_options, retry_options
+from gatewright.advice import advice_for
 from gatewright.cli.command_line import command_line
 from gatewright.cli.display import PlainDisplay
 from gatewright.cli.live import LiveDisplay
 from gatewright.cli.outputs import Tail, shown_lines
 from gatewright.cli.request import RunOptions
 from gatewright.cli.result import closing_words, result_of
+from gatewright.cli.retry import in_options, retry_options
 from gatewright.cli.view import RunView
 from gatewright.contracts.reports import GateReport, Violation
 from gatewright.ledger.run import Failure

@@ -112,6 +112,26 @@ def test_reader_that_leaves_ends_the_run(repository: Path) -> None:
     process.stderr.close()
 
 
+def test_a_terminal_that_is_closed_ends_the_run_and_is_no_defect(repository: Path, tmp_path: Path) -> None:
+    traces = tmp_path / "traces"
+    traces.mkdir()
+    ours, theirs = os.openpty()
+    words = (*COMMAND, *(word for word in CHANGE if word != "--json"), "--test", "sleep 60")
+    environment = {**os.environ, "TMPDIR": str(traces), "TERM": "xterm"}
+    with subprocess.Popen(words, cwd=repository, stdout=theirs, stderr=subprocess.DEVNULL, env=environment) as process:
+        os.close(theirs)
+        seen = b""
+        while b"test.a1" not in seen:
+            seen += os.read(ours, 4096)
+        os.close(ours)
+        # What the kernel sends to those whose terminal it was.
+        process.send_signal(signal.SIGHUP)
+        assert process.wait(40) == 1
+    (run,) = last_document(call(repository, "runs", "--json").stdout)["runs"]
+    assert run["status"] == "ABORTED"
+    assert list(traces.glob("*.trace")) == []
+
+
 def test_second_run_in_the_same_home_waits_for_the_first(repository: Path) -> None:
     first, second = (begin(repository, *CHANGE, "--test", "true") for _ in range(2))
     results = [last_document(process.communicate(timeout=40)[0]) for process in (first, second)]

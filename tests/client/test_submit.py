@@ -150,3 +150,37 @@ async def test_a_policy_that_says_no_keeps_its_places(client: Client, gatekeeper
     with pytest.raises(DeniedError) as refused:
         await client.submit_request(make_request())
     assert [tuple(each) for each in refused.value.faults] == [("/repository/url", "repository_not_allowed", "not yours")]
+
+
+async def test_a_submission_whose_gatekeeper_went_away_with_it_is_asked_again_under_the_same_key(
+    bus: MemoryBus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gatewright.client.client.ASK_AGAIN", 0.05)
+    asked: list[str | None] = []
+
+    async def answer(message: Message) -> Reply:
+        asked.append(codec.decode(message.data, RunRequest).idempotency_key)
+        if len(asked) < 3:
+            await asyncio.Event().wait()
+        return Reply(codec.encode(SubmitReply(run_id="run-0123456789", existing=False)), "submit_reply.v1")
+
+    await bus.serve("gw-gatekeeper", {"gw.submit": answer})
+    assert await Client(bus).submit_request(make_request()) == "run-0123456789"
+    assert len(asked) == 3
+    assert len(set(asked)) == 1
+
+
+@pytest.mark.parametrize("code", ["disk_full", "bundle_unwritable", "bus_storage_full", "service_busy", "service_stopping"])
+async def test_a_gatekeeper_that_has_no_room_now_is_asked_again(
+    client: Client, gatekeeper: ScriptedGatekeeper, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    monkeypatch.setattr("gatewright.client.client.PASSING_PAUSE", 0.02)
+    gatekeeper.answer = Error(code=code, message="no room")
+    with pytest.raises(UnavailableError) as refused:
+        await client.submit_request(make_request())
+    assert refused.value.reason == code
+    waiting = asyncio.create_task(client.submit_request(make_request(), patience=10.0))
+    while len(gatekeeper.received) < 3:  # noqa: ASYNC110 - the client's own pace
+        await asyncio.sleep(0.01)
+    gatekeeper.answer = SubmitReply(run_id="run-0123456789", existing=False)
+    assert await waiting == "run-0123456789"

@@ -32,7 +32,7 @@ def assert_landed_once(run: Run, project: Path, stack: Stack) -> None:
     assert stack.command("verify", run.sealed.location).returncode == 0
 
 
-@pytest.mark.parametrize("role", ["worker", "testrunner", "gatekeeper"])
+@pytest.mark.parametrize("role", ["worker", pytest.param("testrunner", marks=pytest.mark.long), "gatekeeper"])
 def test_a_role_killed_at_its_work_does_not_lose_the_run(role: str, own_stack: Stack, make_project: MakeProject) -> None:
     project = make_project()
     with own_stack.client() as client:
@@ -58,7 +58,7 @@ def test_a_reviewer_killed_with_its_task_in_hand_does_not_lose_the_run(own_stack
     assert_landed_once(run, project, own_stack)
 
 
-@pytest.mark.parametrize("role", ["pm", "techlead", "reviewer"])
+@pytest.mark.parametrize("role", ["pm", *(pytest.param(role, marks=pytest.mark.long) for role in ("techlead", "reviewer"))])
 def test_a_role_that_is_away_when_its_task_comes_finds_it_later(role: str, own_stack: Stack, make_project: MakeProject) -> None:
     project = make_project()
     with own_stack.client() as client:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -88,9 +90,37 @@ def test_a_codemod_that_does_something_else_the_second_time_fails(stack: Stack, 
     assert {difference["key"] for difference in report["hard_diffs"]} == {"candidate.tree", "patch.diff"}
 
 
+def forget_baseline(project: Path, result: dict[str, Any]) -> None:
+    """Rewrite the project's history and have git throw away what no ref holds any more."""
+
+    def git(*words: str) -> None:
+        identity = ("-c", "user.name=t", "-c", "user.email=t@localhost")
+        subprocess.run(("git", *identity, *words), cwd=project, check=True, capture_output=True)
+
+    git("update-ref", "-d", f"refs/heads/gatewright/{result['run_id']}")
+    git("commit", "--quiet", "--amend", "-m", "another history")
+    git("reflog", "expire", "--expire=now", "--all")
+    git("gc", "--quiet", "--prune=now")
+
+
+def test_a_run_whose_baseline_was_collected_is_done_again_from_a_mirror_or_says_what_is_missing(
+    own_stack: Stack, make_project: MakeProject
+) -> None:
+    project = make_project()
+    _, result = own_stack.run(project, "--allow", "src", "--exec", EDIT, "--test", CHECK)
+    forget_baseline(project, result)
+    report = document(own_stack, "replay", "--reexecute", result["bundle"])
+    assert (report["status"], report["hard_diffs"]) == ("pass", [])
+    for mirrors in own_stack.home.glob("*/mirrors"):
+        shutil.rmtree(mirrors)
+    error = document(own_stack, "replay", "--reexecute", result["bundle"], code=2)["error"]
+    assert error["code"] == "baseline_missing"
+    assert "--repo" in error["message"]
+
+
 def test_verify_asks_the_repository(stack: Stack, make_project: MakeProject) -> None:
     project = make_project()
     _, result = stack.run(project, "--allow", "src", "--exec", EDIT, "--test", CHECK)
-    assert document(stack, "verify", result["bundle"], "--repo", str(project))["checked"][-1] == "7 repository"
+    assert document(stack, "verify", result["bundle"], "--repo", str(project))["checked"][-1] == "8 repository"
     elsewhere = stack.command("verify", result["bundle"], "--repo", str(stack.home.parent))
     assert elsewhere.returncode == 1

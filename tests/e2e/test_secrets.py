@@ -6,6 +6,8 @@ import hashlib
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.attacks import planted
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import Stack
@@ -60,17 +62,29 @@ def test_a_secret_in_a_patch_is_refused_and_kept_by_nobody(own_stack: Stack, mak
     assert holders(own_stack.home) == []
 
 
-def test_a_patch_file_with_a_secret_is_refused_and_left_out_of_the_bundle(
-    own_stack: Stack, make_project: MakeProject, tmp_path: Path
+@pytest.mark.parametrize(
+    ("option", "given"),
+    [
+        ("--patch", f'--- a/src/a.py\n+++ b/src/a.py\n@@ -1 +1,2 @@\n a = 1\n+key = "{planted.GITHUB}"\n'),
+        ("--reply", f'### `src/a.py`\n\n```python\na = 1\nkey = "{planted.GITHUB}"\n```\n'),
+    ],
+    ids=["patch", "reply"],
+)
+def test_an_input_with_a_secret_is_left_out_of_the_bundle_which_says_so_and_verifies(
+    own_stack: Stack, make_project: MakeProject, tmp_path: Path, option: str, given: str
 ) -> None:
     project = make_project()
-    (tmp_path / "given.diff").write_text(
-        f'--- a/src/a.py\n+++ b/src/a.py\n@@ -1 +1,2 @@\n a = 1\n+key = "{planted.GITHUB}"\n', encoding="utf-8"
-    )
-    words = ("--allow", "src", "--patch", str(tmp_path / "given.diff"), "--test", "python tools/check.py 0")
+    (tmp_path / "given").write_text(given, encoding="utf-8")
+    words = ("--allow", "src", option, str(tmp_path / "given"), "--test", "python tools/check.py 0")
     code, result = own_stack.run(project, *words)
     assert (code, result["failure"]["code"]) == (1, "secret_found")
     bundle = Path(result["bundle"])
     assert [name for name in holders(own_stack.home) if name.startswith(str(bundle.relative_to(own_stack.home)))] == []
-    missing = json.loads((bundle / "reports/evidence_report.json").read_bytes())["missing"]
-    assert any("artifact" in line for line in missing)
+    report = json.loads((bundle / "reports/evidence_report.json").read_bytes())
+    uri = f"artifact:sha256:{hashlib.sha256(given.encode()).hexdigest()}"
+    assert uri in report["withheld"]
+    assert any(uri in line and "is withheld" in line for line in report["missing"])
+    verified = json.loads(own_stack.command("verify", str(bundle), "--json").stdout)
+    assert (verified["ok"], verified["findings"]) == (True, [])
+    assert any(words.startswith(uri) for words in verified["unchecked"])
+    assert own_stack.command("replay", str(bundle)).returncode == 0

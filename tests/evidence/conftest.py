@@ -15,19 +15,6 @@ from gatewright.evidence.writer import BundleWriter
 from tests.evidence.recorded_runs import MAKERS, RecordedRun
 
 MakeBundle = Callable[[str], Path]
-#: How many files the tamper matrix changed, by run and kind of change; each of them was caught.
-COUNTS: dict[tuple[str, str], int] = {}
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if COUNTS:
-        runs = {run for run, _ in COUNTS}
-        kinds = {kind for _, kind in COUNTS}
-        terminalreporter.section("tamper matrix")
-        total = sum(COUNTS.values())
-        terminalreporter.write_line(
-            f"{total} changed files, each caught: {len(runs)} bundles x {len(kinds)} kinds x every file"
-        )
 
 
 @pytest.fixture(scope="session")

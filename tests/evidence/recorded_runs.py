@@ -1,4 +1,4 @@
-"""Runs whose events are written by hand, linked and folded as the ledger does it, with the artifacts that they name."""
+"""Runs whose events are written by hand, as the decider writes them, with the artifacts that they name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,18 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from gatewright.contracts import Error, GateReport, Plan, ReviewReport, TaskContract, TaskResult, TestReport, Transition, codec
+from gatewright.contracts import (
+    Error,
+    GateReport,
+    Plan,
+    ReviewReport,
+    RunRequest,
+    TaskContract,
+    TaskResult,
+    TestReport,
+    Transition,
+    codec,
+)
 from gatewright.contracts.records import Cause, OrchestratorEvent
 from gatewright.contracts.reports import (
     Evidence,
@@ -18,18 +29,30 @@ from gatewright.contracts.reports import (
     GateOutcomes,
     GitOutcome,
     NextSteps,
+    RuleOutcome,
     ScopeCheck,
     TestCommand,
     TestSummary,
     Violation,
     WorkReport,
 )
-from gatewright.contracts.vocabulary import Agent, Artifact, Executor, Interpreter, Surroundings
+from gatewright.contracts.vocabulary import (
+    AcceptanceTest,
+    Agent,
+    Artifact,
+    Executor,
+    Interpreter,
+    Sharding,
+    Surroundings,
+    TimeoutRetry,
+)
 from gatewright.errors import ArtifactError
+from gatewright.evidence.names import quoted
 from gatewright.ledger import events as e
 from gatewright.ledger.chain import GENESIS, link
 from gatewright.ledger.evolve import fold
 from gatewright.ledger.run import Run, TaskRole
+from gatewright.rules.completion import RULES
 from tests.making import BASELINE, BASELINE_TREE, make_contract, make_request
 
 TREE = "3" * 40
@@ -37,6 +60,9 @@ COMMIT = "4" * 40
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 STAMP = "2026-01-02T03:04:05.000Z"
 WORKER = Agent(role="WORKER", agent_id="worker-1")
+TECH_LEAD = Agent(role="TECH_LEAD", agent_id="techlead-1")
+REVIEWER = Agent(role="REVIEWER", agent_id="reviewer-1")
+TEST_RUNNER = Agent(role="TEST_RUNNER", agent_id="testrunner-1")
 SURROUNDINGS = Surroundings(
     versions={"python": "3.11.7", "git": "2.39.5"},
     host={"system": "Linux"},
@@ -44,6 +70,10 @@ SURROUNDINGS = Surroundings(
     interpreter=Interpreter(prefix="/srv/env", version="3.11.7", sha256="9" * 64, packages_sha256="a" * 64),
 )
 NAMES = (b"src/a.py", b'src/na\xc3\xafve "quoted".py', b"src/tab\there.py")
+
+
+def _quoted(path: bytes) -> bytes:
+    return quoted(path).encode("ascii")
 
 
 @dataclass(frozen=True)
@@ -135,7 +165,9 @@ class RecordedRun:
             evidence=(Evidence(name="patch", digest=evidence),) if evidence else (),
             evaluated_at=STAMP,
             task_id=task_id,
+            attempt=self.run.attempt if self.transitions else 1,
             duration_ms=1.5,
+            rules=tuple(RuleOutcome(rule=rule, verdict="PASS") for rule in RULES) if gate == "landing" else (),
         )
         return e.Event(e.GateJudged(report=report), "INFO" if code == "ok" else "ERROR", task_id)
 
@@ -143,10 +175,34 @@ class RecordedRun:
         return e.Event(e.TaskDispatched(task_id=task_id, role=role, pool="default", contract=contract), task_id=task_id)
 
     def contract(self, task_id: str, **changes: object) -> TaskContract:
-        reply = self.artifact("reply.a1", b"the model's answer\n")
-        contract = make_contract(self.run_id, executor=Executor(kind="reply", artifacts=("reply.a1",)))
-        inputs = replace(contract.inputs, artifacts=(reply,))
-        return replace(contract, **{"task_id": task_id, "inputs": inputs, **changes})
+        request = self.request()
+        contract = make_contract(
+            self.run_id,
+            executor=request.executor,
+            allowed_paths=request.allowed_paths,
+            acceptance_tests=request.acceptance_tests,
+            timeout_retry=request.timeout_retry,
+            policy_pack=request.policy_pack,
+            sharding=request.sharding,
+        )
+        inputs = replace(contract.inputs, artifacts=request.artifacts)
+        rollback = replace(contract.rollback, baseline_ref=self.git.baseline)
+        return replace(contract, **{"task_id": task_id, "inputs": inputs, "rollback": rollback, **changes})
+
+    def request(self) -> RunRequest:
+        """What was asked for: two answers of a model, for at most two attempts."""
+        return make_request(
+            executor=Executor(kind="reply", artifacts=("reply.a1", "reply.a2")),
+            artifacts=(self.artifact("reply.a1", b"the model's answer\n"), self.artifact("reply.a2", b"its other answer\n")),
+            allowed_paths=("src", "docs"),
+            acceptance_tests=(
+                AcceptanceTest(name="unit", cmd="python -m pytest 'a b'", must_pass=True),
+                AcceptanceTest(name="lint", cmd="ruff check", must_pass=True),
+            ),
+            timeout_retry=TimeoutRetry(timeout_sec=60, max_retries=1, retry_backoff_sec=0),
+            sharding=Sharding(count=2),
+            baseline_ref=self.git.baseline,
+        )
 
     def result(self, task_id: str, *, patch: bytes, extra: tuple[Artifact, ...] = ()) -> TaskResult:
         outcome = GateOutcome(passed=True, violations=())
@@ -172,13 +228,14 @@ class RecordedRun:
             ),
             gates=GateOutcomes(diff_gate=outcome, policy_gate=outcome, review_gate=outcome, tests_gate=outcome),
             next_steps=NextSteps(suggested_action="none", notes=""),
+            attempt=self.run.attempt,
             surroundings=SURROUNDINGS,
         )
 
     def review(self, task_id: str, verdict: Literal["PASS", "FAIL"] = "PASS") -> e.Event:
         report = ReviewReport(
             run_id=self.run_id,
-            reviewer=Agent(role="REVIEWER", agent_id="reviewer-1"),
+            reviewer=REVIEWER,
             reviewed_at=STAMP,
             verdict=verdict,
             summary="looked at",
@@ -204,7 +261,7 @@ class RecordedRun:
         report = TestReport(
             run_id=self.run_id,
             task_id=task_id,
-            runner=Agent(role="TEST_RUNNER", agent_id="testrunner-1"),
+            runner=TEST_RUNNER,
             started_at=STAMP,
             finished_at=STAMP,
             status="PASS",
@@ -228,7 +285,7 @@ class RecordedRun:
             host={"system": "Linux", "machine": "x86_64"},
             baseline_commit=self.git.baseline,
             baseline_tree=self.git.baseline_tree,
-            request=make_request(),
+            request=self.request(),
         )
         self.step(e.Event(accepted), self.gate("policy"), self.dispatch(f"{self.run_id}.pm", "pm"))
 
@@ -239,19 +296,24 @@ class RecordedRun:
             self.gate("policy"),
             e.Event(e.ContractCompiled(contract=contract)),
             e.Event(e.StateEntered(state="S1")),
-            self.dispatch(planning, "techlead", replace(contract, task_id=planning, task_type="PLAN")),
+            self.dispatch(
+                planning, "techlead", replace(contract, task_id=planning, task_type="PLAN", assigned_agent=TECH_LEAD)
+            ),
         )
         ids = tuple(f"{planning}.w{number:02}" for number in range(1, shards + 1))
         plan = Plan(
             run_id=self.run_id,
             task_id=planning,
-            producer=Agent(role="TECH_LEAD", agent_id="techlead-1"),
+            producer=TECH_LEAD,
             created_at=STAMP,
-            contracts=tuple(self.contract(task_id, parent_task_id=planning) for task_id in ids),
+            contracts=tuple(
+                self.contract(task_id, parent_task_id=contract.task_id, allowed_paths=paths)
+                for task_id, paths in zip(ids, (("src", "docs"),) if shards == 1 else (("src",), ("docs",)), strict=True)
+            ),
             batches=(ids,),
         )
         self.step(self.gate("plan", task_id=planning), e.Event(e.PlanAccepted(plan=plan)))
-        locks = e.LocksTaken(repository_url="/srv/project", paths=("src",), token=7)
+        locks = e.LocksTaken(repository_url="/srv/project", paths=("src", "docs"), token=7)
         workers = [self.dispatch(task_id, "worker") for task_id in ids]
         self.step(self.gate("locks"), e.Event(locks), e.Event(e.StateEntered(state="S2")), *workers)
 
@@ -262,16 +324,17 @@ class RecordedRun:
             finished = e.Event(
                 e.TaskFinished(result=result, accepted=result.status == "SUCCESS", tree=self.git.tree), task_id=task.task_id
             )
-            self.step(self.gate("diff", task_id=task.task_id, evidence=result.git.patch), finished)
+            self.step(finished, self.gate("diff", task_id=task.task_id, evidence=result.git.patch))
 
     def compose(self) -> None:
         attempt = self.run.attempt
-        patch = self.artifact("candidate.patch", self.git.patch or f"diff --git a/src/a.py b/src/a.py\n{attempt}\n".encode())
+        headers = b"".join(b"diff --git %s %s\n" % (_quoted(b"a/" + name), _quoted(b"b/" + name)) for name in self.git.names)
+        patch = self.artifact("candidate.patch", self.git.patch or headers + f"{attempt}\n".encode())
         names = self.store.put(b"".join(name + b"\0" for name in self.git.names))
         composed = e.CandidateComposed(tree=self.git.tree, patch=patch.uri, names=names, changed_files=len(self.git.names))
         review = f"{self.run_id}.review.a{attempt}"
         inputs = replace(self.contract(review).inputs, artifacts=(patch,))
-        contract = self.contract(review, task_type="REVIEW", inputs=inputs, attempt=attempt)
+        contract = self.contract(review, task_type="REVIEW", inputs=inputs, attempt=attempt, assigned_agent=REVIEWER)
         self.step(
             self.gate("integrated", evidence=patch.uri),
             e.Event(composed),
@@ -283,11 +346,14 @@ class RecordedRun:
         attempt = self.run.attempt
         test = f"{self.run_id}.test.a{attempt}"
         review = f"{self.run_id}.review.a{attempt}"
+        shown = self.run.tasks[review].contract
+        assert shown
+        contract = self.contract(test, task_type="TEST", inputs=shown.inputs, attempt=attempt, assigned_agent=TEST_RUNNER)
         self.step(
             self.review(review),
             self.gate("reviewer", task_id=review),
             e.Event(e.StateEntered(state="S4")),
-            self.dispatch(test, "testrunner", self.contract(test, task_type="TEST", attempt=attempt)),
+            self.dispatch(test, "testrunner", contract),
         )
 
     def fail_review(self) -> None:

@@ -79,45 +79,45 @@ def codes(verification: Verification) -> list[tuple[int, str]]:
 def test_the_repository_tells_the_same(check: Check, facts: GitFacts) -> None:
     found = check(facts)
     assert found.ok, found.findings
-    assert found.checked[-1] == "7 repository"
+    assert found.checked[-1] == "8 repository"
     assert not any("give --repo" in words for words in found.unchecked)
 
 
 def test_a_patch_that_leads_to_another_tree(check: Check, facts: GitFacts) -> None:
     other = facts.patch.replace(b"+changed", b"+altered")
-    assert codes(check(replace(facts, patch=other))) == [(7, "patch_leads_elsewhere")]
+    assert codes(check(replace(facts, patch=other))) == [(8, "patch_leads_elsewhere")]
 
 
 def test_a_patch_that_does_not_apply(check: Check, facts: GitFacts) -> None:
     other = facts.patch.replace(b"-two", b"-owt")
-    assert codes(check(replace(facts, patch=other))) == [(7, "patch_does_not_apply")]
+    assert codes(check(replace(facts, patch=other))) == [(8, "patch_does_not_apply")]
 
 
 def test_a_patch_that_is_not_git_s_own_diff(check: Check, facts: GitFacts) -> None:
     other = b"words before the patch\n" + facts.patch
-    assert codes(check(replace(facts, patch=other))) == [(7, "patch_not_canonical")]
+    assert codes(check(replace(facts, patch=other))) == [(8, "patch_not_canonical")]
 
 
 def test_a_baseline_that_the_repository_does_not_have(check: Check, facts: GitFacts) -> None:
-    assert codes(check(replace(facts, baseline="8" * 40))) == [(7, "baseline_missing")]
+    assert codes(check(replace(facts, baseline="8" * 40))) == [(8, "baseline_missing")]
 
 
 def test_a_baseline_with_another_tree(check: Check, facts: GitFacts) -> None:
-    assert codes(check(replace(facts, baseline_tree="8" * 40))) == [(7, "baseline_differs")]
+    assert codes(check(replace(facts, baseline_tree="8" * 40))) == [(8, "baseline_differs")]
 
 
 def test_a_landed_commit_that_is_gone(check: Check, facts: GitFacts, repository: Repository) -> None:
     repository.git("update-ref", "-d", "refs/heads/landed")
     repository.git("gc", "--quiet", "--prune=now")
-    assert codes(check(facts)) == [(7, "landed_missing")]
+    assert codes(check(facts)) == [(8, "landed_missing")]
 
 
 def test_a_landed_commit_with_another_tree_or_parent(check: Check, facts: GitFacts, repository: Repository) -> None:
     child = repository.commit({"README.md": b"other\n"}, trailers(facts))
-    assert codes(check(replace(facts, commit=child))) == [(7, "landed_differs")]
+    assert codes(check(replace(facts, commit=child))) == [(8, "landed_differs")]
     orphan = repository.git("commit-tree", facts.tree, "-m", trailers(facts)).decode().strip()
     repository.git("update-ref", "refs/heads/orphan", orphan)
-    (finding,) = [found for found in check(replace(facts, commit=orphan)).findings if found.step == 7]
+    (finding,) = [found for found in check(replace(facts, commit=orphan)).findings if found.step == 8]
     assert finding.code == "landed_differs"
     assert "parents" in finding.message
 
@@ -126,7 +126,7 @@ def test_a_landed_commit_that_names_another_run(check: Check, facts: GitFacts, r
     words = trailers(facts).replace("Gatewright-Run: run-", "Gatewright-Run: run-other-")
     other = repository.git("commit-tree", facts.tree, "-p", facts.baseline, "-m", words).decode().strip()
     repository.git("update-ref", "refs/heads/other", other)
-    assert codes(check(replace(facts, commit=other))) == [(7, "trailers_differ")]
+    assert codes(check(replace(facts, commit=other))) == [(8, "trailers_differ")]
 
 
 def test_a_changed_path_outside_the_contract(check: Check, repository: Repository, facts: GitFacts, tmp_path: Path) -> None:
@@ -140,13 +140,13 @@ def test_a_changed_path_outside_the_contract(check: Check, repository: Repositor
         await mirror.push(commit, "refs/heads/wider", expected=None)
         return replace(wider, commit=commit)
 
-    assert codes(check(asyncio.run(elsewhere()))) == [(7, "path_out_of_scope")]
+    assert (8, "path_out_of_scope") in codes(check(asyncio.run(elsewhere())))
 
 
 @pytest.mark.parametrize("url", ["/nowhere/at/all", "ext::sh -c true", "--upload-pack=true"])
 def test_a_repository_that_cannot_be_had_is_never_a_pass(sealed_bundles: dict[str, Path], signer: Signer, url: str) -> None:
     found = verify(sealed_bundles["success"], [signer.public], url)
-    assert codes(found) == [(7, "repository_unavailable")]
+    assert codes(found) == [(8, "repository_unavailable")]
     assert found.outcome == "incomplete"
 
 
@@ -164,3 +164,20 @@ def test_verifying_leaves_the_repository_as_it_was(check: Check, facts: GitFacts
     before = {path: path.stat().st_mtime_ns for path in repository.path.rglob("*")}
     assert check(facts).ok
     assert {path: path.stat().st_mtime_ns for path in repository.path.rglob("*")} == before
+
+
+def test_a_ref_that_does_not_hold_what_landed_on_it(check: Check, facts: GitFacts, repository: Repository) -> None:
+    ref = f"refs/heads/gatewright/{make_success(facts).run_id}"
+    repository.git("update-ref", ref, facts.commit)
+    assert check(facts).ok
+    later = repository.git("commit-tree", facts.tree, "-p", facts.commit, "-m", "later").decode().strip()
+    repository.git("update-ref", ref, later)
+    assert check(facts).ok
+    repository.git("update-ref", ref, facts.baseline)
+    assert codes(check(facts)) == [(8, "landed_not_on_ref")]
+
+
+def test_a_ref_that_is_gone_is_said_to_be_gone(check: Check, facts: GitFacts) -> None:
+    found = check(facts)
+    assert found.ok
+    assert any("refs/heads/gatewright/" in words and "no longer" in words for words in found.unchecked)

@@ -42,7 +42,7 @@ def test_an_untouched_bundle_is_verified(sealed_bundles: dict[str, Path], privat
     assert found.status == {"success": "SUCCESS", "fixed": "SUCCESS", "aborted": "ABORTED"}.get(name, "FAILED")
     assert found.files == len(files_of(sealed_bundles[name]))
     assert found.size == sum((sealed_bundles[name] / path).stat().st_size for path in files_of(sealed_bundles[name]))
-    assert len(found.checked) == 6
+    assert len(found.checked) == 7
     assert len(found.unchecked) == 4
 
 
@@ -233,7 +233,7 @@ class TestWithTheKey:
         self, make_bundle: MakeBundle, resign: Callable[..., Verification]
     ) -> None:
         found = resign(make_bundle("failed"), verificationResult="PASSED")
-        assert codes(found) == {("statement_differs", "manifest.dsse.json")}
+        assert codes(found) == {(code, "manifest.dsse.json") for code in ("statement_differs", "statements_contradict")}
 
     @pytest.mark.parametrize(
         "changes",
@@ -304,7 +304,8 @@ def test_half_of_the_signatures_is_not_taken_for_none(make_bundle: MakeBundle, p
 def test_the_two_statements_cannot_stand_for_each_other(make_bundle: MakeBundle, private_key: PrivateKey) -> None:
     bundle = make_bundle("success")
     put(bundle / layout.CHECKS, (bundle / layout.ENVELOPE).read_bytes())
-    assert codes(verify(bundle, [private_key.public])) == {("statement_differs", layout.CHECKS)}
+    found = codes(verify(bundle, [private_key.public]))
+    assert found == {("statement_differs", layout.CHECKS), ("statements_contradict", layout.ENVELOPE)}
 
 
 def test_a_bundle_of_an_older_layout_is_told_apart_from_a_forged_one(make_bundle: MakeBundle, signer: Signer) -> None:
@@ -375,7 +376,7 @@ def test_a_folder_of_too_many_files_is_no_bundle(
 def test_every_fault_is_reported_and_not_only_the_first(make_bundle: MakeBundle, private_key: PrivateKey) -> None:
     bundle = make_bundle("success")
     (bundle / "meta.json").unlink()
-    put(bundle / "patch.diff", b"x" * 35)
+    put(bundle / "patch.diff", b"x" * (bundle / "patch.diff").stat().st_size)
     (bundle / "extra").write_bytes(b"")
     (bundle / "link").symlink_to("meta.json")
     found = verify(bundle, [private_key.public])
@@ -406,7 +407,8 @@ async def test_a_workers_worthless_report_is_noted_and_does_not_spoil_the_bundle
     (task,) = recorded.run.workers()
     result = recorded.result(task.task_id, patch=b"p\n")
     junk = recorded.artifact("work_report", b"trust me")
-    recorded.step(e.Event(e.TaskFinished(result=replace(result, artifacts=(junk,)), accepted=True), task_id=task.task_id))
+    failed = replace(result, artifacts=(junk,), status="FAILED", failure="executor_failed: no")
+    recorded.step(e.Event(e.TaskFinished(result=failed, accepted=False), task_id=task.task_id))
     recorded.end("FAILED", "executor_failed", "no")
     sealed = await BundleWriter(tmp_path).seal(recorded.run, recorded.transitions, recorded.store, signer, recorded.sequences)
     found = verify(Path(sealed.location), [private_key.public])

@@ -169,5 +169,7 @@ def open_desk(bus: MemoryBus, gates: Gates, folder: Path, *publishers: Publisher
     runs = PublisherRuns(clock, policy.counted)
     desk = Desk(bus, conductor, Limits(runs, clock), log, metrics, default_scanner())
     lookout = Lookout(conductor, publishers=runs)
+    lookout.index.read_to_the_end()
+    runs.read_to_the_end()
     questions = RunQuestions(bus, conductor, desk.limits, lookout.index, log)
     return Counter(bus, desk, clock, questions, [asyncio.get_running_loop().create_task(lookout.follow())])

@@ -21,9 +21,9 @@ from gatewright.contracts.reports import (
 from gatewright.contracts.task_contract import RequiredOutput
 from gatewright.contracts.vocabulary import AcceptanceTest, Agent, Artifact
 from gatewright.contracts.vocabulary import Repository as RepositoryField
-from gatewright.evidence.completion import RULES
 from gatewright.ledger.events import CandidateComposed
 from gatewright.ledger.run import Run, Task
+from gatewright.rules.completion import RULES
 from services.gatekeeper.decider import questions as q
 from services.gatekeeper.gates.judge import Gates
 from tests.gatekeeper.recorded import make_open_run

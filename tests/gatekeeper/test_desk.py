@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import errno
+import os
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from gatewright.bus.memory import MemoryBus
 from gatewright.bus.port import Message
 from gatewright.bus.topology import result_subject
 from gatewright.clock import SystemClock
-from gatewright.contracts import Error, codec
+from gatewright.contracts import Error, StatusRequest, codec
 from gatewright.evidence import keys
 from gatewright.evidence.signing import Signer
 from gatewright.evidence.writer import BundleWriter
@@ -19,10 +21,12 @@ from gatewright.ledger.store import Ledger
 from gatewright.telemetry.logs import make_logger
 from gatewright.telemetry.metrics import Metrics
 from services.gatekeeper.conductor import Conductor
-from services.gatekeeper.desk import MOST_CRASHES, Desk
+from services.gatekeeper.desk import MOST_CRASHES, RETRY, Desk
 from services.gatekeeper.gates.judge import Gates
 from services.gatekeeper.publisher_limits import Limits
 from services.gatekeeper.publisher_runs import PublisherRuns
+from services.gatekeeper.run_index import RunIndex
+from services.gatekeeper.run_questions import RunQuestions
 
 
 class BrokenLedger(Ledger):
@@ -80,3 +84,42 @@ async def test_a_message_that_meets_a_defect_every_time_is_put_aside(broken_desk
     (buried,) = [message async for message in bus.replay("gw.dead.gatekeeper")]
     assert buried.data == delivery.message.data
     assert buried.headers["Gw-Dead-Code"] == "internal_error"
+
+
+class HostFails(Ledger):
+    """Every look into it meets what the operating system refuses."""
+
+    number = 0
+
+    async def load(self, run_id: str) -> object:  # type: ignore[override]  # it never returns
+        raise OSError(self.number, os.strerror(self.number), f"/home/{run_id}")
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [
+        (errno.ENOSPC, "disk_full"),
+        (errno.EDQUOT, "disk_full"),
+        (errno.EIO, "disk_failed"),
+        (errno.EROFS, "disk_read_only"),
+        (errno.EACCES, "permission_denied"),
+        (errno.EMFILE, "too_many_open_files"),
+        (errno.ENOMEM, "memory_exhausted"),
+    ],
+)
+async def test_what_the_host_refuses_gives_an_input_back_and_answers_with_its_own_code(
+    broken_desk: Desk, monkeypatch: pytest.MonkeyPatch, number: int, code: str
+) -> None:
+    ledger = HostFails(broken_desk.bus)
+    ledger.number = number
+    desk = replace(broken_desk, conductor=replace(broken_desk.conductor, ledger=ledger))
+    for attempts in (1, MOST_CRASHES + 1):
+        delivery = make_delivery(attempts)
+        await desk.handle(delivery)
+        assert delivery.settled == [f"nak {RETRY}"]
+    question = StatusRequest(run_id="run-0123456789")
+    monkeypatch.setattr("services.gatekeeper.run_questions.Ledger", lambda _bus: ledger)
+    questions = RunQuestions(desk.bus, desk.conductor, desk.limits, RunIndex(), desk.log)
+    asked = questions.endpoints()["gw.status"]
+    reply = await asked(Message("gw.status", codec.encode(question), {"Gw-Schema": "status_request.v1"}))
+    assert codec.decode(reply.data, Error).code == code

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -92,7 +93,7 @@ async def test_an_escape_of_json_keeps_nothing_in_a_dead_letter(opened: OpenDesk
     data = f'{{"request": "{escaped}", "{escaped}": 1}}'.encode()
     await opened.desk.handle(Given(Message(REQUEST_SUBJECT, data, {"Gw-Schema": "run_request.v1"}, sequence=6), 1))
     (buried,) = await dead_letters(bus)
-    assert buried.data == b'{"request":"[redacted:github_token]","[redacted:github_token]":1}'
+    assert json.loads(buried.data) == {"request": "[redacted:github_token]", "[redacted:github_token]": 1}
     assert planted.GITHUB not in repr(buried.headers)
 
 

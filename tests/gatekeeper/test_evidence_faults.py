@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import shutil
 from pathlib import Path
 
 import pytest
 
+from gatewright.contracts import AbortRequest
+from gatewright.errors import HostError, UnavailableError
 from gatewright.evidence import keys, layout
 from gatewright.evidence.disk import Disk
 from gatewright.evidence.verify import verify
 from gatewright.evidence.writer import BundleWriter
 from gatewright.ledger.store import Ledger
 from services.gatekeeper.conductor import Conductor
+from services.gatekeeper.decider.inputs import AbortAsked, Continue
 from services.gatekeeper.lookout import Lookout
 from tests.attacks.whole_gatekeeper import RUN, Gatekeeper, contract_on, open_gatekeeper
 from tests.evidence.crashing_disk import CrashingDisk, PowerCutError
@@ -23,6 +27,8 @@ from tests.git.repositories import MakeRepository, Repository
 
 __all__ = ["first_repository", "make_repository"]
 
+ABORT = AbortRequest(run_id=RUN, reason="enough of it", requested_by="tests")
+
 
 @pytest.fixture
 def repository(make_repository: MakeRepository) -> Repository:
@@ -31,7 +37,8 @@ def repository(make_repository: MakeRepository) -> Repository:
 
 def on_disk(conductor: Conductor, runs: Path, disk: Disk | None = None) -> Conductor:
     """The same gatekeeper, started anew, with this disk: it knows what the ledger knows."""
-    return dataclasses.replace(conductor, ledger=Ledger(conductor.bus), bundles=BundleWriter(runs, disk), owed={})
+    ledger, bundles = Ledger(conductor.bus), BundleWriter(runs, disk)
+    return dataclasses.replace(conductor, ledger=ledger, bundles=bundles, owed={}, behind={})
 
 
 async def test_a_gatekeeper_killed_at_any_step_of_writing_seals_the_run_after_its_start(
@@ -67,27 +74,69 @@ async def dies(gatekeeper: Gatekeeper, repository: Repository) -> bool:
     return False
 
 
-async def test_a_full_disk_ends_the_run_and_the_bundle_comes_when_there_is_room(repository: Repository, tmp_path: Path) -> None:
+async def test_a_run_waits_for_a_full_disk_and_goes_on_when_there_is_room(repository: Repository, tmp_path: Path) -> None:
     async with open_gatekeeper(repository, tmp_path) as gatekeeper:
         disk, runs = FullDisk(), tmp_path / "runs"
         conductor = on_disk(gatekeeper.conductor, runs, disk)
         full = dataclasses.replace(gatekeeper, conductor=conductor)
-        run = await full.submit(contract_on(repository))
-        assert run.status == "FAILED"
-        assert run.failure is not None
-        assert run.failure.code == "evidence_unwritable"
-        assert "No space left on device" in run.failure.message
-        assert gatekeeper.nothing_landed()
-        assert list(conductor.owed) == [RUN]
-        assert not [path for path in runs.rglob("*") if path.name in {layout.MANIFEST, *layout.ENVELOPES}]
+        await full.submit(contract_on(repository))
+        with pytest.raises(UnavailableError, match="No space left on device") as refused:
+            await full.plan()
+        assert refused.value.reason == "bundle_unwritable"
+        waiting = await full.run()
+        assert (waiting.ended, list(conductor.behind)) == (False, [RUN])
         await conductor.pay_debts()
-        assert list(conductor.owed) == [RUN]
+        assert list(conductor.behind) == [RUN]
+        disk.make_room()
+        await conductor.pay_debts()
+        assert conductor.behind == {}
+        await full.plan()
+        await full.work(full.patch({"README.md": b"changed\n"}))
+        await full.review()
+        run = await full.test()
+        assert (run.status, run.failure) == ("SUCCESS", None)
+        assert verify(runs / RUN, [keys.load(tmp_path / "key.pem").public]).ok
+
+
+async def test_an_aborted_run_ends_on_a_full_disk_and_its_bundle_comes_when_there_is_room(
+    repository: Repository, tmp_path: Path
+) -> None:
+    async with open_gatekeeper(repository, tmp_path) as gatekeeper:
+        disk, runs = FullDisk(), tmp_path / "runs"
+        conductor = on_disk(gatekeeper.conductor, runs, disk)
+        full = dataclasses.replace(gatekeeper, conductor=conductor)
+        await full.submit(contract_on(repository))
+        await conductor.advance(RUN, AbortAsked(ABORT, "abort-1", "default"))
+        assert (await full.run()).status == "ABORTED"
+        assert (list(conductor.owed), conductor.behind) == ([RUN], {})
+        assert not [path for path in runs.rglob("*") if path.name in {layout.MANIFEST, *layout.ENVELOPES}]
         disk.make_room()
         await conductor.pay_debts()
         assert conductor.owed == {}
         assert verify(runs / RUN, [keys.load(tmp_path / "key.pem").public]).ok
-        run = await full.run()
-        assert run.sealed is not None
+
+
+async def test_nothing_is_decided_while_this_host_has_no_room_and_all_of_it_afterwards(
+    repository: Repository, tmp_path: Path
+) -> None:
+    async with open_gatekeeper(repository, tmp_path) as gatekeeper:
+        full = True
+
+        def room() -> None:
+            if full:
+                raise HostError("0 MiB are free", code="disk_full")
+
+        held = dataclasses.replace(gatekeeper, conductor=dataclasses.replace(gatekeeper.conductor, room=room))
+        with pytest.raises(HostError):
+            await held.submit(contract_on(repository))
+        assert (await gatekeeper.conductor.ledger.load(RUN)).run is None
+        full = False
+        await held.submit(contract_on(repository))
+        await held.plan()
+        full = True
+        with pytest.raises(HostError):
+            await held.work(held.patch({"README.md": b"changed\n"}))
+        assert not (await held.run()).ended
 
 
 async def test_a_disk_that_fills_up_after_the_landing_takes_nothing_back(repository: Repository, tmp_path: Path) -> None:
@@ -101,13 +150,14 @@ async def test_a_disk_that_fills_up_after_the_landing_takes_nothing_back(reposit
         await full.work(full.patch({"README.md": b"changed\n"}))
         await full.review()
         disk.steps = 0
-        run = await full.test()
-        assert (run.status, run.failure.code if run.failure else "") in {("SUCCESS", ""), ("FAILED", "evidence_unwritable")}
+        with contextlib.suppress(UnavailableError):
+            await full.test()
         disk.make_room()
         await conductor.pay_debts()
+        await conductor.advance(RUN, Continue("again"))
         sealed = await full.run()
         assert sealed.sealed is not None
-        assert sealed.status == run.status
+        assert sealed.status == "SUCCESS"
         assert verify(tmp_path / "runs" / RUN, [keys.load(tmp_path / "key.pem").public]).ok
 
 
@@ -116,6 +166,7 @@ async def test_a_gatekeeper_starts_on_a_full_disk_and_pays_its_debts_later(repos
         runs = tmp_path / "runs"
         first = on_disk(gatekeeper.conductor, runs, FullDisk())
         await dataclasses.replace(gatekeeper, conductor=first).submit(contract_on(repository))
+        await first.advance(RUN, AbortAsked(ABORT, "abort-1", "default"))
         disk = FullDisk()
         second = on_disk(gatekeeper.conductor, runs, disk)
         await Lookout(second).resume()

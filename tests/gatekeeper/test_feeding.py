@@ -52,11 +52,15 @@ class Running:
         return time.monotonic() - started
 
 
+async def no_mending() -> None:
+    """The queues of a bus in memory are not lost."""
+
+
 async def start(bus: MemoryBus, work: Callable[[], Awaitable[object]], *, drain: float = 5.0, messages: int = 1) -> Running:
     for number in range(messages):
         await bus.publish(SUBJECT, b"{}", schema="error.v1", message_id=f"m{number}")
     desk, stop = SlowDesk(work), asyncio.Event()
-    fed = Feeding(cast("Desk", desk), stop, make_logger(), places=2, drain=drain)
+    fed = Feeding(cast("Desk", desk), stop, make_logger(), places=2, drain=drain, mend=no_mending)
     queue = await bus.consume(RESULT_CONSUMER)
     task = asyncio.create_task(fed.run([(RESULT_CONSUMER, queue)]))
     await asyncio.sleep(0.05)

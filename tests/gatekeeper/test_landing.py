@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from gatewright.contracts import RequestTask, Transition, codec
 from gatewright.contracts.vocabulary import Agent, Person, SourceBranch
 from gatewright.ledger.store import Ledger, Position
+from gatewright.rules.landing import commit_message
 from services.gatekeeper.decider.inputs import Answered
 from services.gatekeeper.gates.judgement import Judgement
-from services.gatekeeper.gates.landing import commit_message
 from services.gatekeeper.gates.policy import judge_compiled
 from services.gatekeeper.lookout import Lookout
 from services.pm.compiler import compile_contract

@@ -74,3 +74,24 @@ def test_after_the_end_nothing_is_recorded() -> None:
         world.deliver(world.under_way.pop(0))
     world.deliver(late)
     assert ignored(world) == []
+
+
+def test_a_result_that_says_another_attempt_than_its_task_does_not_count() -> None:
+    """The id of the task is right: only the attempt tells that it is not this work."""
+    world = SimulatedRun(Script(retries=1, tests_fail_until=1))
+    while world.run is None or world.run.attempt == 1:
+        world.deliver(world.under_way.pop(0))
+    while True:
+        item = world.under_way.pop(0)
+        if isinstance(item, Answered) and isinstance(item.document, TaskResult):
+            break
+        world.deliver(item)
+    assert item.document.attempt == 2
+    old = replace(item, document=msgspec.structs.replace(item.document, attempt=1), message_id="old")
+    world.deliver(old)
+    assert world.run.tasks[item.document.task_id].status == "RUNNING"
+    assert [event.reason for event in ignored(world)] == ["attempt_over"]
+    world.under_way.insert(0, item)
+    while world.under_way:
+        world.deliver(world.under_way.pop(0))
+    assert world.run.status == "SUCCESS"

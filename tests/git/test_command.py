@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import time
 from pathlib import Path
 
 import pytest
 
-from gatewright.errors import GitError
+from gatewright.errors import GitError, HostError
 from gatewright.git.command import GitCommand, words
 from gatewright.git.process import in_thread
+from gatewright.host_errors import speaks_of_full_disk
 from tests.git.repositories import MakeRepository, Repository
 
 HOSTILE_ENVIRONMENT = {
@@ -172,11 +175,19 @@ async def test_git_killed_from_outside_is_a_failure_to_try_again(git: GitCommand
 
 
 async def test_full_disk_or_missing_permission_is_no_foreign_error(git: GitCommand) -> None:
-    def work() -> None:
-        raise OSError(28, "No space left on device")
+    for number, code in ((errno.ENOSPC, "disk_full"), (errno.EACCES, "permission_denied"), (errno.EIO, "disk_failed")):
 
-    with pytest.raises(GitError, match="No space left"):
-        await in_thread(work)
+        def work(number: int = number) -> None:
+            raise OSError(number, os.strerror(number))
+
+        with pytest.raises(HostError) as caught:
+            await in_thread(work)
+        assert caught.value.reason == code
+
+
+def test_git_that_meets_a_full_disk_is_told_from_a_server_that_speaks_of_its_own() -> None:
+    assert speaks_of_full_disk(b"fatal: write error: No space left on device\n")
+    assert not speaks_of_full_disk(b"remote: fatal: write error: No space left on device\nfatal: the remote end hung up\n")
 
 
 def test_words_of_a_hostile_server_cannot_steer_a_terminal() -> None:

@@ -118,9 +118,9 @@ def seal(tmp_path: Path, private_key: keys.PrivateKey) -> SealRun:
 def make_page(private_key: keys.PrivateKey) -> MakePage:
     """Verifies a bundle and renders it."""
 
-    def make(bundle: Path, limits: Limits | None = None) -> bytes:
+    def make(bundle: Path, limits: Limits | None = None, whose: str = "") -> bytes:
         result = verify(bundle, [private_key.public])
-        return render(Material(read_account(bundle), result, "made by a test", limits or Limits()))
+        return render(Material(read_account(bundle), result, "made by a test", limits or Limits(), whose=whose))
 
     return make
 

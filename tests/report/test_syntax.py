@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatewright.report import syntax
@@ -22,6 +22,7 @@ def coloured(lines: list[str], language: str) -> list[list[syntax.Piece]]:
 LINE = st.text(st.characters(codec="utf-8", exclude_characters="\n\r"), max_size=30)
 
 
+@settings(deadline=None)
 @given(st.lists(LINE, max_size=8), st.sampled_from(sorted({*syntax._LANGUAGES, "make", "docker", "cmake", ""})))
 def test_coloured_text_is_the_text(lines: list[str], language: str) -> None:
     assert ["".join(text for text, _ in pieces) for pieces in coloured(lines, language)] == lines

@@ -16,7 +16,7 @@ from gatewright.evidence.writer import BundleWriter
 from gatewright.ledger import chain
 from gatewright.retention.collection import Collector
 from gatewright.retention.plan import RetentionPolicy
-from tests.evidence.recorded_runs import MAKERS, RecordedRun
+from tests.evidence.recorded_runs import MAKERS, STAMP, RecordedRun
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 #: Keeps nothing that is older than a day.
@@ -68,7 +68,11 @@ class House:
             records = []
             for record in transition.events:
                 seq += 1
-                text = msgspec.json.encode(record).replace(made.run_id.encode(), run_id.encode())
+                text = (
+                    msgspec.json.encode(record)
+                    .replace(made.run_id.encode(), run_id.encode())
+                    .replace(STAMP.encode(), stamp.encode())
+                )
                 fresh = msgspec.json.decode(text, type=type(record))
                 fresh = msgspec.structs.replace(fresh, ts=stamp, prev_hash=head, hash="", seq=seq)
                 head = chain.digest(fresh)

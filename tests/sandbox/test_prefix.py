@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 from pathlib import Path
 
 import pytest
@@ -216,5 +218,5 @@ def test_environment_that_only_root_can_read_is_named(environment: Path) -> None
 
 
 def test_homes_of_people_are_known() -> None:
-    assert Path.home().resolve() in home_folders()
+    assert Path(pwd.getpwuid(os.getuid()).pw_dir).resolve() in home_folders()
     assert Path("/") not in home_folders()

@@ -46,8 +46,8 @@ def test_brief_is_the_order_and_not_its_outcome() -> None:
     assert codec.decode(codec.encode(brief), Brief) == brief
     assert run.run.contract is not None
     assert brief.spec.scope.files_owned == run.run.contract.allowed_paths
-    assert brief.verify_command == "true"
-    assert brief.done_criteria == "exit code 0: unit"
+    assert brief.verify_command == "python -m pytest 'a b' && ruff check"
+    assert brief.done_criteria == "exit code 0: unit, lint"
     assert not any(words.startswith(("Landing", "End")) for words in brief.key_decisions)
 
 
@@ -90,7 +90,7 @@ def test_cured_repair_has_its_packet_and_only_the_verdicts_after_it() -> None:
     (item,) = trail_of(run.run, run.records).items
     assert (item.packet.attempt, item.packet.reason, item.packet.source) == (2, "review_failed", "reviewer")
     assert [finding.code for finding in item.packet.findings] == ["review_failed"]
-    assert item.packet.allowed_paths == ("src",)
+    assert item.packet.allowed_paths == ("src", "docs")
     assert item.state == "cured"
     assert (item.review, item.tests) == ("PASS", "PASS")
     assert [(each.task_id.rpartition(".")[2], each.accepted) for each in item.responses] == [("a2", True)]

@@ -17,13 +17,14 @@ from gatewright.contracts import Error, GateReport, Plan, ReviewReport, RunReque
 from gatewright.contracts.records import Transition
 from gatewright.ledger import events as e
 from gatewright.ledger.run import Run, Task
+from gatewright.rules.rounds import CURABLE
+from gatewright.rules.shards import plan_task_id
 from services.gatekeeper.decider import orders
 from services.gatekeeper.decider.draft import BUDGET_EXCEEDED, Draft
 from services.gatekeeper.decider.inputs import (
     AbortAsked,
     Answered,
     Continue,
-    EvidenceRefused,
     Input,
     SealReported,
     Submitted,
@@ -46,8 +47,6 @@ from services.gatekeeper.decider.questions import (
 
 #: A role may name its reason only in this form; anything else is recorded as words.
 REASON = re.compile(r"[a-z][a-z0-9_]{2,47}")  # noqa: TID251 - linear: anchored, and no repetition can give to the next
-#: Failed gates that another round of fixing may cure (specification 7: blocking review or failed tests).
-CURABLE = frozenset({"review_failed", "tests_failed"})
 
 
 def decide(run: Run | None, item: Input, verdicts: Sequence[Verdict], now: datetime) -> Transition | None:
@@ -60,7 +59,8 @@ def decide(run: Run | None, item: Input, verdicts: Sequence[Verdict], now: datet
     if next_step(run) == "land" and not isinstance(item, Continue):
         # The landing may be under way at this moment, in another gatekeeper too: a ref moves once, and cannot be called back.
         return None
-    draft = Draft(run, item, now)
+    # Replicas have clocks of their own, and the events of a run tell one story: none is older than the one before it.
+    draft = Draft(run, item, max(now, datetime.fromisoformat(run.at)))
     match item:
         case SealReported() if run.ended and run.sealed is None:
             draft.add(e.BundleSealed(manifest_sha256=item.manifest_sha256, signer=item.signer, location=item.location))
@@ -69,8 +69,6 @@ def decide(run: Run | None, item: Input, verdicts: Sequence[Verdict], now: datet
             abort = e.AbortRequested(reason=asked.reason, requested_by=asked.requested_by, publisher=item.publisher)
             draft.add(abort, level="WARN")
             draft.end("ABORTED", "aborted", item.request.reason)
-        case EvidenceRefused() if not run.ended:
-            draft.end("FAILED", "evidence_unwritable", item.cause)
         case Answered() if not run.ended:
             _answered(draft, item, verdicts)
         case UsageTold() if not run.ended:
@@ -125,7 +123,7 @@ def _accept(item: Submitted, verdicts: Sequence[Verdict], now: datetime) -> Tran
 
 def _plan(draft: Draft, contract: TaskContract) -> None:
     draft.add(e.StateEntered(state="S1"))
-    draft.dispatch(orders.plan_task_id(draft.run.run_id), "techlead", orders.planning(contract, draft.run.run_id))
+    draft.dispatch(plan_task_id(draft.run.run_id), "techlead", orders.planning(contract, draft.run.run_id))
 
 
 def _answered(draft: Draft, item: Answered, verdicts: Sequence[Verdict]) -> None:
@@ -190,7 +188,10 @@ def _ignored(draft: Draft, item: Answered) -> None:
     task = late(draft.run, item)
     if task is not None:
         digest = hashlib.sha256(codec.encode(item.document)).hexdigest()
-        reason: Literal["task_done", "attempt_over"] = "task_done" if task.attempt == draft.run.attempt else "attempt_over"
+        said = item.document.attempt if isinstance(item.document, TaskResult) else task.attempt
+        reason: Literal["task_done", "attempt_over"] = (
+            "task_done" if said == task.attempt == draft.run.attempt else "attempt_over"
+        )
         event = e.AnswerIgnored(reason=reason, message_id=item.message_id, document_sha256=digest)
         draft.add(event, level="WARN", task_id=task.task_id, role=item.role)
 

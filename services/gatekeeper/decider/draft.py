@@ -16,6 +16,8 @@ from gatewright.ledger import spending
 from gatewright.ledger.chain import GENESIS, link
 from gatewright.ledger.evolve import evolve
 from gatewright.ledger.run import Run, Task, TaskRole
+from gatewright.rules.rounds import most_attempts
+from gatewright.rules.shards import attempt_id
 from services.gatekeeper.decider import orders
 from services.gatekeeper.decider.inputs import Input, Submitted, kind
 
@@ -90,7 +92,7 @@ class Draft:
         if run.plan is None:
             return
         for batch in run.plan.batches:
-            tasks = [run.tasks[orders.attempt_id(task_id, run.attempt)] for task_id in batch]
+            tasks = [run.tasks[attempt_id(task_id, run.attempt)] for task_id in batch]
             if any(task.status != "SUCCESS" for task in tasks):
                 self._dispatch_workers([task.task_id for task in tasks if task.status == "PENDING"])
                 return
@@ -152,8 +154,7 @@ class Draft:
         contract = self.run.contract
         if contract is None:
             return False
-        allowed = min(contract.timeout_retry.max_retries + 1, orders.answers(contract))
-        return self.run.attempt < allowed
+        return self.run.attempt < most_attempts(contract)
 
     def fix(self, report: GateReport, evidence: ReviewReport | TestReport) -> None:
         """Turn to S5, and after the back-off to S2, with new contracts; or end, where the budget has nothing left for it."""

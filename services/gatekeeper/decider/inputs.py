@@ -86,15 +86,7 @@ class SealReported:
     message_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class EvidenceRefused:
-    """The disk did not take the run's events: a run that leaves no evidence does not go on."""
-
-    cause: str
-    message_id: str
-
-
-Input = Submitted | Answered | AbortAsked | UsageTold | TimeIsUp | Continue | SealReported | EvidenceRefused
+Input = Submitted | Answered | AbortAsked | UsageTold | TimeIsUp | Continue | SealReported
 
 
 def kind(item: Input) -> str:
@@ -114,5 +106,3 @@ def kind(item: Input) -> str:
             return "continue"
         case SealReported():
             return "sealed"
-        case EvidenceRefused():
-            return "evidence_refused"

@@ -11,8 +11,8 @@ from gatewright.contracts import ReviewReport, RunRequest, TaskContract, TestRep
 from gatewright.contracts.task_contract import RequiredOutput
 from gatewright.contracts.vocabulary import Agent, Artifact, ToolPermissions
 from gatewright.ledger.run import Run
+from gatewright.rules.shards import attempt_id, plan_task_id
 from gatewright.task_inputs import CANDIDATE
-from gatewright.worker_role import answers as answers_of
 
 TECH_LEAD = Agent(role="TECH_LEAD", agent_id="techlead-1")
 REVIEWER = Agent(role="REVIEWER", agent_id="reviewer-1")
@@ -29,10 +29,6 @@ def no_shell_unless(contract: TaskContract, permissions: ToolPermissions) -> Too
 
 def pm_task_id(run_id: str) -> str:
     return f"{run_id}.pm"
-
-
-def plan_task_id(run_id: str) -> str:
-    return f"{run_id}.plan"
 
 
 def planning(contract: TaskContract, run_id: str) -> TaskContract:
@@ -89,16 +85,6 @@ def fixing(contract: TaskContract, attempt: int, evidence: ReviewReport | TestRe
         inputs=replace(contract.inputs, artifacts=(*contract.inputs.artifacts, Artifact(name=name, uri=uri, sha256=digest))),
         evidence_links=(*contract.evidence_links, uri),
     )
-
-
-def attempt_id(task_id: str, attempt: int) -> str:
-    """The id that a shard has in an attempt: the first keeps the plan's, later ones end in ``.a<attempt>``."""
-    return task_id if attempt == 1 else f"{task_id}.a{attempt}"
-
-
-def answers(contract: TaskContract) -> int:
-    """How many attempts the contract's executor has an answer for."""
-    return len(answers_of(contract.executor)) if contract.executor is not None else 0
 
 
 def user_request(document: RunRequest | TaskContract) -> str:

@@ -246,6 +246,8 @@ def expected(run: Run, item: Answered) -> Task | None:
         return None
     if task.role in {"worker", "reviewer", "testrunner"} and task.attempt != run.attempt:
         return None
+    if isinstance(document, TaskResult) and document.attempt != task.attempt:
+        return None
     fits = isinstance(document, ANSWERS[item.role]) or not isinstance(document, tuple(ANSWERS.values()))
     return task if fits else None
 

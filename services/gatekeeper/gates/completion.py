@@ -6,24 +6,19 @@ Every rule is named, kept or broken, and becomes a line of the completion report
 
 from __future__ import annotations
 
-from collections import Counter
-
 from gatewright import scope
 from gatewright.contracts import TaskContract
-from gatewright.contracts.reports import TestCommand
 from gatewright.contracts.strict_json import parse
 from gatewright.contracts.task_contract import RequiredOutput
 from gatewright.contracts.vocabulary import Artifact
 from gatewright.errors import ArtifactError, MalformedError, ScopeError
-from gatewright.evidence.completion import RULES, output_evidence
+from gatewright.evidence.completion import output_evidence
 from gatewright.git.mirror import Mirror
 from gatewright.ledger.run import Run
+from gatewright.rules import completion as rules
+from gatewright.rules.completion import AUDIT, DOCUMENTS, OUTPUTS, OWNERS, SHARDS, TESTS, VIOLATIONS
 from services.gatekeeper.artifact_cache import ArtifactCache
 from services.gatekeeper.gates.judgement import Judgement
-from services.gatekeeper.gates.reports import passed
-
-#: In this order they are judged and stand in the report.
-SHARDS, OWNERS, TESTS, VIOLATIONS, OUTPUTS, DOCUMENTS, AUDIT = RULES
 
 #: The run's own reports, by the names that a contract may ask for them.
 OWN_REPORTS = frozenset({"review_report", "test_report", "completion_report", "evidence_report"})
@@ -58,54 +53,29 @@ async def _changed(run: Run, artifacts: ArtifactCache) -> tuple[bytes, ...]:
 
 
 def _shards(run: Run, found: Judgement) -> None:
-    workers = run.workers()
     planned = len(run.plan.contracts) if run.plan else 0
-    found.checked(SHARDS, f"{len(workers)} of {planned} done in attempt {run.attempt}")
-    if not planned or len(workers) != planned:
-        found.violate("completion_shards_open", SHARDS, f"{planned} shards were planned, {len(workers)} were given out")
-    for task in workers:
-        if task.status != "SUCCESS" or task.result is None or task.result.status != "SUCCESS" or not task.tree:
-            found.violate("completion_shards_open", SHARDS, f"{task.task_id} is not done: {task.status}")
+    found.checked(SHARDS, f"{len(run.workers())} of {planned} done in attempt {run.attempt}")
+    for broken in rules.open_shards(run):
+        found.violate(*broken)
 
 
 def _owners(run: Run, contract: TaskContract, changed: tuple[bytes, ...], found: Judgement) -> None:
     found.checked(OWNERS, f"{len(changed)} changed files")
-    owned = [task.contract.allowed_paths for task in run.workers() if task.contract is not None]
-    for path in scope.outside(contract.allowed_paths, changed):
-        found.violate("completion_file_not_owned", OWNERS, "outside the contract's paths", path)
-    owners = Counter(path for paths in owned for path in set(changed).difference(scope.outside(paths, changed)))
-    for path in changed:
-        if owners[path] != 1:
-            found.violate("completion_file_not_owned", OWNERS, f"{owners[path]} shards own it; it must be one", path)
+    for broken in rules.files_without_owner(run, contract, changed):
+        found.violate(*broken)
 
 
 def _tests(run: Run, contract: TaskContract, found: Judgement) -> None:
     needed = [test.name for test in contract.acceptance_tests if test.must_pass]
     found.checked(TESTS, f"{len(needed)} must pass: {', '.join(needed)[:200]}")
-    tree = run.candidate.tree if run.candidate else ""
-    if run.tests is None or not run.tests_passed or not tree or run.tests.tree != tree:
-        found.violate("completion_tests_missing", TESTS, "no passed test report is about the candidate's tree")
-        return
-    final: dict[str, TestCommand] = {}
-    for command in run.tests.commands:
-        final[command.name] = command
-    for name in needed:
-        if name not in final:
-            found.violate("completion_tests_missing", TESTS, f"{name} did not run")
-        elif not passed(final[name]):
-            found.violate("completion_tests_missing", TESTS, f"{name} did not pass")
+    for broken in rules.missing_tests(run, contract):
+        found.violate(*broken)
 
 
 def _violations(run: Run, found: Judgement) -> None:
     found.checked(VIOLATIONS, "none of the review, the tests or the tasks of this attempt")
-    tree, review = run.candidate.tree if run.candidate else "", run.review
-    if review is None or not tree or review.tree != tree:
-        found.violate("completion_violation_open", VIOLATIONS, "no review is about the candidate's tree")
-    elif review.verdict != "PASS" or not review.scope_check.passed or any(each.blocking for each in review.findings):
-        found.violate("completion_violation_open", VIOLATIONS, f"the review says {review.verdict}")
-    for task in run.tasks.values():
-        if task.attempt == run.attempt and task.status != "SUCCESS":
-            found.violate("completion_violation_open", VIOLATIONS, f"{task.task_id} is {task.status}")
+    for broken in rules.open_violations(run):
+        found.violate(*broken)
 
 
 async def _outputs(
@@ -189,7 +159,5 @@ def is_document(name: str) -> bool:
 
 def _audit(contract: TaskContract, changed: tuple[bytes, ...], found: Judgement) -> None:
     found.checked(AUDIT, "an audit: nothing may change" if contract.audit_only else "not an audit: something must change")
-    if contract.audit_only and changed:
-        found.violate("completion_audit_changed", AUDIT, f"an audit changed {len(changed)} files", changed[0])
-    if not contract.audit_only and not changed:
-        found.violate("completion_output_missing", AUDIT, "nothing was changed, and the contract is not audit_only")
+    for broken in rules.audit(contract, changed):
+        found.violate(*broken)

@@ -14,9 +14,10 @@ from msgspec.structs import replace
 from gatewright.artifacts import inline_bytes
 from gatewright.contracts import RunRequest, TaskContract
 from gatewright.contracts.vocabulary import Artifact, Environment, PolicyPack, Repository, RoleName
-from gatewright.errors import ArtifactError, DeniedError, GitError, MalformedError
+from gatewright.errors import ArtifactError, DeniedError, GitError, HostError, MalformedError
 from gatewright.git.mirror import Mirrors
 from gatewright.git.tracked import refuse_tracked_environment
+from gatewright.host_errors import is_waited_for
 from services.gatekeeper.artifact_cache import ArtifactCache
 from services.gatekeeper.gates.breadth import judge_breadth
 from services.gatekeeper.gates.judgement import Judgement
@@ -124,7 +125,9 @@ async def _pin(baseline: _Baseline, found: Judgement, policies: Policies, mirror
     except DeniedError as error:
         found.violate(error.reason, "environment", error.message)
         return "", ""
-    except (GitError, MalformedError) as error:
+    except (GitError, HostError, MalformedError) as error:
+        if is_waited_for(error):
+            raise
         code = "repository_unavailable" if error.reason == GitError.code else error.reason
         found.violate(code, "repository", error.message)
         return "", ""

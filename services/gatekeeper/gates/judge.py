@@ -18,9 +18,13 @@ from gatewright.evidence.keys import PublicKey
 from gatewright.git.identity import repository_identity
 from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.git.process import in_thread
+from gatewright.host_errors import is_waited_for
 from gatewright.host_facts import host
 from gatewright.ledger.events import LocksTaken
 from gatewright.ledger.run import Run
+from gatewright.rules.landing import landing_ref
+from gatewright.rules.results import RULE as RESULT_RULE
+from gatewright.rules.results import broken_by_result
 from services.gatekeeper.artifact_cache import ArtifactCache
 from services.gatekeeper.decider import questions as q
 from services.gatekeeper.dispatch_class import priority_of
@@ -32,7 +36,7 @@ from services.gatekeeper.gates.completion import judge_completion
 from services.gatekeeper.gates.destructive import judge_losses
 from services.gatekeeper.gates.intake import judge_intake
 from services.gatekeeper.gates.judgement import Judgement
-from services.gatekeeper.gates.landing import land, landing_ref
+from services.gatekeeper.gates.landing import land
 from services.gatekeeper.gates.locks import Claim, PathLocks
 from services.gatekeeper.gates.organisation import judge_evidence_rules
 from services.gatekeeper.gates.plan import judge_plan
@@ -131,6 +135,9 @@ class Gates:
             found.saw("patch", result.git.patch)
             await check_artifacts([artifact.uri for artifact in result.artifacts], found, self.artifacts)
             note_redactions(result, result.artifacts, found)
+            found.checked(RESULT_RULE)
+            for broken in broken_by_result(result, task, run):
+                found.violate(*broken)
             contract = task.contract or _contract(run)
             mirror = await self._mirror(run)
             approved = await self._approved(run, found)
@@ -216,6 +223,6 @@ def _contract(run: Run) -> TaskContract:
 
 
 def _fail(found: Judgement, error: GatewrightError) -> None:
-    if isinstance(error, BusError | ConflictError):
+    if isinstance(error, BusError | ConflictError) or is_waited_for(error):
         raise error
     found.violate(error.reason, f"{found.gate}_gate", error.message)

@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from datetime import datetime
 
-from gatewright.contracts import TaskContract, codec
+from gatewright.contracts import TaskContract
 from gatewright.contracts.vocabulary import Repository
-from gatewright.errors import GitError
+from gatewright.errors import GitError, HostError
 from gatewright.git.mirror import Mirror
+from gatewright.host_errors import is_waited_for
 from gatewright.ledger.run import Run
+from gatewright.rules.landing import commit_message, landing_ref
 from services.gatekeeper.gates.judgement import Judgement
 
-BRANCH = "refs/heads/gatewright/"
 #: Pushes that another gatekeeper's own may get in the way of, and the pause between two of them in seconds.
 TRIES = 5
 PAUSE = 0.2
-
-
-def landing_ref(run_id: str, repository: Repository) -> str:
-    """The full name of the ref that the run lands on; empty for none."""
-    match repository.landing:
-        case "branch":
-            return BRANCH + run_id
-        case "target":
-            return repository.target_ref or ""
-        case _:
-            return ""
 
 
 async def judge_target(repository: Repository, baseline: str, mirror: Mirror, found: Judgement) -> None:
@@ -48,23 +37,6 @@ async def judge_target(repository: Repository, baseline: str, mirror: Mirror, fo
         found.violate("target_elsewhere", "target", words)
     elif (place := await mirror.checked_out(ref)) is not None:  # 3
         found.violate("target_checked_out", "target", f"{ref} is checked out in {place}")
-
-
-def commit_message(run: Run, contract: TaskContract) -> str:
-    """Subject from the contract, and trailers that lead from the commit to the evidence.
-
-    The chain's head is that of the run before it lands: a landing done again after a crash makes the same commit.
-    """
-    words = "".join(char if char.isprintable() else " " for char in contract.inputs.spec)
-    subject = " ".join(words.split())[:72].rstrip() or run.run_id
-    digest = hashlib.sha256(codec.encode(contract)).hexdigest()
-    return (
-        f"{subject}\n\n"
-        f"Gatewright-Run: {run.run_id}\n"
-        f"Gatewright-Contract: sha256:{digest}\n"
-        f"Gatewright-Event-Chain: {run.seq}:{run.head}\n"
-        + (f"Gatewright-Source: {source.head}\n" if (source := contract.source_branch) is not None else "")
-    )
 
 
 async def land(run: Run, contract: TaskContract, mirror: Mirror, found: Judgement) -> tuple[str, str, str, str | None]:
@@ -91,7 +63,9 @@ async def land(run: Run, contract: TaskContract, mirror: Mirror, found: Judgemen
     previous = baseline if repository.landing == "target" else None
     try:
         await _push(commit, ref, previous, mirror)
-    except GitError as error:
+    except (GitError, HostError) as error:
+        if is_waited_for(error):
+            raise
         found.violate(error.reason, "landing", error.message)
         return "", "", "", None
     found.saw("commit", commit)

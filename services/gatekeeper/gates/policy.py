@@ -14,6 +14,7 @@ from gatewright.contracts import RunRequest, TaskContract
 from gatewright.contracts.vocabulary import Artifact, Executor, PolicyPack, Repository
 from gatewright.errors import MalformedError, ScopeError
 from gatewright.git.refs import check_landing_ref
+from gatewright.rules.contracts import differences
 from gatewright.task_inputs import LONGEST_COMMAND
 from services.gatekeeper.gates.commands import judge_commands
 from services.gatekeeper.gates.destructive import by_allowlist, judge_destructive
@@ -73,34 +74,8 @@ def judge_contract(contract: TaskContract, policies: Policies, found: Judgement,
 def judge_compiled(contract: TaskContract, request: RunRequest, baseline: str, found: Judgement) -> None:
     """The pm may not order anything that the request did not say: what can be compared is compared."""
     found.checked("request", "the contract is the request's")
-    options = contract.runtime_options
-    pairs = {
-        "allowed_paths": (contract.allowed_paths, request.allowed_paths),
-        "acceptance_tests": (contract.acceptance_tests, request.acceptance_tests),
-        "executor": (contract.executor, request.executor),
-        "repository": (contract.repository, request.repository),
-        "scope": (contract.scope, request.scope),
-        "environment": (contract.environment, request.environment),
-        "artifacts": (contract.inputs.artifacts, request.artifacts),
-        "spec": (contract.inputs.spec, request.request),
-        "policy_pack": (contract.policy_pack, request.policy_pack),
-        "sharding": (contract.sharding, request.sharding),
-        "budget": (contract.budget, request.budget),
-        "requirement_ids": (contract.requirement_ids, request.requirement_ids),
-        "audit_only": (contract.audit_only, request.audit_only),
-        "priority": (contract.priority, request.priority),
-        "author": (contract.author, request.author),
-        "source_branch": (contract.source_branch, request.source_branch),
-        "strict_acceptance": (options is not None and options.strict_acceptance, request.strict_acceptance),
-        "timeout_retry": (contract.timeout_retry, request.timeout_retry or contract.timeout_retry),
-        "requested_permissions": (contract.requested_permissions, None),
-        "baseline_ref": (contract.rollback.baseline_ref, baseline),
-        "run_id": (contract.log_refs.run_id, found.run_id),
-        "owner_agent.role": (contract.owner_agent.role, "PM"),
-    }
-    for name, (compiled, asked) in pairs.items():
-        if compiled != asked:
-            found.violate("contract_differs", "request", f"the compiled contract's {name} is not the request's")
+    for name in differences(contract, request, baseline, found.run_id):
+        found.violate("contract_differs", "request", f"the compiled contract's {name} is not the request's")
 
 
 def _paths(paths: Iterable[str], policies: Policies, found: Judgement) -> None:

@@ -10,6 +10,7 @@ import msgspec
 import nats.errors
 
 from gatewright.errors import BusError
+from gatewright.host_errors import BUS_FULL
 
 #: Reasons (``error.reason``) that callers tell apart. No answer: it may or may not have been done.
 NO_ANSWER: Final = "bus_no_answer"
@@ -18,6 +19,11 @@ NO_RESPONDERS: Final = "bus_no_responders"
 MISSING: Final = frozenset({"jetstream_10014", "jetstream_10059"})
 #: What the servers of a cluster say while they elect a leader: nothing was done, and soon somebody will be there to do it.
 _ELECTING: Final = frozenset({10008, 10009})
+#: The server has no more room than it was given, or could give, to any stream.
+_NO_RESOURCES: Final = 10023
+#: The stream has no more room than its limits give it. They are told by the server's words only.
+_STORE_FAILED: Final = 10077
+_NO_BYTES: Final = "maximum bytes exceeded"
 
 
 class _ApiError(msgspec.Struct):
@@ -52,10 +58,16 @@ def decoded(data: bytes, kind: type[Answer], call: str) -> Answer:
     """An answer of JetStream as ``kind``; raises BusError when it is an error, or no answer at all."""
     try:
         answer = msgspec.json.decode(data, type=kind)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise BusError(f"JetStream gave no usable answer to {call}: {error}") from error
     if answer.error is not None:
-        number = answer.error.err_code
-        reason = NO_RESPONDERS if number in _ELECTING else f"jetstream_{number}"
-        raise BusError(f"JetStream refused {call}: {answer.error.description}", code=reason)
+        raise BusError(f"JetStream refused {call}: {answer.error.description}", code=_reason(answer.error))
     return answer
+
+
+def _reason(error: _ApiError) -> str:
+    number = error.err_code
+    if number in _ELECTING:
+        return NO_RESPONDERS
+    full = number == _NO_RESOURCES or (number == _STORE_FAILED and _NO_BYTES in error.description)
+    return BUS_FULL if full else f"jetstream_{number}"

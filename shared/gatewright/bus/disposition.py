@@ -5,11 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from gatewright.errors import GatewrightError, UnavailableError
+from gatewright.bus.answers import NO_ANSWER, NO_RESPONDERS
+from gatewright.errors import BusError, GatewrightError, UnavailableError
+from gatewright.host_errors import is_waited_for
 from gatewright.telemetry.redaction import redact_text
 
 FIRST_DELAY = 0.5
 LONGEST_DELAY = 30.0
+#: Between two tries of work that waits for room.
+LONGEST_WAIT = 5.0
+_BUS_AWAY = frozenset({BusError.code, NO_ANSWER, NO_RESPONDERS})
 #: Of an error's words, what goes into an answer or a header.
 MAX_WORDS = 2_000
 
@@ -38,6 +43,16 @@ def handled_deliveries(max_deliver: int) -> float:
 def backoff(attempts: int) -> float:
     """Seconds until the next try after ``attempts`` deliveries: 0.5, 1, 2 ... 30."""
     return min(LONGEST_DELAY, FIRST_DELAY * 2.0 ** min(attempts - 1, 30))
+
+
+def waits(error: BaseException) -> bool:
+    """Whether the work is done again, in hand and without a count: there is no room, or the bus is away or takes nothing."""
+    return is_waited_for(error) or (isinstance(error, BusError) and error.reason in _BUS_AWAY)
+
+
+def waiting_pause(rounds: int) -> float:
+    """Seconds until work that waits is tried again, after so many rounds."""
+    return min(LONGEST_WAIT, backoff(rounds))
 
 
 def disposition(error: BaseException, attempts: int, max_deliver: int) -> Disposition:

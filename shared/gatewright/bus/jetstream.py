@@ -22,6 +22,7 @@ from gatewright.bus.port import SCHEMA_HEADER, Handler, Listener, Message, Publi
 from gatewright.bus.replay import replay
 from gatewright.bus.services import Services
 from gatewright.bus.storage import Storage
+from gatewright.bus.stream_states import StreamStates
 from gatewright.bus.subjects import check_headers, check_key, check_pattern, check_schema, check_subject, header_id
 from gatewright.bus.topology import LOCK_BUCKET, LOCK_STREAM, SHARED_STREAMS, Consumer, stream_of
 from gatewright.clock import Clock, SystemClock
@@ -32,9 +33,13 @@ class JetStreamBus:
 
     def __init__(self, connection: Connection, *, patience: float = PATIENCE_SECONDS, clock: Clock | None = None) -> None:
         self.connection = connection
-        self._storage = Storage(connection, patience)
+        self._clock = clock or SystemClock()
+        #: Which streams have been found to take no messages.
+        self.streams = StreamStates(self._clock.monotonic)
+        connection.watch(self._changed)
+        self._storage = Storage(connection, patience, self.streams)
         self._artifacts = ArtifactStore(connection, self._storage)
-        self._services = Services(connection, clock or SystemClock())
+        self._services = Services(connection, self._clock)
         self._patience = patience
 
     @classmethod
@@ -52,6 +57,10 @@ class JetStreamBus:
     @property
     def connected(self) -> bool:
         return self.connection.connected
+
+    def _changed(self) -> None:
+        if self.connected:
+            self.streams.restarted()
 
     @property
     def publisher(self) -> str:

@@ -7,21 +7,24 @@ once: a task may be done twice, its answer has the same message id both times. I
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from gatewright.bus.class_queue import ClassQueue
-from gatewright.bus.disposition import Disposition, handled_deliveries
+from gatewright.bus.disposition import Disposition, handled_deliveries, waiting_pause, waits
 from gatewright.bus.meter import Meter, budget_of
 from gatewright.bus.port import Bus, Delivery, Message
 from gatewright.bus.settlement import Settlement
 from gatewright.bus.task_handler import ArtifactPort, BusArtifacts, TaskContext, TaskHandler
-from gatewright.bus.task_protocol import Task, read_cancel_notice, read_task, ref_of, trace_id
+from gatewright.bus.task_protocol import Task, has_failed, read_cancel_notice, read_task, ref_of, trace_id
 from gatewright.bus.task_watch import TaskWatch
 from gatewright.bus.topology import CANCEL_SUBJECT, Consumer, Role, task_consumers
 from gatewright.bus.usage_reports import UsageReports
 from gatewright.clock import Clock
-from gatewright.errors import BusError, MalformedError
+from gatewright.contracts.vocabulary import Document
+from gatewright.errors import BusError, MalformedError, UnavailableError
+from gatewright.host_errors import host_errors
 from gatewright.telemetry.logs import Logger
 from gatewright.telemetry.metrics import Metrics, TaskOutcome
 
@@ -39,7 +42,7 @@ class RunnerOptions:
 
     ``drain``: for tasks in hand once the process is told to leave. ``grace``: beyond a task's own time limit, so that a handler
     can report a time-out itself. ``patience``: for a cancelled handler to end, and for the bus to take an answer or give a
-    task, before the process ends. ``pause``: between two tries to get a task.
+    task, before the process ends. ``pause``: between two tries to get a task. ``room`` raises when this host has none for work.
     """
 
     concurrency: int = 1
@@ -47,6 +50,7 @@ class RunnerOptions:
     grace: float = 15.0
     patience: float = 20.0
     pause: float = 0.5
+    room: Callable[[], None] = lambda: None
 
 
 class Runner:
@@ -84,6 +88,7 @@ class Runner:
 
         Raises GatewrightError when a handler failed in a way that nobody expected, BusError when the bus is gone.
         """
+        self._settlement.leaving = stop
         await self._bus.listen(CANCEL_SUBJECT, self._on_cancel)
         queue = await ClassQueue.open(self._bus, self._consumers)
         try:
@@ -187,7 +192,7 @@ class Runner:
         self._watches[watch] = task.ref.run_id
         try:
             async with reports.sent():
-                handling = await watch.watch(self._handler.handle(task.document, context))
+                handling = await watch.watch(self._patiently(task, context))
                 reports.told_by(handling)
         except asyncio.CancelledError:
             # Another task in hand ended the process; this one is not to wait for ack_wait.
@@ -211,3 +216,27 @@ class Runner:
             await settlement.refused(delivery, task.ref, why, log)
             return "timed_out"
         return await settlement.failed(delivery, task.ref, error, log)
+
+    async def _patiently(self, task: Task, context: TaskContext) -> Document:
+        """Have the task done; again while this host has no room for it, or the bus takes nothing: then it has not failed.
+
+        What a full disk makes of work is not always an error of ours: a command or a test fails in its own words. So a failure
+        is believed only where there is room.
+        """
+        rounds = 0
+        while True:
+            try:
+                with host_errors():
+                    self._options.room()
+                    document = await self._handler.handle(task.document, context)
+                    if has_failed(document):
+                        self._options.room()
+            except UnavailableError as error:
+                if not waits(error):
+                    raise
+                rounds += 1
+                context.log.warning("task_waits", code=error.reason, cause=error.message)
+            else:
+                return document
+            await asyncio.sleep(waiting_pause(rounds))
+            context.progress()

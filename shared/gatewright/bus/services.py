@@ -24,7 +24,9 @@ from gatewright.errors import BusError, GatewrightError
 #: Requests of one endpoint that are worked on at the same time; the others wait.
 CONCURRENT_REQUESTS = 32
 #: The same of an endpoint whose requests do little but wait.
-WAITING_REQUESTS = 4096
+PATIENT_REQUESTS = 4096
+#: Requests of one endpoint that wait for their turn; more are refused.
+WAITING_REQUESTS = 1024
 
 _ERROR_HEADER = "Nats-Service-Error"
 _CODE_HEADER = "Nats-Service-Error-Code"
@@ -51,8 +53,8 @@ class Services:
             for name in ("", f".{service}", f".{service}.{record.id}"):
                 await self._connection.subscribe(f"$SRV.{verb}{name}", self._presenter(record, verb))
         for subject, handler in endpoints.items():
-            places = WAITING_REQUESTS if subject in waiting else CONCURRENT_REQUESTS
-            receiver = self._side_by_side(handler, records[subject], places)
+            most = PATIENT_REQUESTS if subject in waiting else CONCURRENT_REQUESTS
+            receiver = self._side_by_side(handler, records[subject], most)
             await self._connection.subscribe(subject, receiver, queue=QUEUE_GROUP)
         await self._connection.flush()
 
@@ -74,7 +76,8 @@ class Services:
         return Message(subject, raw.data, answer)
 
     async def close(self) -> None:
-        """Stop what is being worked on; who asked is told."""
+        """Stop what is being worked on, and what waits for its turn; who asked is told."""
+        await asyncio.sleep(0)  # a task that has not begun could not tell
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -87,20 +90,39 @@ class Services:
         return present
 
     def _side_by_side(self, handler: Handler, record: EndpointRecord, most: int) -> Receiver:
-        """One slow request must not hold up the others; the client alone would hand them over one by one."""
-        places = asyncio.Semaphore(most)
+        """One slow request must not hold up the others; the client alone would hand them over one by one.
 
-        def done(task: asyncio.Task[None]) -> None:
-            places.release()
-            self._tasks.discard(task)
+        Every request is answered: those that wait for their turn are told when the service closes, one too many at once.
+        """
+        places = asyncio.Semaphore(most)
+        in_hand: set[asyncio.Task[None]] = set()
+
+        async def in_turn(message: Msg) -> None:
+            try:
+                await places.acquire()
+            except asyncio.CancelledError:
+                await self._refuse(message, record, ("service_stopping", "the service is being stopped; ask again"))
+                raise
+            try:
+                await self._answer(handler, record, message)
+            finally:
+                places.release()
 
         async def start(message: Msg) -> None:
-            await places.acquire()
-            task = asyncio.get_running_loop().create_task(self._answer(handler, record, message))
+            if len(in_hand) >= most + WAITING_REQUESTS:
+                await self._refuse(message, record, ("service_busy", f"{WAITING_REQUESTS} requests wait already; ask again"))
+                return
+            task = asyncio.get_running_loop().create_task(in_turn(message))
+            in_hand.add(task)
             self._tasks.add(task)
-            task.add_done_callback(done)
+            task.add_done_callback(in_hand.discard)
+            task.add_done_callback(self._tasks.discard)
 
         return start
+
+    async def _refuse(self, message: Msg, record: EndpointRecord, refusal: tuple[str, str]) -> None:
+        record.count(0.0, refusal[0])
+        await self._reply(message, b"", {_CODE_HEADER: refusal[0], _ERROR_HEADER: refusal[1]})
 
     async def _answer(self, handler: Handler, record: EndpointRecord, message: Msg) -> None:
         start = self._clock.monotonic()

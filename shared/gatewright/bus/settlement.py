@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 
+from gatewright.bus.answers import NO_ANSWER
 from gatewright.bus.dead_letter import publish_dead_letter
-from gatewright.bus.disposition import Disposition, backoff, disposition
+from gatewright.bus.disposition import Disposition, disposition, waiting_pause
 from gatewright.bus.port import Bus, Delivery
 from gatewright.bus.task_protocol import Answer, Task, TaskRef, blames_sandbox, carried_headers, make_answer, refusal
 from gatewright.bus.topology import Consumer, Role, result_subject
 from gatewright.clock import Clock
 from gatewright.contracts.vocabulary import Document
 from gatewright.errors import BusError, GatewrightError, MalformedError, SandboxError
+from gatewright.host_errors import BUS_FULL
 from gatewright.telemetry.logs import Logger
 from gatewright.telemetry.metrics import Metrics, TaskOutcome
+
+#: What a bus says that is there and does not store a message.
+_TAKES_NOTHING = frozenset({NO_ANSWER, BUS_FULL})
 
 
 class Settlement:
@@ -27,6 +33,8 @@ class Settlement:
         self._clock = clock
         self._metrics = metrics
         self._patience = patience
+        #: Set when the process is to end: then nothing is waited for any longer than ``patience``.
+        self.leaving = asyncio.Event()
 
     async def answered(self, delivery: Delivery, task: Task, document: Document, log: Logger) -> TaskOutcome:
         """Publish the role's document, then acknowledge. A document that is not a valid answer ends the task instead."""
@@ -71,7 +79,8 @@ class Settlement:
                 attempts=delivery.attempts,
                 code=why.code,
                 reason=why.message,
-            )
+            ),
+            delivery,
         )
         self._metrics.dead_letter(why.code)
         await self.settle(delivery.term(), log)
@@ -95,18 +104,32 @@ class Settlement:
                 headers=carried,
             )
 
-        await self._persist(publish)
+        await self._persist(publish, delivery)
 
-    async def _persist(self, publish: Callable[[], Awaitable[None]]) -> None:
-        """Publish although the bus is away for a while: the work is done and should not be done again for that."""
+    async def _persist(self, publish: Callable[[], Awaitable[None]], delivery: Delivery) -> None:
+        """Publish although the bus is away for a while: the work is done and should not be done again for that.
+
+        A bus that is there and takes nothing, for want of room, is waited for until the process is to end.
+        """
+        beating = asyncio.create_task(self._beat(delivery))
         deadline = self._clock.monotonic() + self._patience
         attempts = 1
+        try:
+            while True:
+                try:
+                    return await publish()
+                except BusError as error:
+                    pause = waiting_pause(attempts)
+                    without_end = error.reason in _TAKES_NOTHING and not self.leaving.is_set()
+                    if not without_end and self._clock.monotonic() + pause > deadline:
+                        raise
+                attempts += 1
+                await asyncio.sleep(pause)
+        finally:
+            beating.cancel()
+
+    async def _beat(self, delivery: Delivery) -> None:
         while True:
-            try:
-                return await publish()
-            except BusError:
-                pause = backoff(attempts)
-                if self._clock.monotonic() + pause > deadline:
-                    raise
-            attempts += 1
-            await asyncio.sleep(pause)
+            await asyncio.sleep(self._consumer.ack_wait / 3)
+            with contextlib.suppress(BusError):
+                await delivery.in_progress()

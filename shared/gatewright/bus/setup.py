@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable
+import dataclasses
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -19,6 +20,8 @@ from gatewright.bus.connection import Connection
 from gatewright.bus.identities import PROVISIONER, BusAddress
 from gatewright.bus.jetstream import JetStreamBus
 from gatewright.bus.memory import MemoryBus
+from gatewright.bus.offered import reserved
+from gatewright.bus.port import Bus
 from gatewright.bus.topology import (
     LOCK_BUCKET,
     LOCK_STREAM,
@@ -27,7 +30,8 @@ from gatewright.bus.topology import (
     Stream,
     consumers,
 )
-from gatewright.errors import BusError, ConfigurationError
+from gatewright.errors import BusError, ConfigurationError, HostError
+from gatewright.host_errors import BUS_FULL
 
 Config = dict[str, Any]
 
@@ -44,6 +48,8 @@ _DEAF: Config = {
 _NANOSECONDS = 1_000_000_000
 _PATIENCE_SECONDS = 15.0
 _LOOK_AGAIN_SECONDS = 0.05
+#: What it says when there is not so much to reserve: of the server, or of the account.
+_NO_STORAGE = frozenset({"jetstream_10047", "jetstream_10002", BUS_FULL})
 
 
 class _ConfigReply(ApiReply):
@@ -56,25 +62,34 @@ async def ensure_topology(
     queues: Iterable[Consumer] | None = None,
     streams: Iterable[Stream] = STREAMS,
     replicas: int | None = None,
-) -> None:
+) -> Mapping[str, int]:
     """Create or update everything that a system of these queues needs (default: every role with the default pool).
+
+    Returns the streams that had to be made smaller than the topology has them, for want of storage: name -> bytes.
 
     ``replicas``: servers of a cluster that keep each stream; None leaves it as it is, which is one for a new stream.
 
     ``bus`` is a connected bus or the address of a server, which is then connected to for this only. Raises BusError when the
-    server cannot be had, ConfigurationError naming the difference when it keeps something that cannot be updated.
+    server cannot be had, ConfigurationError naming the difference when it keeps something that cannot be updated, HostError
+    (``bus_storage_too_small``) when it has not the room that the streams need at the least.
     """
     queues = consumers() if queues is None else tuple(queues)
     if isinstance(bus, MemoryBus):
         bus.server.ensure(streams, queues)
-    elif isinstance(bus, JetStreamBus):
-        await _ensure(bus.connection, tuple(streams), queues, replicas)
-    else:
-        connected = await JetStreamBus.connect(bus, name="setup")
-        try:
-            await _ensure(connected.connection, tuple(streams), queues, replicas)
-        finally:
-            await connected.close()
+        return {}
+    if isinstance(bus, JetStreamBus):
+        return await _ensure(bus.connection, tuple(streams), queues, replicas)
+    connected = await JetStreamBus.connect(bus, name="setup")
+    try:
+        return await _ensure(connected.connection, tuple(streams), queues, replicas)
+    finally:
+        await connected.close()
+
+
+async def ensure_queues(bus: Bus, queues: Iterable[Consumer]) -> None:
+    """Create or update these consumers, of streams that exist. Raises BusError, ConfigurationError."""
+    if isinstance(bus, JetStreamBus):
+        await asyncio.gather(*(_KeptConsumer(bus.connection, queue).agree() for queue in queues))
 
 
 async def await_queues(
@@ -104,12 +119,51 @@ async def _exists(connection: Connection, queue: Consumer) -> bool:
 
 async def _ensure(
     connection: Connection, streams: tuple[Stream, ...], queues: tuple[Consumer, ...], replicas: int | None
-) -> None:
+) -> Mapping[str, int]:
     copies = {} if replicas is None else {"num_replicas": replicas}
-    kept = (*map(stream_config, streams), lock_bucket_config())
-    configs = [{**config, **copies} for config in kept]
-    await asyncio.gather(*(_Kept(connection, f"STREAM.{{}}.{config['name']}", config).agree() for config in configs))
+
+    async def agree(configs: Iterable[Config]) -> None:
+        kept = ({**config, **copies} for config in configs)
+        making = (_Kept(connection, f"STREAM.{{}}.{config['name']}", config).agree() for config in kept)
+        # All of them are waited for: what is refused is tried again with less, and must not meet itself.
+        for outcome in await asyncio.gather(*making, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    bounded = tuple(stream for stream in streams if stream.least_bytes > 0)
+    await agree((*(stream_config(each) for each in streams if each not in bounded), lock_bucket_config()))
+    sizes = await _bounded(bounded, agree)
     await asyncio.gather(*(_KeptConsumer(connection, queue).agree() for queue in queues))
+    return {stream.name: sizes[stream.name] for stream in bounded if sizes[stream.name] < stream.max_bytes}
+
+
+async def _bounded(streams: Sequence[Stream], agree: Callable[[Iterable[Config]], Awaitable[None]]) -> Mapping[str, int]:
+    """Streams whose room the server reserves: all halved until it has so much. Returns the bytes of each."""
+    for sizes in halved(streams):
+        try:
+            await agree(stream_config(dataclasses.replace(stream, max_bytes=sizes[stream.name])) for stream in streams)
+        except BusError as error:
+            if error.reason not in _NO_STORAGE:
+                raise
+        else:
+            return sizes
+    needed = reserved(streams)[1] >> 20
+    raise HostError(
+        f"the NATS server has not the {needed} MiB that its streams need at the least: free some space on its volume and "
+        "start it anew (it gives out three quarters of what is free then), or raise the limit of the server or the account",
+        code="bus_storage_too_small",
+    )
+
+
+def halved(streams: Sequence[Stream]) -> Iterator[Mapping[str, int]]:
+    """The sizes to try, the wanted ones first: stream -> bytes. The last ones are the least of each."""
+    halvings = 0
+    while True:
+        sizes = {stream.name: max(stream.least_bytes, stream.max_bytes >> halvings) for stream in streams}
+        yield sizes
+        if all(sizes[stream.name] <= stream.least_bytes for stream in streams):
+            return
+        halvings += 1
 
 
 class _Kept:
@@ -121,6 +175,8 @@ class _Kept:
         self._wanted = wanted
         identity = connection.credential.identity if connection.credential else PROVISIONER
         self._may_update = identity == PROVISIONER
+        #: How much room there is, was found out by the provisioner.
+        self._given = frozenset() if self._may_update else frozenset({"max_bytes"})
 
     @property
     def _name(self) -> str:
@@ -145,6 +201,8 @@ class _Kept:
                 refusal = error
             else:
                 return
+        if refusal is not None and refusal.reason in _NO_STORAGE:
+            raise refusal
         actual = await self._look()
         if actual is not None and refusal is not None:
             words = "; ".join(self._differences(actual))
@@ -176,7 +234,7 @@ class _Kept:
         return [
             f"{key} is {actual.get(key)!r} and must be {value!r}"
             for key, value in self._wanted.items()
-            if (actual.get(key) or None) != (value or None)
+            if key not in self._given and (actual.get(key) or None) != (value or None)
         ]
 
 

@@ -16,6 +16,7 @@ from gatewright.bus.answers import ApiReply, decoded
 from gatewright.bus.connection import ANSWER_SECONDS, Connection, api_subject
 from gatewright.bus.identities import is_publisher
 from gatewright.bus.port import MESSAGE_ID_HEADER, PublishAck
+from gatewright.bus.stream_states import StreamStates
 from gatewright.errors import BusError, ConflictError
 
 log = logging.getLogger(__name__)
@@ -67,8 +68,9 @@ class _MessageReply(ApiReply):
 class Storage:
     """Writes and reads single messages of streams. ``patience``: seconds until it gives up on a server that is away."""
 
-    def __init__(self, connection: Connection, patience: float) -> None:
+    def __init__(self, connection: Connection, patience: float, states: StreamStates) -> None:
         self._connection = connection
+        self._states = states
         self._patience = patience
         self._own_only = connection.credential is not None and is_publisher(connection.credential.identity)
 
@@ -96,8 +98,10 @@ class Storage:
             ack = await self._connection.patiently(lambda: self._store_once(subject, data, header), self._patience)
         except BusError as error:
             if error.reason not in _CONFLICTS:
+                self._states.failed(stream, error, connected=self._connection.connected)
                 raise
         else:
+            self._states.took(stream)
             if expected is None or not ack.duplicate:
                 return ack
         last = await self.last(stream, subject)

@@ -100,6 +100,13 @@ def blames_sandbox(document: Document) -> bool:
     return (failed or "").partition(":")[0] == SandboxError.code
 
 
+def has_failed(document: Document) -> bool:
+    """Whether the answer says that the task, or a command of it, failed."""
+    if isinstance(document, TaskResult | TestReport):
+        return document.status == "FAILED"
+    return isinstance(document, Error)
+
+
 def make_answer(role: Role, task: Task, document: Document) -> Answer:
     """``document`` as the answer of ``role`` to ``task``; an Error is completed with the task's ids.
 
@@ -131,7 +138,8 @@ def _answer_id(ref: TaskRef, schema: str) -> str:
 def _belongs(task: Task, document: Document) -> bool:
     if isinstance(document, TaskContract):
         return document.log_refs.run_id == task.ref.run_id
-    return (getattr(document, "run_id", None), getattr(document, "task_id", None)) == task.ref
+    attempt = document.attempt if isinstance(document, TaskResult) else task.attempt
+    return (getattr(document, "run_id", None), getattr(document, "task_id", None)) == task.ref and attempt == task.attempt
 
 
 class _LogRefs(msgspec.Struct, frozen=True):
@@ -188,6 +196,6 @@ def read_cancel_notice(data: bytes) -> tuple[str, ...]:
     """The run ids of a cancellation. Raises MalformedError."""
     try:
         named = msgspec.json.decode(data, type=str | tuple[str, ...])
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedError(f"not a cancellation: {error}") from error
     return (named,) if isinstance(named, str) else named

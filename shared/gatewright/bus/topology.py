@@ -48,7 +48,8 @@ class Stream:
 
     From a work queue a message goes when it is settled; ``append_only``: no single message can be taken out. ``max_messages``,
     ``max_per_subject`` and ``max_bytes`` bound the stream (-1: as the operator has set it); a full one refuses, it forgets
-    nothing. ``repeated``: the subject under which the server repeats what it has stored, with ``{{wildcard(1)}}`` for the last
+    nothing. The server reserves ``max_bytes``: where it has not so much, the stream is made smaller, down to ``least_bytes``.
+    ``repeated``: the subject under which the server repeats what it has stored, with ``{{wildcard(1)}}`` for the last
     token. ``direct``: a message can be read by a call that names its subject, which permissions can be given for.
     """
 
@@ -62,6 +63,7 @@ class Stream:
     max_messages: int = -1
     max_per_subject: int = -1
     max_bytes: int = -1
+    least_bytes: int = -1
     repeated: str = ""
     direct: bool = False
 
@@ -108,6 +110,7 @@ STREAMS: tuple[Stream, ...] = (
         # Of one publisher; the others still have room.
         max_per_subject=10_000,
         max_bytes=1 << 30,
+        least_bytes=16 << 20,
     ),
     Stream("TASKS", ("gw.task.>",), "workqueue", "tasks, one subject per role, pool and class"),
     Stream(
@@ -116,7 +119,15 @@ STREAMS: tuple[Stream, ...] = (
         "workqueue",
         "the server's reports of tasks that were delivered as often as may be, and never settled",
     ),
-    Stream("RESULTS", ("gw.result.>",), "workqueue", "what the roles answer", max_messages=1_000_000, max_bytes=8 << 30),
+    Stream(
+        "RESULTS",
+        ("gw.result.>",),
+        "workqueue",
+        "what the roles answer",
+        max_messages=1_000_000,
+        max_bytes=8 << 30,
+        least_bytes=64 << 20,
+    ),
     Stream(
         "RUNS",
         ("gw.run.*",),

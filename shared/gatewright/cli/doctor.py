@@ -18,9 +18,12 @@ from pathlib import Path
 
 import msgspec
 
+from gatewright.cli import bus_findings
+from gatewright.cli.bus_findings import UnfitError
 from gatewright.cli.place import find_place
 from gatewright.cli.settings import DoctorSettings
 from gatewright.errors import GatewrightError
+from gatewright.host_errors import host_error
 
 OLDEST_PYTHON = (3, 11)
 #: The first git whose configuration can be shut out by GIT_CONFIG_GLOBAL.
@@ -59,6 +62,7 @@ def examine() -> tuple[Finding, ...]:
         ("home", lambda: _home(place.home), "make it writable, or set GATEWRIGHT_HOME to a folder that is"),
         ("key", lambda: _key(place.key), "run `gatewright init`"),
         ("disk", lambda: _disk(place.home), "free some space, or set GATEWRIGHT_HOME to a folder on a local disk"),
+        ("bus", lambda: bus_findings.look(place), "see the server's log; docs/deploy.md says what to do about its storage"),
     )
     return tuple(_finding(name, look, hint) for name, look, hint in checks)
 
@@ -66,22 +70,20 @@ def examine() -> tuple[Finding, ...]:
 def _finding(name: str, look: Callable[[], str], hint: str) -> Finding:
     try:
         return Finding(name, ok=True, detail=look())
-    except _Unfit as error:
+    except UnfitError as error:
         return Finding(name, ok=False, detail=str(error), hint=hint)
     except GatewrightError as error:
         return Finding(name, ok=False, detail=error.message, hint=hint)
     except OSError as error:
-        return Finding(name, ok=False, detail=f"{error.filename or ''} {error.strerror or error}".strip(), hint=hint)
-
-
-class _Unfit(Exception):  # noqa: N818 - a finding, not an error of the program
-    pass
+        known = host_error(error)
+        words = known.message if known else f"{error.filename or ''} {error.strerror or error}".strip()
+        return Finding(name, ok=False, detail=words, hint=hint)
 
 
 def _python() -> str:
     version = platform.python_version()
     if sys.version_info < OLDEST_PYTHON:
-        raise _Unfit(f"Python {version} is too old")
+        raise UnfitError(f"Python {version} is too old")
     return f"Python {version} at {sys.executable}"
 
 
@@ -89,7 +91,7 @@ def _git() -> str:
     words = _output("git", "--version")
     numbers = re.search(r"(\d+)\.(\d+)", words)  # noqa: TID251 - the operator's own text
     if numbers is None or (int(numbers[1]), int(numbers[2])) < OLDEST_GIT:
-        raise _Unfit(f"{words} is too old")
+        raise UnfitError(f"{words} is too old")
     return words
 
 
@@ -103,7 +105,7 @@ def _nats_server() -> str:
 def _output(*argv: str) -> str:
     program = shutil.which(argv[0])
     if program is None:
-        raise _Unfit(f"there is no {argv[0]} on PATH")
+        raise UnfitError(f"there is no {argv[0]} on PATH")
     try:
         done = subprocess.run(
             (program, *argv[1:]),
@@ -114,10 +116,10 @@ def _output(*argv: str) -> str:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise _Unfit(f"{argv[0]} does not answer") from None
+        raise UnfitError(f"{argv[0]} does not answer") from None
     words = done.stdout.decode("utf-8", "replace").strip()
     if done.returncode:
-        raise _Unfit(words.splitlines()[-1] if words else f"{argv[0]} failed with exit code {done.returncode}")
+        raise UnfitError(words.splitlines()[-1] if words else f"{argv[0]} failed with exit code {done.returncode}")
     return words
 
 
@@ -128,7 +130,7 @@ def _sandbox(mode: str) -> str:
         return "switched off by GATEWRIGHT_SANDBOX=none: commands run as you, and every bundle says so"
     report = asyncio.run(make_sandbox("bubblewrap").probe())
     if not report.available:
-        raise _Unfit(report.cause)
+        raise UnfitError(report.cause)
     shown = (f"{name} {report.facts[name]}" for name in _SANDBOX_FACTS if name in report.facts)
     return ", ".join(("bubblewrap works", *shown))
 
@@ -141,7 +143,7 @@ def _policies(folder: Path) -> str:
 def _home(home: Path) -> str:
     folder = _existing(home)
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise _Unfit(f"{folder} cannot be written")
+        raise UnfitError(f"{folder} cannot be written")
     return str(home) if folder == home else f"{home} will be made"
 
 
@@ -157,10 +159,10 @@ def _disk(home: Path) -> str:
     folder = _existing(home)
     free = shutil.disk_usage(folder).free
     if free < LEAST_FREE_BYTES:
-        raise _Unfit(f"only {free >> 20} MiB free in {folder}")
+        raise UnfitError(f"only {free >> 20} MiB free in {folder}")
     took = _sync_seconds(folder)
     if took > SLOW_SYNC:
-        raise _Unfit(f"a synced write takes {took * 1000:.0f} ms in {folder}")
+        raise UnfitError(f"a synced write takes {took * 1000:.0f} ms in {folder}")
     return f"{free >> 30} GiB free, a synced write takes {took * 1000:.1f} ms"
 
 

@@ -26,7 +26,7 @@ def submittable_schema(data: bytes) -> str:
     """
     try:
         loaded = msgspec.json.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedError(f"not JSON: {error}", faults=(Fault("", "not_json", str(error)),), code="not_json") from error
     if isinstance(loaded, dict):
         if "request" in loaded:

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gatewright.cli.advice import advice_for
+from gatewright.advice import advice_for
 from gatewright.cli.examining import Answer
 from gatewright.cli.output import printable
 

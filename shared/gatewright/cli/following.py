@@ -17,8 +17,6 @@ from gatewright.ledger.events import RunFinished
 
 #: Seconds that the bundle of a run that has ended may take to be sealed.
 SEAL_PATIENCE = 20.0
-#: The same where the disk has refused before.
-REFUSED_PATIENCE = 3.0
 
 
 async def events_to_the_seal(
@@ -29,25 +27,22 @@ async def events_to_the_seal(
     Raises UnavailableError (``bundle_not_sealed``) when that does not come within ``patience`` seconds of the end: the disk of
     the gatekeeper may be full. The run itself stands in the ledger as it ended, and its bundle is made as soon as it can be.
     """
-    ended, seconds = "", patience
+    ended = ""
     async with contextlib.aclosing(client.follow(run_id)) as events:
         while True:
             try:
-                async with asyncio.timeout(seconds if ended else None):
+                async with asyncio.timeout(patience if ended else None):
                     record = await anext(events)
             except StopAsyncIteration:
                 return
             except TimeoutError:
                 raise UnavailableError(
-                    f"{run_id} has ended as {ended}, but its bundle is not sealed after {seconds:.0f} s. Is the disk of the "
+                    f"{run_id} has ended as {ended}, but its bundle is not sealed after {patience:.0f} s. Is the disk of the "
                     "gatekeeper full? It tries again until there is room, and after every start",
                     code="bundle_not_sealed",
                 ) from None
             if record.event_type == RunFinished.event_type:
                 ended = str(record.payload["status"])
-                if record.payload["code"] == "evidence_unwritable":
-                    # The disk has just refused: there is little to wait for, and the cause is known.
-                    ended, seconds = f"{ended} ({record.payload['message']})", min(patience, REFUSED_PATIENCE)
             yield record
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -46,12 +47,17 @@ class LiveDisplay:
         return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
-        self._live.stop()
+        # A terminal that has gone away needs no tidying.
+        with contextlib.suppress(OSError):
+            self._live.stop()
 
     def note(self, text: str) -> None:
         self._note = printable(text)
 
     def show(self, record: OrchestratorEvent, view: RunView) -> None:
+        if self._view is None:
+            # What had to be waited for is there.
+            self._note = ""
         self._view = view
         for line in lines(record, view):
             self._console.print(_drawn(line, new_stage=line.stage != self._stage))

@@ -33,17 +33,36 @@ def _leave(_number: int, _frame: FrameType | None) -> None:
 
 
 def _report_defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """What no command foresaw: people get one sentence, and a file for whoever has to mend it."""
+    """What no command foresaw: people get one sentence, and for a defect a file to report it with."""
+    from gatewright.cli.outcome import Exit, exit_of_error
+    from gatewright.cli.output import complain
+    from gatewright.cli.surroundings import as_known
+
+    known = as_known(error)
+    if known is not None:
+        complain(known)
+        os._exit(exit_of_error(known))
+    sys.stderr.write(
+        f"error: a defect in gatewright: {kind.__name__}; please report it with {_trace_file(kind, error, trace)}\n"
+    )
+    sys.stderr.flush()
+    # An exit code of 1 would say that a run or a check has failed.
+    os._exit(Exit.INFRASTRUCTURE)
+
+
+def _trace_file(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> str:
+    """Where the trace was written; where no folder takes it, the trace itself."""
     import tempfile
     import traceback
 
-    descriptor, name = tempfile.mkstemp(prefix="gatewright-", suffix=".trace")
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        traceback.print_exception(kind, error, trace, file=file)
-    sys.stderr.write(f"error: a defect in gatewright: {kind.__name__}; please report it with {name}\n")
-    sys.stderr.flush()
-    # An exit code of 1 would say that a run or a check has failed.
-    os._exit(3)
+    words = "".join(traceback.format_exception(kind, error, trace))
+    try:
+        descriptor, name = tempfile.mkstemp(prefix="gatewright-", suffix=".trace")
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(words)
+    except OSError:
+        return f"this trace:\n{words}"
+    return name
 
 
 if __name__ == "__main__":

@@ -49,16 +49,20 @@ def reported(command: Callable[P, None]) -> Callable[P, None]:
     def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
         # Imported late: --help needs none of it.
         from gatewright.cli.outcome import Exit, exit_of_error
+        from gatewright.cli.surroundings import as_known
         from gatewright.errors import GatewrightError
 
         try:
             command(*args, **kwargs)
-        except GatewrightError as error:
+        except (GatewrightError, OSError, MemoryError, RecursionError, ImportError, ExceptionGroup) as error:
+            known = as_known(error)
+            if known is None:
+                raise
             if kwargs.get("json_output"):
-                emit({"error": error_document(error)})
+                emit({"error": error_document(known)})
             else:
-                complain(error)
-            raise typer.Exit(exit_of_error(error)) from error
+                complain(known)
+            raise typer.Exit(exit_of_error(known)) from error
         except KeyboardInterrupt:
             say("interrupted", stream=sys.stderr)
             raise typer.Exit(Exit.FAILED) from None

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from gatewright.bus.identities import BusAddress
 from gatewright.cli import settings
-from gatewright.cli.home import find_home
+from gatewright.cli.home import find_home, tracked_by
+from gatewright.errors import ConfigurationError
 from gatewright.evidence.keys import home_key
 
 
@@ -26,5 +27,11 @@ def find_place() -> Place:
     loaded = settings.load()
     here = Path.cwd()
     home = find_home(loaded.home, here)
+    if loaded.key is not None and (top := tracked_by(loaded.key.expanduser().absolute())) is not None:
+        raise ConfigurationError(
+            f"{loaded.key} (GATEWRIGHT_KEY) is tracked by the repository {top}: its readers could sign with it too; "
+            "name a key that lies outside",
+            code="key_tracked",
+        )
     bus = BusAddress(loaded.nats_url, loaded.nats_seed, loaded.nats_ca) if loaded.nats_url else None
     return Place(here, home, bus, loaded.key or home_key(home))

@@ -24,6 +24,7 @@ from gatewright.evidence import keyring, keys
 from gatewright.evidence.signing import Signer
 from gatewright.evidence.writer import Sealed
 from gatewright.ledger.run import Run
+from gatewright.replay.baseline import GONE, find_baseline, gone
 from gatewright.replay.rebuild import rebuild
 from gatewright.replay.reexecution import Order, compare, read_order
 from gatewright.replay.rehydration import Rehydration
@@ -32,6 +33,8 @@ from gatewright.stack.supervisor import StackOptions
 
 #: Where reports on runs that were done again lie in the home folder: never in a bundle, which is closed.
 REPORTS_FOLDER = "reexecutions"
+#: With these codes a run ends whose baseline cannot be had: nothing was done again, so there is nothing to compare.
+UNHAD = frozenset({"ref_not_found", "repository_unavailable", "repository_unreadable", "repository_empty"})
 #: Seconds that a stack which was just started is given until its gatekeeper answers.
 _STARTING_PATIENCE = 30.0
 
@@ -47,19 +50,26 @@ async def rebuild_bundle(wanted: str | None, folder: Path | None, key: Path | No
         return await rebuild(session.client.bus, run_id, folder or place.home / RUNS_FOLDER, signer, scanner)
 
 
-async def reexecute(bundle: Path, key: Path | None, repository: str | None, *, quiet: bool) -> tuple[ReexecReport, Path]:
+async def reexecute(bundle: Path, key: str | None, repository: str | None, *, quiet: bool) -> tuple[ReexecReport, Path]:
     """Carry out the order of the bundle in the folder ``bundle`` again and compare; the report, and the file that has it.
 
-    Raises as ``read_order`` does, and what running raises.
+    Raises as ``read_order`` does, MalformedError (``baseline_missing``) where the baseline cannot be had, what running raises.
     """
     place = find_place()
-    run, order = read_order(bundle, trusted_keys(key, place), repository)
+    trusted = trusted_keys(key, place)
+    run, order = read_order(bundle, trusted, repository)
     if place.bus is None:
         make_home(place.home, place.here)
+        found = await find_baseline(place.home, order.url, run.accepted.baseline_commit)
+        if found != order.url:
+            note(f"{order.url} has lost the baseline: taken from {found}")
+            run, order = read_order(bundle, trusted, found)
     environment = order.document.environment
     prefixes = (Path(environment.prefix),) if environment else ()
     async with for_one_run(place.bus, _stack(place, prefixes), note) as session:
         second = await _carry_out(session, order, quiet=quiet)
+    if second.failure is not None and second.failure.code in UNHAD and (run.failure is None or run.failure.code not in UNHAD):
+        raise MalformedError(gone(order.url, run.accepted.baseline_commit, second.failure.message), code=GONE)
     report = compare(run, second, timestamp(SystemClock().now()))
     file = place.home / REPORTS_FOLDER / f"{run.run_id}--{second.run_id}.json"
     file.parent.mkdir(parents=True, exist_ok=True)

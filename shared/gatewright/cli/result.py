@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gatewright.cli.advice import advice_for, in_options, retry_line, retry_options
+from gatewright.advice import advice_for
 from gatewright.cli.output import printable
 from gatewright.cli.outputs import tail_lines
+from gatewright.cli.retry import in_options, retry_line, retry_options
 from gatewright.cli.timeline import finding_lines, violation_lines
 from gatewright.cli.view import RunView
 from gatewright.errors import GatewrightError, MalformedError

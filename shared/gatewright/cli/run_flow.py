@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -33,6 +34,8 @@ STARTING_PATIENCE = 30.0
 ABORT_PATIENCE = 5.0
 T = TypeVar("T")
 
+#: What writing to a pipe without a reader and to a terminal that was closed says.
+_READER_GONE = frozenset({errno.EPIPE, errno.EIO})
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -131,9 +134,11 @@ class RunFlow:
                 if self._unread is None:
                     try:
                         self.display.show(record, self.view)
-                    except BrokenPipeError as error:
-                        # Nobody reads what comes of it any more (``| head``): the same as an interrupt.
-                        self._unread = error
+                    except OSError as error:
+                        if error.errno not in _READER_GONE:
+                            raise
+                        # No one reads what comes of it any more (``| head``, a closed terminal): the same as an interrupt.
+                        self._unread = BrokenPipeError(errno.EPIPE, "the reader is gone")
                         self._asked_to_stop.set()
 
     @contextlib.contextmanager
@@ -166,7 +171,10 @@ class RunFlow:
         if self.view is not None:
             self.display.close(self.view)
         else:
-            self.display.give_up(refused(DeniedError("interrupted before the run was accepted", code="aborted")))
+            error = DeniedError("interrupted before the run was accepted", code="aborted")
+            self.display.give_up(refused(error))
+            if not self.json_output:
+                complain(error)
         return Exit.FAILED
 
     def _fail(self, error: GatewrightError) -> Exit:

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from gatewright import __version__
-from gatewright.cli.bundle_check import find_bundle, trusted_keys
+from gatewright.cli.bundle_check import find_bundle, trust
 from gatewright.cli.place import find_place
 from gatewright.errors import MalformedError
 from gatewright.evidence.findings import Verification
@@ -16,7 +16,7 @@ from gatewright.report.account import read_account
 from gatewright.report.page import Material, render
 
 
-def write_report(given: str | None, output: Path, key: Path | None) -> Verification:
+def write_report(given: str | None, output: Path, key: str | None) -> Verification:
     """Write the page of the bundle that ``given`` names to ``output``; returns what the verification found.
 
     Raises MalformedError: no such bundle, no such key, or a file that cannot be written (``output_unwritable``).
@@ -25,8 +25,11 @@ def write_report(given: str | None, output: Path, key: Path | None) -> Verificat
     folder = find_bundle(given, place)
     if output.absolute().is_relative_to(folder.absolute()):
         raise MalformedError(f"{output} would lie inside the bundle, which would not verify any more", code="output_unwritable")
-    result = verify(folder, trusted_keys(key, place))
-    page = render(Material(read_account(folder), result, f"Made by Gatewright {__version__} from the bundle alone."))
+    trusted = trust((key,) if key else (), place)
+    result = verify(folder, [each.public for each in trusted])
+    whose = next((each.known.whose for each in trusted if each.public.key_id == result.signer), "")
+    words = f"Made by Gatewright {__version__} from the bundle alone."
+    page = render(Material(read_account(folder), result, words, whose=whose))
     write_whole(output, page)
     return result
 

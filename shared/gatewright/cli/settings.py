@@ -74,3 +74,9 @@ def hook_index() -> Path | None:
 def user_git_environment() -> dict[str, str]:
     """What the user's own git would read of the environment to know the user and the user's configuration."""
     return {name: value for name, value in os.environ.items() if name in _USER_GIT}
+
+
+def git_ceilings() -> frozenset[Path]:
+    """The folders into which git does not go up when it looks for a repository (``GIT_CEILING_DIRECTORIES``)."""
+    named = os.environ.get("GIT_CEILING_DIRECTORIES", "").split(os.pathsep)
+    return frozenset(Path(name) for name in named if name)

@@ -124,6 +124,8 @@ class BundleSource:
                 return RunPage(tuple(found), more=number < len(folders))
             try:
                 view = view_of(read_events(folder / EVENTS_FILE))
+                if view is not None:
+                    _check_place(view.run, folder)
             except GatewrightError as error:
                 self._warn(f"{folder} is passed over: {error.message}")
             else:
@@ -143,6 +145,7 @@ class BundleSource:
         if bundle.parent != self._folder or not (bundle / EVENTS_FILE).is_file():
             raise unknown_run(run_id)
         view = _existing(view_of(read_events(bundle / EVENTS_FILE)), run_id)
+        _check_place(view.run, bundle)
         return replace(view, bundle=str(bundle))
 
     async def output(self, uri: str) -> bytes:
@@ -198,6 +201,14 @@ def _begun(folder: Path) -> str:
 
 def unknown_run(run_id: str) -> MalformedError:
     return MalformedError(f"there is no run {run_id}; `gatewright runs` lists them", code="run_unknown")
+
+
+def _check_place(run: Run, bundle: Path) -> None:
+    """Raises MalformedError (``other_run``) for the events of one run in the folder of another."""
+    if run.run_id != bundle.name:
+        raise MalformedError(
+            f"{bundle} holds the events of {run.run_id}, not of the run that it is called by", code="other_run"
+        )
 
 
 def _existing(view: RunView | None, run_id: str) -> RunView:

@@ -37,7 +37,8 @@ async def start_run(options: RunOptions, workers: int | None, *, json_output: bo
         display.give_up(refused(error))
         if not json_output:
             complain(error)
-            say(f"  example: {EXAMPLE}", stream=sys.stderr)
+            if any(fault.code == "missing" for fault in getattr(error, "faults", ())):
+                say(f"  example: {EXAMPLE}", stream=sys.stderr)
         return exit_of_error(error)
     if words := uncommitted_words(prepared.request.repository.url, options.ref):
         note(words)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gatewright.budgets import Excess
-from gatewright.cli.advice import in_options
 from gatewright.cli.budgets import usage_words
 from gatewright.cli.output import printable
+from gatewright.cli.retry import in_options
 from gatewright.cli.view import RunView, seconds_between
 from gatewright.contracts import Error, GateReport, OrchestratorEvent, ReviewReport, TestReport
 from gatewright.contracts.reports import Violation

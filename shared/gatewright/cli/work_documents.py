@@ -14,6 +14,7 @@ from gatewright.contracts import DecisionsLog
 from gatewright.contracts.vocabulary import Document
 from gatewright.errors import MalformedError
 from gatewright.evidence.history import History
+from gatewright.evidence.reading import runs_named
 from gatewright.evidence.verify import verify
 from gatewright.report.account import Account, read_account
 from gatewright.report.packet import packet
@@ -47,6 +48,10 @@ def document_of(kind: str, folder: Path) -> Document:
     account = read_account(folder)
     if account.run is None:
         raise MalformedError(f"{folder} tells no run: {account.trouble}", code="run_unknown")
+    if runs_named(folder) - {account.run.run_id}:
+        raise MalformedError(
+            f"{folder} holds the events of {account.run.run_id}, not of the run it is called by", code="other_run"
+        )
     match kind:
         case "brief":
             return brief_of(account.run, account.records)

@@ -17,7 +17,7 @@ from gatewright.bus.identities import DEFAULT_PUBLISHER, BusAddress
 from gatewright.bus.permissions import publisher_subjects
 from gatewright.bus.port import KEY_HEADER, Bus
 from gatewright.client.histories import History, LedgerHistory, ServedHistory
-from gatewright.client.refusals import NOBODY_THERE, answered
+from gatewright.client.refusals import NOBODY_THERE, PASSING_CODES, answered
 from gatewright.clock import Clock, SystemClock, new_id
 from gatewright.contracts import (
     AbortRequest,
@@ -41,11 +41,17 @@ from gatewright.ledger.store import Ledger
 DEFAULT_URL = "nats://127.0.0.1:4222"
 #: Artifacts up to this many bytes travel inside the document, larger ones through the object store.
 INLINE_LIMIT = 256 * 1024
-#: Seconds that one attempt to submit may take: the gatekeeper fetches the baseline before it answers.
+#: Seconds that a submission may take in all: the gatekeeper fetches the baseline before it answers.
 SUBMIT_TIMEOUT = 60.0
+#: Seconds after which it is asked again, under the same key: a gatekeeper that has ended took the question with it.
+ASK_AGAIN = 10.0
 STATUS_TIMEOUT = 10.0
+#: Reasons of a service that is there, and has no time for it now.
+BUSY = frozenset({"service_busy", "service_stopping"})
 #: Seconds between two attempts to reach a gatekeeper that is still starting.
 RETRY_PAUSE = 0.02
+#: The same where the gatekeeper has answered that it cannot take the submission now.
+PASSING_PAUSE = 1.0
 #: Seconds between two questions after a run's end: at first, and at most.
 FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 10.0
@@ -109,8 +115,8 @@ class Client:
         """Have a request compiled and run; returns the run id, which is in the ledger by then.
 
         A request without an idempotency key is given one, so that an attempt whose answer was lost can be made again:
-        for ``patience`` seconds it is, while no gatekeeper answers or a limit of the publisher's is reached. Raises
-        MalformedError (with every fault), DeniedError, LimitError.
+        for ``patience`` seconds it is, while no gatekeeper answers, has no room, or a limit of the publisher's is reached.
+        Raises MalformedError (with every fault), DeniedError, LimitError.
         """
         document = _document(request, RunRequest)
         if document.idempotency_key is None:
@@ -241,14 +247,20 @@ class Client:
         return Artifact(name=name, uri=await self.put_artifact(data), sha256=hashlib.sha256(data).hexdigest())
 
     async def _submit(self, data: bytes, schema: str, patience: float, headers: Mapping[str, str]) -> str:
-        give_up, subject = self._clock.monotonic() + patience, self._subjects["submit"]
+        begun, subject = self._clock.monotonic(), self._subjects["submit"]
+        give_up, silent_until = begun + patience, begun + max(patience, SUBMIT_TIMEOUT)
         while True:
             try:
-                answer = await self._bus.request(subject, data, schema=schema, timeout=SUBMIT_TIMEOUT, headers=headers)
+                answer = await self._bus.request(subject, data, schema=schema, timeout=ASK_AGAIN, headers=headers)
                 return answered(answer, SubmitReply).run_id
-            except (BusError, LimitError) as error:
-                pause = RETRY_PAUSE if isinstance(error, BusError) else error.retry_after or RETRY_PAUSE
-                if self._clock.monotonic() + (0 if isinstance(error, BusError) else pause) >= give_up:
+            except UnavailableError as error:
+                if error.reason == "bus_no_answer" and self._clock.monotonic() < silent_until:
+                    continue
+                at_once = isinstance(error, BusError) and error.reason not in BUSY
+                if not (at_once or isinstance(error, LimitError) or error.reason in PASSING_CODES):
+                    raise
+                pause = RETRY_PAUSE if at_once else (isinstance(error, LimitError) and error.retry_after) or PASSING_PAUSE
+                if self._clock.monotonic() + (0 if at_once else pause) >= give_up:
                     raise
                 await asyncio.sleep(pause)
 

@@ -10,7 +10,16 @@ from typing import Literal, TypeVar
 from gatewright.bus.port import SCHEMA_HEADER, Message
 from gatewright.contracts import Error, codec
 from gatewright.contracts.vocabulary import Document
-from gatewright.errors import DeniedError, Fault, GatewrightError, LimitError, MalformedError, UnavailableError
+from gatewright.errors import (
+    DeniedError,
+    Fault,
+    GatewrightError,
+    HostError,
+    LimitError,
+    MalformedError,
+    UnavailableError,
+)
+from gatewright.host_errors import BUS_FULL, HOST_CODES, WAITED_FOR
 
 Family = Literal["malformed", "denied", "unavailable"]
 D = TypeVar("D", bound=Document)
@@ -20,7 +29,7 @@ NOBODY_THERE = frozenset({"bus_no_responders", "bus_no_answer"})
 
 #: What was sent is not valid, or names something that does not exist: correct it and send it again.
 INPUT_CODES = frozenset(
-    {"malformed", "unknown_schema", "not_json", "not_submittable", "invalid_input", "message_too_large"}
+    {"malformed", "nested_too_deeply", "unknown_schema", "not_json", "not_submittable", "invalid_input", "message_too_large"}
     | {"request_incomplete", "paths_word_missing", "artifact_invalid", "artifact_too_large"}
     | {
         "bad_ref",
@@ -63,6 +72,19 @@ SURROUNDINGS_CODES = frozenset(
     | {"bus_unavailable", "bus_no_answer", "bus_no_responders", "artifact_unavailable", "sandbox_unavailable"}
     | {"evidence_unwritable", "bundle_unwritable", "bundle_not_sealed"}
     | {"workspace_unavailable", "git_failed", "git_timeout", "git_killed", "mirror_busy"}
+    | HOST_CODES
+    | {HostError.code, BUS_FULL, "service_busy", "service_stopping", "ledger_being_read"}
+)
+
+
+#: What passes by itself or with an operator's help: the same submission is sent again, under the same key.
+PASSING_CODES = (
+    WAITED_FOR
+    | {"bus_unavailable", "bus_no_answer", "bus_no_responders", "bundle_unwritable", "unavailable"}
+    | {
+        "service_busy",
+        "service_stopping",
+    }
 )
 
 

@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from gatewright.contracts.task_contract import TaskContract
 from gatewright.contracts.vocabulary import (
+    END,
     Agent,
     Artifact,
     Attempt,
@@ -23,6 +24,9 @@ from gatewright.contracts.vocabulary import (
     Usage,
     keep_one_spelling,
 )
+
+#: An artifact of the object store.
+StoredUri = Annotated[str, Meta(pattern=rf"^artifact:sha256:[0-9a-fA-F]{{64}}{END}")]
 
 
 class GateOutcome(Document):
@@ -231,8 +235,11 @@ class GateReport(Document):
 
 
 class EvidenceReport(Document):
+    """``withheld`` are the URIs of artifacts that are left out on purpose: they hold what looks like a secret."""
+
     status: Literal["ok", "fail"]
     missing: tuple[str, ...]
+    withheld: tuple[StoredUri, ...] = ()
 
 
 class EvidenceSource(Document):

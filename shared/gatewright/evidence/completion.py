@@ -14,17 +14,8 @@ from gatewright.contracts.task_contract import RequiredOutput
 from gatewright.contracts.vocabulary import AcceptanceTest
 from gatewright.evidence.closing_reports import why_not
 from gatewright.evidence.history import History
-
-#: The rules of the definition of done, as the landing gate names them, in their order.
-RULES: tuple[str, ...] = (
-    "completion.shards",
-    "completion.owned_files",
-    "completion.tests",
-    "completion.open_violations",
-    "completion.required_outputs",
-    "completion.documentation",
-    "completion.audit_only",
-)
+from gatewright.rules.completion import RULES
+from gatewright.rules.tests import passed
 
 
 def output_evidence(output: RequiredOutput) -> str:
@@ -71,8 +62,7 @@ def _test(test: AcceptanceTest, report: TestReport | None) -> CompletionTest:
     if not runs:
         return CompletionTest(name=test.name, must_pass=test.must_pass, passed=False)
     last = runs[-1]
-    passed = last.exit_code == 0 and not last.timed_out and not last.stopped
-    return CompletionTest(name=test.name, must_pass=test.must_pass, passed=passed, exit_code=last.exit_code)
+    return CompletionTest(name=test.name, must_pass=test.must_pass, passed=passed(last), exit_code=last.exit_code)
 
 
 def _open(history: History) -> tuple[Violation, ...]:

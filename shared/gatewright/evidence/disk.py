@@ -32,6 +32,14 @@ class Disk:
         finally:
             os.close(fd)
 
+    def link(self, first: Path, path: Path) -> None:
+        """Give a file a second name, in the place of whatever file was there; not every file system can."""
+        try:
+            path.hardlink_to(first)
+        except FileExistsError:
+            path.unlink()
+            path.hardlink_to(first)
+
     def append(self, path: Path, data: bytes, at: int) -> None:
         """Write ``data`` at offset ``at`` (bytes), which becomes the end of the file first; durable when it returns."""
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)

@@ -14,11 +14,17 @@ Content = bytes | tuple[str, ...]
 
 
 class FilePlan:
-    """The files so far, and what is missing among them: ``path: why``. ``lost`` are URIs that the store could not give."""
+    """The files so far, and what is missing among them: ``path: why``.
 
-    def __init__(self, lost: frozenset[str]) -> None:
+    ``lost`` are URIs that the store could not give, ``withheld`` those that must not be given; ``left_out`` are the latter, as
+    far as a file would have needed them.
+    """
+
+    def __init__(self, lost: frozenset[str], withheld: frozenset[str]) -> None:
         self.missing: list[str] = []
+        self.left_out: set[str] = set()
         self._lost = lost
+        self._withheld = withheld
         self._files: dict[str, Content] = {}
         self._held: set[str] = set()
 
@@ -61,6 +67,11 @@ class FilePlan:
     def _usable(self, path: str, uri: str) -> bool:
         if layout.digest_of(uri) is None:
             self.missing.append(f"{path}: {uri[:100]!r} is not an artifact")
+            return False
+        if uri in self._withheld:
+            self.missing.append(f"{path}: {uri} is withheld, because it holds what looks like a secret")
+            self.left_out.add(uri)
+            self._held.add(uri)
             return False
         if uri in self._lost:
             self.missing.append(f"{path}: {uri} is not in the artifact store")

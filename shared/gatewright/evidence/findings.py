@@ -11,20 +11,24 @@ Fault = Literal["malformed", "not_verified", "incomplete"]
 Outcome = Literal["ok", "malformed", "not_verified", "incomplete"]
 #: A bundle with several faults is called by the first of these that it has.
 PRECEDENCE: tuple[Fault, ...] = ("malformed", "not_verified", "incomplete")
-STEPS: tuple[str, ...] = ("shape", "signature", "files", "schemas", "events", "story")
+STEPS: tuple[str, ...] = ("shape", "signature", "files", "schemas", "events", "story", "consistency")
 #: Where a repository is given, it is asked too.
 REPOSITORY_STEP = "repository"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One fault. ``step`` counts from 1 (``STEPS``), ``code`` is stable, ``path`` is inside the bundle (empty: the folder)."""
+    """One fault. ``step`` counts from 1 (``STEPS``), ``code`` is stable, ``path`` is inside the bundle (empty: the folder).
+
+    ``against`` is the second place, where two places contradict each other; empty elsewhere.
+    """
 
     step: int
     fault: Fault
     code: str
     path: str
     message: str
+    against: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,9 @@ class Findings:
 
     def wrong(self, step: int, code: str, path: str, message: str) -> None:
         self.found.append(Finding(step, "not_verified", code, path, message))
+
+    def contradiction(self, step: int, code: str, path: str, against: str, message: str) -> None:
+        self.found.append(Finding(step, "not_verified", code, path, message, against))
 
     def incomplete(self, step: int, code: str, path: str, message: str) -> None:
         self.found.append(Finding(step, "incomplete", code, path, message))

@@ -1,8 +1,8 @@
 """The keys of a home folder over time: one signs, and every public key that ever did (or is trusted besides) verifies.
 
 ``<home>/keys/trusted/*.pub`` are the keys that verifying accepts: PEM, with ``Created`` and ``Retired`` above it for people. A
-file that is put there by hand is trusted too; taking a file away is how a key stops being trusted. The times decide nothing:
-whoever holds an old key can write any date.
+file that is put there by hand is trusted too; taking a file away is how a key stops being trusted. What a retired key signed
+about a run that ended after its retirement is not accepted; the holder of an old key can still write an old date.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -23,19 +23,31 @@ from gatewright.evidence import keys
 from gatewright.evidence.durable_files import put_file
 
 _NOTE = re.compile(rb"^(Created|Retired): ([0-9TZ:.+-]{1,40})$", re.MULTILINE)  # noqa: TID251 - linear: each try ends where the next one begins
+#: ``signing``: this host's own; ``retired``: was its own; ``trusted``: put into the ring; ``given``: named for one command.
+State = Literal["signing", "trusted", "retired", "given"]
 #: Private keys that no longer sign: a lost bundle of their time can only be made again with them.
 RETIRED = "retired"
 
 
 @dataclass(frozen=True, slots=True)
 class KnownKey:
-    """A key of the ring. Times are RFC 3339, empty where nobody noted them; ``file`` is the public half."""
+    """A trusted key, and why it is. Times are RFC 3339, empty where they were not noted; ``file`` is the public half."""
 
     key_id: str
-    state: Literal["signing", "trusted", "retired"]
+    state: State
     created: str
     retired: str
     file: Path
+
+    @property
+    def whose(self) -> str:
+        """In words."""
+        return {
+            "signing": "this host's own",
+            "trusted": "pinned in this home",
+            "retired": f"retired {self.retired}",
+            "given": "given with --key",
+        }[self.state]
 
 
 def trusted_folder(home: Path) -> Path:
@@ -88,7 +100,7 @@ def trusted(home: Path, private: Path) -> list[keys.PublicKey]:
     """
     public = keys.public_path(private)
     own = [keys.load_public(public)] if public.exists() else []
-    others = [keys.load_public(file) for file in _files(home)]
+    others = [replace(keys.load_public(file), retired=_retired(file)) for file in _files(home)]
     return list(dict.fromkeys([*own, *others]))
 
 
@@ -103,21 +115,39 @@ def approvers(home: Path, own: keys.PublicKey) -> tuple[keys.PublicKey, ...]:
 def known(home: Path, private: Path) -> list[KnownKey]:
     """The whole ring, the signing key first, then by the time of making. Raises ConfigurationError."""
     public = keys.public_path(private)
-    own = keys.load_public(public) if public.exists() else None
+    beside = keys.load_public(public).key_id if public.exists() else ""
+    # A public half whose private one lies elsewhere is trusted, and nothing is signed with it here.
+    own = beside if private.exists() else ""
     found: dict[str, KnownKey] = {}
     for file in _files(home):
         key_id, notes = keys.load_public(file).key_id, _notes(file)
-        retired = notes.get("Retired", "")
-        signing = own is not None and own.key_id == key_id
-        state: Literal["signing", "trusted", "retired"] = "signing" if signing else "retired" if retired else "trusted"
-        found.setdefault(key_id, KnownKey(key_id, state, notes.get("Created", ""), retired, file))
-    if own is not None and own.key_id not in found:
-        found[own.key_id] = KnownKey(own.key_id, "signing", _made(private), "", public)
+        retired = "" if key_id == own else notes.get("Retired", "")
+        found.setdefault(key_id, KnownKey(key_id, _state(key_id, own, retired), notes.get("Created", ""), retired, file))
+    if beside:
+        found.setdefault(beside, KnownKey(beside, _state(beside, own, ""), _made(private), "", public))
     return sorted(found.values(), key=lambda key: (key.state != "signing", key.created, key.key_id))
+
+
+def _state(key_id: str, own: str, retired: str) -> State:
+    if key_id == own:
+        return "signing"
+    return "retired" if retired else "trusted"
 
 
 def _files(home: Path) -> list[Path]:
     return sorted(trusted_folder(home).glob("*.pub"))
+
+
+def _retired(file: Path) -> str:
+    """When the key in ``file`` was retired. Raises ConfigurationError for a note that is no time: it is not passed over."""
+    noted = _notes(file).get("Retired", "")
+    try:
+        moment = datetime.fromisoformat(noted) if noted else None
+    except ValueError as error:
+        raise ConfigurationError(f"{file}: {noted!r} is no time of retirement", code="key_unreadable") from error
+    if moment is not None and moment.tzinfo is None:
+        raise ConfigurationError(f"{file}: {noted!r} is a time of retirement without its zone", code="key_unreadable")
+    return noted
 
 
 def _notes(file: Path) -> dict[str, str]:

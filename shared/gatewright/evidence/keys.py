@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,10 +27,24 @@ MAX_KEY_BYTES = 16 * 1024
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:
-    """A key to verify with: its id, and its 32 raw bytes."""
+    """A key to verify with: its id (its fingerprint), and its 32 raw bytes.
+
+    ``retired`` is when its owner stopped to sign with it (RFC 3339), empty while that is not known: what was signed later is
+    not accepted.
+    """
 
     key_id: str
     raw: bytes
+    retired: str = field(default="", compare=False)
+
+    def was_retired_by(self, moment: str) -> bool:
+        """Whether it had been retired by this time (RFC 3339); what cannot be read as one counts as late."""
+        if not self.retired:
+            return False
+        try:
+            return datetime.fromisoformat(moment) > datetime.fromisoformat(self.retired)
+        except (ValueError, TypeError):
+            return True
 
     def pem(self) -> bytes:
         """The key as PEM SubjectPublicKeyInfo."""

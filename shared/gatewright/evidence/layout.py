@@ -16,6 +16,9 @@ from gatewright.errors import MalformedError
 #: The version of this layout; a manifest names it. Version 1 named none.
 VERSION = 2
 
+#: Equal files from this size on, in bytes, may be one file of several names: a patch stands in four places.
+SHARED_FROM = 1 << 20
+
 MANIFEST = "manifest.json"
 #: The verdict, signed: an envelope around a SLSA verification summary.
 ENVELOPE = "manifest.dsse.json"

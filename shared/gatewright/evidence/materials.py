@@ -15,6 +15,8 @@ from gatewright.evidence.projection import project
 
 #: Artifacts asked for at the same time.
 PARALLEL = 8
+#: The code with which a source refuses an artifact that no bundle may hold.
+WITHHELD = "secret_found"
 
 
 class ArtifactSource(Protocol):
@@ -27,19 +29,21 @@ class ArtifactSource(Protocol):
 async def materialize(history: History, source: ArtifactSource) -> dict[str, bytes]:
     """Path -> bytes of every file of the bundle but manifest and signature: always the same for the same run and store.
 
-    An artifact that a role only claimed to have stored is left out and named in the evidence report. Raises ArtifactError when
-    one of the gatekeeper's own is missing, and what ``source`` raises when it cannot serve now: seal again later.
+    An artifact that a role only claimed to have stored is left out and named in the evidence report, as is one that ``source``
+    withholds (ArtifactError with the code ``secret_found``). Raises ArtifactError when one of the gatekeeper's own is missing,
+    and what ``source`` raises when it cannot serve now: seal again later.
     """
     candidate = history.run.candidate
     had = {candidate.names: await _get(candidate.names, source)} if candidate and candidate.names else {}
     names = next(iter(had.values()), b"")
     projection = project(history, names=names)
-    blobs, lost = await _gather(projection.artifacts() - had.keys(), source)
+    blobs, missing = await _gather(projection.artifacts() - had.keys(), source)
     blobs |= had
-    if lost:
-        if own := sorted(lost & projection.essential):
+    if missing:
+        if own := sorted(missing.keys() & projection.essential):
             raise ArtifactError(f"{own[0]} is not in the artifact store, and the bundle cannot do without it")
-        projection = project(history, names=names, lost=lost)
+        withheld = frozenset(uri for uri, code in missing.items() if code == WITHHELD)
+        projection = project(history, names=names, lost=frozenset(missing) - withheld, withheld=withheld)
     return {path: _bytes(content, blobs) for path, content in projection.files.items()}
 
 
@@ -47,28 +51,28 @@ def _bytes(content: Content, blobs: dict[str, bytes]) -> bytes:
     return content if isinstance(content, bytes) else b"".join(blobs[uri] for uri in content)
 
 
-async def _gather(uris: Iterable[str], source: ArtifactSource) -> tuple[dict[str, bytes], frozenset[str]]:
-    """What could be had, and what could not."""
+async def _gather(uris: Iterable[str], source: ArtifactSource) -> tuple[dict[str, bytes], dict[str, str]]:
+    """What could be had, and the code of the error for what could not."""
     wanted = sorted(uris)
     slots = asyncio.Semaphore(PARALLEL)
 
-    async def get(uri: str) -> bytes | None:
+    async def get(uri: str) -> bytes | ArtifactError:
         async with slots:
             try:
                 return await _get(uri, source)
-            except ArtifactError:
-                return None
+            except ArtifactError as error:
+                return error
 
     answers = await asyncio.gather(*(get(uri) for uri in wanted), return_exceptions=True)
-    found, lost = {}, set()
+    found, missing = {}, {}
     for uri, answer in zip(wanted, answers, strict=True):
-        if isinstance(answer, BaseException):
+        if isinstance(answer, ArtifactError):
+            missing[uri] = answer.reason
+        elif isinstance(answer, BaseException):
             raise answer
-        if answer is None:
-            lost.add(uri)
         else:
             found[uri] = answer
-    return found, frozenset(lost)
+    return found, missing
 
 
 async def _get(uri: str, source: ArtifactSource) -> bytes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from gatewright.contracts import GateReport, TestReport, codec
 from gatewright.contracts.reports import EvidenceReport
@@ -37,21 +38,25 @@ class Projection:
         return frozenset(uri for content in self.files.values() if isinstance(content, tuple) for uri in content)
 
 
-def project(history: History, *, names: bytes = b"", lost: frozenset[str] = frozenset()) -> Projection:
+def project(
+    history: History, *, names: bytes = b"", lost: frozenset[str] = frozenset(), withheld: frozenset[str] = frozenset()
+) -> Projection:
     """The files of the bundle of ``history``.
 
     ``names`` are the candidate's changed paths, each ended by a NUL (empty without a candidate); ``lost`` are URIs that the
-    artifact store could not give: files that rest on them are left out, and the evidence report names them.
+    artifact store could not give, ``withheld`` those that hold a secret: files that rest on them are left out, and the evidence
+    report names them.
     Raises MalformedError for an id that cannot be a file name.
     """
-    files = FilePlan(lost)
+    files = FilePlan(lost, withheld)
     _run_files(files, history, names)
     _task_files(files, history)
     _test_files(files, history)
     for number, gate in enumerate(history.gates, 1):
         files.document(layout.gate_report(number, gate.gate, gate.task_id), gate)
     _artifact_files(files, history)
-    report = EvidenceReport(status="fail" if files.missing else "ok", missing=tuple(files.missing))
+    status: Literal["ok", "fail"] = "fail" if files.missing else "ok"
+    report = EvidenceReport(status=status, missing=tuple(files.missing), withheld=tuple(sorted(files.left_out)))
     files.document(layout.EVIDENCE_REPORT, report)
     candidate = history.run.candidate
     return Projection(files.finished(), frozenset({candidate.patch, candidate.names} - {""} if candidate else ()))

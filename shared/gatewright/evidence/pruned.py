@@ -9,6 +9,7 @@ from gatewright.errors import MalformedError, VerificationError
 from gatewright.evidence import tombstone
 from gatewright.evidence.findings import Finding, Verification
 from gatewright.evidence.keys import PublicKey
+from gatewright.evidence.reading import runs_named
 
 #: The code of the one finding about a bundle that was pruned in order.
 PRUNED = "pruned"
@@ -25,6 +26,12 @@ def look_for_tombstone(bundle: Path, trusted: Sequence[PublicKey]) -> Verificati
     if found is None:
         return None
     stone, key = found
+    if (asked := runs_named(bundle)) - {stone.run_id}:
+        words = f"the folder is called {min(asked)}, and its tombstone is that of {stone.run_id}"
+        return Finding(1, "not_verified", "other_run", tombstone.FILE, words)
+    if key.was_retired_by(stone.pruned_at):
+        words = f"the key was retired {key.retired}, and the bundle was removed {stone.pruned_at}"
+        return Finding(1, "not_verified", "signed_after_retirement", tombstone.FILE, words)
     words = f"the bundle was removed on {stone.pruned_at} by {stone.pruned_by}: {stone.reason}"
     return Verification(
         location=bundle,

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gatewright.bus.artifacts import MAX_ARTIFACT_BYTES
 from gatewright.contracts import OrchestratorEvent, RunManifest
 from gatewright.contracts.records import FileRecord
 from gatewright.errors import MalformedError
+from gatewright.evidence import layout
 from gatewright.evidence.findings import Findings
+from gatewright.evidence.history import History
 from gatewright.evidence.keys import PublicKey
 from gatewright.ledger.run import Run
 
-#: Larger documents are not parsed, and a folder of more entries is no bundle.
+#: Larger documents are not parsed, and a folder of more entries is no bundle. A patch may be as large as any artifact.
 MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
+MAX_PATCH_BYTES = MAX_ARTIFACT_BYTES
 MAX_ENTRIES = 100_000
 _BLOCK = 1024 * 1024
+#: A folder that is called so says which run's bundle it holds.
+_RUN_FOLDER = re.compile(r"run-[0-9a-f]{20}")
 
 
 @dataclass(slots=True)
@@ -29,6 +36,8 @@ class Shape:
     files: dict[str, int] = field(default_factory=dict)
     folders: set[str] = field(default_factory=set)
     odd: dict[str, str] = field(default_factory=dict)
+    #: Files of several names, by the number of their inode: the names here, and how many there are in all.
+    shared: dict[tuple[int, int], tuple[list[str], int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +68,9 @@ class Reading:
     signer: str = ""
     records: tuple[OrchestratorEvent, ...] = ()
     run: Run | None = None
+    #: The run told in order, once step 6 has done so, and the changed paths of its candidate, each ended by a NUL.
+    history: History | None = None
+    names: bytes = b""
     #: The files that the events make, but for manifest and signature; empty until they have been made again.
     derived: tuple[str, ...] = ()
 
@@ -67,20 +79,31 @@ class Reading:
         """The manifest's list, by path."""
         return {file.path: file for file in self.manifest.integrity.files} if self.manifest and self.manifest.integrity else {}
 
-    def document(self, path: str, step: int) -> bytes | None:
+    def patch(self, step: int) -> bytes | None:
+        """The bytes of the canonical patch, as ``document`` gives them."""
+        return self.document(layout.PATCH, step, limit=MAX_PATCH_BYTES)
+
+    def document(self, path: str, step: int, *, limit: int | None = None) -> bytes | None:
         """The bytes of a document; None, with a finding unless it is simply not there."""
+        limit = MAX_DOCUMENT_BYTES if limit is None else limit
         if path not in self.shape.files:
             return None
         try:
-            facts, data = read(self.root, path, keep=True)
+            facts, data = read(self.root, path, keep=limit)
         except OSError as error:
             self.findings.incomplete(step, "unreadable", path, f"cannot be read: {error.strerror or error}")
             return None
         if data is None:
-            self.findings.malformed(step, "too_large", path, f"more than {MAX_DOCUMENT_BYTES} bytes are no document")
+            self.findings.malformed(step, "too_large", path, f"more than {limit} bytes are no document")
         if self.facts.setdefault(path, facts) != facts:
             self.findings.wrong(step, "changing", path, "it changes while it is being read")
         return data
+
+
+def runs_named(bundle: Path) -> frozenset[str]:
+    """The runs that the folder's name speaks of: as it was given, and, through a link, as it is called."""
+    names = (bundle.absolute().name, bundle.resolve().name)
+    return frozenset(name for name in names if _RUN_FOLDER.fullmatch(name))
 
 
 def scan(root: Path) -> Shape:
@@ -99,6 +122,11 @@ def scan(root: Path) -> Shape:
                     raise MalformedError(f"more than {MAX_ENTRIES} files", code="too_many_files")
                 if entry.is_dir(follow_symlinks=False):
                     pending.append(f"{path}/")
+    for paths, names in shape.shared.values():
+        # A large file may have several names in its bundle. By one outside it could be changed after it was checked.
+        for path in paths if names != len(paths) or shape.files[paths[0]] < layout.SHARED_FROM else ():
+            del shape.files[path]
+            shape.odd[path] = "hard_link"
     return shape
 
 
@@ -107,8 +135,8 @@ def shown(path: str) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-def read(root: Path, path: str, *, keep: bool = False) -> tuple[Facts, bytes | None]:
-    """Size and sha256 of a plain file, and its bytes when ``keep`` and no larger than a document may be. Raises OSError."""
+def read(root: Path, path: str, *, keep: int = 0) -> tuple[Facts, bytes | None]:
+    """Size and sha256 of a plain file, and its bytes when they are no more than ``keep``. Raises OSError."""
     digest, size, blocks = hashlib.sha256(), 0, []
     fd = _open(root, path)
     try:
@@ -117,11 +145,11 @@ def read(root: Path, path: str, *, keep: bool = False) -> tuple[Facts, bytes | N
         while count := os.readv(fd, [buffer]):
             digest.update(view[:count])
             size += count
-            if keep and size <= MAX_DOCUMENT_BYTES:
+            if size <= keep:
                 blocks.append(bytes(view[:count]))
     finally:
         os.close(fd)
-    return Facts(size, digest.hexdigest()), b"".join(blocks) if keep and size <= MAX_DOCUMENT_BYTES else None
+    return Facts(size, digest.hexdigest()), b"".join(blocks) if keep and size <= keep else None
 
 
 def digest_of_all(root: Path, paths: Iterable[str]) -> str:
@@ -150,8 +178,7 @@ def _enter(shape: Shape, path: str, status: os.stat_result) -> None:
         shape.odd[path] = "symlink"
     elif not stat.S_ISREG(status.st_mode):
         shape.odd[path] = "special_file"
-    elif status.st_nlink != 1:
-        # Another name of the same file could change it after it was checked.
-        shape.odd[path] = "hard_link"
     else:
         shape.files[path] = status.st_size
+        if status.st_nlink != 1:
+            shape.shared.setdefault((status.st_dev, status.st_ino), ([], status.st_nlink))[0].append(path)

@@ -1,4 +1,4 @@
-"""Step 7 of a verification, where a repository is given: the recorded trees, patch and landed commit against its real objects.
+"""Step 8 of a verification, where a repository is given: the recorded trees, patch and landed commit against its real objects.
 
 Objects are fetched into a mirror of our own in a temporary folder; the repository is only read. What the diff gate judged by
 policy (protected paths, limits) is not judged again: a bundle holds the digest of the policies, not the policies.
@@ -25,11 +25,12 @@ _TRAILER = re.compile(r"^Gatewright-(Run|Contract|Event-Chain): (\S+)$", re.MULT
 
 
 def check_repository(reading: Reading, step: int, url: str) -> str:
-    """7. The objects of the repository at ``url`` say the same. Not to be called from a running event loop.
+    """8. The objects of the repository at ``url`` say the same. Not to be called from a running event loop.
 
     1. the baseline commit has the recorded tree  2. patch.diff, applied to it, gives the candidate, and is its canonical diff
     3. every changed path lies in the contract's  4. the landed commit has the baseline as its parent and the candidate's tree
-    5. its trailers name this run, its contract and an event of its chain.
+    5. its ref holds it, now or through what came later; a ref that is gone is only noted, as branches are deleted when merged
+    6. its trailers name this run, its contract and an event of its chain.
     """
     run = reading.run
     if run is None or not run.accepted.baseline_commit:
@@ -66,7 +67,7 @@ async def _check(reading: Reading, run: Run, step: int, url: str, scratch: Path)
 
 async def _check_patch(reading: Reading, run: Run, mirror: Mirror, step: int, candidate: str) -> None:
     findings = reading.findings
-    patch = reading.document(layout.PATCH, step)
+    patch = reading.patch(step)
     if patch is None:
         return
     baseline = run.accepted.baseline_commit
@@ -98,8 +99,21 @@ async def _check_landed(reading: Reading, run: Run, mirror: Mirror, step: int, c
     parents = await mirror.parents(commit)
     if parents != (baseline,):
         findings.wrong(step, "landed_differs", layout.GIT_LANDED, f"the landed commit's parents are {', '.join(parents)}")
-    told = dict(_TRAILER.findall(await mirror.message(commit)))  # 5
+    await _check_ref(reading, run, mirror, step, commit)  # 5
+    told = dict(_TRAILER.findall(await mirror.message(commit)))  # 6
     digest = hashlib.sha256(codec.encode(run.contract)).hexdigest() if run.contract is not None else ""
     events = {f"{record.seq}:{record.hash}" for record in reading.records}
     if (told.get("Run"), told.get("Contract")) != (run.run_id, f"sha256:{digest}") or told.get("Event-Chain") not in events:
         findings.wrong(step, "trailers_differ", layout.GIT_LANDED, "the landed commit's trailers are not about this run")
+
+
+async def _check_ref(reading: Reading, run: Run, mirror: Mirror, step: int, commit: str) -> None:
+    ref = run.landed.ref if run.landed is not None else ""
+    current = await mirror.current(ref) if ref else None
+    if current is None:
+        reading.notes.append(f"that the commit is on {ref or 'a ref'}: the repository has no longer such a ref")
+        return
+    await mirror.ensure(current)
+    if not await mirror.descends(current, commit):
+        words = f"{ref} is at {current}, which does not hold the landed commit {commit}"
+        reading.findings.wrong(step, "landed_not_on_ref", layout.GIT_LANDED, words)

@@ -17,6 +17,7 @@ from gatewright.contracts.reports import TestCommand
 from gatewright.evidence import layout
 from gatewright.evidence.closing_reports import outcomes
 from gatewright.evidence.history import History
+from gatewright.rules.tests import passed
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 SUMMARY_TYPE = "https://slsa.dev/verification_summary/v1"
@@ -108,7 +109,7 @@ def _subjects(history: History, manifest: bytes, digests: Mapping[str, str]) -> 
 
 def _summary(history: History) -> Summary:
     run = history.run
-    passed = [name for name, outcome in msgspec.structs.asdict(outcomes(history.decisive)).items() if outcome.passed]
+    good = [name for name, outcome in msgspec.structs.asdict(outcomes(history.decisive)).items() if outcome.passed]
     succeeded = run.status == "SUCCESS"
     return Summary(
         verifier=Verifier(VERIFIER, run.accepted.versions),
@@ -116,7 +117,7 @@ def _summary(history: History) -> Summary:
         resource_uri=run.accepted.repository_url,
         policy=Policy(POLICY, {"sha256": run.accepted.policy_sha256}),
         verification_result="PASSED" if succeeded else "FAILED",
-        verified_levels=tuple(f"GATEWRIGHT_{name.upper()}" for name in passed) if succeeded else ("FAILED",),
+        verified_levels=tuple(f"GATEWRIGHT_{name.upper()}" for name in good) if succeeded else ("FAILED",),
     )
 
 
@@ -145,7 +146,7 @@ def _checks(history: History, digests: Mapping[str, str]) -> Checks:
 
 def _result(command: TestCommand) -> Result:
     """What one run of a command says; the last run of a command decides."""
-    if command.exit_code == 0 and not command.timed_out and not command.stopped:
+    if passed(command):
         return "PASSED" if command.run == 1 else "WARNED"
     return "FAILED" if command.must_pass else "WARNED"
 

@@ -10,7 +10,7 @@ import hashlib
 
 import msgspec
 
-from gatewright.contracts import RunManifest, codec
+from gatewright.contracts import EvidenceReport, RunManifest, codec
 from gatewright.errors import MalformedError
 from gatewright.evidence import layout
 from gatewright.evidence.file_plan import Content
@@ -42,7 +42,7 @@ def check_story(reading: Reading, step: int) -> str:
     except MalformedError as error:
         reading.findings.malformed(step, error.reason, layout.EVENTS, error.message)
         return "the events make no bundle"
-    reading.derived = tuple(projection.files)
+    reading.derived, reading.history = tuple(projection.files), history
     _compare_files(reading, projection, step)
     _compare_manifest(reading, manifest, expected, step)
     digests = {path: record.sha256 for path, record in reading.listed.items()}
@@ -72,7 +72,9 @@ def _project(reading: Reading, history: History, step: int) -> Projection:
     if candidate and candidate.names:
         path = places.get(layout.digest_of(candidate.names) or "")
         names = (reading.document(path, step) if path else None) or b""
-    whole = project(history, names=names)
+    reading.names = names
+    withheld = _withheld(reading, step)
+    whole = project(history, names=names, withheld=withheld)
     lost = frozenset(
         uri
         for path, content in whole.files.items()
@@ -84,7 +86,18 @@ def _project(reading: Reading, history: History, step: int) -> Projection:
         return whole
     message = f"{len(lost)} artifact(s) are not in the bundle, the first is {min(lost)}"
     reading.findings.incomplete(step, "evidence_lost", layout.EVIDENCE_REPORT, message)
-    return project(history, names=names, lost=lost)
+    return project(history, names=names, lost=lost, withheld=withheld)
+
+
+def _withheld(reading: Reading, step: int) -> frozenset[str]:
+    """What the gatekeeper says that it left out because it holds a secret; the report is then made again and compared."""
+    data = reading.document(layout.EVIDENCE_REPORT, step)
+    try:
+        uris = codec.decode(data, EvidenceReport).withheld if data is not None else ()
+    except MalformedError:
+        return frozenset()
+    reading.notes += [f"{uri}: withheld, because the gatekeeper found what looks like a secret in it" for uri in uris]
+    return frozenset(uris)
 
 
 def _compare_files(reading: Reading, projection: Projection, step: int) -> None:

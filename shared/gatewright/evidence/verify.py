@@ -14,11 +14,12 @@ import msgspec
 from gatewright.contracts import RunManifest, codec
 from gatewright.errors import MalformedError, VerificationError
 from gatewright.evidence import layout
+from gatewright.evidence.consistency.check import check_consistency
 from gatewright.evidence.document_checks import check_events, check_schemas
 from gatewright.evidence.findings import REPOSITORY_STEP, STEPS, Verification
 from gatewright.evidence.keys import PublicKey
 from gatewright.evidence.pruned import look_for_tombstone
-from gatewright.evidence.reading import Reading, read, scan
+from gatewright.evidence.reading import Reading, read, runs_named, scan
 from gatewright.evidence.signing import open_envelope, payload_of
 from gatewright.evidence.statement import Statement
 from gatewright.evidence.story import check_story
@@ -41,13 +42,14 @@ def verify(
 ) -> Verification:
     """Check the run bundle in the folder ``bundle``, to which nobody may be writing meanwhile.
 
-    1. shape: a folder of plain files, no links, no special files, a manifest that parses
-    2. signature: by one of ``trusted_keys``, over the exact bytes of the manifest
+    1. shape: a folder of plain files, no links, no special files, a manifest that parses, of the run that the folder names
+    2. signature: by one of ``trusted_keys``, over the exact bytes of the manifest, and not after the key was retired
     3. files: all that are listed are there with their size and sha256, and no others are
     4. schemas: every document is valid under its schema
     5. events: the hash chain holds from the first to the last, and the events fold to the end that the manifest tells
     6. story: every other file, the manifest and the signed statement are exactly what these events make of them
-    7. repository, where its address is given: its objects tell the same (``repository.py``; not from a running event loop)
+    7. consistency: the documents do not contradict one another, by the rules that decided (``consistency/``)
+    8. repository, where its address is given: its objects tell the same (``repository.py``; not from a running event loop)
 
     Without a trusted key the bundle is not verified (``no_trusted_key``), whatever else holds. ``insecure_allow_unsigned`` lets
     one pass that has no signature at all: it agrees with itself then, and anybody may have written it. Where a tombstone
@@ -82,7 +84,7 @@ def examine(
     """Take the steps of ``verify``; everything that was read, the steps that were taken, and those that could not be."""
     reading = Reading(bundle, tuple(trusted_keys), unsigned)
     steps: dict[str, Step] = dict(
-        zip(STEPS, (_shape, _signature, _files, check_schemas, check_events, check_story), strict=True)
+        zip(STEPS, (_shape, _signature, _files, check_schemas, check_events, check_story, check_consistency), strict=True)
     )
     if repository is not None:
         # Imported only when it is asked for: offline verification needs no git.
@@ -100,7 +102,7 @@ def examine(
 
 
 def _shape(reading: Reading, step: int) -> str:
-    """1. Only plain files, under one name each; a manifest in the one form that it can have."""
+    """1. Only plain files, under one name each; a manifest in the one form that it can have, of the run that was asked for."""
     findings = reading.findings
     try:
         reading.shape = scan(reading.root)
@@ -121,6 +123,9 @@ def _shape(reading: Reading, step: int) -> str:
     except MalformedError as error:
         findings.malformed(step, "bad_manifest", layout.MANIFEST, error.message)
         return ""
+    if (asked := runs_named(reading.root)) - {reading.manifest.run_id}:
+        words = f"the folder is called {min(asked)}, and holds the bundle of {reading.manifest.run_id}"
+        findings.wrong(step, "other_run", layout.MANIFEST, words)
     form = reading.manifest.layout or 1
     if form != layout.VERSION:
         writer = reading.manifest.versions.get("gatewright", "unknown")
@@ -164,6 +169,7 @@ def _envelope(reading: Reading, step: int, path: str) -> str:
         if reading.trusted:
             _, key = open_envelope(data, reading.trusted)
             reading.signer = key.key_id
+            _retirement(reading, step, path, key)
         statement = msgspec.json.decode(reading.payloads[path], type=Statement)
     except VerificationError as error:
         findings.wrong(step, error.reason, path, error.message)
@@ -181,6 +187,14 @@ def _envelope(reading: Reading, step: int, path: str) -> str:
     if reading.signer and named and named != reading.signer:
         findings.wrong(step, "signer_differs", layout.MANIFEST, f"the manifest names another signer than that of {path}")
     return ""
+
+
+def _retirement(reading: Reading, step: int, path: str, key: PublicKey) -> None:
+    """A retired key vouches for what had ended while it was in use; step 6 holds the time of the end against the events."""
+    ended = reading.manifest.finished_at if reading.manifest else None
+    if ended and key.was_retired_by(ended):
+        words = f"the key was retired {key.retired}, and the run ended {ended}: it was no longer the gatekeeper's to sign with"
+        reading.findings.wrong(step, "signed_after_retirement", path, words)
 
 
 def _files(reading: Reading, step: int) -> str:

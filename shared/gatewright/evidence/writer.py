@@ -7,12 +7,13 @@ crash at any step is made good by doing it again. The manifest comes last, by a 
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
 import hashlib
 import os
 import time
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,7 @@ from gatewright.ledger.run import Run
 APPEND_PATIENCE = 1.0
 SEAL_PATIENCE = 5.0
 _PAUSE = 0.01
+_NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV, errno.ENOSYS})
 #: The code of the error when the disk does not take what is to be written.
 UNWRITABLE = "bundle_unwritable"
 _DRAFT = ".manifest.json.draft"
@@ -159,7 +161,8 @@ class BundleWriter:
             final = folder / layout.MANIFEST
             folders = layout.folders_of(files)
             strays = list(_strays(folder, {layout.MANIFEST, *files}, folders))
-            kept = {path for path, data in files.items() if _same(folder / path, data)}
+            firsts = _firsts(files)
+            kept = {path for path, data in files.items() if _same(folder / path, data, _namesakes(folder, path, firsts))}
             sealed = _same(final, manifest) and not strays and len(kept) == len(files)
             if not sealed and (final.is_file() or final.is_symlink()):  # 1
                 disk.remove(final)
@@ -171,7 +174,7 @@ class BundleWriter:
                 for path, data in sorted(files.items(), key=lambda file: file[0] in layout.ENVELOPES):
                     if path in kept:
                         disk.protect(folder / path)
-                    else:
+                    elif not self._linked(folder, firsts.get(path), path):
                         disk.create(folder / path, data)
                 disk.sync([folder, *(folder / path for path in (*files, *folders))])  # 3
                 if not sealed:  # 4
@@ -184,6 +187,19 @@ class BundleWriter:
                     self._unsign(folder)
                 raise
         return folder
+
+    def _linked(self, folder: Path, first: str | None, path: str) -> bool:
+        """Store a large file once: whether ``path`` is a further name of ``first`` now."""
+        if first is None or first == path:
+            return False
+        try:
+            self._disk.link(folder / first, folder / path)
+        except OSError as error:
+            # A file system without such names, or too many of them: the bytes are written again.
+            if error.errno not in _NO_LINKS:
+                raise
+            return False
+        return True
 
     def _unsign(self, folder: Path) -> None:
         """Take away whatever would vouch for a bundle that could not be finished."""
@@ -231,13 +247,26 @@ def _locked(fd: int, patience: float) -> bool:
             return True
 
 
-def _same(path: Path, data: bytes) -> bool:
-    """Whether ``path`` is a plain file, under no other name, with these bytes."""
+def _firsts(files: Mapping[str, bytes]) -> dict[str, str]:
+    """Large file -> the first in order that holds the same bytes, itself where it is that. The log is not shared: it grows."""
+    seen: dict[bytes, str] = {}
+    large = ((path, data) for path, data in sorted(files.items()) if len(data) >= layout.SHARED_FROM and path != layout.EVENTS)
+    return {path: seen.setdefault(data, path) for path, data in large}
+
+
+def _namesakes(folder: Path, path: str, firsts: Mapping[str, str]) -> list[Path]:
+    """All names that a large file may have in its bundle."""
+    return [folder / name for name, first in firsts.items() if path in firsts and first == firsts[path]]
+
+
+def _same(path: Path, data: bytes, others: Iterable[Path] = ()) -> bool:
+    """Whether ``path`` is a plain file with these bytes, that has no name but those of ``others`` and its own."""
     try:
         status = path.lstat()
+        names = sum(other.lstat().st_ino == status.st_ino for other in others if os.path.lexists(other))
     except OSError:
         return False
-    regular = path.is_file() and not path.is_symlink() and status.st_nlink == 1
+    regular = path.is_file() and not path.is_symlink() and status.st_nlink == max(1, names)
     return regular and status.st_size == len(data) and path.read_bytes() == data
 
 

@@ -13,8 +13,10 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from gatewright.errors import GitError
+from gatewright.errors import GitError, HostError
 from gatewright.git.process import in_thread, run_to_end
+from gatewright.git.transport import transport
+from gatewright.host_errors import DISK_FULL, speaks_of_full_disk
 
 #: The id of the empty tree in SHA-1 repositories; in others it does not resolve, which git takes for an empty tree too.
 _EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
@@ -74,7 +76,9 @@ class GitCommand:
             "GIT_PROTOCOL_FROM_USER": "0",
             "GIT_ALLOW_PROTOCOL": ":".join(protocols),
             "GIT_DEFAULT_REF_FORMAT": "files",
+            **transport(protocols).certificates,
         }
+        self._protocols = protocols
         self._options = [f"--git-dir={git_dir}", "--no-pager"]
         for key, value in HARDENED.items():
             self._options += ["-c", f"{key}={value}"]
@@ -106,18 +110,28 @@ class GitCommand:
 
         ``index`` is a private index file; ``ok`` lists the exit codes that are no failure; ``timeout`` is in seconds; ``limit``
         bounds the output in bytes; ``walls`` is a program, with its options, that starts git confined. GitError with git's
-        words (``git_failed``), or one of the codes of ``run_to_end``.
+        words (``git_failed``), or one of the codes of ``run_to_end``; HostError (``disk_full``) where it says that there is no
+        room on this host.
         """
         variables = {**self._environment, **(environment or {})}
         if index is not None:
             variables["GIT_INDEX_FILE"] = str(index)
-        # GitPython adds its variables to the inherited ones; ``env -i`` makes them the only ones.
-        clean = [executable("env"), "-i", *(f"{name}={value}" for name, value in variables.items())]
-        argv = [*clean, *walls, executable("git"), *self._options, *args]
+        argv = [*self._clean(variables), *walls, executable("git"), *self._options, *args]
         finished = run_to_end(argv, stdin=stdin, timeout=timeout, limit=limit, pass_fds=pass_fds)
         if finished.status not in ok:
+            if speaks_of_full_disk(finished.stderr):
+                raise HostError(f"git {args[0] if args else ''} met a full disk: {words(finished.stderr)}", code=DISK_FULL)
             raise CommandFailedError(args[0] if args else "", finished.status, finished.stdout, finished.stderr)
         return finished.stdout
+
+    def _clean(self, variables: Mapping[str, str]) -> list[str]:
+        """The command that leaves git these variables and no other; GitPython would add its own to all that are inherited.
+
+        What is kept of the inherited ones is kept by taking away the others: everybody on the host can read an argument.
+        """
+        left = transport(self._protocols)
+        clean = [f"--unset={name}" for name in left.removed] if left.kept else ["-i"]
+        return [executable("env"), *clean, *(f"{name}={value}" for name, value in variables.items())]
 
 
 class CommandFailedError(GitError):

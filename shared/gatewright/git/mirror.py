@@ -313,6 +313,12 @@ class Mirror:
         self._trees[name] = tree
 
 
+def holds(path: Path, commit: str) -> bool:
+    """Whether the mirror in the folder ``path`` has a commit with all that it needs. Blocks; GitError for a broken mirror."""
+    name = f"{_keep_ref(refs.check_object_id(commit))}^{{commit}}"
+    return bool(GitCommand(path).execute("rev-parse", "--verify", "--quiet", "--end-of-options", name, ok=(0, 1, 128)).strip())
+
+
 def _keep_ref(object_id: str) -> str:
     return f"refs/gate/keep/{object_id}"
 

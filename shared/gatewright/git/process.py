@@ -21,6 +21,7 @@ from functools import cache
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from gatewright.errors import GitError
+from gatewright.host_errors import host_error
 
 if TYPE_CHECKING:
     from git.cmd import Git
@@ -96,7 +97,8 @@ _REACH: ContextVar[_Reach | None] = ContextVar("gatewright_git_reach", default=N
 async def in_thread(work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
     """Run blocking ``work`` in a thread; when the caller is cancelled, the process that it is running is ended.
 
-    GitError (``git_failed``) when the file system fails it: no space, no permission.
+    Raises HostError when this host fails it (no space, no permission), GitError (``git_failed``) for what else the file system
+    says.
     """
     reach = _Reach()
     token = _REACH.set(reach)
@@ -106,7 +108,7 @@ async def in_thread(work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs)
         reach.let_go()
         raise
     except OSError as error:
-        raise GitError(f"git's files cannot be used: {error}") from error
+        raise host_error(error) or GitError(f"git's files cannot be used: {error}") from error
     finally:
         _REACH.reset(token)
 
@@ -161,7 +163,7 @@ def _start(argv: Sequence[str], stdin: bytes | None, pass_fds: tuple[int, ...]) 
             pass_fds=pass_fds,
         )
     except (OSError, ValueError) as error:
-        raise GitError(f"git cannot be started: {error}") from error
+        raise host_error(error) or GitError(f"git cannot be started: {error}") from error
     # GitPython's wrapper would end the process without its children when it is collected.
     process, started.proc = started.proc, None
     if process is None:

@@ -19,6 +19,7 @@ from gatewright.git.local_repository import LocalRepository, find_repository
 from gatewright.git.new_ref import make_ref
 from gatewright.git.planted_links import PlantedLinks
 from gatewright.git.refs import Source, is_object_id
+from gatewright.host_errors import check_room
 
 _OVER_THE_OWNER = {
     # The repository may belong to another user than this process; what that user configured is overruled below.
@@ -170,6 +171,8 @@ class Remote:
             else:
                 self._git.execute(*words, self._source.address, f"{commit}:{ref}", timeout=self._seconds)
         except CommandFailedError as error:
+            if self._source.local:
+                check_room(Path(self._source.address))  # what the other end says of its disk is said of one of ours
             rejected = _REJECTED.search(error.stdout)
             if rejected is None:
                 raise

@@ -39,7 +39,7 @@ def evolve(run: Run | None, record: OrchestratorEvent) -> Run:
         raise MalformedError(f"{record.event_type} after the end of the run", code="bad_event")
     else:
         run = _apply(run, payload, record)
-    return replace(run, seq=record.seq, head=record.hash)
+    return replace(run, seq=record.seq, head=record.hash, at=record.ts)
 
 
 def fold(transitions: Iterable[Transition], run: Run | None = None) -> Run | None:

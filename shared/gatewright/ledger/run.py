@@ -67,6 +67,8 @@ class Run:
     review: ReviewReport | None = None
     tests: TestReport | None = None
     tests_passed: bool = False
+    #: When the last event was written; no later one has an earlier time.
+    at: str = ""
     #: When the fix loop was last entered; the next round begins after the contract's back-off.
     fix_ordered_at: str = ""
     landed: Landed | None = None

@@ -19,7 +19,7 @@ from gatewright.contracts.vocabulary import Artifact, Repository
 from gatewright.errors import MalformedError, VerificationError
 from gatewright.evidence.findings import PRECEDENCE
 from gatewright.evidence.keys import PublicKey
-from gatewright.evidence.reading import Reading, read
+from gatewright.evidence.reading import MAX_PATCH_BYTES, Reading, read
 from gatewright.evidence.verify import examine
 from gatewright.ledger.run import Run
 
@@ -32,6 +32,11 @@ class Order(NamedTuple):
 
     document: RunRequest | TaskContract
     attachments: tuple[tuple[Artifact, bytes], ...]
+
+    @property
+    def url(self) -> str:
+        """The repository that it is to be carried out on."""
+        return self.document.repository.url if self.document.repository is not None else ""
 
     def attached(self, artifacts: Sequence[Artifact]) -> RunRequest | TaskContract:
         """The document with its artifacts where they are stored now."""
@@ -89,9 +94,11 @@ def _bytes(reading: Reading, artifact: Artifact) -> bytes:
     digest = stored_digest(artifact.uri)
     path = next((path for path, record in reading.listed.items() if record.sha256 == digest), None)
     if path is None:
-        raise MalformedError(f"the bundle does not hold the artifact {artifact.name!r}", code="artifact_missing")
+        withheld = any(artifact.uri in note for note in reading.notes)
+        why = ": it was withheld, because it holds what looks like a secret" if withheld else ""
+        raise MalformedError(f"the bundle does not hold the artifact {artifact.name!r}{why}", code="artifact_missing")
     try:
-        _, data = read(reading.root, path, keep=True)
+        _, data = read(reading.root, path, keep=MAX_PATCH_BYTES)
     except OSError as error:
         raise MalformedError(f"{path} cannot be read: {error.strerror or error}", code="artifact_missing") from error
     if data is None:

@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from xml.etree.ElementTree import Element
 
+from gatewright.evidence import layout
+from gatewright.git.paths import display
 from gatewright.report.account import Account
+from gatewright.report.folders import MOST_FOLDERS, summed
 from gatewright.report.limits import Limits
-from gatewright.report.markup import Child, classed, fold, tag
-from gatewright.report.patch import FilePatch, Hunk, Line, parse_patch
+from gatewright.report.markup import Child, classed, fold, table, tag
+from gatewright.report.patch import FilePatch, Hunk, Line, listed_paths, parse_patch
 from gatewright.report.syntax import Colours, Piece, language_of
 from gatewright.report.visible import size_words
 
@@ -36,12 +39,25 @@ class Change:
     size: int
     read: int
     files: tuple[FilePatch, ...]
+    #: All paths that the bundle lists, where the patch is the canonical one.
+    names: tuple[bytes, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """How many files it changes, read or not."""
+        return max(len(self.files), len(self.names))
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of it was read, so that lines can be counted."""
+        return self.read == self.size
 
 
 def change_of(account: Account, path: str, limits: Limits) -> Change:
     """The patch in ``path``, as far as the limits let it be read."""
     found = account.excerpt(path, limits.patch)
-    return Change(path, found.size, len(found.head), parse_patch(found.head))
+    names = listed_paths(account.excerpt(layout.NAMES, limits.patch).head) if path == layout.PATCH else ()
+    return Change(path, found.size, len(found.head), parse_patch(found.head), names)
 
 
 def changes(account: Account, candidate: Change, limits: Limits) -> Iterator[Element]:
@@ -62,19 +78,43 @@ def changes(account: Account, candidate: Change, limits: Limits) -> Iterator[Ele
 def _change(change: Change, room: _Room, limits: Limits) -> Iterator[Element]:
     files = change.files
     added, removed = sum(file.added for file in files), sum(file.removed for file in files)
-    noun = "file" if len(files) == 1 else "files"
-    yield classed("p", "sum", f"{len(files)} {noun}, ", *_counts(added, removed))
-    if change.read < change.size:
-        words = f"The patch has {size_words(change.size)}; the first {size_words(change.read)} are shown. "
+    noun = "file" if change.count == 1 else "files"
+    yield classed("p", "sum", f"{change.count:,} {noun}, ", *_counts(added, removed), "" if change.whole else " so far")
+    if not change.whole:
+        words = (
+            f"The patch has {size_words(change.size)}; the first {size_words(change.read)} are shown, and their lines counted. "
+        )
         yield classed("p", "cut", f"{words}The whole is in {change.path}.")
     few = len(files) <= limits.open_files
-    shown = (_file(file, change.path, room, limits, is_open=few) for file in files[: limits.rows])
+    most = limits.each_file
+    if change.count > most:
+        yield from _by_folder(change)
+    shown = (_file(file, change.path, room, limits, is_open=few) for file in files[:most])
     if few:
         yield from shown
     else:
-        yield fold(f"Show the {min(len(files), limits.rows)} files", shown)
-    if len(files) > limits.rows:
-        yield classed("p", "cut", f"{len(files) - limits.rows} more files are not shown; they are in {change.path}.")
+        yield fold(f"Show the {'first ' if change.count > most else ''}{min(len(files), most)} files", shown)
+    if change.count > most:
+        yield classed(
+            "p", "cut", f"{change.count - min(len(files), most):,} more files are not shown; they are in {change.path}."
+        )
+
+
+def _by_folder(change: Change) -> Iterator[Element]:
+    """Thousands of files: where they lie, most of them first."""
+    folders = summed(change.files, change.names)
+    rows = (
+        (
+            classed("code", "path", display(each.path) or "(top)"),
+            f"{each.files:,} file{'s' if each.files != 1 else ''}",
+            *(_counts(each.added, each.removed)[::2] if change.whole else ()),
+        )
+        for each in folders[:MOST_FOLDERS]
+    )
+    yield table("folders", rows)
+    if rest := folders[MOST_FOLDERS:]:
+        words = f"{len(rest):,} more folders with {sum(each.files for each in rest):,} files are not listed."
+        yield classed("p", "cut", words)
 
 
 def _counts(added: int, removed: int) -> tuple[Element, str, Element]:

@@ -13,6 +13,7 @@ from functools import cache
 from importlib.resources import files
 from xml.etree.ElementTree import Element
 
+from gatewright.advice import advice_for
 from gatewright.evidence import layout
 from gatewright.evidence.completion import completion_report
 from gatewright.evidence.findings import Verification
@@ -25,12 +26,13 @@ from gatewright.report.evidence_tree import evidence_tree
 from gatewright.report.limits import Limits, clipped
 from gatewright.report.markup import Child, classed, document, fold, table, tag
 from gatewright.report.timeline import Timeline, timeline_of
-from gatewright.report.verdicts import gates, reviews, tests
+from gatewright.report.verdicts import done, done_words, gates, reviews, tests
 from gatewright.report.visible import one_line, seconds_words
+from gatewright.report.work import work
 
 #: Findings of the verification beyond these are counted.
 MOST_FINDINGS = 50
-SECTIONS = ("Timeline", "Gates", "Change", "Review", "Tests", "Evidence")
+SECTIONS = ("Timeline", "Work", "Gates", "Change", "Review", "Tests", "Done", "Evidence")
 _OUTCOMES = {
     "malformed": "Malformed: this is not a bundle by its form",
     "not_verified": "Not verified: this was checked, and it is wrong",
@@ -46,6 +48,8 @@ class Material:
     verification: Verification
     generator: str
     limits: Limits = field(default_factory=Limits)
+    #: Whose key it is that signed, in words: this host's own, a pinned one, and so on.
+    whose: str = ""
 
 
 def render(material: Material) -> bytes:
@@ -72,7 +76,7 @@ def _body(material: Material) -> Iterator[Child]:
     account, limits = material.account, material.limits
     candidate = change_of(account, layout.PATCH, limits)
     timeline = timeline_of(account.records, account.run.run_id if account.run else "")
-    yield _proof(material.verification)
+    yield _proof(material.verification, material.whose)
     yield _header(material, timeline, candidate)
     yield tag("nav", {"aria-label": "Sections"}, (tag("a", {"href": f"#{name.lower()}"}, name) for name in SECTIONS))
     run_id = account.run.run_id if account.run else ""
@@ -80,11 +84,14 @@ def _body(material: Material) -> Iterator[Child]:
     if account.trouble:
         yield classed("p", "cut", f"Told as far as the events go: {account.trouble}.")
     yield _section("Timeline", [draw(timeline), _legend()] if timeline.rows else [classed("p", "note", "There are no events.")])
+    yield _section("Work", work(account.run, history, limits) if account.run else _not_ended())
     gate_reports = history.gates if history else ()
     yield _section("Gates", gates(gate_reports, run_id, limits) if history else _not_ended())
     yield _section("Change", changes(account, candidate, limits))
     yield _section("Review", reviews(dict(history.reviews), run_id, limits) if history else _not_ended())
     yield _section("Tests", tests(account, dict(history.tests), run_id, limits) if history else _not_ended())
+    checks = completion_report(history).checks if history else ()
+    yield _section("Done", done(checks, limits) if history else _not_ended())
     faulty = frozenset(finding.path for finding in material.verification.findings if finding.path)
     yield _section("Evidence", evidence_tree(account, faulty, limits))
     yield classed("footer", "foot", material.generator)
@@ -98,7 +105,7 @@ def _not_ended() -> Iterator[Element]:
     yield classed("p", "note", "The run has no end that can be told from this bundle.")
 
 
-def _proof(result: Verification) -> Element:
+def _proof(result: Verification, whose: str) -> Element:
     """The outcome of the verification, on top: one quiet line when all is well, loud when it is not."""
     checks = fold(
         "What this rests on",
@@ -116,7 +123,14 @@ def _proof(result: Verification) -> Element:
     )
     if result.ok:
         words = f" Every one of {result.files} files is as it was signed by key "
-        sure = tag("p", None, tag("b", None, "Verified."), words, classed("code", "key", result.signer))
+        sure = tag(
+            "p",
+            None,
+            tag("b", None, "Verified."),
+            words,
+            classed("code", "key", result.signer),
+            f" ({whose})." if whose else ".",
+        )
         return classed("aside", "proof ok", sure, checks)
     found = (
         (classed("code", "reason", f.code), classed("code", "path", f.path or "the bundle"), clipped(f.message, 500))
@@ -150,8 +164,17 @@ def _header(material: Material, timeline: Timeline, change: Change) -> Element:
         classed("p", f"verdict {kind}", verdict),
         tag("h1", None, clipped(one_line(run.accepted.user_request), 400)),
         why,
+        _what_now(run),
         _facts(run, material.account.history, timeline, change),
     )
+
+
+def _what_now(run: Run) -> Element | None:
+    """For a run that did not succeed: that nothing landed, and what to do."""
+    if run.failure is None or run.landed is not None:
+        return None
+    advice = advice_for(run.failure.code)
+    return classed("p", "now", tag("b", None, "Nothing landed."), f" What to do: {advice}." if advice else "")
 
 
 def _verdict(run: Run) -> tuple[str, str]:
@@ -169,11 +192,9 @@ def _verdict(run: Run) -> tuple[str, str]:
 def _facts(run: Run, history: History | None, timeline: Timeline, change: Change) -> Element:
     accepted, landed = run.accepted, run.landed
     added, removed = sum(file.added for file in change.files), sum(file.removed for file in change.files)
-    count = (
-        f"{len(change.files)} file{'s' if len(change.files) != 1 else ''}, +{added} {MINUS}{removed}"
-        if change.files
-        else "none"
-    )
+    noun = "file" if change.count == 1 else "files"
+    lines = f"+{added} {MINUS}{removed}{'' if change.whole else ' in what was read'}"
+    count = f"{change.count:,} {noun}, {lines}" if change.files else "none"
     facts: list[tuple[str, str, bool]] = [("Run", run.run_id, True), ("Repository", accepted.repository_url, True)]
     facts.append(("Started from", accepted.baseline_commit or "no commit", True))
     if landed and landed.ref:
@@ -183,7 +204,7 @@ def _facts(run: Run, history: History | None, timeline: Timeline, change: Change
     facts.append(("Asked by", accepted.requested_by, False))
     facts.append(("Accepted", run.created_at, False))
     if history is not None:
-        facts.append(("Definition of done", completion_report(history).summary.partition(";")[0], False))
+        facts.append(("Definition of done", done_words(completion_report(history).checks), False))
     if run.contract is not None:
         facts.append(("May change", clipped(", ".join(run.contract.allowed_paths), 600), True))
     pairs = (

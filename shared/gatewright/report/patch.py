@@ -97,6 +97,12 @@ def _header(file: FilePatch, line: bytes) -> None:
         file.kind = "modified"
 
 
+def listed_paths(listing: bytes) -> tuple[bytes, ...]:
+    """The paths of a list of names as git prints it: one a line, quoted where they are odd. A cut last line is left out."""
+    lines = listing.split(b"\n")[:-1]
+    return tuple(_unquoted(line[1:-1]) if line.startswith(b'"') else line for line in lines if line)
+
+
 def _path(names: bytes) -> bytes:
     """The path in ``a/P b/P`` or ``"a/P" "b/P"``: both sides are the same path, so the second half tells it."""
     if names.startswith(b'"'):

@@ -3,23 +3,54 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
 from gatewright.contracts import GateReport, ReviewReport, TestReport
+from gatewright.contracts.completion import CompletionCheck
 from gatewright.contracts.reports import Finding, TestCommand, Violation
 from gatewright.evidence import layout
 from gatewright.report.account import Account
 from gatewright.report.limits import Limits, clipped
 from gatewright.report.markup import Child, classed, fold, spaced, table, tag
 from gatewright.report.visible import seconds_words, size_words, terminal_text
+from gatewright.rules.tests import passed
 
 
 def sign(*, passed: bool) -> Element:
     """A tick or a cross, told by its shape as well as its colour."""
     words, kind, shape = ("passed", "sign-good", "✓") if passed else ("failed", "sign-bad", "✗")
     return tag("span", {"class": kind, "role": "img", "aria-label": words}, shape)
+
+
+def done(checks: Iterable[CompletionCheck], limits: Limits) -> Iterator[Element]:
+    """The definition of done, rule by rule. A rule that was not judged is neither kept nor broken, and is drawn as neither."""
+    rules = tuple(checks)
+    reasons = {(check.verdict, check.detail) for check in rules}
+    alike = len(reasons) == 1 and rules[0].verdict == "NOT_EVALUATED"
+    if alike:
+        yield classed("p", "note", f"Not evaluated: {clipped(rules[0].detail, limits.text)}.")
+    told = ("" if alike else clipped(_told(check), limits.text) for check in rules)
+    yield table("rules", ((_mark(check), _code(check.rule), words) for check, words in zip(rules, told, strict=True)))
+
+
+def done_words(checks: Iterable[CompletionCheck]) -> str:
+    """How many rules were kept, broken, and not judged."""
+    counts = Counter(check.verdict for check in checks)
+    told = ((counts["PASS"], "kept"), (counts["FAIL"], "broken"), (counts["NOT_EVALUATED"], "not evaluated"))
+    return ", ".join(f"{count} {word}" for count, word in told if count) or "no rules"
+
+
+def _mark(check: CompletionCheck) -> Element:
+    if check.verdict == "NOT_EVALUATED":
+        return tag("span", {"class": "sign-none", "role": "img", "aria-label": "not evaluated"}, "\u2013")
+    return sign(passed=check.verdict == "PASS")
+
+
+def _told(check: CompletionCheck) -> str:
+    return f"not evaluated: {check.detail}" if check.verdict == "NOT_EVALUATED" else check.detail
 
 
 def gates(reports: tuple[GateReport, ...], run_id: str, limits: Limits) -> Iterator[Element]:
@@ -34,21 +65,21 @@ def gates(reports: tuple[GateReport, ...], run_id: str, limits: Limits) -> Itera
 
 
 def _gate(report: GateReport, run_id: str, limits: Limits) -> Element:
-    passed = report.verdict == "PASS"
+    let_pass = report.verdict == "PASS"
     about = (report.task_id or "").removeprefix(f"{run_id}.")
     attempt = f"attempt {report.attempt}" if report.attempt > 1 else ""
     count = f"{len(report.rules)} rule{'s' if len(report.rules) != 1 else ''}" if report.rules else ""
     took = seconds_words(report.duration_ms / 1000) if report.duration_ms is not None else ""
-    words = "" if passed else clipped(report.summary.removeprefix(f"{report.code}: "), 300)
+    words = "" if let_pass else clipped(report.summary.removeprefix(f"{report.code}: "), 300)
     summary: list[Child] = [
-        sign(passed=passed),
+        sign(passed=let_pass),
         classed("b", "name", report.gate),
         classed("span", "about", " · ".join(part for part in (about, attempt) if part)),
-        classed("code", "reason", report.code) if not passed else None,
+        classed("code", "reason", report.code) if not let_pass else None,
         classed("span", "words", words) if words else None,
         classed("span", "meta", " · ".join(part for part in (count, took) if part)),
     ]
-    return fold(spaced(summary), _details(report, limits), is_open=not passed, kind="gate")
+    return fold(spaced(summary), _details(report, limits), is_open=not let_pass, kind="gate")
 
 
 def _details(report: GateReport, limits: Limits) -> Iterator[Element]:
@@ -123,7 +154,7 @@ def tests(account: Account, reports: dict[str, TestReport], run_id: str, limits:
 
 
 def _command(account: Account, command: TestCommand, task_id: str, number: int, room: _Room, limits: Limits) -> Element:
-    passed = command.exit_code == 0 and not command.timed_out and not command.stopped
+    good = passed(command)
     ended = "timed out" if command.timed_out else f"exit code {command.exit_code}"
     notes = [ended, seconds_words(command.duration_sec)]
     if not command.must_pass:
@@ -133,14 +164,14 @@ def _command(account: Account, command: TestCommand, task_id: str, number: int, 
     if command.run > 1:
         notes.append("second run")
     summary: list[Child] = [
-        sign(passed=passed),
+        sign(passed=good),
         classed("b", "name", command.name),
         classed("code", "argv", clipped(shlex.join(command.cmd_argv), 500)),
         classed("span", "meta", " · ".join(notes)),
     ]
     outputs = (_output(account, task_id, number, stream, room, limits) for stream in ("stdout", "stderr"))
     cut = classed("p", "cut", "Output beyond the limit was thrown away when the command ran.") if command.truncated else None
-    return fold(spaced(summary), (each for output in outputs for each in output), cut, is_open=not passed, kind="gate")
+    return fold(spaced(summary), (each for output in outputs for each in output), cut, is_open=not good, kind="gate")
 
 
 def _output(account: Account, task_id: str, number: int, stream: str, room: _Room, limits: Limits) -> Iterator[Element]:

@@ -24,11 +24,18 @@ async def look_after(root: Path, log: Logger, needed: Callable[[], Collection[st
     """Look after the mirrors below ``root``, for ever. ``needed`` tells the commits that open runs start from."""
     while True:
         await asyncio.sleep(PERIOD)
-        for path in await asyncio.to_thread(mirrors_below, root):
-            try:
-                done = await in_thread(tend, path, Limits(), frozenset(needed()))
-            except GatewrightError as error:
-                log.warning("mirror_not_tended", mirror=path.name, code=error.reason, cause=error.message)
-            else:
-                if done != NOTHING:
-                    log.info("mirror_tended", mirror=path.name, repacked=done.repacked, dropped=done.dropped)
+        try:
+            for path in await in_thread(mirrors_below, root):
+                await _tend(path, log, frozenset(needed()))
+        except GatewrightError as error:
+            log.warning("mirrors_not_tended", code=error.reason, cause=error.message)
+
+
+async def _tend(path: Path, log: Logger, needed: Collection[str]) -> None:
+    try:
+        done = await in_thread(tend, path, Limits(), needed)
+    except GatewrightError as error:
+        log.warning("mirror_not_tended", mirror=path.name, code=error.reason, cause=error.message)
+    else:
+        if done != NOTHING:
+            log.info("mirror_tended", mirror=path.name, repacked=done.repacked, dropped=done.dropped)

@@ -12,6 +12,7 @@ import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from pathlib import Path
 from typing import TypeVar
 
 from gatewright import __version__
@@ -21,6 +22,7 @@ from gatewright.bus.setup import await_queues, ensure_topology
 from gatewright.bus.topology import Role, consumers
 from gatewright.clock import Clock, SteadyClock
 from gatewright.errors import BusError, ConfigurationError, GatewrightError, UnavailableError
+from gatewright.host_errors import check_room, host_error
 from gatewright.service.settings import ServiceSettings
 from gatewright.telemetry.health import METRICS_TEXT, OFF, HealthServer, Page, verdict_page
 from gatewright.telemetry.logs import Logger, make_logger, route_foreign_output
@@ -88,7 +90,9 @@ async def service(role: Role, settings: ServiceSettings, log: Logger, *, clock: 
         readiness.has("bus")
         port = await _serve_health(stack, settings, bus, readiness, metrics)
         if role == "gatekeeper":
-            await ensure_topology(bus, queues=consumers(settings.pools), replicas=settings.stream_replicas)
+            small = await ensure_topology(bus, queues=consumers(settings.pools), replicas=settings.stream_replicas)
+            if small:
+                log.warning("bus_storage_small", **{name: f"{size >> 20} MiB" for name, size in small.items()})
         else:
             own = [queue for queue in consumers((settings.pool,)) if queue.owner == role]
             await await_queues(bus, own, stop, lambda name: readiness.lacks("queue", f"{name} does not exist yet"))
@@ -122,11 +126,17 @@ def run_process(
         return _failed(error, log)
     except BaseExceptionGroup as failures:
         # Of tasks that ran together; when one of them failed in a way that nobody expected, that is what counts.
-        if failures.split(GatewrightError)[1] is not None:
+        if failures.split(_is_expected)[1] is not None:
             raise
-        return _failed(_first(failures), log)
+        first = _first(failures)
+        return _failed(host_error(first) or first, log)
     except KeyboardInterrupt:
         return EXIT_CLEAN
+    except (OSError, MemoryError) as error:
+        found = host_error(error)
+        if found is None:
+            raise
+        return _failed(found, log)
     log.info("service_stopped")
     return EXIT_CLEAN
 
@@ -145,6 +155,11 @@ def _failed(error: BaseException, log: Logger) -> int:
     return EXIT_INFRASTRUCTURE if isinstance(error, UnavailableError) else EXIT_FAILED
 
 
+def _is_expected(failure: BaseException) -> bool:
+    """Whether it says something about the surroundings; anything else is a defect."""
+    return isinstance(failure, GatewrightError) or host_error(failure) is not None
+
+
 def _first(failure: BaseException) -> BaseException:
     return _first(failure.exceptions[0]) if isinstance(failure, BaseExceptionGroup) else failure
 
@@ -159,14 +174,27 @@ def _stop_on_signals(stop: asyncio.Event, log: Logger) -> None:
         loop.add_signal_handler(number, leave, number.name)
 
 
+def _room(home: Path) -> dict[str, str]:
+    """What keeps the state of this host from being written."""
+    try:
+        check_room(home)
+    except UnavailableError as error:
+        return {"disk": error.message}
+    return {}
+
+
 async def _serve_health(
     stack: contextlib.AsyncExitStack, settings: ServiceSettings, bus: JetStreamBus, readiness: Readiness, metrics: Metrics
 ) -> int:
     """Start the HTTP face unless it is off; returns its port."""
 
-    def alive() -> Mapping[str, str]:
-        return {} if bus.connected else {"bus": "not connected"}
+    def stored() -> Mapping[str, str]:
+        return {**bus.streams.failing(), **_room(settings.home)}
 
+    def alive() -> Mapping[str, str]:
+        return {**({} if bus.connected else {"bus": "not connected"}), **stored()}
+
+    metrics.show_storage(lambda: bool(stored()))
     metrics.show_readiness(lambda: not (readiness.missing or alive()))
     pages = {
         "/healthz": lambda: verdict_page(alive()),

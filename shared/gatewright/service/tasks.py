@@ -11,6 +11,7 @@ from gatewright.bus.runner import Runner, RunnerOptions
 from gatewright.bus.task_handler import Probing, TaskHandler
 from gatewright.bus.topology import Role, task_consumers
 from gatewright.errors import GatewrightError, SandboxError
+from gatewright.host_errors import check_room, host_errors
 from gatewright.service.mirror_care import look_after
 from gatewright.service.process import S, Service, run_process
 
@@ -45,7 +46,12 @@ def run_service(
 
 async def serve_tasks(service: Service, handler: TaskHandler[Any], settings: S) -> None:
     """Register, then run tasks until ``service.stop`` is set. Raises what ``Runner.run`` raises."""
-    options = RunnerOptions(concurrency=settings.concurrency, drain=settings.drain_seconds, grace=settings.grace_seconds)
+    options = RunnerOptions(
+        concurrency=settings.concurrency,
+        drain=settings.drain_seconds,
+        grace=settings.grace_seconds,
+        room=lambda: check_room(settings.home),
+    )
     runner = Runner(
         service.role,
         handler,
@@ -73,7 +79,8 @@ async def _probe(service: Service, handler: TaskHandler[Any]) -> None:
     service.readiness.lacks("probe", "not finished yet")
     while True:
         try:
-            facts = await handler.probe()
+            with host_errors():
+                facts = await handler.probe()
         except GatewrightError as error:
             if isinstance(error, SandboxError):
                 service.metrics.sandbox_failed("probe")

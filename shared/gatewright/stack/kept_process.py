@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import signal
 from collections.abc import Awaitable, Callable
 
@@ -19,21 +20,34 @@ from gatewright.stack.state import Member
 
 #: How much of a log is shown when its process cannot be kept alive.
 LOG_TAIL_LINES = 12
+#: Seconds between two looks for room.
+_LOOK_AGAIN = 1.0
 
 Launch = Callable[[ProcessPlan], Awaitable[Running]]
 
 
 class KeptProcess:
-    """Keeps the process of one plan, started by ``launch``; ``on_change`` is called after every start."""
+    """Keeps the process of one plan, started by ``launch``; ``on_change`` is called after every start.
+
+    ``room`` raises UnavailableError while this host has none: what dies then is started when there is some, and has not failed.
+    """
 
     def __init__(
-        self, plan: ProcessPlan, *, launch: Launch, policy: RestartPolicy, clock: Clock, on_change: Callable[[], None]
+        self,
+        plan: ProcessPlan,
+        *,
+        launch: Launch,
+        policy: RestartPolicy,
+        clock: Clock,
+        on_change: Callable[[], None],
+        room: Callable[[], None] = lambda: None,
     ) -> None:
         self._plan = plan
         self._launch = launch
         self._policy = policy
         self._clock = clock
         self._on_change = on_change
+        self._room = room
         self._record = RestartRecord()
         self._process: Running | None = None
         self._keeper: asyncio.Task[None] | None = None
@@ -84,11 +98,25 @@ class KeptProcess:
             await process.wait()
             if self._stopping:
                 return
+            if await self._waited_for_room():
+                born = -math.inf
             self._record = self._record.died(self._policy, self._clock.monotonic() - born)
             if self._record.hopeless(self._policy):
                 raise UnavailableError(self._obituary(process.returncode), code="role_keeps_dying")
             await asyncio.sleep(self._record.delay(self._policy))
             self._process = process = await self._launch(self._plan)
+
+    async def _waited_for_room(self) -> bool:
+        """Return when there is room: at once, or, true, after a while in which there was none."""
+        waited = False
+        while True:
+            try:
+                self._room()
+            except UnavailableError:
+                waited = True
+                await asyncio.sleep(_LOOK_AGAIN)
+            else:
+                return waited
 
     def _obituary(self, code: int | None) -> str:
         ending = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"

@@ -15,6 +15,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Mapping
+from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -25,7 +26,9 @@ from gatewright.bus import identities
 from gatewright.bus.identities import BusAddress
 from gatewright.bus.server_config import ServerConfig, accounts, render
 from gatewright.errors import UnavailableError
+from gatewright.host_errors import host_errors
 from gatewright.stack.processes import dies_with_parent
+from gatewright.stack.store_watch import get_page
 
 #: Seconds that a server may take to become ready (it reads its streams), and to end after SIGTERM.
 READY_SECONDS = 20.0
@@ -77,7 +80,8 @@ class NatsServer:
 
         ``port`` -1 takes a free one. ``keys``: the folder of the identities (default: one in ``directory``); those that are
         missing are made. One server at a time may have the directory. It dies with this process. Raises UnavailableError with
-        the server's last words, ConfigurationError when the identities cannot be had.
+        the server's last words (HostError where this host has no room or no rights), ConfigurationError when the identities
+        cannot be had.
         """
         keys = (keys or directory / "identities").absolute()
         identities.make(keys)
@@ -88,7 +92,8 @@ class NatsServer:
         cls, directory: Path, table: Mapping[str, Any], keys: Path, *, port: int = -1, binary: Path | None = None
     ) -> Self:
         """``start`` with an ``accounts`` block that was made elsewhere."""
-        config = _prepare(directory, port, table)
+        with host_errors():
+            config = _prepare(directory, port, table)
         process = await _spawn(binary or find_binary(), config)
         self = cls(process, config.parent, keys)
         try:
@@ -154,8 +159,18 @@ class NatsServer:
         while not self._ready:
             if self._process.returncode is not None:
                 raise UnavailableError(f"nats-server ended with code {self._process.returncode}: {self._last_words()}")
-            self._ready = self._read_ports() and await _is_healthy(self._monitoring)
+            self._ready = self._read_ports() and await self._is_healthy()
             await asyncio.sleep(_POLL_SECONDS)
+
+    async def page(self, path: str) -> tuple[int, bytes]:
+        """Status and body of a page of its monitoring address. Raises OSError, TimeoutError."""
+        return await get_page(self._monitoring, path)
+
+    async def _is_healthy(self) -> bool:
+        try:
+            return (await self.page("/healthz"))[0] == HTTPStatus.OK
+        except OSError:
+            return False
 
     def _read_ports(self) -> bool:
         for file in self._directory.glob(f"*_{self.pid}.ports"):
@@ -197,7 +212,7 @@ def _prepare(directory: Path, port: int, table: Mapping[str, Any]) -> Path:
 
 async def _spawn(binary: Path, config: Path) -> asyncio.subprocess.Process:
     # The log takes what the server says before it opens it itself, and the traces of a crash.
-    with (config.parent / LOG_FILE).open("ab") as log:
+    with host_errors(), (config.parent / LOG_FILE).open("ab") as log:
         try:
             return await asyncio.create_subprocess_exec(
                 binary,
@@ -212,17 +227,3 @@ async def _spawn(binary: Path, config: Path) -> asyncio.subprocess.Process:
             )
         except OSError as error:
             raise UnavailableError(f"{binary} cannot be started: {error}") from error
-
-
-async def _is_healthy(address: str) -> bool:
-    host, _, port = address.rpartition("/")[2].rpartition(":")
-    try:
-        reader, writer = await asyncio.open_connection(host, int(port))
-        try:
-            writer.write(b"GET /healthz HTTP/1.0\r\n\r\n")
-            return b" 200 " in await reader.readline()
-        finally:
-            writer.close()
-            await writer.wait_closed()
-    except OSError:
-        return False

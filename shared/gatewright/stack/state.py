@@ -17,6 +17,7 @@ import msgspec
 
 from gatewright.bus.identities import OPERATOR, BusAddress, seed_file
 from gatewright.errors import ConfigurationError, UnavailableError
+from gatewright.host_errors import host_error
 from gatewright.stack.processes import Identity, identity
 
 STATE_FILE = "stack.json"
@@ -45,6 +46,8 @@ class StackState(msgspec.Struct, frozen=True, kw_only=True):
     ready: bool = False
     environments: tuple[str, ...] = ()
     members: tuple[Member, ...] = ()
+    #: Why the NATS server stores nothing; empty when it does.
+    fault: str = ""
 
     def address(self, identity: str = OPERATOR) -> BusAddress:
         """The bus as ``identity`` reaches it."""
@@ -56,8 +59,12 @@ def write(home: Path, state: StackState) -> None:
     temporary = home / f".{STATE_FILE}.{os.getpid()}"
     temporary.unlink(missing_ok=True)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(msgspec.json.format(msgspec.json.encode(state), indent=2))
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(msgspec.json.format(msgspec.json.encode(state), indent=2))
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
     temporary.replace(home / STATE_FILE)
 
 
@@ -98,7 +105,7 @@ def exclusive(home: Path) -> Iterator[None]:
     try:
         descriptor = os.open(home / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise ConfigurationError(f"{home} cannot be used as a home folder: {error.strerror}") from error
+        raise host_error(error) or ConfigurationError(f"{home} cannot be used as a home folder: {error.strerror}") from error
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

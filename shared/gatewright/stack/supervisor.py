@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,15 +17,19 @@ from pathlib import Path
 from gatewright.bus import identities
 from gatewright.bus.identities import OPERATOR, PROVISIONER, BusAddress, bus_keys, process_identity, seed_file
 from gatewright.clock import Clock, SystemClock
-from gatewright.errors import BusError, UnavailableError
+from gatewright.errors import BusError, HostError, UnavailableError
+from gatewright.host_errors import check_room, host_errors, until_room
 from gatewright.secrets.scanner import DEFAULT_SCANNER
 from gatewright.stack import state
 from gatewright.stack.kept_process import KeptProcess
 from gatewright.stack.launch import ProcessPlan, Running, execute
 from gatewright.stack.nats_server import NatsServer
 from gatewright.stack.nursery import Nursery
-from gatewright.stack.processes import adopt_orphans, end_descendants, identity
+from gatewright.stack.processes import Identity, adopt_orphans, end_descendants, identity
 from gatewright.stack.restarts import RestartPolicy, RestartRecord
+from gatewright.stack.store_watch import until_restart_helps
+
+log = logging.getLogger(__name__)
 
 #: The first ones are needed first: with few cores they should not wait for the last ones.
 START_ORDER = ("gatekeeper", "pm", "techlead", "worker", "reviewer", "testrunner")
@@ -73,6 +78,7 @@ class Supervisor:
         self._kept: list[KeptProcess] = []
         self._ready = False
         self._running = False
+        self._fault = ""
 
     @property
     def address(self) -> BusAddress:
@@ -110,6 +116,7 @@ class Supervisor:
             # Imported only now: the NATS client takes as long as the nursery's start, and on another core.
             from gatewright.bus.setup import ensure_topology
 
+            check_room(self.options.home)
             identities.make(
                 bus_keys(self.options.home), (process_identity("worker", n + 1) for n in range(self.options.workers))
             )
@@ -195,7 +202,14 @@ class Supervisor:
         return f"{self.options.package}.{role}"
 
     def _keep(self, plan: ProcessPlan) -> KeptProcess:
-        return KeptProcess(plan, launch=self._launch, policy=self.options.policy, clock=self._clock, on_change=self._announce)
+        return KeptProcess(
+            plan,
+            launch=self._launch,
+            policy=self.options.policy,
+            clock=self._clock,
+            on_change=self._announce,
+            room=lambda: check_room(self.options.home),
+        )
 
     async def _launch(self, plan: ProcessPlan) -> Running:
         """Fork it from the nursery; without one, start it the plain way, which only takes longer."""
@@ -205,19 +219,51 @@ class Supervisor:
         return await execute(plan)
 
     async def _keep_server(self) -> None:
-        """Start the server again under the same address when it ends by itself: clients come back by themselves."""
+        """Start the server again under the same address when it ends by itself: clients come back by themselves.
+
+        The same when it stores nothing more and there is room again: only a new start cures it.
+        """
         record = RestartRecord()
-        while self._server is not None:
+        while (server := self._server) is not None:
             born = self._clock.monotonic()
             try:
-                await self._server.ended()
+                await self._until_restart(server)
+                log.warning("nats-server: there is room again; starting it anew")
+                await server.stop()
+                self._server = await self._start_server(server.port)
             except UnavailableError:
                 record = record.died(self.options.policy, self._clock.monotonic() - born)
                 if record.hopeless(self.options.policy):
                     raise
                 await asyncio.sleep(record.delay(self.options.policy))
-                self._server = await NatsServer.start(self._store, port=self._server.port, keys=bus_keys(self.options.home))
-                self._announce()
+                self._server = await self._start_server(server.port)
+            self._announce()
+
+    async def _until_restart(self, server: NatsServer) -> None:
+        """Return when ``server`` is to be started anew; raises UnavailableError when it ended by itself."""
+        ending = asyncio.create_task(server.ended())
+        watching = asyncio.create_task(until_restart_helps(server.page, self._store, self._tell_fault))
+        try:
+            await asyncio.wait({ending, watching}, return_when=asyncio.FIRST_COMPLETED)
+            for task in (ending, watching):
+                if task.done():
+                    task.result()
+        finally:
+            for task in (ending, watching):
+                task.cancel()
+            await asyncio.gather(ending, watching, return_exceptions=True)
+
+    async def _start_server(self, port: int = -1) -> NatsServer:
+        """Start it once there is room: without any it would end at once."""
+        await until_room(self._store)
+        self._fault = ""
+        return await NatsServer.start(self._store, port=port, keys=bus_keys(self.options.home))
+
+    def _tell_fault(self, fault: str) -> None:
+        self._fault = fault
+        if fault:
+            log.warning("nats-server stores nothing: %s; work waits until there is room", fault)
+        self._announce()
 
     def _plans(self) -> Iterator[ProcessPlan]:
         options = self.options
@@ -240,23 +286,25 @@ class Supervisor:
                 yield ProcessPlan(name, self._module(role), own, options.home, log)
 
     def _announce(self) -> None:
-        """Write ``stack.json`` anew: a process was started, or all are ready."""
+        """Write ``stack.json`` anew: a process was started, or all are ready. A full disk keeps the old one."""
         who = identity(os.getpid())
         if who is None or self._server is None or not self._running:
             return
-        state.write(
-            self.options.home,
-            state.StackState(
-                pid=os.getpid(),
-                boot=who.boot,
-                started=who.started,
-                url=self.address.url,
-                keys=str(bus_keys(self.options.home)),
-                home=str(self.options.home),
-                shared=self.options.shared,
-                workers=self.options.workers,
-                ready=self._ready,
-                environments=self.environments,
-                members=self.members,
-            ),
+        with contextlib.suppress(HostError), host_errors():
+            state.write(self.options.home, self._state(who))
+
+    def _state(self, who: Identity) -> state.StackState:
+        return state.StackState(
+            pid=os.getpid(),
+            boot=who.boot,
+            started=who.started,
+            url=self.address.url,
+            keys=str(bus_keys(self.options.home)),
+            home=str(self.options.home),
+            shared=self.options.shared,
+            workers=self.options.workers,
+            ready=self._ready,
+            environments=self.environments,
+            members=self.members,
+            fault=self._fault,
         )

@@ -100,6 +100,9 @@ SANDBOX_FAILURES = Metric(
     "gatewright_sandbox_failures_total", "counter", ("role", "during"), "Times the sandbox itself failed: at a probe or a task."
 )
 BUS_RECONNECTS = Metric("gatewright_bus_reconnects_total", "counter", (), "Times the connection to the bus was made anew.")
+STORAGE_FAILING = Metric(
+    "gatewright_storage_failing", "gauge", ("role",), "1 while a stream takes no messages or this host's disk has no room."
+)
 READY = Metric("gatewright_ready", "gauge", ("role",), "1 when `/readyz` says ok, else 0.")
 BUILD_INFO = Metric("gatewright_build_info", "gauge", ("role", "version"), "Always 1; what runs here.")
 
@@ -128,6 +131,7 @@ METRICS: tuple[Metric, ...] = (
     BUNDLES_OWED,
     SANDBOX_FAILURES,
     BUS_RECONNECTS,
+    STORAGE_FAILING,
     READY,
     BUILD_INFO,
 )

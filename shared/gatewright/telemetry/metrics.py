@@ -95,6 +95,7 @@ class Metrics:
         self._codes, self._gates = _Vocabulary(), _Vocabulary()
         self._gauges[m.BUILD_INFO.name].labels(role, gatewright.__version__).set(1)
         self._gauges[m.READY.name].labels(role).set(0)
+        self._gauges[m.STORAGE_FAILING.name].labels(role).set(0)
         self.dead_letters_open(None)
         self._begin_at_zero()
         ProcessCollector(registry=self.registry)
@@ -165,6 +166,10 @@ class Metrics:
     def show_readiness(self, ready: Callable[[], bool]) -> None:
         """Ask ``ready`` at every scrape."""
         self._gauges[m.READY.name].labels(self._role).set_function(ready)
+
+    def show_storage(self, failing: Callable[[], bool]) -> None:
+        """Ask ``failing`` at every scrape."""
+        self._gauges[m.STORAGE_FAILING.name].labels(self._role).set_function(failing)
 
     def queues(self, looks: Mapping[tuple[QueueName, QueueClass], QueueLook]) -> None:
         """Show these queues and no others; none at all when they cannot be looked at now."""

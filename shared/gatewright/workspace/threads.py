@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 from gatewright.errors import UnavailableError
+from gatewright.host_errors import host_error
 from gatewright.sandbox.uncancelled import uncancelled
 
 P = ParamSpec("P")
@@ -16,9 +17,11 @@ T = TypeVar("T")
 async def finish(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run ``work`` in a thread to its end; a cancellation that comes meanwhile is passed on afterwards.
 
-    Raises what ``work`` raises; UnavailableError (``workspace_unavailable``) for an OSError: no space, no permission.
+    Raises what ``work`` raises; for an OSError HostError where it is this host's (no space, no permission), else
+    UnavailableError (``workspace_unavailable``).
     """
     try:
         return await uncancelled(asyncio.to_thread(work, *args, **kwargs))
     except OSError as error:
-        raise UnavailableError(f"the files of the workspace cannot be used: {error}", code="workspace_unavailable") from error
+        words = f"the files of the workspace cannot be used: {error}"
+        raise host_error(error) or UnavailableError(words, code="workspace_unavailable") from error

@@ -30,8 +30,12 @@ def register(app: typer.Typer) -> None:
 def verify(
     bundle: BundleArgument = None,
     key: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help="A public key to trust (PEM); may be given again.", show_default="this home's own"),
+        list[str] | None,
+        typer.Option(
+            metavar="FILE|FINGERPRINT",
+            help="A public key to trust: a PEM file, or the id of a key of this home; may be given again.",
+            show_default="all that this home trusts",
+        ),
     ] = None,
     repo: Annotated[
         str | None, typer.Option(metavar="PATH|URL", help="Compare the recorded trees and commit with this repository's.")
@@ -45,13 +49,13 @@ def verify(
     from gatewright.cli.bundle_check import check_bundle, verdict_lines, verification_document
     from gatewright.cli.outcome import Exit
 
-    result = check_bundle(bundle, key or (), _address(repo), unsigned=unsigned)
+    checked = check_bundle(bundle, key or (), _address(repo), unsigned=unsigned)
     if json_output:
-        emit(verification_document(result))
+        emit(verification_document(checked))
     else:
-        for line in verdict_lines(result):
+        for line in verdict_lines(checked):
             say(printable(line))
-    raise typer.Exit(Exit.GOOD if result.ok else Exit.FAILED)
+    raise typer.Exit(Exit.GOOD if checked.result.ok else Exit.FAILED)
 
 
 @reported
@@ -95,7 +99,9 @@ def replay(
     repo: Annotated[
         str | None, typer.Option(metavar="URL", help="With --reexecute: where the repository lies now.", show_default="as then")
     ] = None,
-    key: Annotated[Path | None, typer.Option(metavar="FILE", help="With --reexecute: the public key to trust (PEM).")] = None,
+    key: Annotated[
+        str | None, typer.Option(metavar="FILE|FINGERPRINT", help="With --reexecute: the public key to trust.")
+    ] = None,
     json_output: JsonOutput = False,
 ) -> None:
     import asyncio

@@ -57,7 +57,10 @@ def rotate(
     else:
         say(f"signing key {new.key_id}")
         say(f"  retired   {old.key_id}  (still accepted for verifying)")
-    note("a gatekeeper that is running signs with the old key until it is started again")
+    note(
+        "a gatekeeper that is running signs with the old key until it is started again, and what it signs from now on does not "
+        "verify: start it again now"
+    )
 
 
 @group.command(name="list")

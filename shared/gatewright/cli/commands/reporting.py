@@ -21,7 +21,8 @@ def report(
     *,
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The page to write.")],
     key: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The public key to trust (PEM).", show_default="this host's own")
+        str | None,
+        typer.Option(metavar="FILE|FINGERPRINT", help="The public key to trust.", show_default="all that this home trusts"),
     ] = None,
     json_output: JsonOutput = False,
 ) -> None:

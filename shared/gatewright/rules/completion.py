@@ -1,0 +1,82 @@
+"""The definition of done, as far as a run's own records tell it: shards, owners, tests, open violations, audit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from gatewright import scope
+from gatewright.contracts import TaskContract
+from gatewright.contracts.reports import TestCommand
+from gatewright.ledger.run import Run
+from gatewright.rules.broken import Broken
+from gatewright.rules.tests import passed
+
+#: The rules of the definition of done, as the landing gate names them, in their order.
+RULES: tuple[str, ...] = (
+    "completion.shards",
+    "completion.owned_files",
+    "completion.tests",
+    "completion.open_violations",
+    "completion.required_outputs",
+    "completion.documentation",
+    "completion.audit_only",
+)
+SHARDS, OWNERS, TESTS, VIOLATIONS, OUTPUTS, DOCUMENTS, AUDIT = RULES
+
+
+def open_shards(run: Run) -> Iterator[Broken]:
+    """Every shard that was planned was given out, done and accepted."""
+    workers = run.workers()
+    planned = len(run.plan.contracts) if run.plan else 0
+    if not planned or len(workers) != planned:
+        words = f"{planned} shards were planned, {len(workers)} were given out"
+        yield Broken("completion_shards_open", SHARDS, words)
+    for task in workers:
+        if task.status != "SUCCESS" or task.result is None or task.result.status != "SUCCESS" or not task.tree:
+            yield Broken("completion_shards_open", SHARDS, f"{task.task_id} is not done: {task.status}")
+
+
+def files_without_owner(run: Run, contract: TaskContract, changed: tuple[bytes, ...]) -> Iterator[Broken]:
+    """Every changed file lies in the contract's paths, and in those of exactly one shard."""
+    owned = [task.contract.allowed_paths for task in run.workers() if task.contract is not None]
+    for path in scope.outside(contract.allowed_paths, changed):
+        yield Broken("completion_file_not_owned", OWNERS, "outside the contract's paths", path)
+    owners = Counter(path for paths in owned for path in set(changed).difference(scope.outside(paths, changed)))
+    for path in changed:
+        if owners[path] != 1:
+            yield Broken("completion_file_not_owned", OWNERS, f"{owners[path]} shards own it; it must be one", path)
+
+
+def missing_tests(run: Run, contract: TaskContract) -> Iterator[Broken]:
+    """Every test that must pass ran on the candidate and passed."""
+    tree = run.candidate.tree if run.candidate else ""
+    if run.tests is None or not run.tests_passed or not tree or run.tests.tree != tree:
+        yield Broken("completion_tests_missing", TESTS, "no passed test report is about the candidate's tree")
+        return
+    final: dict[str, TestCommand] = {command.name: command for command in run.tests.commands}
+    for name in (test.name for test in contract.acceptance_tests if test.must_pass):
+        if name not in final:
+            yield Broken("completion_tests_missing", TESTS, f"{name} did not run")
+        elif not passed(final[name]):
+            yield Broken("completion_tests_missing", TESTS, f"{name} did not pass")
+
+
+def open_violations(run: Run) -> Iterator[Broken]:
+    """A review that passed the candidate, and no task of the attempt that failed."""
+    tree, review = run.candidate.tree if run.candidate else "", run.review
+    if review is None or not tree or review.tree != tree:
+        yield Broken("completion_violation_open", VIOLATIONS, "no review is about the candidate's tree")
+    elif review.verdict != "PASS" or not review.scope_check.passed or any(each.blocking for each in review.findings):
+        yield Broken("completion_violation_open", VIOLATIONS, f"the review says {review.verdict}")
+    for task in run.tasks.values():
+        if task.attempt == run.attempt and task.status != "SUCCESS":
+            yield Broken("completion_violation_open", VIOLATIONS, f"{task.task_id} is {task.status}")
+
+
+def audit(contract: TaskContract, changed: tuple[bytes, ...]) -> Iterator[Broken]:
+    """An audit changes nothing; anything else changes something."""
+    if contract.audit_only and changed:
+        yield Broken("completion_audit_changed", AUDIT, f"an audit changed {len(changed)} files", changed[0])
+    if not contract.audit_only and not changed:
+        yield Broken("completion_output_missing", AUDIT, "nothing was changed, and the contract is not audit_only")

@@ -1,0 +1,39 @@
+"""What a contract may say that was compiled from a request: nothing that the request did not say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gatewright.contracts import RunRequest, TaskContract
+
+
+def differences(contract: TaskContract, request: RunRequest, baseline: str, run_id: str) -> Iterator[str]:
+    """The fields of ``contract`` that are not what ``request``, pinned to the commit ``baseline``, orders in run ``run_id``."""
+    options = contract.runtime_options
+    pairs = {
+        "allowed_paths": (contract.allowed_paths, request.allowed_paths),
+        "acceptance_tests": (contract.acceptance_tests, request.acceptance_tests),
+        "executor": (contract.executor, request.executor),
+        "repository": (contract.repository, request.repository),
+        "scope": (contract.scope, request.scope),
+        "environment": (contract.environment, request.environment),
+        "artifacts": (contract.inputs.artifacts, request.artifacts),
+        "spec": (contract.inputs.spec, request.request),
+        "policy_pack": (contract.policy_pack, request.policy_pack),
+        "sharding": (contract.sharding, request.sharding),
+        "budget": (contract.budget, request.budget),
+        "requirement_ids": (contract.requirement_ids, request.requirement_ids),
+        "audit_only": (contract.audit_only, request.audit_only),
+        "priority": (contract.priority, request.priority),
+        "author": (contract.author, request.author),
+        "source_branch": (contract.source_branch, request.source_branch),
+        "strict_acceptance": (options is not None and options.strict_acceptance, request.strict_acceptance),
+        "timeout_retry": (contract.timeout_retry, request.timeout_retry or contract.timeout_retry),
+        "requested_permissions": (contract.requested_permissions, None),
+        "baseline_ref": (contract.rollback.baseline_ref, baseline),
+        "run_id": (contract.log_refs.run_id, run_id),
+        "owner_agent.role": (contract.owner_agent.role, "PM"),
+    }
+    for name, (compiled, asked) in pairs.items():
+        if compiled != asked:
+            yield name

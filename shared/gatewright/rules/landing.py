@@ -1,0 +1,39 @@
+"""Where a run lands, and what its commit says."""
+
+from __future__ import annotations
+
+import hashlib
+
+from gatewright.contracts import TaskContract, codec
+from gatewright.contracts.vocabulary import Repository
+from gatewright.ledger.run import Run
+
+BRANCH = "refs/heads/gatewright/"
+
+
+def landing_ref(run_id: str, repository: Repository) -> str:
+    """The full name of the ref that the run lands on; empty for none."""
+    match repository.landing:
+        case "branch":
+            return BRANCH + run_id
+        case "target":
+            return repository.target_ref or ""
+        case _:
+            return ""
+
+
+def commit_message(run: Run, contract: TaskContract) -> str:
+    """Subject from the contract, and trailers that lead from the commit to the evidence.
+
+    The chain's head is that of the run before it lands: a landing done again after a crash makes the same commit.
+    """
+    words = "".join(char if char.isprintable() else " " for char in contract.inputs.spec)
+    subject = " ".join(words.split())[:72].rstrip() or run.run_id
+    digest = hashlib.sha256(codec.encode(contract)).hexdigest()
+    return (
+        f"{subject}\n\n"
+        f"Gatewright-Run: {run.run_id}\n"
+        f"Gatewright-Contract: sha256:{digest}\n"
+        f"Gatewright-Event-Chain: {run.seq}:{run.head}\n"
+        + (f"Gatewright-Source: {source.head}\n" if (source := contract.source_branch) is not None else "")
+    )

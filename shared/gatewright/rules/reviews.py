@@ -1,0 +1,29 @@
+"""Whether a review counts: of the very candidate, by a reviewer that made none of it, and passed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gatewright.contracts import ReviewReport
+from gatewright.ledger.run import Run
+from gatewright.rules.broken import Broken
+
+#: The codes of the rules here and of the tree's; the gate gives others besides.
+CODES = frozenset({"reviewer_wrong_tree", "reviewer_not_independent"})
+
+
+def not_independent(report: ReviewReport, run: Run) -> Iterator[Broken]:
+    """A reviewer by role, and none that implemented or was to implement a part of it."""
+    implementers = {task.result.producer.agent_id for task in run.workers() if task.result is not None}
+    implementers |= {task.contract.assigned_agent.agent_id for task in run.workers() if task.contract is not None}
+    if report.reviewer.role != "REVIEWER" or report.reviewer.agent_id in implementers:
+        yield Broken("reviewer_not_independent", "reviewer_gate", f"{report.reviewer.agent_id} may not review this")
+
+
+def not_passed(report: ReviewReport) -> Iterator[Broken]:
+    """Every blocking finding; or the verdict, where it is bad without one."""
+    blocking = [finding for finding in report.findings if finding.blocking]
+    for finding in blocking:
+        yield Broken("review_failed", finding.code, finding.message, finding.path.encode() if finding.path else None)
+    if not blocking and (report.verdict != "PASS" or not report.scope_check.passed):
+        yield Broken("review_failed", "reviewer_gate", f"{report.verdict}: {report.summary}")

@@ -1,0 +1,132 @@
+"""Whether a test report proves a candidate: exactly the contract's commands, on that tree, and exit codes decide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from gatewright.contracts import TaskContract, TestReport
+from gatewright.contracts.reports import TestCommand, TestSummary
+from gatewright.contracts.vocabulary import AcceptanceTest, Environment
+from gatewright.errors import CommandRefusedError
+from gatewright.rules.broken import Broken
+from gatewright.rules.results import wrong_times
+from gatewright.sandbox.argv import parse_command
+from gatewright.sandbox.programs import NOT_FOUND
+from gatewright.task_inputs import command_seconds
+
+#: The codes of the rules here; a gate may give others besides.
+CODES = frozenset({"tests_wrong_tree", "tests_failed", "tests_incomplete", "rerun_not_allowed", "report_contradicts"})
+
+
+class Ordered(NamedTuple):
+    """One acceptance test of the contract, and the runs of it that were reported: one, or two where the first failed."""
+
+    test: AcceptanceTest
+    runs: tuple[TestCommand, ...]
+
+    @property
+    def final(self) -> TestCommand:
+        """The run that decides."""
+        return self.runs[-1]
+
+    @property
+    def flaky(self) -> bool:
+        return len(self.runs) > 1 and passed(self.final)
+
+
+def passed(command: TestCommand) -> bool:
+    """By its exit code alone; a command that was killed at a limit has not passed, whatever code it left."""
+    return command.exit_code == 0 and not command.timed_out and not command.stopped
+
+
+def how_it_ended(command: TestCommand, environment: Environment | None = None) -> str:
+    """Why a command did not pass, in words; ``environment`` is what it was to see beside the system."""
+    if command.timed_out:
+        return "timed out"
+    if command.stopped:
+        return f"killed at its limit of {command.stopped}"
+    if command.exit_code == NOT_FOUND:
+        where = f"in --env {environment.prefix}, nor in the system" if environment else "in the system, and no --env was given"
+        return f"exit code {NOT_FOUND}: {command.cmd_argv[0]!r}, or a program that it starts, was not found {where}"
+    return f"exit code {command.exit_code}"
+
+
+def wrong_tree(reported: str | None, candidate: str, code: str) -> Iterator[Broken]:
+    """A report counts for the very tree that was composed."""
+    if not candidate or reported != candidate:
+        yield Broken(code, "same_tree", f"the report is about tree {reported}, the candidate is {candidate}")
+
+
+def broken_by_tests(report: TestReport, candidate: str, contract: TaskContract) -> tuple[Broken, ...]:
+    """Whether the acceptance commands proved the tree ``candidate``.
+
+    1. they could be run at all  2. on the right tree  3. exactly the contract's commands, in order, with their time limit
+    4. again only where the contract allows it  5. exit codes, not words, decide  6. at least one must pass
+    7. the report does not contradict itself.
+    """
+    if report.status == "ERROR":  # 1
+        code, _, words = (report.failure or "").partition(":")
+        return (Broken(code if code.isidentifier() else "tests_not_run", "tests_gate", words.strip() or "the runner failed"),)
+    broken = list(wrong_tree(report.tree, candidate, "tests_wrong_tree"))  # 2
+    if report.runner.role != "TEST_RUNNER":
+        broken.append(Broken("tests_not_run", "tests_gate", f"a {report.runner.role} does not run tests"))
+    ordered, misfit = match_commands(report, contract)  # 3, 4
+    broken += [misfit] if misfit is not None else []
+    for one in ordered:  # 5
+        if one.test.must_pass and not passed(one.final):
+            words = f"{one.test.name}: {how_it_ended(one.final, contract.environment)}"
+            broken.append(Broken("tests_failed", "acceptance_tests", words))
+    if not any(test.must_pass for test in contract.acceptance_tests):  # 6
+        broken.append(Broken("tests_not_run", "tests_gate", "no acceptance test must pass, so nothing is proved"))
+    return tuple(broken) or tuple(_contradictions(report, ordered))  # 7
+
+
+def match_commands(report: TestReport, contract: TaskContract) -> tuple[tuple[Ordered, ...], Broken | None]:
+    """The contract's tests with their runs; none, and what is wrong, when the report is not about exactly these."""
+    seconds = command_seconds(contract)
+    rest = list(report.commands)
+    matched: list[Ordered] = []
+    for test in contract.acceptance_tests:
+        try:
+            argv = parse_command(test.cmd)
+        except CommandRefusedError as error:
+            return (), Broken(error.reason, "tests_gate", error.message)
+        runs = tuple(_runs(rest))
+        if (misfit := _misfit(test, argv, runs, seconds)) is not None:
+            return (), misfit
+        matched.append(Ordered(test, runs))
+    if rest:
+        return (), Broken("tests_incomplete", "tests_gate", "commands ran that the contract does not have")
+    return tuple(matched), None
+
+
+def _misfit(test: AcceptanceTest, argv: tuple[str, ...], runs: tuple[TestCommand, ...], seconds: float) -> Broken | None:
+    identity = (test.name, argv, test.must_pass)
+    if not runs or any((command.name, command.cmd_argv, command.must_pass) != identity for command in runs):
+        return Broken("tests_incomplete", "tests_gate", "the commands that ran are not those of the contract")
+    if any(command.timeout_sec > seconds for command in runs):
+        return Broken("tests_incomplete", "tests_gate", f"{test.name}: had more than the contract's {seconds:g} s")
+    if len(runs) > 1 and (not test.may_rerun or passed(runs[0])):
+        why = "passed at its first run" if test.may_rerun else "the contract does not allow it"
+        return Broken("rerun_not_allowed", "rerun", f"{test.name} was run again: {why}")
+    return None
+
+
+def _runs(rest: list[TestCommand]) -> Iterator[TestCommand]:
+    """Take the next command off ``rest``, and its second run when that comes right after it."""
+    if rest and rest[0].run == 1:
+        yield rest.pop(0)
+        if rest and rest[0].run == 2:
+            yield rest.pop(0)
+
+
+def _contradictions(report: TestReport, ordered: tuple[Ordered, ...]) -> Iterator[Broken]:
+    good = sum(passed(one.final) for one in ordered)
+    summary = TestSummary(passed=good, failed=len(ordered) - good, skipped=0)
+    if report.status != "PASS":
+        yield Broken("tests_failed", "tests_gate", f"the runner reports {report.status}")
+    if report.summary is not None and report.summary != summary:
+        yield Broken("report_contradicts", "tests_gate", "the summary does not count what the commands say")
+    if (words := wrong_times(report.started_at, report.finished_at)) is not None:
+        yield Broken("report_contradicts", "tests_gate", words)

@@ -1,0 +1,60 @@
+"""Requests that a busy service has not come to yet: each is answered, also when the service is closed or has too many."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from gatewright.bus import services
+from gatewright.bus.jetstream import JetStreamBus
+from gatewright.bus.port import Message, Reply
+from gatewright.errors import BusError
+from tests.open_server import OpenServer
+
+
+async def refusals(asking: list[asyncio.Task[Message]]) -> list[str]:
+    outcomes = await asyncio.gather(*asking, return_exceptions=True)
+    return [outcome.reason for outcome in outcomes if isinstance(outcome, BusError)]
+
+
+async def ask_a_stuck_service(
+    server: OpenServer, number: int
+) -> tuple[JetStreamBus, JetStreamBus, list[asyncio.Task[Message]]]:
+    """A service that answers nothing, and so many requests to it; all have arrived when this returns."""
+    gatekeeper = await JetStreamBus.connect(server.url, name="gatekeeper")
+    publisher = await JetStreamBus.connect(server.url, name="publisher")
+    arrived = asyncio.Semaphore(0)
+
+    async def never(_message: Message) -> Reply:
+        arrived.release()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    await gatekeeper.serve("gw-gatekeeper", {"gw.submit": never})
+    asking = [asyncio.create_task(publisher.request("gw.submit", b"{}", schema="s", timeout=30)) for _ in range(number)]
+    for _ in range(min(number, services.CONCURRENT_REQUESTS)):
+        await asyncio.wait_for(arrived.acquire(), 10)
+    await gatekeeper.connection.flush()
+    return gatekeeper, publisher, asking
+
+
+async def test_who_waits_for_a_turn_is_told_when_the_service_is_stopped(bare_server: OpenServer) -> None:
+    number = services.CONCURRENT_REQUESTS + 16
+    gatekeeper, publisher, asking = await ask_a_stuck_service(bare_server, number)
+    await gatekeeper.close()
+    told = await asyncio.wait_for(refusals(asking), 10)
+    assert len(told) == number
+    assert told.count("service_stopping") == 16
+    await publisher.close()
+
+
+async def test_one_request_too_many_is_refused_at_once(bare_server: OpenServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(services, "WAITING_REQUESTS", 3)
+    gatekeeper, publisher, asking = await ask_a_stuck_service(bare_server, services.CONCURRENT_REQUESTS + 5)
+    while sum(task.done() for task in asking) < 2:
+        await asyncio.wait([task for task in asking if not task.done()], timeout=10, return_when=asyncio.FIRST_COMPLETED)
+    await gatekeeper.close()
+    told = await asyncio.wait_for(refusals(asking), 10)
+    assert (told.count("service_busy"), told.count("service_stopping")) == (2, 3)
+    await publisher.close()

@@ -1,0 +1,65 @@
+"""What doctor says of the bus before a server refuses its streams: on a small volume, of a stack, of a server elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatewright.bus import identities
+from gatewright.bus.identities import OPERATOR
+from gatewright.bus.server_config import accounts
+from gatewright.cli import bus_findings
+from gatewright.cli.bus_findings import UnfitError
+from gatewright.cli.place import Place
+from gatewright.stack.nats_server import NatsServer
+from tests.volumes import on_volume
+
+MIB = 1 << 20
+
+
+def bus_line(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    checks = json.loads(done.stdout)["checks"]
+    found: dict[str, Any] = next(check for check in checks if check["name"] == "bus")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("size", "ok", "words"), [(60, False, "they need 80 MiB at the least"), (8192, True, "they are made smaller")]
+)
+def test_doctor_looks_at_the_volume_as_the_server_will(size: int, ok: bool, words: str, tmp_path: Path) -> None:
+    mount = tmp_path / "volume"
+    command = ("env", f"GATEWRIGHT_HOME={mount / 'home'}", sys.executable, "-m", "gatewright.cli.main", "doctor", "--json")
+    found = bus_line(on_volume(mount, size * MIB, *command))
+    assert found["ok"] is ok
+    assert words in found["detail"]
+    assert bool(found["hint"]) is not ok
+
+
+async def ask(tmp_path: Path, storage: int, identity: str) -> str:
+    """Doctor's words about a server elsewhere whose account may keep ``storage`` bytes."""
+    keys = tmp_path / "keys"
+    identities.make(keys)
+    table = accounts(identities.public_keys(keys))
+    table["gatewright"]["jetstream"] = {"max_file": storage}
+    async with await NatsServer.launch(tmp_path / "nats", table, keys) as server:
+        place = Place(tmp_path, tmp_path / "home", server.address(identity), tmp_path / "key")
+        return await asyncio.to_thread(bus_findings.look, place)
+
+
+async def test_doctor_asks_a_server_elsewhere_what_its_account_may_keep(tmp_path: Path) -> None:
+    assert "gives its streams 700 MiB, of the 9.0 GiB" in await ask(tmp_path, 700 * MIB, OPERATOR)
+
+
+async def test_doctor_refuses_a_server_elsewhere_whose_account_may_keep_too_little(tmp_path: Path) -> None:
+    with pytest.raises(UnfitError, match="gives its streams 50 MiB; they need 80 MiB at the least"):
+        await ask(tmp_path, 50 * MIB, OPERATOR)
+
+
+async def test_doctor_says_so_where_an_identity_may_not_ask(tmp_path: Path) -> None:
+    assert "told to an operator only" in await ask(tmp_path, 50 * MIB, "publisher")

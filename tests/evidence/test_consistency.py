@@ -1,0 +1,90 @@
+"""A key does not make a lie true: stories that contradict themselves are found under a good signature, with two places."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+
+import pytest
+
+from gatewright.evidence import layout
+from gatewright.evidence.consistency import check
+from gatewright.evidence.findings import STEPS, Verification
+from gatewright.evidence.keys import PrivateKey
+from gatewright.evidence.signing import Signer
+from gatewright.evidence.verify import verify
+from gatewright.evidence.writer import BundleWriter
+from tests.evidence.conftest import MakeBundle
+from tests.evidence.contradictions import as_told, retell
+from tests.evidence.recorded_runs import MAKERS, RecordedRun
+from tests.evidence.stories import STORIES
+from tests.evidence.tampering import sign_again
+
+STEP = STEPS.index("consistency") + 1
+
+
+def sealed(recorded: RecordedRun, signer: Signer, root: Path) -> Verification:
+    written = asyncio.run(BundleWriter(root).seal(recorded.run, recorded.transitions, recorded.store, signer))
+    return verify(Path(written.location), [signer.public])
+
+
+def test_there_are_enough_stories() -> None:
+    assert len(STORIES) >= 100
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_story_that_contradicts_itself_is_found_offline(name: str, signer: Signer, tmp_path: Path) -> None:
+    story = STORIES[name]
+    found = sealed(retell(story.make(), story.change), signer, tmp_path)
+    assert (found.outcome, found.signer) == ("not_verified", signer.key_id)
+    # The key, the files, the chain and the projection are all good: it is the story alone that does not hold.
+    assert {finding.step for finding in found.findings} == {STEP}
+    named = [(finding.code, finding.path, finding.against) for finding in found.findings]
+    assert any(
+        code == story.code and path.startswith(story.path) and against.startswith(story.against)
+        for code, path, against in named
+    ), named
+    assert all(path and against for _, path, against in named)
+
+
+@pytest.mark.parametrize("name", sorted(MAKERS))
+def test_honest_story_that_was_told_again_holds(name: str, signer: Signer, tmp_path: Path) -> None:
+    assert sealed(retell(MAKERS[name](), as_told), signer, tmp_path).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("claims", "against"),
+    [
+        ({"verificationResult": "FAILED"}, {layout.CHECKS, layout.MANIFEST}),
+        ({"verificationResult": "SOMETHING"}, {layout.CHECKS, layout.MANIFEST}),
+    ],
+)
+def test_two_signed_statements_that_contradict_each_other_are_named(
+    make_bundle: MakeBundle, signer: Signer, private_key: PrivateKey, claims: dict[str, str], against: set[str]
+) -> None:
+    bundle = make_bundle("success")
+    sign_again(bundle, signer, **claims)
+    found = [each for each in verify(bundle, [private_key.public]).findings if each.code == "statements_contradict"]
+    assert {(each.path, each.against) for each in found} == {(layout.ENVELOPE, place) for place in against}
+
+
+def test_failed_run_whose_verdict_was_signed_as_passed_is_named(
+    make_bundle: MakeBundle, signer: Signer, private_key: PrivateKey
+) -> None:
+    bundle = make_bundle("failed")
+    sign_again(bundle, signer, verificationResult="PASSED")
+    found = verify(bundle, [private_key.public]).findings
+    assert (layout.ENVELOPE, layout.CHECKS) in {
+        (each.path, each.against) for each in found if each.code == "statements_contradict"
+    }
+
+
+def test_every_code_of_a_contradiction_is_in_the_documentation() -> None:
+    words = (Path(__file__).parents[2] / "docs" / "bundle.md").read_text(encoding="utf-8")
+    named = re.compile(r"""^[A-Z]+ = "([a-z_]+)"$""", re.MULTILINE)
+    folder = Path(check.__file__).parent
+    codes = {code for file in folder.glob("*.py") for code in named.findall(file.read_text(encoding="utf-8"))}
+    codes |= {story.code for story in STORIES.values()}
+    assert len(codes) > 25
+    assert {code for code in codes if f"`{code}`" not in words} == set()

@@ -1,0 +1,101 @@
+"""What the real decider writes is never called a contradiction: honest runs of every kind, by the rules of ``verify``."""
+
+from __future__ import annotations
+
+import itertools
+from datetime import timedelta
+
+import pytest
+
+from gatewright.contracts import AbortRequest, Transition
+from gatewright.contracts.vocabulary import Budget, Usage
+from gatewright.evidence.consistency.check import CHECKS
+from gatewright.evidence.consistency.telling import retell
+from gatewright.evidence.history import evidence_records, tell
+from gatewright.ledger.run import Run
+from services.gatekeeper.decider.decide import decide
+from services.gatekeeper.decider.inputs import AbortAsked, Input, TimeIsUp
+from tests.gatekeeper.budgeted_run import BudgetedRun, make_usage
+from tests.gatekeeper.simulated_run import NOW, RUN_ID, Script, SimulatedRun
+
+#: What follows from the decider alone; documents of the simulated roles and gates are shorter than real ones.
+DECIDED = frozenset(
+    {"out_of_turn", "time_reversed", "role_contradicts", "gate_missing", "gate_ignored", "rounds_contradict"}
+    | {"budget_contradicts", "end_contradicts", "task_contradicts", "locks_contradict", "run_contradicts"}
+)
+ABORT = AbortAsked(AbortRequest(run_id=RUN_ID, reason="changed my mind", requested_by="tests"), "abort")
+SCRIPTS = [
+    Script(
+        shards=shards,
+        serial=serial,
+        retries=retries,
+        from_contract=from_contract,
+        review_fails_until=review,
+        tests_fail_until=tests,
+        refused_shard=refused,
+        broken_shard=broken,
+        landing_refused=landing,
+    )
+    for shards, serial, retries, from_contract in itertools.product((1, 3), (False, True), (0, 2), (False, True))
+    for review, tests, refused, broken, landing in (
+        *((0, 0, 0, 0, False), (1, 0, 0, 0, False), (0, 1, 0, 0, False), (1, 2, 0, 0, False)),
+        *((3, 0, 0, 0, False), (0, 3, 0, 0, False), (0, 0, 1, 0, False), (0, 0, 0, 1, False), (0, 0, 0, 0, True)),
+    )
+]
+
+
+def contradictions(run: Run | None, transitions: list[Transition]) -> set[tuple[str, str]]:
+    assert run is not None
+    assert run.ended
+    telling = retell(tell(run, evidence_records(transitions)), b"")
+    found = (each for check in CHECKS for each in check(telling))
+    return {(each.code, each.message) for each in found if each.code in DECIDED}
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=str)
+def test_run_to_its_end_contradicts_nothing(script: Script) -> None:
+    world = SimulatedRun(script)
+    while world.under_way:
+        world.deliver(world.under_way.pop(0))
+    assert contradictions(world.run, world.transitions) == set()
+
+
+@pytest.mark.parametrize("how", [ABORT], ids=["aborted"])
+@pytest.mark.parametrize("after", range(1, 9))
+def test_run_that_is_ended_anywhere_contradicts_nothing(how: Input, after: int) -> None:
+    world = SimulatedRun(Script(shards=2, retries=1, review_fails_until=1))
+    for _ in range(after):
+        world.deliver(world.under_way.pop(0))
+    world.deliver(how)
+    assert contradictions(world.run, world.transitions) == set()
+
+
+@pytest.mark.parametrize("retries", [0, 2])
+@pytest.mark.parametrize(
+    ("budget", "usage"),
+    [
+        (Budget(tokens=10), make_usage(tokens=11)),
+        (Budget(cost_usd=1.0), make_usage(cost_usd=2.0)),
+        (Budget(iterations=1), make_usage(iterations=5)),
+        (Budget(iterations=2), make_usage(iterations=1)),
+        (Budget(wall_sec=3.0), make_usage()),
+        (Budget(tokens=100, wall_sec=1000), make_usage(tokens=5)),
+    ],
+)
+def test_run_with_a_budget_contradicts_nothing(budget: Budget, usage: Usage, retries: int) -> None:
+    script = Script(shards=2, retries=retries, tests_fail_until=1)
+    world = BudgetedRun(script, budget=budget, used={f"{RUN_ID}.plan.w01": usage})
+    world.deliver_all()
+    if not world.opened.ended:
+        world.at(NOW + timedelta(hours=2))
+    assert contradictions(world.run, world.transitions) == set()
+
+
+def test_replica_whose_clock_is_behind_writes_no_time_that_goes_back() -> None:
+    world = SimulatedRun(Script())
+    world.deliver(world.under_way.pop(0))
+    assert world.run is not None
+    transition = decide(world.run, ABORT, [], NOW - timedelta(hours=1))
+    assert transition is not None
+    assert {record.ts for record in transition.events} == {world.run.at}
+    assert decide(world.run, TimeIsUp("time"), [], NOW) is None

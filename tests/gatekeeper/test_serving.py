@@ -1,0 +1,60 @@
+"""The gatekeeper's process in memory: what it answers while it is still reading a long ledger, and what is asked twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from gatewright import Client
+from gatewright.bus.memory import MemoryBus, MemoryServer
+from gatewright.bus.port import Message
+from gatewright.bus.setup import ensure_topology
+from gatewright.clock import SystemClock
+from gatewright.contracts.vocabulary import Repository
+from gatewright.service.process import Readiness, Service
+from gatewright.telemetry.logs import make_logger
+from gatewright.telemetry.metrics import Metrics
+from services.gatekeeper.serving import serve
+from services.gatekeeper.settings import Settings
+from tests.git.repositories import MakeRepository
+from tests.making import make_request
+
+
+class LongLedgerBus(MemoryBus):
+    """Its ledger is never read to the end; a single run's part of it is."""
+
+    def replay(self, subject: str, *, follow: bool = False, after: int = 0) -> AsyncGenerator[Message, None]:
+        return _endless() if subject == "gw.run.*" else super().replay(subject, follow=follow, after=after)
+
+
+async def _endless() -> AsyncGenerator[Message, None]:
+    await asyncio.Event().wait()
+    yield Message("", b"", {})
+
+
+@pytest.mark.parametrize("times", [1, 16])
+async def test_submissions_are_answered_while_a_long_ledger_is_still_being_read(
+    make_repository: MakeRepository, tmp_path: Path, times: int
+) -> None:
+    server = MemoryServer()
+    bus, publisher = LongLedgerBus(server), MemoryBus(server)
+    await ensure_topology(bus)
+    stop = asyncio.Event()
+    service = Service(
+        "gatekeeper", bus, SystemClock(), make_logger(), Metrics("gatekeeper"), Readiness({"registration": "no"}), stop
+    )
+    serving = asyncio.create_task(serve(service, Settings(home=tmp_path / "home", drain_seconds=0.1)))
+    try:
+        request = make_request(repository=Repository(url=make_repository().url), baseline_ref="HEAD")
+        submitting = [Client(publisher).submit_request(request, patience=30.0) for _ in range(times)]
+        accepted = await asyncio.wait_for(asyncio.gather(*submitting), 60)
+        assert len(set(accepted)) == times
+        assert service.readiness.missing == {}
+    finally:
+        stop.set()
+        await asyncio.wait_for(serving, 30)
+        await publisher.close()
+        await bus.close()
