@@ -14,31 +14,20 @@ from datetime import datetime
 
 import msgspec
 
-from gatewright.bus.port import Message
-from gatewright.bus.topology import run_subject
 from gatewright.errors import GatewrightError, UnavailableError
 from gatewright.host_errors import host_errors
 from gatewright.ledger.events import TERMINAL, ContractCompiled, FixOrdered, RunAccepted, StateEntered
 from services.gatekeeper.conductor import Conductor
 from services.gatekeeper.decider.inputs import TimeIsUp
+from services.gatekeeper.ledger_entry import Entry, EntryEvent
 
 #: Seconds between two looks at the clock, and until a moment is looked at again that brought nothing about.
 TICK = 0.1
 AGAIN = 1.0
+#: Moments of runs that have ended which may stay in the queue.
+_LEFT_OVER = 64
 #: Times in the ledger have milliseconds: a moment is past for everybody when it is past by more than that.
 _MARGIN = 0.005
-
-
-class _Event(msgspec.Struct):
-    event_type: str
-    ts: str
-    payload: msgspec.Raw
-
-
-class _Glance(msgspec.Struct):
-    """All that is read of a transition here; whether it is genuine is looked at before anything is done."""
-
-    events: tuple[_Event, ...]
 
 
 class _Budget(msgspec.Struct):
@@ -61,6 +50,10 @@ class _Ordered(msgspec.Struct):
 
 class _Entered(msgspec.Struct):
     state: str
+
+
+_ORDERED = msgspec.json.Decoder(_Ordered)
+_ENTERED = msgspec.json.Decoder(_Entered)
 
 
 @dataclass(slots=True)
@@ -93,15 +86,14 @@ class Deadlines:
     def __len__(self) -> int:
         return len(self._runs)
 
-    def saw(self, message: Message) -> None:
-        """Take note of a message of the ledger."""
-        run_id = message.subject.removeprefix(run_subject(""))
+    def saw(self, entry: Entry) -> None:
+        """Take note of an entry of the ledger."""
         try:
-            for event in msgspec.json.decode(message.data, type=_Glance).events:
-                self._note(run_id, event)
+            for event in entry.events:
+                self._note(entry.run_id, event)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):
             return  # no entry of the ledger
-        self._line_up(run_id)
+        self._line_up(entry.run_id)
 
     def due(self, now: float) -> tuple[str, ...]:
         """The runs one of whose moments has come; each is told once, until it was ``looked`` at."""
@@ -122,6 +114,10 @@ class Deadlines:
 
     def forget(self, run_id: str) -> None:
         self._runs.pop(run_id, None)
+        if len(self._queue) > 2 * len(self._runs) + _LEFT_OVER:
+            # Of runs that ended long before their time most of what is in the queue would be.
+            self._queue = [(moments.queued, run) for run, moments in self._runs.items() if moments.queued is not None]
+            heapq.heapify(self._queue)
 
     async def keep(self, conductor: Conductor, stop: asyncio.Event) -> None:
         """Tell the conductor of every moment that has come, until the process is told to leave."""
@@ -143,13 +139,13 @@ class Deadlines:
             self.forget(run_id)
         self.looked(run_id, conductor.clock.now().timestamp())
 
-    def _note(self, run_id: str, event: _Event) -> None:
+    def _note(self, run_id: str, event: EntryEvent) -> None:
         moments = self._runs.get(run_id, _Moments())
         match event.event_type:
             case RunAccepted.event_type | ContractCompiled.event_type:
                 if event.event_type == RunAccepted.event_type:
                     moments.accepted = _seconds(event.ts)
-                ordered = msgspec.json.decode(event.payload, type=_Ordered)
+                ordered = _ORDERED.decode(event.payload)
                 order = ordered.contract or ordered.request or _Order()
                 moments.wall = order.budget.wall_sec if order.budget else None
                 moments.back_off = order.timeout_retry.retry_backoff_sec if order.timeout_retry else 0.0
@@ -157,7 +153,7 @@ class Deadlines:
             case FixOrdered.event_type:
                 moments.fixing = _seconds(event.ts)
             case StateEntered.event_type:
-                state = msgspec.json.decode(event.payload, type=_Entered).state
+                state = _ENTERED.decode(event.payload).state
                 if state in TERMINAL:
                     self.forget(run_id)
                 elif state != "S5":

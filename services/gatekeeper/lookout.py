@@ -11,13 +11,16 @@ import contextlib
 import random
 from dataclasses import dataclass, field
 
+from gatewright.bus.port import Message
 from gatewright.bus.topology import run_subject
 from gatewright.errors import GatewrightError, UnavailableError
 from gatewright.host_errors import host_errors
 from services.gatekeeper.conductor import Conductor
 from services.gatekeeper.deadlines import Deadlines
 from services.gatekeeper.dispatching import UnderWay
+from services.gatekeeper.ledger_entry import read_entry, run_id_of
 from services.gatekeeper.open_runs import OpenRuns
+from services.gatekeeper.publisher_runs import PublisherRuns
 from services.gatekeeper.run_index import RunIndex
 from services.gatekeeper.stop_notices import StopNotices
 
@@ -40,18 +43,17 @@ class Lookout:
     deadlines: Deadlines = field(default_factory=Deadlines)
     notices: StopNotices = field(default_factory=StopNotices)
     index: RunIndex = field(default_factory=RunIndex)
+    publishers: PublisherRuns | None = None
     sequence: int = 0
 
     async def catch_up(self) -> None:
         """Read the ledger up to now: afterwards it is known what is open. Raises BusError."""
         started, now = self.conductor.clock.now().timestamp(), self.conductor.clock.monotonic()
         async for message in self.conductor.bus.replay(run_subject("*"), after=self.sequence):
-            self.runs.saw(message, self.conductor.clock.monotonic())
-            self.deadlines.saw(message)
-            self.notices.saw(message, now, started - message.stored_at)
-            self.index.saw(message)
-            self.sequence = message.sequence
+            self._saw(message, now, started - message.stored_at)
         self.index.read_to_the_end()
+        if self.publishers is not None:
+            self.publishers.read_to_the_end()
         # Whatever is open may have been left by the process before.
         self.runs.everything_is_due(self.conductor.clock.monotonic())
 
@@ -74,17 +76,27 @@ class Lookout:
         messages = conductor.bus.replay(run_subject("*"), follow=True, after=self.sequence)
         async with contextlib.aclosing(messages):
             async for message in messages:
-                self.sequence = message.sequence
-                run_id, sealed = self.runs.saw(message, conductor.clock.monotonic())
-                self.deadlines.saw(message)
-                self.notices.saw(message, conductor.clock.monotonic())
-                self.index.saw(message)
+                sealed = self._saw(message, conductor.clock.monotonic())
+                run_id = run_id_of(message)
                 known = conductor.ledger.known(run_id)
                 if sealed:
                     conductor.left_behind(run_id)
                 elif known is not None and known.sequence < message.sequence:
                     # Another gatekeeper moved it; or we did, and the append will say so itself.
                     conductor.ledger.forget(run_id)
+
+    def _saw(self, message: Message, now: float, age: float = 0.0) -> bool:
+        """Tell all who follow the runs; whether the message says that its run is over and sealed."""
+        self.sequence = message.sequence
+        entry = read_entry(message)
+        if entry is None:
+            return False  # whatever loads the run says so
+        self.deadlines.saw(entry)
+        self.notices.saw(entry, now, age)
+        self.index.saw(entry)
+        if self.publishers is not None:
+            self.publishers.saw(entry)
+        return self.runs.saw(entry, now)
 
     async def watch(self, stop: asyncio.Event) -> None:
         """Look at what stands still, until the process is told to leave."""

@@ -10,28 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import msgspec
-
-from gatewright.bus.port import Message
-from gatewright.bus.topology import run_subject
 from gatewright.ledger.events import BundleSealed, LocksWaiting
+from services.gatekeeper.ledger_entry import Entry
 
 #: Seconds for which a run may stand still before the first look, and the longest pause between two looks.
 QUIET = 10.0
 LONGEST = 300.0
 #: The pause for a run that waits for locks: whoever releases them wakes it, and this is for a wake that was lost.
 WAITING = 30.0
-
-
-class _Event(msgspec.Struct):
-    event_type: str
-
-
-class _Glance(msgspec.Struct):
-    """All that is read of a transition here; whether it is genuine is looked at before anything is done."""
-
-    number: int
-    events: tuple[_Event, ...]
 
 
 @dataclass(slots=True)
@@ -52,21 +38,16 @@ class OpenRuns:
     def __len__(self) -> int:
         return len(self._runs)
 
-    def saw(self, message: Message, now: float) -> tuple[str, bool]:
-        """Take note of a message of the ledger; its run, and whether the message says that the run is over and sealed."""
-        run_id = message.subject.removeprefix(run_subject(""))
-        try:
-            glance = msgspec.json.decode(message.data, type=_Glance)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return run_id, False
-        sealed = any(event.event_type == BundleSealed.event_type for event in glance.events)
+    def saw(self, entry: Entry, now: float) -> bool:
+        """Take note of an entry of the ledger; whether it says that its run is over and sealed."""
+        sealed = entry.has(BundleSealed.event_type)
         if sealed:
-            self.closed(run_id)
+            self.closed(entry.run_id)
         else:
-            waiting = any(event.event_type == LocksWaiting.event_type for event in glance.events)
+            waiting = entry.has(LocksWaiting.event_type)
             quiet = WAITING if waiting else self._quiet
-            self._runs[run_id] = _Watched(now + quiet * self._jitter(), waiting=waiting)
-        return run_id, sealed
+            self._runs[entry.run_id] = _Watched(now + quiet * self._jitter(), waiting=waiting)
+        return sealed
 
     def due(self, now: float) -> tuple[str, ...]:
         """The runs to look at now, longest overdue first."""

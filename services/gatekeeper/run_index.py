@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
@@ -15,35 +16,17 @@ from dataclasses import dataclass
 import msgspec
 
 from gatewright.bus.identities import DEFAULT_PUBLISHER
-from gatewright.bus.port import Message
-from gatewright.bus.topology import run_subject
 from gatewright.contracts.run_status import ListedRun, RunList, RunOutcome, RunsRequest
 from gatewright.errors import UnavailableError
-from gatewright.ledger.events import RunAccepted, RunFinished
-
-
-class _Event(msgspec.Struct, frozen=True):
-    event_type: str
-    ts: str
-    payload: msgspec.Raw
-
-
-class _Step(msgspec.Struct, frozen=True):
-    events: tuple[_Event, ...]
+from gatewright.ledger.events import RunAccepted
+from services.gatekeeper.ledger_entry import Entry
 
 
 class _Accepted(msgspec.Struct, frozen=True):
     publisher: str = ""
 
 
-class _Finished(msgspec.Struct, frozen=True):
-    status: RunOutcome
-
-
-_STEP = msgspec.json.Decoder(_Step)
 _ACCEPTED = msgspec.json.Decoder(_Accepted)
-_FINISHED = msgspec.json.Decoder(_Finished)
-_NO_STEP = (msgspec.MsgspecError, UnicodeDecodeError)
 
 
 @dataclass(slots=True)
@@ -63,12 +46,17 @@ class RunIndex:
         self._released = False
         self._whole = asyncio.Event()
 
-    def saw(self, message: Message) -> None:
-        """Take note of a message of the ledger."""
-        run_id = message.subject.removeprefix(run_subject(""))
-        with contextlib.suppress(*_NO_STEP):
-            for event in _STEP.decode(message.data).events:
-                self._note(run_id, event)
+    def saw(self, entry: Entry) -> None:
+        """Take note of an entry of the ledger."""
+        run_id = entry.run_id
+        for event in entry.events:
+            if event.event_type == RunAccepted.event_type and run_id not in self._runs:
+                with contextlib.suppress(msgspec.MsgspecError):
+                    publisher = _ACCEPTED.decode(event.payload).publisher or DEFAULT_PUBLISHER
+                    # As many entries as there are runs in the ledger: no two of them hold the same name twice.
+                    self._runs[run_id] = _Entry(sys.intern(publisher), event.ts)
+        if (outcome := entry.outcome) is not None and (known := self._runs.get(run_id)) is not None:
+            known.status = outcome
         if (news := self._waiting.pop(run_id, None)) is not None:
             news.set()
 
@@ -127,9 +115,3 @@ class RunIndex:
         self._released = True
         for event in self._waiting.values():
             event.set()
-
-    def _note(self, run_id: str, event: _Event) -> None:
-        if event.event_type == RunAccepted.event_type and run_id not in self._runs:
-            self._runs[run_id] = _Entry(_ACCEPTED.decode(event.payload).publisher or DEFAULT_PUBLISHER, event.ts)
-        elif event.event_type == RunFinished.event_type and (entry := self._runs.get(run_id)) is not None:
-            entry.status = _FINISHED.decode(event.payload).status

@@ -26,6 +26,7 @@ from gatewright.host_errors import check_room, host_errors
 from gatewright.host_facts import program_versions
 from gatewright.ledger.store import Ledger
 from gatewright.secrets.scanner import SecretScanner
+from gatewright.service.mirror_care import look_after
 from gatewright.service.process import Service
 from services.gatekeeper.artifact_cache import ArtifactCache
 from services.gatekeeper.conductor import Conductor
@@ -50,7 +51,7 @@ DEBTS = 2.0
 async def serve(service: Service, settings: Settings) -> None:
     """Take messages until the process is told to leave; what is in hand then is finished, or given back at once."""
     conductor, desk = assemble(service, settings)
-    lookout = Lookout(conductor)
+    lookout = Lookout(conductor, publishers=desk.limits.runs)
     asked = RunQuestions(service.bus, conductor, desk.limits, lookout.index, service.log)
 
     async def mend() -> None:
@@ -65,7 +66,7 @@ async def serve(service: Service, settings: Settings) -> None:
             # Beside the work, too: a long ledger takes minutes, and a submission needs nothing of it but its own subject.
             following = group.create_task(_look_after(service, lookout))
             timing = group.create_task(lookout.deadlines.keep(conductor, service.stop))
-            counting = group.create_task(desk.limits.runs.follow())
+            tending = group.create_task(look_after(settings.mirrors("gatekeeper"), service.log, conductor.ledger.baselines))
             await service.register(
                 {
                     subject: feeding.attended(handler)
@@ -79,7 +80,7 @@ async def serve(service: Service, settings: Settings) -> None:
             group.create_task(lookout.notices.keep(service.bus, service.clock, service.stop))
             group.create_task(watch_queues(service, consumers(settings.pools)))
             await feeding.run(queues)
-            counting.cancel()
+            tending.cancel()
             await asyncio.wait({following, timing}, timeout=settings.drain_seconds)
             following.cancel()
             timing.cancel()
@@ -125,7 +126,7 @@ def assemble(service: Service, settings: Settings) -> tuple[Conductor, Desk]:
         return run is None or run.ended
 
     locks = PathLocks(service.bus, has_ended)
-    mirrors = Mirrors(settings.directory("gatekeeper") / "mirrors")
+    mirrors = Mirrors(settings.mirrors("gatekeeper"))
     artifacts = ArtifactCache(service.bus)
     scanner = settings.scanner()
     approvers = keyring.approvers(settings.home, signer.public)
@@ -135,7 +136,7 @@ def assemble(service: Service, settings: Settings) -> tuple[Conductor, Desk]:
         *(service.bus, ledger, gates, bundles, signer, service.clock, service.log, service.metrics),
         room=lambda: check_room(settings.home),
     )
-    runs = PublisherRuns(service.bus, service.clock, service.log, policies.publishers.counted)
+    runs = PublisherRuns(service.clock, policies.publishers.counted)
     limits = Limits(runs, service.clock)
     return conductor, Desk(service.bus, conductor, limits, service.log, service.metrics, scanner)
 

@@ -11,14 +11,13 @@ import asyncio
 import contextlib
 from dataclasses import dataclass, field
 
-import msgspec
-
-from gatewright.bus.port import Bus, Message
+from gatewright.bus.port import Bus
 from gatewright.bus.task_protocol import cancel_notice
-from gatewright.bus.topology import CANCEL_SUBJECT, run_subject
+from gatewright.bus.topology import CANCEL_SUBJECT
 from gatewright.clock import Clock
 from gatewright.errors import BusError
-from gatewright.ledger.events import RunFinished, TaskDispatched
+from gatewright.ledger.events import TaskDispatched
+from services.gatekeeper.ledger_entry import Entry
 
 #: A run that ended less than ``RECENT`` seconds ago is named every ``OFTEN`` seconds, and until ``LASTING`` every ``SELDOM``.
 RECENT = 10.0
@@ -27,23 +26,6 @@ LASTING = 600.0
 SELDOM = 5.0
 #: Runs that one notice names.
 MOST = 1_000
-_FINISHED = f'"{RunFinished.event_type}"'.encode()
-
-
-class _Payload(msgspec.Struct):
-    status: str = ""
-
-
-class _Event(msgspec.Struct):
-    event_type: str
-    payload: _Payload
-
-
-class _Glance(msgspec.Struct):
-    """All that is read of a transition here."""
-
-    number: int
-    events: tuple[_Event, ...]
 
 
 @dataclass
@@ -52,19 +34,12 @@ class StopNotices:
 
     _ended: dict[str, float] = field(default_factory=dict)
 
-    def saw(self, message: Message, now: float, age: float = 0.0) -> None:
-        """Take note of a message of the ledger that was stored ``age`` seconds ago."""
-        if _FINISHED not in message.data or age > LASTING:
+    def saw(self, entry: Entry, now: float, age: float = 0.0) -> None:
+        """Take note of an entry of the ledger that was stored ``age`` seconds ago."""
+        if age > LASTING or entry.outcome in (None, "SUCCESS"):
             return
-        try:
-            glance = msgspec.json.decode(message.data, type=_Glance)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return  # no entry of the ledger
-        kinds = {event.event_type for event in glance.events}
-        good = any(event.event_type == RunFinished.event_type and event.payload.status == "SUCCESS" for event in glance.events)
-        worked = glance.number > 1 or TaskDispatched.event_type in kinds
-        if RunFinished.event_type in kinds and worked and not good:
-            self._ended[message.subject.removeprefix(run_subject(""))] = now - max(0.0, age)
+        if entry.number > 1 or entry.has(TaskDispatched.event_type):
+            self._ended[entry.run_id] = now - max(0.0, age)
 
     def to_name(self, now: float, *, all_of_them: bool) -> tuple[str, ...]:
         """The runs that ended recently, or all that are still named at all."""

@@ -110,7 +110,7 @@ class ReviewerHandler:
 
 
 def _mirrors(settings: Settings) -> Path:
-    return settings.directory("reviewer") / "mirrors"
+    return settings.mirrors("reviewer")
 
 
 def _is_confined(mirrors: Path) -> bool:

@@ -22,7 +22,7 @@ from services.techlead.settings import Settings
 
 def make_handler(settings: Settings) -> TechLeadHandler:
     """The handler of a process with these settings."""
-    return TechLeadHandler(settings.agent_id, Mirrors(settings.directory("techlead") / "mirrors"))
+    return TechLeadHandler(settings.agent_id, Mirrors(settings.mirrors("techlead")))
 
 
 class TechLeadHandler:

@@ -48,7 +48,7 @@ def make_handler(settings: Settings) -> TestRunnerHandler:
     state = settings.directory("testrunner")
     sandbox = make_sandbox(settings.sandbox)
     workspaces = Workspaces.for_sandbox(state / "workspaces", sandbox)
-    mirrors, scanner = Mirrors(state / "mirrors"), settings.scanner()
+    mirrors, scanner = Mirrors(settings.mirrors("testrunner")), settings.scanner()
     limits = settings.limits()
     return TestRunnerHandler(settings.agent_id, mirrors, workspaces, sandbox, settings.environments, scanner, limits)
 

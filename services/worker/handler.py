@@ -50,7 +50,7 @@ def make_handler(settings: Settings) -> WorkerHandler:
         "patch": PatchExecutor(),
         "reply": ReplyExecutor(),
     }
-    mirrors, scanner = Mirrors(state / "mirrors"), settings.scanner()
+    mirrors, scanner = Mirrors(settings.mirrors("worker")), settings.scanner()
     limits = settings.limits()
     return WorkerHandler(settings.agent_id, mirrors, executors, sandbox, workspaces, scanner, settings.environments, limits)
 

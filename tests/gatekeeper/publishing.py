@@ -25,10 +25,10 @@ from gatewright.telemetry.metrics import Metrics
 from services.gatekeeper.conductor import Conductor
 from services.gatekeeper.desk import Desk
 from services.gatekeeper.gates.judge import Gates
+from services.gatekeeper.lookout import Lookout
 from services.gatekeeper.publisher_limits import Limits
 from services.gatekeeper.publisher_policy import Publisher, Publishers
 from services.gatekeeper.publisher_runs import PublisherRuns
-from services.gatekeeper.run_index import RunIndex
 from services.gatekeeper.run_questions import RunQuestions
 from tests.attacks.real_gate import default_scanner
 
@@ -166,16 +166,10 @@ def open_desk(bus: MemoryBus, gates: Gates, folder: Path, *publishers: Publisher
     clock, log, metrics = HandClock(), make_logger(), Metrics("gatekeeper")
     signer = Signer(keys.load_or_create(folder / "key.pem"))
     conductor = Conductor(bus, Ledger(bus), gates, BundleWriter(folder / "runs"), signer, clock, log, metrics)
-    runs = PublisherRuns(bus, clock, log, policy.counted)
+    runs = PublisherRuns(clock, policy.counted)
     desk = Desk(bus, conductor, Limits(runs, clock), log, metrics, default_scanner())
-    questions = RunQuestions(bus, conductor, desk.limits, RunIndex(), log)
-    loop = asyncio.get_running_loop()
-    return Counter(
-        bus, desk, clock, questions, [loop.create_task(runs.follow()), loop.create_task(_index(bus, questions.index))]
-    )
-
-
-async def _index(bus: MemoryBus, index: RunIndex) -> None:
-    index.read_to_the_end()
-    async for message in bus.replay("gw.run.*", follow=True):
-        index.saw(message)
+    lookout = Lookout(conductor, publishers=runs)
+    lookout.index.read_to_the_end()
+    runs.read_to_the_end()
+    questions = RunQuestions(bus, conductor, desk.limits, lookout.index, log)
+    return Counter(bus, desk, clock, questions, [asyncio.get_running_loop().create_task(lookout.follow())])

@@ -6,12 +6,10 @@ from datetime import datetime
 
 import pytest
 
-from gatewright.bus.port import Message
-from gatewright.bus.topology import run_subject
-from gatewright.contracts import codec
 from gatewright.contracts.vocabulary import Budget
 from services.gatekeeper.deadlines import AGAIN, Deadlines
 from tests.gatekeeper.budgeted_run import BudgetedRun
+from tests.gatekeeper.entries import make_entry
 from tests.gatekeeper.simulated_run import NOW, RUN_ID, Script
 
 START = NOW.timestamp()
@@ -20,8 +18,8 @@ START = NOW.timestamp()
 def watched(world: BudgetedRun) -> Deadlines:
     """What a gatekeeper knows that has just read the ledger."""
     deadlines = Deadlines()
-    for number, transition in enumerate(world.transitions, 1):
-        deadlines.saw(Message(run_subject(RUN_ID), codec.encode(transition), {}, number))
+    for transition in world.transitions:
+        deadlines.saw(make_entry(transition))
     return deadlines
 
 
@@ -86,13 +84,10 @@ def test_a_back_off_that_is_over_is_not_due_again() -> None:
     assert watched(world).due(START + 1e9) == ()
 
 
-@pytest.mark.parametrize(
-    "data",
-    [b"", b"\xff", b"[]", b'{"events": 1}', b'{"events": [{"event_type": "run_accepted", "ts": "yesterday", "payload": {}}]}'],
-)
-def test_a_foreign_message_in_the_ledger_is_passed_over(data: bytes) -> None:
+def test_a_foreign_message_in_the_ledger_is_passed_over() -> None:
     deadlines = Deadlines()
-    deadlines.saw(Message(run_subject(RUN_ID), data, {}, 1))
+    data = b'{"number": 1, "events": [{"event_type": "run_accepted", "ts": "yesterday", "payload": {}}]}'
+    deadlines.saw(make_entry(data, RUN_ID))
     assert deadlines.due(START + 1e12) == ()
 
 
@@ -101,7 +96,18 @@ def test_waiting_costs_no_memory() -> None:
     world = BudgetedRun(Script(), budget=Budget(wall_sec=100))
     world.deliver_until("S2")
     deadlines = watched(world)
-    message = Message(run_subject(RUN_ID), codec.encode(world.transitions[-1]), {}, 99)
+    entry = make_entry(world.transitions[-1])
     for _ in range(1000):
-        deadlines.saw(message)
+        deadlines.saw(entry)
     assert len(deadlines._queue) <= 2
+
+
+def test_runs_that_ended_before_their_time_leave_nothing_behind() -> None:
+    deadlines = Deadlines()
+    for number in range(1000):
+        world = BudgetedRun(Script(), budget=Budget(wall_sec=100 + number))
+        world.deliver_until("S2")
+        deadlines.saw(make_entry(world.transitions[0], f"run-{number:010}"))
+        deadlines.forget(f"run-{number:010}")
+    assert len(deadlines) == 0
+    assert len(deadlines._queue) <= 100

@@ -59,7 +59,7 @@ async def broken_desk(bus: MemoryBus, gates: Gates, tmp_path: Path) -> Desk:
     log, metrics = make_logger(), Metrics("gatekeeper")
     signer = Signer(keys.load_or_create(tmp_path / "key.pem"))
     conductor = Conductor(bus, BrokenLedger(bus), gates, BundleWriter(tmp_path / "runs"), signer, SystemClock(), log, metrics)
-    limits = Limits(PublisherRuns(bus, SystemClock(), log, frozenset()), SystemClock())
+    limits = Limits(PublisherRuns(SystemClock(), frozenset()), SystemClock())
     return Desk(bus, conductor, limits, log, metrics)
 
 

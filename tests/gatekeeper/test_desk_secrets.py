@@ -49,7 +49,7 @@ def opened(bus: MemoryBus, gates: Gates, tmp_path: Path, monkeypatch: pytest.Mon
     log = make_logger(stream)
     signer = Signer(keys.load_or_create(tmp_path / "key.pem"))
     conductor = Conductor(bus, Ledger(bus), gates, BundleWriter(tmp_path / "runs"), signer, SystemClock(), log, metrics)
-    limits = Limits(PublisherRuns(bus, SystemClock(), log, frozenset()), SystemClock())
+    limits = Limits(PublisherRuns(SystemClock(), frozenset()), SystemClock())
     made = OpenDesk(Desk(bus, conductor, limits, log, metrics, default_scanner()), stream)
 
     async def advance(_self: Conductor, _run_id: str, item: Input) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from gatewright.bus.port import TRACE_HEADER, Message
+from gatewright.bus.port import TASK_TOKEN_HEADER, TRACE_HEADER, Message
 from gatewright.bus.topology import result_subject
 from gatewright.contracts import AbortRequest, codec
 from gatewright.contracts.vocabulary import LandingMode, Priority
@@ -23,6 +23,7 @@ from services.gatekeeper.desk import Desk
 from services.gatekeeper.lookout import Lookout
 from services.gatekeeper.publisher_limits import Limits
 from services.gatekeeper.publisher_runs import PublisherRuns
+from services.gatekeeper.task_tokens import task_token
 from tests.attacks.whole_gatekeeper import Gatekeeper, contract_on, make_plan, open_gatekeeper
 from tests.gatekeeper.test_desk import Given
 from tests.gatekeeper.test_replicas import another
@@ -82,7 +83,9 @@ class Runs:
 
 @pytest.fixture
 async def runs(make_repository: MakeRepository, tmp_path: Path) -> AsyncIterator[Runs]:
-    async with open_gatekeeper(make_repository(), tmp_path) as gatekeeper:
+    repository = make_repository()
+    repository.git("checkout", "--quiet", "--detach")  # runs land on its branch
+    async with open_gatekeeper(repository, tmp_path) as gatekeeper:
         one = another(gatekeeper.conductor, tmp_path, runs="runs-1")
         yield Runs(gatekeeper, one, another(gatekeeper.conductor, tmp_path))
 
@@ -142,13 +145,15 @@ async def test_runs_that_land_on_branches_of_their_own_do_not_wait(runs: Runs) -
 async def test_the_input_of_a_run_that_has_to_wait_is_done_with(runs: Runs) -> None:
     """It is not given back to its queue to be brought again and again."""
     conductor = runs.one
-    limits = Limits(PublisherRuns(conductor.bus, conductor.clock, conductor.log, frozenset()), conductor.clock)
+    limits = Limits(PublisherRuns(conductor.clock, frozenset()), conductor.clock)
     desk = Desk(conductor.bus, conductor, limits, conductor.log, conductor.metrics)
     await runs.begin(HOLDER, conductor)
     contract = replace(contract_on(runs.gatekeeper.repository), repository=(await runs.run(HOLDER)).contract.repository)  # type: ignore[union-attr] # it has one
     await conductor.advance(FIRST, Submitted(FIRST, "0" * 32, contract, "0" * 64, "submit"))
+    plan = make_plan(await runs.run(FIRST))
     headers = {"Gw-Schema": "plan.v1", "Nats-Msg-Id": "plan", TRACE_HEADER: ""}
-    message = Message(result_subject("techlead"), codec.encode(make_plan(await runs.run(FIRST))), headers, 7)
+    headers[TASK_TOKEN_HEADER] = task_token(conductor.bus, FIRST, plan.task_id)
+    message = Message(result_subject("techlead"), codec.encode(plan), headers, 7)
     delivery = Given(message, 1)
     await desk.handle(delivery)
     assert (await runs.run(FIRST)).waiting_for_locks

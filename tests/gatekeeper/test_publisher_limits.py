@@ -14,7 +14,6 @@ from gatewright.bus.memory import MemoryBus
 from gatewright.contracts import AbortRequest, Error, RunRequest, RunStatus, SubmitReply
 from gatewright.errors import ConfigurationError
 from gatewright.resources import policy_directory
-from gatewright.telemetry.logs import make_logger
 from services.gatekeeper.conductor import Conductor
 from services.gatekeeper.decider.inputs import Submitted
 from services.gatekeeper.gates.judge import Gates
@@ -160,7 +159,7 @@ async def test_a_run_that_has_ended_already_is_not_counted_as_open(open_for: Ope
     refusable = make_request(repository=request_for.repository, allowed_paths=("/",))
     run = await desk.run(accepted(await desk.submit(refusable, "acme")))
     assert run is not None
-    runs = PublisherRuns(desk.bus, desk.clock, make_logger(), frozenset({"acme"}))
+    runs = PublisherRuns(desk.clock, frozenset({"acme"}))
     runs.note(run)
     assert (runs.open("acme"), list(runs.begun("acme"))) == (frozenset(), [run.run_id])
 

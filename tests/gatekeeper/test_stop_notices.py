@@ -4,27 +4,18 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from gatewright.bus.memory import MemoryBus, MemoryServer
 from gatewright.bus.port import Message
 from gatewright.bus.task_protocol import read_cancel_notice
-from gatewright.bus.topology import CANCEL_SUBJECT, run_subject
+from gatewright.bus.topology import CANCEL_SUBJECT
 from gatewright.clock import SystemClock
-from gatewright.contracts import AbortRequest, codec
+from gatewright.contracts import AbortRequest
 from services.gatekeeper.decider.inputs import AbortAsked
 from services.gatekeeper.stop_notices import LASTING, RECENT, StopNotices
+from tests.gatekeeper.entries import make_entry
 from tests.gatekeeper.simulated_run import RUN_ID, Script, SimulatedRun
 
 ABORT = AbortAsked(AbortRequest(run_id=RUN_ID, reason="enough", requested_by="tests"), "abort")
-
-
-def ledger_of(simulated: SimulatedRun) -> list[Message]:
-    """What the ledger holds of a run."""
-    return [
-        Message(run_subject(RUN_ID), codec.encode(transition), {}, number)
-        for number, transition in enumerate(simulated.transitions, 1)
-    ]
 
 
 def aborted() -> SimulatedRun:
@@ -38,8 +29,8 @@ def aborted() -> SimulatedRun:
 
 def noted(simulated: SimulatedRun, age: float = 0.0) -> StopNotices:
     notices = StopNotices()
-    for message in ledger_of(simulated):
-        notices.saw(message, 1000.0, age)
+    for transition in simulated.transitions:
+        notices.saw(make_entry(transition), 1000.0, age)
     return notices
 
 
@@ -68,13 +59,6 @@ def test_a_gatekeeper_that_was_started_since_names_the_run_too() -> None:
     assert noted(aborted(), age=LASTING + 1).to_name(1000.0, all_of_them=True) == ()
 
 
-@pytest.mark.parametrize("data", [b'"run_finished"', b'{"number": 2, "events": ["run_finished"]}', b'\xff"run_finished"'])
-def test_what_is_no_entry_of_the_ledger_is_passed_over(data: bytes) -> None:
-    notices = StopNotices()
-    notices.saw(Message(run_subject(RUN_ID), data), 0.0)
-    assert notices.to_name(0.0, all_of_them=True) == ()
-
-
 async def test_notices_are_repeated() -> None:
     bus, stop, heard = MemoryBus(MemoryServer()), asyncio.Event(), list[tuple[str, ...]]()
 
@@ -82,8 +66,8 @@ async def test_notices_are_repeated() -> None:
         heard.append(read_cancel_notice(message.data))
 
     clock, notices = SystemClock(), StopNotices()
-    for message in ledger_of(aborted()):
-        notices.saw(message, clock.monotonic())
+    for transition in aborted().transitions:
+        notices.saw(make_entry(transition), clock.monotonic())
     await bus.listen(CANCEL_SUBJECT, hear)
     keeping = asyncio.create_task(notices.keep(bus, clock, stop))
     await asyncio.sleep(1.2)

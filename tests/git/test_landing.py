@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -183,3 +184,40 @@ async def test_target_that_is_gone_is_a_failure_to_try_again(target: Repository,
     target.path.rename(tmp_path / "moved")
     assert await reason(mirror.push(commit, "refs/heads/new", expected=None)) == "repository_unreadable"
     assert await reason(mirror.current("refs/heads/new")) == "repository_unreadable"
+
+
+async def test_a_push_is_told_of_no_other_branch(target: Repository, mirrors: Mirrors) -> None:
+    """What one landing costs does not grow with the landings before it: a pipe that was opened would never end."""
+    mirror = await mirrors.open(target.url)
+    commit = await candidate(mirror, await mirror.resolve("main"))
+    others = target.path / ".git/refs/heads/gatewright"
+    others.mkdir()
+    for number in range(20):
+        os.mkfifo(others / f"run-{number}")
+    assert await mirror.current("refs/heads/gatewright/run-x") is None
+    await mirror.push(commit, "refs/heads/gatewright/run-x", expected=None)
+    assert await mirror.current("refs/heads/gatewright/run-x") == commit
+    assert (others / "run-x").read_text().strip() == commit
+
+
+async def test_branch_on_a_commit_that_the_target_lacks_is_pushed_with_all_it_needs(
+    target: Repository, mirrors: Mirrors
+) -> None:
+    mirror = await mirrors.open(target.url)
+    first = await candidate(mirror, await mirror.resolve("main"), b"one\n")
+    second = await candidate(mirror, first, b"two\n")
+    await mirror.push(second, "refs/heads/new", expected=None)
+    assert target.git("rev-list", "new", "^main").decode().split() == [second, first]
+    target.git("fsck", "--strict", "--connectivity-only")
+
+
+async def test_branch_with_many_files_is_kept_as_a_pack(target: Repository, mirrors: Mirrors) -> None:
+    mirror = await mirrors.open(target.url)
+    base = await mirror.resolve("main")
+    files = [FileChange(b"many/%d.txt" % number, "100644", b"%d\n" % number) for number in range(150)]
+    tree = await mirror.write_tree(base, files)
+    commit = await mirror.commit_tree(tree, parent=base, message="land\n", when=WHEN)
+    await mirror.push(commit, "refs/heads/new", expected=None)
+    target.git("fsck", "--strict")
+    assert len(target.git("ls-tree", "-r", "--name-only", "new", "many").splitlines()) == 150
+    assert list((target.path / ".git/objects/pack").glob("*.pack"))

@@ -202,7 +202,7 @@ async def test_list_of_objects_to_skip_is_not_quoted(target: Repository, mirrors
     assert target.head(REF) == commit
 
 
-PIPES = ["HEAD", "packed-refs", "config", "refs/heads/x", "refs/heads/deep/er/x", "objects/info/alternates", "objects/ab/cdef"]
+PIPES = ["HEAD", "packed-refs", "config", "refs/heads/main", "objects/info/alternates", "objects/ab/cdef"]
 
 
 @pytest.mark.parametrize("name", PIPES)
@@ -217,6 +217,40 @@ async def test_pipe_in_a_repository_is_refused_at_once(target: Repository, mirro
             await asked
         assert caught.value.reason == "repository_has_special_files"
         assert name in caught.value.message
+
+
+@pytest.mark.parametrize("name", ["refs/heads/x", "refs/heads/deep/er/x"])
+async def test_pipe_in_the_place_of_another_ref_is_refused_by_all_that_would_open_it(
+    target: Repository, mirrors: Mirrors, name: str
+) -> None:
+    """What asks for one ref, or makes one, never opens another; a fetch and the move of a branch list them all."""
+    mirror, commit = await prepared(target, mirrors)
+    base, later = target.head(), target.commit({"more.txt": b"more\n"})
+    target.git("branch", "release", base)
+    place = target.path / ".git" / name
+    place.parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(place)
+    for asked in (mirror.ensure(later), mirror.push(commit, "refs/heads/release", expected=base)):
+        with pytest.raises(GitError) as caught:
+            await asked
+        assert caught.value.reason == "repository_has_special_files"
+        assert name in caught.value.message
+    assert await mirror.current("refs/heads/main") == later
+    await mirror.push(commit, REF, expected=None)
+    place.unlink()
+    assert target.head(REF) == commit
+
+
+async def test_symbolic_ref_is_looked_at_where_it_leads(target: Repository, mirrors: Mirrors, victim: Victim) -> None:
+    mirror, _ = await prepared(target, mirrors)
+    heads = target.path / ".git/refs/heads"
+    (heads / "alias").write_text("ref: refs/heads/further\n")
+    (heads / "further").write_text("ref: refs/heads/last\n")
+    (heads / "last").symlink_to(victim.file)
+    with pytest.raises(GitError) as caught:
+        await mirror.current("refs/heads/alias")
+    assert caught.value.reason == "repository_has_links"
+    assert SECRET not in caught.value.message
 
 
 async def test_pipe_in_the_place_of_a_log_is_refused_at_once(target: Repository, mirrors: Mirrors) -> None:

@@ -6,9 +6,12 @@ the commits that were fetched, so that no clean-up drops them. Nothing is ever c
 
 from __future__ import annotations
 
+import os
 import shutil
+import time
 import uuid
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -31,6 +34,8 @@ _ATTRIBUTES = (
 )
 _PRIVATE = "gate"
 _REMEMBERED = 4096
+#: Seconds for which it is; shorter than the time after which a commit that is not used is let go.
+_REMEMBERED_SECONDS = 1800.0
 #: Differences between trees are remembered for the gate that looks next: the last pairs, and only small ones.
 _REMEMBERED_PAIRS = 32
 _REMEMBERED_PATHS = 1000
@@ -94,6 +99,7 @@ class Mirror:
         self._objects = Objects(self.git, path / _PRIVATE)
         self._remote = Remote(GitCommand(path, protocols=(source.protocol,)), source, seconds=seconds)
         self._seconds = seconds
+        self._since = time.monotonic()
         self._kept: set[str] = set()
         self._trees: dict[str, str] = {}
         self._changes: dict[tuple[str, str], tuple[Change, ...]] = {}
@@ -109,7 +115,7 @@ class Mirror:
 
     async def ensure(self, commit: str) -> None:
         """Have ``commit`` (a full id) and all it needs in the mirror. GitError (``ref_not_found``)."""
-        if refs.check_object_id(commit) not in self._kept:
+        if refs.check_object_id(commit) not in self._kept or self._is_stale():
             await in_thread(self._ensure, commit)
 
     async def tree_of(self, commit: str) -> str:
@@ -245,6 +251,8 @@ class Mirror:
 
     def _fetched(self, object_id: str) -> str:
         """The commit that ``object_id`` stands for, fetched unless a ref keeps it already."""
+        if self._is_stale():
+            self._forget()
         commit = self._kept_commit(object_id)
         if commit is None:
             with held(self.path / _PRIVATE / "lock", seconds=self._seconds) as lock:
@@ -260,7 +268,18 @@ class Mirror:
             return object_id
         name = f"{_keep_ref(object_id)}^{{commit}}"
         found = self.git.execute("rev-parse", "--verify", "--quiet", "--end-of-options", name, ok=(0, 1, 128))
+        with suppress(FileNotFoundError):
+            os.utime(self.path / _keep_ref(object_id))  # for the maintenance, which lets go of what is not used
         return found.decode("ascii", "replace").strip() or None
+
+    def _is_stale(self) -> bool:
+        return time.monotonic() - self._since > _REMEMBERED_SECONDS
+
+    def _forget(self) -> None:
+        """What is here may have been let go by now, here or by another process."""
+        self._kept.clear()
+        self._trees.clear()
+        self._since = time.monotonic()
 
     def _fetch(self, object_id: str, lock: int) -> str:
         keep = _keep_ref(object_id)

@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from gatewright.errors import GitError
 from gatewright.git.command import GitCommand
@@ -30,6 +31,10 @@ _MOST_CONFIGS = 64
 #: Top folders whose files are made by the kernel as they are read, some of them without an end.
 _NOT_STORED = (("dev",), ("proc",), ("sys",))
 _MOST_STORES = 32
+#: How the file of a symbolic ref begins.
+_SYMBOLIC = b"ref:"
+_LONGEST_REF = 8192
+_MOST_LED = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +51,16 @@ class PlantedLinks:
     def __init__(self) -> None:
         self._known: dict[str, _Known] = {}
 
-    def refuse(self, repository: LocalRepository, *, writing: bool) -> None:
+    def refuse(self, repository: LocalRepository, *, writing: bool, refs: Sequence[str] = ()) -> None:
         """Nothing, or GitError that names the path: ``repository_has_links``, ``repository_has_special_files`` or
         ``repository_leads_elsewhere``. With ``writing`` the logs are looked at as well, which git appends to.
+
+        With ``refs`` (full names) git will open these alone: of the others, of which there may be many thousands, none is
+        looked at.
         """
+        names = _opened(repository.folders, refs)
         for folder in repository.folders:
-            self._git_folder(folder, writing=writing)
+            self._git_folder(folder, writing=writing, refs=names)
         worktrees = repository.common / "worktrees"
         if _plain(worktrees, stat.S_IFDIR):
             for name in os.listdir(worktrees):  # noqa: PTH208 - names are all that is wanted
@@ -61,13 +70,31 @@ class PlantedLinks:
         for folder in repository.folders:
             _check_includes(folder)
 
-    def _git_folder(self, folder: Path, *, writing: bool) -> None:
+    def _git_folder(self, folder: Path, *, writing: bool, refs: Sequence[str] = ()) -> None:
         for name in _FILES:
             _plain(folder / name, stat.S_IFREG)
         if _plain(folder / "info", stat.S_IFDIR):
             _plain(folder / "info" / "grafts", stat.S_IFREG)
         for name in (*_TREES, "logs") if writing else _TREES:
-            self._tree(folder / name, single=name == "logs")
+            if name in ("refs", "logs") and refs:
+                top = folder if name == "refs" else folder / name
+                # What moves the branch that is checked out is written into the log of HEAD as well.
+                for ref in {*refs, "HEAD"}:
+                    self._ref(top, ref, single=name == "logs")
+            else:
+                self._tree(folder / name, single=name == "logs")
+
+    def _ref(self, top: Path, ref: str, *, single: bool) -> None:
+        """Look at what lies on the way to ``ref`` below ``top``, and at what stands in its place."""
+        path = top
+        for part in ref.split("/"):
+            if not path.is_dir() or not _plain(path, stat.S_IFDIR):
+                return  # nothing can be below it
+            path /= part
+        if path.is_dir() and not path.is_symlink():
+            self._tree(path, single=single)
+        elif _plain(path, stat.S_IFREG) and single and path.lstat().st_nlink > 1:
+            _refuse_second_name(str(path))
 
     def _tree(self, top: Path, *, single: bool) -> None:
         """Look at ``top`` and all below it. ``single``: a file with a second name is a link too."""
@@ -111,7 +138,36 @@ def _folders_in(folder: str, *, single: bool) -> Iterator[str]:
             elif not entry.is_file(follow_symlinks=False):
                 _refuse(entry.path, entry.stat(follow_symlinks=False).st_mode)
             elif single and entry.stat(follow_symlinks=False).st_nlink > 1:
-                raise GitError(f"{entry.path!a} has a second name elsewhere; replace it by a copy", code=HAS_LINKS)
+                _refuse_second_name(entry.path)
+
+
+def _refuse_second_name(path: str) -> NoReturn:
+    raise GitError(f"{path!a} has a second name elsewhere; replace it by a copy", code=HAS_LINKS)
+
+
+def _opened(folders: Sequence[Path], refs: Sequence[str]) -> tuple[str, ...]:
+    """``refs`` and those that symbolic ones of them lead to; nothing when that cannot be said, so that all are looked at."""
+    found = list(refs)
+    for name in found:
+        for folder in folders:
+            said = _first_bytes(folder / name)
+            if not said.startswith(_SYMBOLIC):
+                continue
+            led = os.fsdecode(said.removeprefix(_SYMBOLIC).strip())
+            if not led.startswith("refs/") or not {"", ".", ".."}.isdisjoint(led.split("/")) or len(found) > _MOST_LED:
+                return ()
+            found.append(led)
+    return tuple(found)
+
+
+def _first_bytes(ref: Path) -> bytes:
+    """Of a regular file; of anything else nothing: it is refused for what it is, or is not there."""
+    try:
+        handle = os.open(ref, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    with open(handle, "rb", buffering=0) as file:  # noqa: PTH123 - a descriptor
+        return (file.read(_LONGEST_REF) or b"") if stat.S_ISREG(os.fstat(handle).st_mode) else b""
 
 
 def _plain(path: Path, kind: int) -> bool:
@@ -125,7 +181,7 @@ def _plain(path: Path, kind: int) -> bool:
     return True
 
 
-def _refuse(path: str, mode: int) -> None:
+def _refuse(path: str, mode: int) -> NoReturn:
     if stat.S_ISLNK(mode):
         raise GitError(f"{path!a} is a link, and git would follow it; {_ADVICE}", code=HAS_LINKS)
     raise GitError(f"{path!a} is not what git keeps there (mode {mode:o}); remove it", code=HAS_SPECIAL_FILES)

@@ -16,6 +16,7 @@ from gatewright.errors import GitError, SandboxError
 from gatewright.git.checkout import checked_out_at
 from gatewright.git.command import CommandFailedError, GitCommand, remote_command
 from gatewright.git.local_repository import LocalRepository, find_repository
+from gatewright.git.new_ref import make_ref
 from gatewright.git.planted_links import PlantedLinks
 from gatewright.git.refs import Source, is_object_id
 from gatewright.host_errors import check_room
@@ -62,6 +63,8 @@ _REJECTED = re.compile(rb"^!\t[^\t]*\t\[(?:remote )?rejected\] \((.*)\)$", re.MU
 _COMMITTER = {"GIT_COMMITTER_NAME": "Gatewright", "GIT_COMMITTER_EMAIL": "gatewright@localhost"}
 #: What git says of an object that a partial clone has left with its remote.
 _LACKS = "promisor"
+#: What git says of a ref that is not there.
+_NO_REF = "not a valid ref"
 _LIST_SECONDS = 120
 _LIST_LIMIT = 256 << 20
 
@@ -83,8 +86,10 @@ class Remote:
         With ``names`` (full ones) only these. GitError (``repository_unreadable``) when there is no repository or no access,
         and those of ``PlantedLinks.refuse``.
         """
-        options = ("--quiet", *self._serve, "--end-of-options", self._looked_at(), *names)
         try:
+            if names and self._source.local:
+                return self._read(names)
+            options = ("--quiet", *_only(names), *self._serve, "--end-of-options", self._looked_at(), *names)
             output = self._confined("ls-remote", *options, writes=(), timeout=_LIST_SECONDS, limit=_LIST_LIMIT)
         except CommandFailedError as error:
             raise GitError(f"the repository cannot be read: {error.said}", code="repository_unreadable") from error
@@ -92,6 +97,25 @@ class Remote:
         wanted = {*names, *(f"{name}^{{}}" for name in names)}
         found = dict(_ref_lines(output))
         return {name: found[name] for name in found if not names or name in wanted}
+
+    def _read(self, names: tuple[str, ...]) -> dict[str, str]:
+        """Refs of a repository on this host, each opened by its name: a listing opens every one that there is."""
+        git = GitCommand(self._find(writing=False, refs=names).git_dir)
+
+        def read(_how: str) -> dict[str, str]:
+            found: dict[str, str] = {}
+            for name in names:
+                try:
+                    words = ("show-ref", "--verify", "--dereference", "--", name)
+                    output = git.execute(*words, timeout=_LIST_SECONDS, limit=_LIST_LIMIT)
+                except CommandFailedError as error:
+                    if _NO_REF not in error.said:
+                        raise
+                else:
+                    found |= _ref_lines(output.replace(b" ", b"\t"))
+            return found
+
+        return run_confined((), read)
 
     def fetch(self, object_id: str, ref: str, *, lock: int) -> None:
         """Bring ``object_id`` and all it needs into the mirror and let ``ref`` of the mirror hold it.
@@ -141,6 +165,8 @@ class Remote:
         words = ("push", *options, *self._receive, "--end-of-options")
         try:
             if self._source.local:
+                if expected is None and self._made(commit, ref):
+                    return
                 self._push_into(self._find(writing=True), *words, refspec=f"{commit}:{ref}")
             else:
                 self._git.execute(*words, self._source.address, f"{commit}:{ref}", timeout=self._seconds)
@@ -155,6 +181,29 @@ class Remote:
     def checked_out(self, ref: str) -> Path | None:
         """The work tree in which the branch ``ref`` is checked out, as far as this host can tell. GitError."""
         return checked_out_at(self._find(writing=False).common, ref) if self._source.local else None
+
+    def _made(self, commit: str, ref: str) -> bool:
+        """Make ``ref`` where there is none, without a look at any other ref; False when that cannot be done so.
+
+        ``receive-pack`` opens and tells every ref that there is, twice: what one landing costs would grow with the landings
+        before it. Whatever is out of the ordinary is left to it all the same, and it explains what it refuses.
+        """
+        repository = self._find(writing=True, refs=(ref, "HEAD"))
+        _refuse_configured_hooks(repository.git_dir)
+        target = GitCommand(repository.git_dir)
+
+        def make(how: str) -> None:
+            walls = () if how == CONFINED else _read_only_but(repository.folders)
+            make_ref(
+                self._git, target, commit, ref, settings=_RECEIVE, committer=_COMMITTER, walls=walls, timeout=self._seconds
+            )
+
+        with repository.held() as folders:
+            try:
+                run_confined(folders, make)
+            except CommandFailedError:
+                return False
+        return True
 
     def _push_into(self, repository: LocalRepository, *words: str, refspec: str) -> None:
         """Push with the right to write into the folders of ``repository`` alone, wherever its links lead by then."""
@@ -173,10 +222,11 @@ class Remote:
         """The address for git to read from, with nothing planted there."""
         return str(self._find(writing=False).git_dir) if self._source.local else self._source.address
 
-    def _find(self, *, writing: bool) -> LocalRepository:
+    def _find(self, *, writing: bool, refs: tuple[str, ...] = ()) -> LocalRepository:
+        """``refs``: git will open these alone."""
         repository = find_repository(self._source.address)
         try:
-            self._planted.refuse(repository, writing=writing)
+            self._planted.refuse(repository, writing=writing, refs=refs)
         except OSError as error:
             raise GitError(f"the repository cannot be read: {error}", code="repository_unreadable") from error
         return repository
@@ -233,6 +283,13 @@ def _read_only_but(folders: tuple[Path, ...]) -> tuple[str, ...]:
         raise GitError(f"{words}; land in a repository that is reached by ssh or https", code="target_not_confined") from error
     binds = (word for folder in folders for word in ("--bind", str(folder), str(folder)))
     return (program, "--die-with-parent", "--ro-bind", "/", "/", "--dev-bind", "/dev", "/dev", *binds, "--")
+
+
+def _only(names: tuple[str, ...]) -> Iterator[str]:
+    """Options that keep a server from telling what is not asked for (merge requests of years): it is asked for kinds alone."""
+    kinds = {"refs/heads/": "--heads", "refs/tags/": "--tags"}
+    if names and all(name.startswith(tuple(kinds)) for name in names):
+        yield from (option for prefix, option in kinds.items() if any(name.startswith(prefix) for name in names))
 
 
 def _ref_lines(output: bytes) -> Iterator[tuple[str, str]]:

@@ -86,6 +86,10 @@ class Ledger:
         """Drop what is remembered: after a conflict, or when the run has ended and its bundle is sealed."""
         self._known.pop(run_id, None)
 
+    def baselines(self) -> frozenset[str]:
+        """The commits from which the runs start that this process remembers: all open ones that it has taken up."""
+        return frozenset(known.run.accepted.baseline_commit for known in self._known.values() if known.run is not None)
+
     async def everything(self, unreadable: Callable[[str, MalformedError], None]) -> AsyncIterator[Position]:
         """Every run in the ledger, folded; for listings.
 

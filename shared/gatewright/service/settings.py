@@ -112,6 +112,10 @@ class ServiceSettings(BaseSettings):
         """Where a role keeps its state on this host: ``home/<role>``. It may not exist yet."""
         return self.home / role
 
+    def mirrors(self, role: str) -> Path:
+        """Where a role keeps its mirrors of repositories. It may not exist yet."""
+        return self.directory(role) / "mirrors"
+
     def scanner(self) -> SecretScanner:
         """The scanner for secrets. Raises ConfigurationError when its library is not installed."""
         return make_scanner(self.secret_scanner, self.home / "secret-rules")

@@ -12,6 +12,7 @@ from gatewright.bus.task_handler import Probing, TaskHandler
 from gatewright.bus.topology import Role, task_consumers
 from gatewright.errors import GatewrightError, SandboxError
 from gatewright.host_errors import check_room, host_errors
+from gatewright.service.mirror_care import look_after
 from gatewright.service.process import S, Service, run_process
 
 #: Seconds between two looks at a host that could not do the work.
@@ -32,7 +33,13 @@ def run_service(
     """
 
     async def body(service: Service, settings: S) -> None:
-        await serve_tasks(service, make_handler(settings), settings)
+        tending = asyncio.create_task(look_after(settings.mirrors(role), service.log))
+        try:
+            await serve_tasks(service, make_handler(settings), settings)
+        finally:
+            tending.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await tending
 
     return run_process(role, body, settings_type, before=before)
 

@@ -1,0 +1,73 @@
+"""What is read of a message of the ledger by those who follow all runs: read once, and told to each of them.
+
+Whether an entry is genuine is looked at by whatever reads the run itself, before anything is done.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from gatewright.bus.port import Message
+from gatewright.bus.topology import run_subject
+from gatewright.contracts.run_status import RunOutcome
+from gatewright.ledger.events import RunFinished
+
+_PREFIX = run_subject("")
+
+
+class EntryEvent(msgspec.Struct, frozen=True, gc=False):
+    """``payload`` is JSON that nothing has read yet."""
+
+    event_type: str
+    ts: str
+    payload: msgspec.Raw
+
+
+class _Step(msgspec.Struct, frozen=True):
+    number: int
+    events: tuple[EntryEvent, ...]
+
+
+class _Finished(msgspec.Struct, frozen=True):
+    status: RunOutcome
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One transition of a run. ``stored_at``: when the bus stored it, in seconds since 1970."""
+
+    run_id: str
+    number: int
+    events: tuple[EntryEvent, ...]
+    stored_at: float = 0.0
+
+    def has(self, event_type: str) -> bool:
+        return any(event.event_type == event_type for event in self.events)
+
+    @property
+    def outcome(self) -> RunOutcome | None:
+        """How the run ended, if this is where it did."""
+        for event in self.events:
+            if event.event_type == RunFinished.event_type:
+                try:
+                    return _FINISHED.decode(event.payload).status
+                except (msgspec.MsgspecError, RecursionError):
+                    return None
+        return None
+
+
+_STEP = msgspec.json.Decoder(_Step)
+_FINISHED = msgspec.json.Decoder(_Finished)
+
+
+def run_id_of(message: Message) -> str:
+    """The run to whose subject a message was sent."""
+    return message.subject.removeprefix(_PREFIX)
+
+
+def read_entry(message: Message) -> Entry | None:
+    """The transition that a message holds; None for what is no entry of the ledger."""
+    try:
+        step = _STEP.decode(message.data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    return Entry(run_id_of(message), step.number, step.events, message.stored_at)

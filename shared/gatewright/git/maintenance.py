@@ -1,0 +1,176 @@
+"""Keeps mirrors small and quick while they are used: objects packed, old commits let go, what killed processes left removed.
+
+One process at a time looks after a mirror, and none waits for it: git's own rules keep what is being read or written meanwhile,
+and the lock of fetches is held for the moment alone in which refs are dropped. It may be killed at any time: the next look goes
+on. No object goes that a ref reaches, nor one that was written, or reached, within the last ``EXPIRY``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from gatewright.errors import GitError
+from gatewright.git.command import GitCommand, executable
+from gatewright.git.locks import held
+
+#: How long an object stays that nothing leads to: longer than any run is open whose baseline its repository has given up.
+EXPIRY = "28.days.ago"
+#: Seconds after which a file that is being written was left by a process that is gone.
+_LEFT_BEHIND = 86_400.0
+#: Seconds that one step may take; it runs at the lowest priority.
+_LONGEST = 3600.0
+#: How long the lock of fetches is waited for; the refs are dropped another time.
+_PATIENCE = 1.0
+#: git packs at most 50,000 loose objects at a time.
+_MOST_ROUNDS = 20
+_KEEP = Path("refs/gate/keep")
+#: What a killed git leaves, below the mirror. Packs are small beside these names, so a look costs one listing.
+_TEMPORARY = (
+    "objects/pack/tmp_*",
+    "objects/pack/.tmp-*",
+    "objects/tmp_*",
+    "objects/??/tmp_obj_*",
+    "gate/use-*",
+    "fast_import_crash_*",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When something is done. ``loose``: objects outside of packs; ``packs``: their number; ``kept``: commits that refs hold.
+
+    Of more than twice ``kept`` commits, those go that were not used for ``unused`` seconds, the longest unused first.
+    """
+
+    loose: int = 2_000
+    packs: int = 20
+    kept: int = 64
+    unused: float = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What one look at a mirror brought about; ``dropped`` is the number of commits that no ref holds any more."""
+
+    packed: bool = False
+    repacked: bool = False
+    dropped: int = 0
+
+
+NOTHING = Done()
+
+
+def mirrors_below(root: Path) -> tuple[Path, ...]:
+    """The mirrors of ``root``; what killed processes began there long ago is removed."""
+    if not root.is_dir():
+        return ()
+    _remove_older(root.glob("new-*"))
+    return tuple(sorted(root.glob("*.git")))
+
+
+def tend(path: Path, limits: Limits, needed: Collection[str] = ()) -> Done:
+    """One look at the mirror ``path``. Raises GitError.
+
+    1. What killed processes left is removed. 2. Loose objects are packed. 3. Commits that were not used for long lose their
+    ref; packs are marked as new before, so that the objects stay for ``EXPIRY``. 4. Many packs become one, and one of what
+    nothing leads to, without what is older than ``EXPIRY``.
+    """
+    try:
+        with held(path / "gate" / "maintenance", seconds=0) as lock:
+            return _tend(path, limits, needed, lock)
+    except GitError as error:
+        if error.reason == "mirror_busy":
+            return NOTHING  # another process looks after it
+        raise
+
+
+def _tend(path: Path, limits: Limits, needed: Collection[str], lock: int) -> Done:
+    git = GitCommand(path)
+
+    def run(*words: str) -> None:
+        # A child keeps the lock when this process dies, so that nothing is removed that it is still writing.
+        settings = ("-c", "pack.threads=1", "-c", "repack.writeBitmaps=false")
+        git.execute(*settings, *words, timeout=_LONGEST, pass_fds=(lock,), walls=(executable("nice"), "-n", "19"))
+
+    _remove_leavings(path)  # 1
+    unused = _unused(path, limits, needed)
+    pack = bool(unused) or _loose(path) >= limits.loose
+    if pack:  # 2
+        _pack_loose(path, run)
+    dropped = _drop(path, git, unused) if unused else 0  # 3
+    repack = sum(1 for _ in (path / "objects" / "pack").glob("*.pack")) > limits.packs
+    if repack:  # 4
+        run("repack", "-d", "-q", "-n", "--cruft", f"--cruft-expiration={EXPIRY}")
+        run("prune", f"--expire={EXPIRY}")
+    return Done(pack, repack, dropped)
+
+
+def _pack_loose(path: Path, run: Callable[..., None]) -> None:
+    """All loose objects, whatever leads to them; those that lie in packs already go."""
+    for _ in range(_MOST_ROUNDS):
+        run("maintenance", "run", "--quiet", "--task=loose-objects")
+        run("prune-packed", "--quiet")
+        if not _loose(path):
+            return
+
+
+def _loose(path: Path) -> int:
+    """How many objects lie outside of packs."""
+    folders = (path / "objects" / f"{number:02x}" for number in range(256))
+    return sum(len(os.listdir(folder)) for folder in folders if folder.is_dir())  # noqa: PTH208 - their names are not wanted
+
+
+def _unused(path: Path, limits: Limits, needed: Collection[str]) -> tuple[str, ...]:
+    """The commits to let go."""
+    kept: list[tuple[float, str]] = []
+    with contextlib.suppress(FileNotFoundError), os.scandir(path / _KEEP) as entries:
+        for entry in entries:
+            with contextlib.suppress(FileNotFoundError):
+                kept.append((entry.stat().st_mtime, entry.name))
+    if len(kept) <= 2 * limits.kept:
+        return ()
+    limit = time.time() - limits.unused
+    older = sorted(kept)[: len(kept) - limits.kept]
+    return tuple(name for used, name in older if used <= limit and name not in needed and not name.endswith(".lock"))
+
+
+def _drop(path: Path, git: GitCommand, names: tuple[str, ...]) -> int:
+    """Drop the refs that keep ``names``, while nothing is fetched."""
+    for pack in (path / "objects" / "pack").glob("*.pack"):
+        with contextlib.suppress(FileNotFoundError):
+            os.utime(pack)
+    try:
+        with held(path / "gate" / "lock", seconds=_PATIENCE) as lock:
+            # Both locks are ours: no git of an earlier holder lives, and what it left is not in use.
+            (path / "packed-refs.lock").unlink(missing_ok=True)
+            commands = "".join(f"delete {_KEEP}/{name}\n" for name in names)
+            git.execute("update-ref", "--no-deref", "--stdin", stdin=commands.encode(), pass_fds=(lock,))
+    except GitError as error:
+        if error.reason == "mirror_busy":
+            return 0
+        raise
+    return len(names)
+
+
+def _remove_leavings(path: Path) -> None:
+    # Its only holder is a git that inherited our own lock.
+    (path / "objects" / "maintenance.lock").unlink(missing_ok=True)
+    _remove_older(found for pattern in _TEMPORARY for found in path.glob(pattern))
+
+
+def _remove_older(paths: Iterator[Path]) -> None:
+    limit = time.time() - _LEFT_BEHIND
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            if path.lstat().st_mtime >= limit:
+                continue
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink()

@@ -1,0 +1,41 @@
+"""Looks after the mirrors of a process, beside its work and at the lowest priority."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from gatewright.errors import GatewrightError
+from gatewright.git.maintenance import NOTHING, Limits, mirrors_below, tend
+from gatewright.git.process import in_thread
+from gatewright.telemetry.logs import Logger
+
+#: Seconds between two looks.
+PERIOD = 60.0
+
+
+def nothing_needed() -> Collection[str]:
+    """For roles whose tasks fetch what they need, and end soon."""
+    return ()
+
+
+async def look_after(root: Path, log: Logger, needed: Callable[[], Collection[str]] = nothing_needed) -> None:
+    """Look after the mirrors below ``root``, for ever. ``needed`` tells the commits that open runs start from."""
+    while True:
+        await asyncio.sleep(PERIOD)
+        try:
+            for path in await in_thread(mirrors_below, root):
+                await _tend(path, log, frozenset(needed()))
+        except GatewrightError as error:
+            log.warning("mirrors_not_tended", code=error.reason, cause=error.message)
+
+
+async def _tend(path: Path, log: Logger, needed: Collection[str]) -> None:
+    try:
+        done = await in_thread(tend, path, Limits(), needed)
+    except GatewrightError as error:
+        log.warning("mirror_not_tended", mirror=path.name, code=error.reason, cause=error.message)
+    else:
+        if done != NOTHING:
+            log.info("mirror_tended", mirror=path.name, repacked=done.repacked, dropped=done.dropped)
