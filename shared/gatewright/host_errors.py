@@ -47,8 +47,8 @@ _TABLE: Final = {
 #: The codes that ``host_error`` gives.
 HOST_CODES: Final = frozenset(code for code, _ in _TABLE.values())
 #: What programs in the C locale say of a full volume. A line that comes from another host speaks of that host's.
-_FULL = re.compile(r"No space left on device|Disk quota exceeded")
-_FOREIGN = re.compile(r"\s*remote:")
+_FULL = re.compile(r"No space left on device|Disk quota exceeded")  # noqa: TID251 - linear: of a fixed length
+_FOREIGN = re.compile(r"\s*remote:")  # noqa: TID251 - linear: anchored at the line's beginning
 
 
 def host_error(error: BaseException) -> HostError | None:

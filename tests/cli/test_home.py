@@ -103,12 +103,13 @@ def test_tracked_home_is_refused_when_the_environment_names_it(make_repository: 
         assert refused.value.reason == "home_tracked"
 
 
-def test_home_is_refused_when_an_outer_repository_tracks_it(make_repository: MakeRepository, tmp_path: Path) -> None:
+def test_home_that_an_outer_repository_tracks_is_refused(make_repository: MakeRepository, tmp_path: Path) -> None:
     outer = make_repository("outer")
     track(outer, "a/.gatewright/keys/gatekeeper.pem")
     inner = make_repository("outer/a/inner")
+    assert find_home(None, inner) == inner / ".git" / "gatewright"
     with pytest.raises(ConfigurationError) as refused:
-        find_home(None, inner)
+        find_home(outer / "a" / ".gatewright", inner)
     assert refused.value.reason == "home_tracked"
 
 

@@ -100,7 +100,9 @@ def make_bundle(folder: Path, name: str, when: str) -> None:
     (folder / name).mkdir(parents=True)
     events = (event for transition in make_run().transitions for event in transition.events)
     lines = [codec.encode(event) for event in events if event.event_type != "bundle_sealed"]
-    (folder / name / "events.jsonl").write_bytes(b"\n".join(lines).replace(b"2026-", when.encode()) + b"\n")
+    (folder / name / "events.jsonl").write_bytes(
+        b"\n".join(lines).replace(b"2026-", when.encode()).replace(RUN_ID.encode(), name.encode()) + b"\n"
+    )
 
 
 def test_bundles_are_listed_by_pages_newest_last(gatewright: Command, tmp_path: Path) -> None:
@@ -113,5 +115,5 @@ def test_bundles_are_listed_by_pages_newest_last(gatewright: Command, tmp_path: 
     older = gatewright("runs", "--before", "run-1aaaaaaa", "--json").documents[0]
     assert ([run["created_at"][:4] for run in older["runs"]], older["more"]) == (["2020"], False)
     source = BundleSource(tmp_path / ".gatewright", lambda _words: None)
-    assert asyncio.run(find_run(source, None)) == RUN_ID  # what the newest bundle's events say
+    assert asyncio.run(find_run(source, None)) == "run-3aaaaaaa"
     assert asyncio.run(find_run(source, "2aaa")) == "run-2aaaaaaa"

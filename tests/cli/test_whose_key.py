@@ -53,7 +53,7 @@ def test_key_that_a_clone_tracks_in_a_subfolder_is_not_trusted(
     os.chdir(tmp_path / "clone" / "tools")
     document = verified(gatewright, bundle)
     assert document["error"]["code"] == "key_unreadable"
-    assert str(tmp_path / "clone" / ".gatewright") in document["error"]["message"]
+    assert str(tmp_path / "clone" / ".git" / "gatewright") in document["error"]["message"]
 
 
 def test_committed_private_key_signs_nothing(make_repository: MakeRepository, gatewright: Command) -> None:

@@ -25,14 +25,17 @@ NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 @pytest.fixture
 def repository(make_repository: MakeRepository) -> Repository:
-    return make_repository()
+    made = make_repository()
+    made.git("branch", "release")
+    return made
 
 
 async def accept(gates: Gates, number: int, url: str) -> Run:
     """A run with a contract on one file of the repository at ``url``, as the intake gate pins it."""
     run_id = f"run-{number:010}"
     rollback = Rollback(strategy="worktree_drop", baseline_ref="main")
-    contract = make_contract(run_id, repository=RepositoryField(url=url), rollback=rollback, allowed_paths=("src/app.py",))
+    place = RepositoryField(url=url, landing="target", target_ref="refs/heads/release")
+    contract = make_contract(run_id, repository=place, rollback=rollback, allowed_paths=("src/app.py",))
     submitted = Submitted(run_id, "a" * 32, contract, "0" * 64, "submit")
     verdict = await gates.answer(q.IntakeQuestion(run_id, contract))
     assert verdict.passed, verdict.report

@@ -6,7 +6,9 @@ escape sequence in a file name must not reach the terminal.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import os
 import sys
 from collections.abc import Callable
 from typing import Any, ParamSpec, TextIO
@@ -24,6 +26,14 @@ def printable(text: str) -> str:
 def say(text: str = "", *, stream: TextIO | None = None) -> None:
     """Print lines of text for people as they are; every part from outside has passed ``printable``."""
     print(text, file=stream or sys.stdout, flush=True)
+
+
+def discard_output() -> None:
+    """What is not written yet goes nowhere: at the end of the process, its failure would be another one."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 def note(words: str) -> None:

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from gatewright.cli.display import Display
 from gatewright.cli.following import events_to_the_seal
 from gatewright.cli.outcome import Exit, exit_of_error, exit_of_run
-from gatewright.cli.output import complain
+from gatewright.cli.output import complain, discard_output
 from gatewright.cli.outputs import with_tails
 from gatewright.cli.request import Prepared, with_artifacts
 from gatewright.cli.result import refused
@@ -139,6 +139,7 @@ class RunFlow:
                             raise
                         # No one reads what comes of it any more (``| head``, a closed terminal): the same as an interrupt.
                         self._unread = BrokenPipeError(errno.EPIPE, "the reader is gone")
+                        discard_output()
                         self._asked_to_stop.set()
 
     @contextlib.contextmanager

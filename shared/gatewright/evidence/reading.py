@@ -26,7 +26,7 @@ MAX_PATCH_BYTES = MAX_ARTIFACT_BYTES
 MAX_ENTRIES = 100_000
 _BLOCK = 1024 * 1024
 #: A folder that is called so says which run's bundle it holds.
-_RUN_FOLDER = re.compile(r"run-[0-9a-f]{20}")
+_RUN_FOLDER = re.compile(r"run-[0-9a-f]{20}")  # noqa: TID251 - linear: of a fixed length
 
 
 @dataclass(slots=True)

@@ -55,14 +55,13 @@ def redact_document(document: D, scanner: SecretScanner) -> tuple[D, tuple[str, 
 
 def redact_message(data: bytes, scanner: SecretScanner) -> bytes:
     """``data``, whatever it is, without its secrets: as it came, and where it is JSON in its texts as well."""
-    clean = redact_output("message", data, scanner).data
     try:
-        value = strict_json.parse(clean)
+        value = strict_json.parse(data)
     except MalformedError:
-        return clean
-    written = msgspec.json.encode(value)
+        return redact_output("message", data, scanner).data
     decoded = msgspec.json.encode(_redacted(value, scanner))
-    return clean if decoded == written else decoded
+    # Texts first: what was cut out of their escapes would leave no JSON.
+    return redact_output("message", data if decoded == msgspec.json.encode(value) else decoded, scanner).data
 
 
 def redacted_places(document: Document) -> tuple[tuple[str, str], ...]:

@@ -15,7 +15,7 @@ from gatewright.rules import completion
 
 CHANGE = "change_contradicts"
 #: Inside a file's part every line begins with a sign, a letter of a length or a number of lines: no other line looks like this.
-_HEADER = re.compile(rb"^diff --git (.*)$", re.MULTILINE)
+_HEADER = re.compile(rb"^diff --git (.*)$", re.MULTILINE)  # noqa: TID251 - linear: each try ends with its line
 #: Paths that are named one by one; the rest is counted.
 _MOST_NAMED = 20
 
