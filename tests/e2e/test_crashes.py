@@ -12,10 +12,10 @@ from gatewright.client.sync import SyncClient
 from gatewright.ledger.run import Run
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import SECONDS, Stack, slow_request, wait_until
+from tests.git.repositories import Repository
 
 #: Runs until a reviewer is killed between taking its task and answering it.
 MOST_TRIES = 10
-from tests.git.repositories import Repository
 
 #: The state in which each role is at work.
 AT_WORK = {"worker": "S2", "reviewer": "S3", "testrunner": "S4", "gatekeeper": "S2", "pm": "S0", "techlead": "S1"}
