@@ -47,6 +47,14 @@ from gatewright.stack.supervisor import Supervisor
 IN_FLIGHT = 64
 #: How much more the longest history may cost than the shortest; starting reads all of it and is not held to this.
 BUDGET = 1.2
+#: A small process between: what this one has in memory would count as that of the processes that it starts.
+_WAITING = """
+import os, subprocess, sys
+with subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+print(process.returncode, usage.ru_utime + usage.ru_stime, usage.ru_maxrss)
+"""
 console = Console(highlight=False, width=120)
 
 
@@ -151,15 +159,13 @@ def timed(home: Path, words: Sequence[str]) -> tuple[float, float]:
     """Seconds of processor time, the median of three, and megabytes at the most, of a command."""
     seconds, memory = [], 0.0
     for _ in range(3):
-        argv = [sys.executable, "-m", "gatewright.cli.main", *words]
+        argv = [sys.executable, "-I", "-c", _WAITING, sys.executable, "-m", "gatewright.cli.main", *words]
         environment = {**os.environ, "GATEWRIGHT_HOME": str(home)}
-        with subprocess.Popen(argv, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-            _, status, usage = os.wait4(process.pid, 0)
-            process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode != 0 and words[0] != "abort":  # there is nothing to abort
-            raise SystemExit(f"gatewright {words[0]} ended with {process.returncode}")
-        seconds.append(usage.ru_utime + usage.ru_stime)
-        memory = max(memory, usage.ru_maxrss / 1024)
+        said = subprocess.run(argv, env=environment, check=True, capture_output=True, text=True).stdout.split()
+        if said[0] != "0" and words[0] != "abort":  # there is nothing to abort
+            raise SystemExit(f"gatewright {words[0]} ended with {said[0]}")
+        seconds.append(float(said[1]))
+        memory = max(memory, int(said[2]) / 1024)
     return statistics.median(seconds), memory
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from gatewright.bus.memory import MemoryBus, MemoryServer
 from gatewright.bus.port import Message, Reply
 from gatewright.bus.setup import ensure_topology
 from gatewright.bus.topology import RUNS_SUBJECT, run_subject
+from gatewright.cli import sources
 from gatewright.cli.sources import BundleSource, LedgerSource, find_run
 from gatewright.client import Client
 from gatewright.contracts import RunList, RunsRequest, codec
@@ -22,6 +25,7 @@ from tests.cli.conftest import Command
 from tests.client.conftest import make_run, write_run
 from tests.gatekeeper.simulated_run import RUN_ID
 
+BEGUN = sources._begun
 OTHERS = tuple(f"run-{number:020x}" for number in range(200))
 
 
@@ -100,9 +104,8 @@ def make_bundle(folder: Path, name: str, when: str) -> None:
     (folder / name).mkdir(parents=True)
     events = (event for transition in make_run().transitions for event in transition.events)
     lines = [codec.encode(event) for event in events if event.event_type != "bundle_sealed"]
-    (folder / name / "events.jsonl").write_bytes(
-        b"\n".join(lines).replace(b"2026-", when.encode()).replace(RUN_ID.encode(), name.encode()) + b"\n"
-    )
+    text = b"\n".join(lines).replace(b"2026-", when.encode()).replace(RUN_ID.encode(), name.encode())
+    (folder / name / "events.jsonl").write_bytes(text + b"\n")
 
 
 def test_bundles_are_listed_by_pages_newest_last(gatewright: Command, tmp_path: Path) -> None:
@@ -117,3 +120,24 @@ def test_bundles_are_listed_by_pages_newest_last(gatewright: Command, tmp_path: 
     source = BundleSource(tmp_path / ".gatewright", lambda _words: None)
     assert asyncio.run(find_run(source, None)) == "run-3aaaaaaa"
     assert asyncio.run(find_run(source, "2aaa")) == "run-2aaaaaaa"
+
+
+def test_of_many_bundles_no_more_are_opened_than_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / ".gatewright" / "runs"
+    for number in range(30):
+        make_bundle(folder, f"run-{number:02}aaaaaaa", f"20{number:02}-")
+        written = datetime(2000 + number, 12, 31, tzinfo=UTC).timestamp()
+        os.utime(folder / f"run-{number:02}aaaaaaa" / "events.jsonl", (written, written))
+    opened: list[Path] = []
+
+    def begun(bundle: Path) -> float:
+        opened.append(bundle)
+        return BEGUN(bundle)
+
+    monkeypatch.setattr(sources, "_begun", begun)
+    source = BundleSource(tmp_path / ".gatewright", lambda _words: None)
+    assert asyncio.run(find_run(source, "29a")) == "run-29aaaaaaa"
+    assert len(opened) == 1
+    opened.clear()
+    asyncio.run(source.page(3, None))
+    assert len(opened) <= 5

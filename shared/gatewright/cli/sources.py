@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import glob
+import heapq
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -104,6 +107,10 @@ class LedgerSource:
         return await self._client.get_artifact(uri)
 
 
+#: By how much the clock of the events and that of the disk may differ.
+_CLOCK_SECONDS = 1.0
+
+
 class BundleSource:
     """Runs as their bundles on this host tell them. Reads events only; whether they are genuine is for ``verify``."""
 
@@ -113,15 +120,12 @@ class BundleSource:
 
     async def page(self, limit: int, before: str | None) -> RunPage:
         folders = self._newest_first()
-        if before is not None:
-            names = [folder.name for folder in folders]
-            if before not in names:
-                raise unknown_run(before)
-            folders = folders[names.index(before) + 1 :]
+        if before is not None and not any(folder.name == before for folder in folders):
+            raise unknown_run(before)  # else the rest of them is what is older
         found: list[Run] = []
-        for number, folder in enumerate(folders):
+        for folder in folders:
             if len(found) == limit:
-                return RunPage(tuple(found), more=number < len(folders))
+                return RunPage(tuple(found), more=True)
             try:
                 view = view_of(read_events(folder / EVENTS_FILE))
                 if view is not None:
@@ -133,12 +137,24 @@ class BundleSource:
         return RunPage(tuple(found), more=False)
 
     async def beginning(self, prefix: str) -> tuple[str, ...]:
-        return tuple(folder.name for folder in self._newest_first() if folder.name.startswith(prefix))
+        return tuple(folder.name for folder in self._newest_first(prefix))
 
-    def _newest_first(self) -> list[Path]:
-        """By when each run was begun, which is the first thing that is written of it."""
-        folders = [events.parent for events in self._folder.glob(f"*/{EVENTS_FILE}")]
-        return sorted(folders, key=_begun, reverse=True)
+    def _newest_first(self, prefix: str = "") -> Iterator[Path]:
+        """By when each run was begun, which is the first thing that is written of it, and never later than the last.
+
+        So those that were written last are opened first, and of a long history no more than are asked for.
+        """
+        written = sorted(
+            ((_changed(events), events.parent) for events in self._folder.glob(f"{glob.escape(prefix)}*/{EVENTS_FILE}")),
+            reverse=True,
+        )
+        opened: list[tuple[float, str, Path]] = []
+        for changed, folder in written:
+            while opened and -opened[0][0] > changed + _CLOCK_SECONDS:
+                yield heapq.heappop(opened)[2]
+            heapq.heappush(opened, (-_begun(folder), folder.name, folder))
+        while opened:
+            yield heapq.heappop(opened)[2]
 
     async def view(self, run_id: str) -> RunView:
         bundle = self._folder / run_id
@@ -192,11 +208,18 @@ def _page(newest_first: tuple[Run, ...], limit: int, before: str | None) -> RunP
     return RunPage(newest_first[:limit], len(newest_first) > limit)
 
 
-def _begun(folder: Path) -> str:
-    """The time of a run's first event; of one that cannot be read, nothing."""
-    with contextlib.suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError), (folder / EVENTS_FILE).open("rb") as file:
-        return msgspec.json.decode(file.readline(_LONGEST_LINE), type=_First).ts
-    return ""
+def _begun(folder: Path) -> float:
+    """The time of a run's first event, in seconds since 1970; of one that cannot be read, 0."""
+    with contextlib.suppress(OSError, msgspec.MsgspecError, ValueError), (folder / EVENTS_FILE).open("rb") as file:
+        return datetime.fromisoformat(msgspec.json.decode(file.readline(_LONGEST_LINE), type=_First).ts).timestamp()
+    return 0.0
+
+
+def _changed(events: Path) -> float:
+    """When a file was last written, in seconds since 1970; 0 for one that has just gone."""
+    with contextlib.suppress(OSError):
+        return events.stat().st_mtime
+    return 0.0
 
 
 def unknown_run(run_id: str) -> MalformedError:

@@ -12,6 +12,8 @@ from urllib.parse import SplitResult, unquote_to_bytes, urlsplit
 
 from gatewright.errors import MalformedError
 
+#: Where runs land that have no target of their own.
+RUN_BRANCHES = "refs/heads/gatewright/"
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")  # noqa: TID251 - linear: anchored, and no repetition can give to the next
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")  # noqa: TID251 - linear: single characters
 #: What ``git check-ref-format`` forbids anywhere in a name. Revision expressions (``main~1``, ``main^{tree}``) die here.

@@ -18,7 +18,7 @@ from gatewright.git.command import CommandFailedError, GitCommand, remote_comman
 from gatewright.git.local_repository import LocalRepository, find_repository
 from gatewright.git.new_ref import make_ref
 from gatewright.git.planted_links import PlantedLinks
-from gatewright.git.refs import Source, is_object_id
+from gatewright.git.refs import RUN_BRANCHES, Source, is_object_id
 from gatewright.host_errors import check_room
 
 _OVER_THE_OWNER = {
@@ -77,7 +77,6 @@ class Remote:
         self._source = source
         self._seconds = seconds
         self._serve = (f"--upload-pack={remote_command('upload-pack', _SERVE)}",) if source.local else ()
-        self._receive = (f"--receive-pack={remote_command('receive-pack', _RECEIVE)}",) if source.local else ()
         self._planted = PlantedLinks()
 
     def refs(self, *names: str) -> dict[str, str]:
@@ -162,7 +161,7 @@ class Remote:
         """
         lease = f"--force-with-lease={ref}:{expected or ''}"
         options = ("--porcelain", "--no-verify", "--no-follow-tags", "--no-signed", "--recurse-submodules=no", lease)
-        words = ("push", *options, *self._receive, "--end-of-options")
+        words = ("push", *options, *self._receive(ref), "--end-of-options")
         try:
             if self._source.local:
                 if expected is None and self._made(commit, ref):
@@ -181,6 +180,13 @@ class Remote:
     def checked_out(self, ref: str) -> Path | None:
         """The work tree in which the branch ``ref`` is checked out, as far as this host can tell. GitError."""
         return checked_out_at(self._find(writing=False).common, ref) if self._source.local else None
+
+    def _receive(self, ref: str) -> tuple[str, ...]:
+        """Run branches, of which there may be many, are neither told nor walked when another ref is moved."""
+        if not self._source.local:
+            return ()
+        hidden = {} if ref.startswith(RUN_BRANCHES) else {"receive.hideRefs": RUN_BRANCHES}
+        return (f"--receive-pack={remote_command('receive-pack', {**_RECEIVE, **hidden})}",)
 
     def _made(self, commit: str, ref: str) -> bool:
         """Make ``ref`` where there is none, without a look at any other ref; False when that cannot be done so.

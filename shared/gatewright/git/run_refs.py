@@ -13,10 +13,9 @@ from typing import Literal
 from gatewright.errors import GitError
 from gatewright.git.checkout import checked_out_at
 from gatewright.git.command import GitCommand
-from gatewright.git.refs import is_object_id
+from gatewright.git.refs import RUN_BRANCHES, is_object_id
 from gatewright.git.staged import common_directory
 
-PREFIX = "refs/heads/gatewright/"
 #: merged: a branch that is no run's has it all; checked out: a work tree stands on it; unmerged: it has what no other has.
 State = Literal["merged", "unmerged", "checked out"]
 _FIELD = "\x1f"
@@ -38,7 +37,7 @@ class RunRef:
 
     @property
     def ref(self) -> str:
-        return PREFIX + self.name
+        return RUN_BRANCHES + self.name
 
 
 def run_refs(start: Path) -> tuple[RunRef, ...]:
@@ -46,13 +45,13 @@ def run_refs(start: Path) -> tuple[RunRef, ...]:
     common = common_directory(start)
     git = GitCommand(common)
     form = _FIELD.join(("%(refname)", "%(objectname)", "%(committerdate:iso-strict)", "%(contents:subject)"))
-    listed = git.execute("for-each-ref", "--sort=committerdate", f"--format={form}", PREFIX, limit=_LIMIT)
+    listed = git.execute("for-each-ref", "--sort=committerdate", f"--format={form}", RUN_BRANCHES, limit=_LIMIT)
     found = []
     for line in listed.decode("utf-8", "replace").splitlines():
         ref, commit, date, subject = (*line.split(_FIELD, 3), "", "", "")[:4]
         if is_object_id(commit):
             state, where = _state(git, ref, commit)
-            found.append(RunRef(ref.removeprefix(PREFIX), commit, date, subject, state, where))
+            found.append(RunRef(ref.removeprefix(RUN_BRANCHES), commit, date, subject, state, where))
     return tuple(found)
 
 
@@ -87,6 +86,6 @@ def _state(git: GitCommand, ref: str, commit: str) -> tuple[State, str]:
         limit=_LIMIT,
     )
     for name in holding.decode("utf-8", "replace").splitlines():
-        if not name.startswith(PREFIX):
+        if not name.startswith(RUN_BRANCHES):
             return "merged", name
     return "unmerged", ""

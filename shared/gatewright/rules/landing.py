@@ -6,16 +6,15 @@ import hashlib
 
 from gatewright.contracts import TaskContract, codec
 from gatewright.contracts.vocabulary import Repository
+from gatewright.git.refs import RUN_BRANCHES
 from gatewright.ledger.run import Run
-
-BRANCH = "refs/heads/gatewright/"
 
 
 def landing_ref(run_id: str, repository: Repository) -> str:
     """The full name of the ref that the run lands on; empty for none."""
     match repository.landing:
         case "branch":
-            return BRANCH + run_id
+            return RUN_BRANCHES + run_id
         case "target":
             return repository.target_ref or ""
         case _:
