@@ -6,6 +6,7 @@ the cause in words an operator can act upon.
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -31,8 +32,6 @@ if (: >written) 2>/dev/null; then echo written; else echo refused; fi
 if (head -c 2097152 /dev/zero >large) 2>/dev/null; then echo written; else echo refused; fi
 i=0; while [ $i -lt 24 ]; do sleep 5 & i=$((i+1)); done; echo forked
 """
-#: What every command sees, as the lower layer of an overlay.
-_LOWER: Final = "/usr"
 _EXPECTED: Final = (
     ("other networks", "0"),
     ("nested user namespaces", "refused"),
@@ -44,15 +43,15 @@ _EXPECTED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class _InMemory:
-    """A place for one probe that leaves nothing on the host, however the probe ends; ``layers`` makes it an overlay."""
+    """A place for one probe that leaves nothing on the host, however the probe ends; ``lower`` makes it an overlay of that."""
 
-    layers: bool = False
+    lower: str = ""
     path_inside: str = "/workspace"
 
     @property
     def mounts(self) -> tuple[str, ...]:
-        if self.layers:
-            return ("--overlay-src", _LOWER, "--tmp-overlay", self.path_inside)
+        if self.lower:
+            return ("--overlay-src", self.lower, "--tmp-overlay", self.path_inside)
         return ("--size", str(_LIMITS.tmp_bytes), "--tmpfs", self.path_inside)
 
     @property
@@ -87,11 +86,18 @@ async def probe_bubblewrap(sandbox: BubblewrapSandbox, account: Account) -> Sand
 
 async def _try_overlay(sandbox: BubblewrapSandbox) -> str:
     """``mounted``, or why not; without overlays workspaces are copies, and nothing else is lost."""
-    try:
-        completed = await sandbox.run(("touch", "new"), workspace=_InMemory(layers=True), prefix=None, limits=_LIMITS)
-    except SandboxError as error:
-        return error.message
-    return "mounted" if completed.exit_code == 0 else completed.stderr.decode("utf-8", "replace").strip()
+    refusals = []
+    # In a container the system lies on an overlay, which is no layer of another; the temporary folder need not be readable.
+    for lower in (tempfile.gettempdir(), "/usr"):
+        try:
+            completed = await sandbox.run(("touch", "new"), workspace=_InMemory(lower), prefix=None, limits=_LIMITS)
+        except SandboxError as error:
+            refusals.append(error.message)
+            continue
+        if completed.exit_code == 0:
+            return "mounted"
+        refusals.append(completed.stderr.decode("utf-8", "replace").strip())
+    return refusals[0]
 
 
 def _judge(completed: Completed, facts: dict[str, str]) -> SandboxReport:
