@@ -17,7 +17,7 @@ from gatewright.ledger.run import run_id_of
 from gatewright.stack.state import Member, StackState
 from gatewright.telemetry.metrics import METRICS
 from tests.e2e.conftest import MakeProject
-from tests.e2e.stack import Stack, wait_until
+from tests.e2e.stack import Stack, slow_request, wait_until
 
 EDIT = "python tools/edit.py 0 {paths}"
 CHECK = "python tools/check.py 0"
@@ -139,21 +139,21 @@ def test_strangers_with_codes_schemas_and_pools_of_their_own_make_no_time_series
     assert dead >= 2 * STRANGERS
 
 
-def test_a_bundle_that_the_disk_does_not_take_is_owed_until_it_does(own_stack: Stack, make_project: MakeProject) -> None:
+def test_a_gatekeeper_whose_disk_takes_no_evidence_is_not_ready_until_it_does(
+    own_stack: Stack, make_project: MakeProject
+) -> None:
     """A file in the place of the folder of bundles: root, too, is refused."""
-
-    def owed() -> float | None:
-        return value(own_stack, "gatekeeper", "gatewright_bundles_owed")
 
     def ready() -> float | None:
         return value(own_stack, "gatekeeper", "gatewright_ready", role="gatekeeper")
 
     runs = own_stack.home / "runs"
     runs.touch()
-    code, _ = own_stack.run(make_project(), "--allow", "src", "--exec", EDIT, "--test", CHECK)
-    assert code == 3
-    wait_until(lambda: (owed(), ready()) == (1, 0))
+    with own_stack.client() as client:
+        run_id = client.submit_request(slow_request(make_project(), 0.0), patience=10.0)
+        wait_until(lambda: ready() == 0)
+        assert value(own_stack, "gatekeeper", "gatewright_stage_duration_seconds_count", stage="FAILED") is None
+        runs.unlink()
+        wait_until(lambda: ready() == 1)
+        assert client.wait(run_id, timeout=60.0).status == "SUCCESS"
     assert value(own_stack, "gatekeeper", "gatewright_stage_duration_seconds_count", stage="FAILED") is None
-    runs.unlink()
-    wait_until(lambda: (owed(), ready()) == (0, 1))
-    assert value(own_stack, "gatekeeper", "gatewright_stage_duration_seconds_count", stage="FAILED") == 1
