@@ -75,10 +75,14 @@ def start(
         raise SandboxError(f"{argv[0]} cannot be started: {error}") from error
     finally:
         gate.inner.close()
-    # Hundreds of busy processes must not keep the service from its heartbeats and from ending them.
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.setpriority(os.PRIO_PGRP, process.pid, _NICE)
+    _yield_processor(os.PRIO_PGRP, process.pid)
     return process
+
+
+def _yield_processor(which: int, who: int) -> None:
+    """Hundreds of busy processes must not keep the service from its heartbeats and from ending them."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.setpriority(which, who, _NICE)
 
 
 class NotStartedError(Exception):
@@ -149,6 +153,8 @@ async def _follow(
         return None
     await started.tree.grasp()
     _give_up_first(pid)
+    # The command may have begun a session of its own before its starter's group was told.
+    _yield_processor(os.PRIO_PROCESS, pid)
     started.gate.open()
     deadline = time.monotonic() + limits.wall_seconds
     pause = _FIRST_LOOK_SECONDS
