@@ -325,5 +325,6 @@ async def test_every_process_of_a_role_is_found_by_a_ping(bus: Bus) -> None:
     await operator.subscribe("_INBOX_operator.pings", cb=hear)
     await operator.publish("$SRV.PING.gw-worker", b"", reply="_INBOX_operator.pings")
     await asyncio.wait_for(answered.wait(), 10)
+    assert len(found) == len(both)
     for connected in both:
         await connected.close()
