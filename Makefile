@@ -8,7 +8,7 @@ TESTS ?=
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
-PYTEST := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile $(TESTS)
+PYTEST := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder $(TESTS)
 # Another Python's packages are not ours; and modules are compiled once, not in each of the many processes that tests start.
 unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE VIRTUAL_ENV
 

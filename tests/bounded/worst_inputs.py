@@ -1,7 +1,8 @@
 """For each function that judges what strangers wrote: the input that is worst for it, about a megabyte of it.
 
-``python -m tests.bounded.worst_inputs`` runs them all, each in a forked child that may use LIMIT seconds of processor time, and
-prints a line of JSON for each: its name and the seconds that it took, or ``null`` where it used them up.
+``python -m tests.bounded.worst_inputs [FIRST/STEP]`` runs them all, or every STEPth from FIRST on, each in a forked child that
+may use LIMIT seconds of processor time, and prints a line of JSON for each: its name and the seconds that it took, or ``null``
+where it used them up.
 """
 
 from __future__ import annotations
@@ -411,5 +412,6 @@ def _seconds_of(function: Case) -> float | None:
 
 
 if __name__ == "__main__":
-    for name in sys.argv[1:] or CASES:
+    first, step = (int(word) for word in sys.argv[1].split("/")) if sys.argv[1:] else (0, 1)
+    for name in list(CASES)[first::step]:
         print(json.dumps([name, _seconds_of(CASES[name])]), flush=True)  # noqa: T201 - read by the test

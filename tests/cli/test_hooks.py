@@ -87,6 +87,7 @@ def test_commit_all_is_judged_by_the_index_that_git_makes_for_it(repository: Rep
     assert "path_out_of_scope" in stopped.stderr
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("installed")
 def test_a_partial_commit_is_judged_by_what_it_takes(repository: Repository, git: Git) -> None:
     write(repository, "README.md", "mine\n")
@@ -96,6 +97,7 @@ def test_a_partial_commit_is_judged_by_what_it_takes(repository: Repository, git
     assert git("commit", "--quiet", "-m", "rest", "--", "README.md").returncode != 0
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("installed")
 def test_an_amended_commit_is_judged_whole(repository: Repository, git: Git) -> None:
     write(repository, "src/app.py", "changed\n")

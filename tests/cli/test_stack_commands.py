@@ -17,6 +17,7 @@ import pytest
 from gatewright.stack import state
 from gatewright.stack.processes import descendants, identity
 from tests.cli.conftest import MakeRepository
+from tests.processes import killed_on_failure
 
 COMMAND = (sys.executable, "-P", "-m", "gatewright.cli.main")
 #: A change that takes as long as it is told to be tested.
@@ -112,6 +113,7 @@ def test_reader_that_leaves_ends_the_run(repository: Path) -> None:
     process.stderr.close()
 
 
+@pytest.mark.long
 def test_a_terminal_that_is_closed_ends_the_run_and_is_no_defect(repository: Path, tmp_path: Path) -> None:
     traces = tmp_path / "traces"
     traces.mkdir()
@@ -120,18 +122,20 @@ def test_a_terminal_that_is_closed_ends_the_run_and_is_no_defect(repository: Pat
     environment = {**os.environ, "TMPDIR": str(traces), "TERM": "xterm"}
     with subprocess.Popen(words, cwd=repository, stdout=theirs, stderr=subprocess.DEVNULL, env=environment) as process:
         os.close(theirs)
-        seen = b""
-        while b"test.a1" not in seen:
-            seen += os.read(ours, 4096)
-        os.close(ours)
-        # What the kernel sends to those whose terminal it was.
-        process.send_signal(signal.SIGHUP)
-        assert process.wait(40) == 1
+        with killed_on_failure(process):
+            seen = b""
+            while b"test.a1" not in seen:
+                seen += os.read(ours, 4096)
+            os.close(ours)
+            # What the kernel sends to those whose terminal it was.
+            process.send_signal(signal.SIGHUP)
+            assert process.wait(40) == 1
     (run,) = last_document(call(repository, "runs", "--json").stdout)["runs"]
     assert run["status"] == "ABORTED"
     assert list(traces.glob("*.trace")) == []
 
 
+@pytest.mark.long
 def test_second_run_in_the_same_home_waits_for_the_first(repository: Path) -> None:
     first, second = (begin(repository, *CHANGE, "--test", "true") for _ in range(2))
     results = [last_document(process.communicate(timeout=40)[0]) for process in (first, second)]

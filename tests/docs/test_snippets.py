@@ -77,6 +77,7 @@ def test_the_sdk_snippet_of_the_readme_runs_as_printed(project: Repository, tmp_
     assert done.stdout.startswith("SUCCESS ")
 
 
+@pytest.mark.long
 def test_the_session_of_the_page_on_publishing_runs_from_its_first_line_to_its_last(
     project: Repository, tmp_path: Path
 ) -> None:

@@ -16,6 +16,7 @@ from gatewright.contracts.vocabulary import AcceptanceTest, Executor
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import PREFIX, Stack, slow_request
 from tests.git.repositories import Repository
+from tests.processes import killed_on_failure
 
 EDIT = "python tools/edit.py 0 {paths}"
 CHECK = "python tools/check.py 0"
@@ -161,9 +162,10 @@ def test_a_watch_that_begins_before_its_run_shows_it_to_the_end(stack: Stack, ma
     argv = [sys.executable, "-m", "gatewright.cli.main", "watch", run_id, "--timeout", "60", "--json"]
     with subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watching:
         assert watching.stderr is not None
-        assert f"there is no {run_id} yet: waiting for it" in watching.stderr.readline()
-        with stack.client() as client:
-            assert client.submit_request(replace(slow_request(project, 0), idempotency_key=key)) == run_id
-        out, _ = watching.communicate(timeout=60)
+        with killed_on_failure(watching):
+            assert f"there is no {run_id} yet: waiting for it" in watching.stderr.readline()
+            with stack.client() as client:
+                assert client.submit_request(replace(slow_request(project, 0), idempotency_key=key)) == run_id
+            out, _ = watching.communicate(timeout=60)
     assert watching.returncode == 0
     assert json.loads(out.splitlines()[-1])["status"] == "SUCCESS"

@@ -7,6 +7,7 @@ import json
 import re
 import urllib.request
 
+import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -108,6 +109,7 @@ def test_a_run_leaves_its_times_and_the_queues_are_seen_to_be_served(stack: Stac
         assert value(stack, member.name, "gatewright_ready", role=member.name.partition("-")[0]) == 1
 
 
+@pytest.mark.long
 def test_strangers_with_codes_schemas_and_pools_of_their_own_make_no_time_series(own_stack: Stack) -> None:
     state = own_stack.state
     wait_until(lambda: value(own_stack, "gatekeeper", "gatewright_dead_letters_open") == 0)

@@ -37,7 +37,9 @@ def document(stack: Stack, *words: str, code: int = 0) -> dict[str, Any]:
     return told
 
 
-@pytest.mark.parametrize("test", [CHECK, "python tools/check.py none"], ids=["successful", "failed"])
+@pytest.mark.parametrize(
+    "test", [CHECK, pytest.param("python tools/check.py none", marks=pytest.mark.long)], ids=["successful", "failed"]
+)
 def test_a_lost_bundle_comes_back_from_the_ledger_byte_for_byte(stack: Stack, make_project: MakeProject, test: str) -> None:
     _, result = stack.run(make_project(), "--allow", "src", "--exec", EDIT, "--test", test)
     bundle = Path(result["bundle"])
@@ -48,6 +50,7 @@ def test_a_lost_bundle_comes_back_from_the_ledger_byte_for_byte(stack: Stack, ma
     assert document(stack, "replay", "--from-ledger", result["run_id"], code=2)["error"]["code"] == "bundle_exists"
 
 
+@pytest.mark.long
 def test_so_does_that_of_an_aborted_run(stack: Stack, make_project: MakeProject) -> None:
     with stack.client() as client:
         run_id = client.submit_request(slow_request(make_project(), 20.0))
@@ -81,6 +84,7 @@ def test_a_codemod_done_again_gives_the_same_and_lands_nothing(stack: Stack, mak
     assert (second["status"], second["branch"], second["tree"]) == ("SUCCESS", None, result["tree"])
 
 
+@pytest.mark.long
 def test_a_codemod_that_does_something_else_the_second_time_fails(stack: Stack, make_project: MakeProject) -> None:
     fickle = b"import pathlib, time\npathlib.Path('src/a.py').write_text(f'edited = {time.time()}\\n')\n"
     project = make_project(tools__fickle=fickle)

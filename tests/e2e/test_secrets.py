@@ -65,7 +65,11 @@ def test_a_secret_in_a_patch_is_refused_and_kept_by_nobody(own_stack: Stack, mak
 @pytest.mark.parametrize(
     ("option", "given"),
     [
-        ("--patch", f'--- a/src/a.py\n+++ b/src/a.py\n@@ -1 +1,2 @@\n a = 1\n+key = "{planted.GITHUB}"\n'),
+        pytest.param(
+            "--patch",
+            f'--- a/src/a.py\n+++ b/src/a.py\n@@ -1 +1,2 @@\n a = 1\n+key = "{planted.GITHUB}"\n',
+            marks=pytest.mark.long,
+        ),
         ("--reply", f'### `src/a.py`\n\n```python\na = 1\nkey = "{planted.GITHUB}"\n```\n'),
     ],
     ids=["patch", "reply"],

@@ -113,6 +113,7 @@ async def assert_ended_by(house: House, run: Run, project: GitRepository, budget
     return told
 
 
+@pytest.mark.long
 async def test_a_command_that_sleeps_is_ended_when_the_time_is_up(tmp_path: Path, project: GitRepository) -> None:
     async with open_house(tmp_path, workers=1) as house:
         run_id = await house.client.submit_request(order(project, Budget(wall_sec=2), "python tools/edit.py 61 {paths}"))

@@ -16,6 +16,7 @@ def project(make_repository: MakeRepository) -> Path:
     return make_repository("project", files=FILES).path
 
 
+@pytest.mark.long
 def test_every_accepted_run_waits_for_a_full_disk_and_ends_by_itself_when_there_is_room(project: Path, tmp_path: Path) -> None:
     seen = seen_on_volume(tmp_path / "volume", 300 * MIB, project, 8)
     print(seen)  # noqa: T201 - pytest shows it

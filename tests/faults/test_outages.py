@@ -92,6 +92,7 @@ async def test_a_run_goes_on_where_a_restart_of_the_server_met_it(broken_house: 
     assert broken_house.dead() == []
 
 
+@pytest.mark.long
 async def test_cut_connections_are_made_anew(broken_house: House, project: Path) -> None:
     """Every connection is cut at every transition of a run, the last of which is its seal."""
     cuts = 0

@@ -28,7 +28,7 @@ _SOME = 50
 _SHOWN = 5
 _LONGEST_LINE = 16 << 20
 #: A whole run id, as the gatekeeper makes them.
-_WHOLE = re.compile(r"run-[0-9a-f]{20}")  # noqa: TID251 - linear: of a fixed length
+WHOLE_ID = re.compile(r"run-[0-9a-f]{20}")  # noqa: TID251 - linear: of a fixed length
 
 RUNS_FOLDER = "runs"
 EVENTS_FILE = "events.jsonl"
@@ -187,7 +187,7 @@ async def find_run(source: RunSource, wanted: str | None) -> str:
         if not newest.runs:
             raise MalformedError("there are no runs yet", code="run_unknown")
         return newest.runs[0].run_id
-    if _WHOLE.fullmatch(wanted):
+    if WHOLE_ID.fullmatch(wanted):
         return wanted  # it is found, or not, by who reads it
     matching = await source.beginning(wanted) or await source.beginning(f"run-{wanted}")
     if wanted in matching:

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 from collections.abc import AsyncIterator, Callable
 
 from gatewright.cli.place import Place
 from gatewright.cli.session import attached
-from gatewright.cli.sources import LedgerSource, find_run
+from gatewright.cli.sources import WHOLE_ID, LedgerSource, find_run
 from gatewright.client.client import Client
 from gatewright.errors import MalformedError, UnavailableError
 from gatewright.stack.state import read
 
 #: Seconds between two looks for a stack, or for a first run.
 _LOOK_AGAIN = 0.2
-#: What a whole run id looks like: only such a one can be that of a run to come.
-_WHOLE = re.compile(r"run-[0-9a-f]{20}")  # noqa: TID251 - linear: of a fixed length
 
 
 @contextlib.asynccontextmanager
@@ -39,13 +36,18 @@ async def run_when_there(client: Client, wanted: str | None, note: Callable[[str
     Raises MalformedError (``run_unknown``, ``run_ambiguous``) for what cannot be the id of a run to come.
     """
     source = LedgerSource(client)
+    by_id = wanted is not None and WHOLE_ID.fullmatch(wanted) is not None  # only such a one can be that of a run to come
     told = False
     while True:
         try:
-            return await find_run(source, wanted)
+            run_id = await find_run(source, wanted)
+            if by_id:
+                await source.view(run_id)  # nothing has looked yet whether there is one of that id
         except MalformedError as error:
-            if error.reason != "run_unknown" or (wanted is not None and _WHOLE.fullmatch(wanted) is None):
+            if error.reason != "run_unknown" or not (by_id or wanted is None):
                 raise
+        else:
+            return run_id
         if not told:
             note(f"there is no {wanted} yet: waiting for it" if wanted else "there are no runs yet: waiting for the first one")
             told = True
