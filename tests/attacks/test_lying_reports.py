@@ -8,9 +8,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from gatewright.bus.port import Message
+from gatewright.bus.topology import Role, result_subject
 from gatewright.contracts import TestReport
 from gatewright.contracts.reports import TestSummary
 from gatewright.contracts.vocabulary import Agent
+from gatewright.errors import MalformedError
+from gatewright.resources import schema_directory
+from services.gatekeeper.desk import answer_of
 from tests.attacks.real_gate import RealGate, artifact, codes, evidence, make_test, make_test_report, open_gate, ran
 from tests.git.repositories import MakeRepository
 
@@ -114,6 +119,19 @@ async def test_a_contract_without_a_test_that_must_pass_proves_nothing(make_repo
     async with open_gate(make_repository(), tmp_path, acceptance_tests=(LINT,)) as gate:
         tree = await gate.compose(gate.patch({"src/app.py": b"two\n"}))
         assert codes(await gate.tests(make_test_report(tree, ran(LINT)))) == ["tests_not_run"]
+
+
+@pytest.mark.parametrize(
+    ("role", "name"),
+    [("worker", "task_result.v1"), ("reviewer", "review_report.v1"), ("testrunner", "test_report.v1")],
+)
+def test_an_answer_in_another_systems_form_is_never_judged(role: Role, name: str) -> None:
+    """A reference to a file for an artifact's digest, a verdict without violations: nothing that a gate could look up."""
+    for example in (schema_directory() / "cortexpilot" / "examples" / name / "valid").iterdir():
+        with pytest.raises(MalformedError) as refusal:
+            answer_of(Message(result_subject(role), example.read_bytes(), {"Gw-Schema": name}, sequence=1))
+        assert refusal.value.reason == "cortexpilot_form"
+        assert refusal.value.faults
 
 
 async def test_a_hidden_first_run_cannot_be_seen(gate: RealGate, honest: TestReport) -> None:

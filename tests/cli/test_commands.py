@@ -8,12 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from gatewright.contracts import codec
 from tests.cli.conftest import Command
-from tests.making import make_contract, make_request
+from tests.making import make_request
 
 
 @pytest.mark.parametrize(
@@ -52,28 +51,6 @@ def test_schema_commands(gatewright: Command) -> None:
     assert all(gatewright("schema", "show", name, "--json").exit_code == 0 for name in names)
     assert json.loads(gatewright("schema", "show", "error.v1").out)["type"] == "object"
     assert gatewright("schema", "show", "no_such.v1").exit_code == 2
-
-
-def test_validate_recognises_requests_and_contracts_and_names_faults(gatewright: Command, tmp_path: Path) -> None:
-    good = tmp_path / "contract.json"
-    good.write_bytes(codec.encode(make_contract()))
-    assert gatewright("schema", "validate", good, "--json").documents == [
-        {"faults": [], "schema": "task_contract.v1", "valid": True}
-    ]
-    bad = {**msgspec.to_builtins(make_request()), "requested_by": 7}
-    said = gatewright("schema", "validate", "-", "--json", stdin=json.dumps(bad))
-    assert said.exit_code == 1
-    assert said.documents[0]["schema"] == "run_request.v1"
-    assert [fault["pointer"] for fault in said.documents[0]["faults"]] == ["/requested_by"]
-    assert gatewright("schema", "validate", good, "--schema", "error.v1").exit_code == 1
-    assert gatewright("schema", "validate", good, "--schema", "no_such.v1").exit_code == 2
-    assert gatewright("schema", "validate", "absent").exit_code == 2
-
-
-@pytest.mark.parametrize("name", ["request.json", "contract.json"])
-def test_examples_that_come_with_the_project_are_valid(gatewright: Command, name: str) -> None:
-    example = Path(__file__).parents[2] / "examples" / name
-    assert gatewright("schema", "validate", example).exit_code == 0
 
 
 def test_topology_has_a_stable_shape(gatewright: Command) -> None:

@@ -21,7 +21,7 @@ from gatewright.permissions import (
     is_wider,
     narrower,
 )
-from gatewright.resources import policy_directory
+from gatewright.resources import policy_directory, schema_directory
 from services.gatekeeper.full_access import names_full_access
 from services.gatekeeper.policies import FILES, Policies, load
 from services.gatekeeper.role_policy import CEILINGS
@@ -99,6 +99,15 @@ def test_a_policy_that_would_let_too_much_through_stops_the_gatekeeper(
 ) -> None:
     edit(folder, name, change)
     with pytest.raises(ConfigurationError, match=name if name != "forbidden_actions.json" else "json"):
+        load(folder)
+
+
+@pytest.mark.parametrize("stem", ["full", "role_contracts_as_object"])
+def test_a_registry_in_another_systems_form_grants_nothing(stem: str, folder: Path) -> None:
+    """Its tools and its downstream roles would be rules there; here they would be read and not kept."""
+    example = schema_directory() / "cortexpilot" / "examples" / "agent_registry.v1" / "valid" / f"{stem}.json"
+    shutil.copyfile(example, folder / "agent_registry.json")
+    with pytest.raises(ConfigurationError, match=r"agent_registry\.json: .*CortexPilot's form.*/(role_contracts|agents/0)"):
         load(folder)
 
 

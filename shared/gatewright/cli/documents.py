@@ -1,4 +1,4 @@
-"""JSON documents that are given on the command line: a file or standard input, a request or a contract."""
+"""JSON documents that are given on the command line: a file or standard input, and what schema they keep."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from gatewright.contracts import RunRequest, TaskContract, codec
+from gatewright.contracts import RunRequest, TaskContract, codec, forms
 from gatewright.errors import Fault, MalformedError
 
 
@@ -24,16 +24,41 @@ def submittable_schema(data: bytes) -> str:
 
     Raises MalformedError for what is neither.
     """
+    fields = _fields(data)
+    if "request" in fields:
+        return "run_request.v1"
+    if "task_id" in fields:
+        return "task_contract.v1"
+    raise MalformedError("neither a run request (it has `request`) nor a task contract (it has `task_id`)")
+
+
+def recognised_schema(data: bytes) -> str:
+    """The schema that requires the most fields of those that a document has all of; else what it would be submitted as.
+
+    Raises MalformedError for what no schema can be told of.
+    """
+    fields = _fields(data)
+    fitting = {
+        name: most
+        for name, forms_of_it in forms.required_fields().items()
+        if (most := max((len(required) for required in forms_of_it if required <= fields), default=0))
+    }
+    best = [name for name, most in fitting.items() if most == max(fitting.values())]
+    if len(best) == 1:
+        return best[0]
+    try:
+        return submittable_schema(data)
+    except MalformedError as error:
+        raise MalformedError("no schema is told by the fields of this document: name it with --schema") from error
+
+
+def _fields(data: bytes) -> frozenset[str]:
+    """The names at the top of a document; none when it is no object. Raises MalformedError (``not_json``)."""
     try:
         loaded = msgspec.json.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedError(f"not JSON: {error}", faults=(Fault("", "not_json", str(error)),), code="not_json") from error
-    if isinstance(loaded, dict):
-        if "request" in loaded:
-            return "run_request.v1"
-        if "task_id" in loaded:
-            return "task_contract.v1"
-    raise MalformedError("neither a run request (it has `request`) nor a task contract (it has `task_id`)")
+    return frozenset(loaded) if isinstance(loaded, dict) else frozenset()
 
 
 def read_submittable(name: str) -> RunRequest | TaskContract:

@@ -30,7 +30,7 @@ NOBODY_THERE = frozenset({"bus_no_responders", "bus_no_answer"})
 #: What was sent is not valid, or names something that does not exist: correct it and send it again.
 INPUT_CODES = frozenset(
     {"malformed", "nested_too_deeply", "unknown_schema", "not_json", "not_submittable", "invalid_input", "message_too_large"}
-    | {"request_incomplete", "paths_word_missing", "artifact_invalid", "artifact_too_large"}
+    | {"cortexpilot_form", "request_incomplete", "paths_word_missing", "artifact_invalid", "artifact_too_large"}
     | {
         "bad_ref",
         "ref_not_found",

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from gatewright import contracts
+from gatewright.contracts import forms
 from gatewright.contracts.schemas import fault_report
 from gatewright.contracts.strict_json import MAX_WORDS, is_shallow, parse, pointer
 from gatewright.contracts.vocabulary import MAX_INTEGER, Document
@@ -88,7 +89,8 @@ def encode(document: Document) -> bytes:
 def decode(data: bytes, kind: type[D]) -> D:
     """``data`` as a document of type ``kind``.
 
-    Raises MalformedError, with one Fault for everything that the JSON Schema finds wrong.
+    Raises MalformedError, with one Fault for everything that the JSON Schema finds wrong; with the code ``cortexpilot_form``
+    where CortexPilot writes a document of that name so.
     """
     try:
         document = _DECODERS[kind].decode(data)
@@ -121,6 +123,8 @@ def _by_schema(data: bytes, kind: type[Document], refusal: Exception) -> Documen
                 return msgspec.convert(_integers(parse(data)), kind)
             except _REFUSALS as error:
                 refusal = error
+        elif forms.is_cortexpilots(_NAMES[kind], data):
+            raise _other_form(kind, faults) from refusal
     raise _malformed(kind, faults or (_decoder_fault(refusal),)) from refusal
 
 
@@ -144,3 +148,9 @@ def _decoder_fault(refusal: Exception) -> Fault:
 def _malformed(kind: type[Document], faults: tuple[Fault, ...]) -> MalformedError:
     first = faults[0]
     return MalformedError(f"not a valid {_NAMES[kind]}: {first.pointer or '/'}: {first.message}", faults=faults)
+
+
+def _other_form(kind: type[Document], faults: tuple[Fault, ...]) -> MalformedError:
+    first = faults[0]
+    words = f"a {_NAMES[kind]} in CortexPilot's form, which is checked but never judged by"
+    return MalformedError(f"{words}; in Gatewright's: {first.pointer}: {first.message}", faults=faults, code=forms.CODE)

@@ -73,8 +73,13 @@ def fault_report(name: str, data: bytes) -> tuple[Fault, ...]:
         value = parse(data)
     except MalformedError as error:
         return error.faults
+    return faults_of(validator(name), value)
+
+
+def faults_of(rules: Validator, value: Any) -> tuple[Fault, ...]:
+    """What is wrong with ``value`` under ``rules``, as ``fault_report`` says it."""
     found: dict[tuple[str, str], Fault] = {}
-    for violation in validator(name).iter_errors(value):
+    for violation in rules.iter_errors(value):
         for fault in _faults(violation):
             found.setdefault((fault.pointer, fault.code), fault)
         if len(found) >= MAX_FAULTS:

@@ -50,23 +50,23 @@ def show(name: Annotated[str, typer.Argument(help="For example task_contract.v1.
 def validate(
     file: Annotated[str, typer.Argument(metavar="FILE|-", help="A JSON document; - reads standard input.")],
     name: Annotated[
-        str | None, typer.Option("--schema", help="The schema; by default the request or contract is recognised.")
+        str | None, typer.Option("--schema", help="The schema; by default the document is recognised by its fields.")
     ] = None,
     json_output: JsonOutput = False,
 ) -> None:
     """Check a document against its schema. Exit code 1 when it does not keep it; every fault is named by JSON pointer."""
-    from gatewright.cli.documents import read_document, submittable_schema
+    from gatewright.cli.documents import read_document, recognised_schema
     from gatewright.cli.outcome import Exit
-    from gatewright.contracts import schemas
+    from gatewright.contracts import forms
 
     data = read_document(file)
-    chosen = name or submittable_schema(data)
-    schemas.load(chosen)
-    faults = schemas.fault_report(chosen, data)
+    chosen = name or recognised_schema(data)
+    form, faults = forms.read(chosen, data)
     if json_output:
-        emit({"schema": chosen, "valid": not faults, "faults": [fault._asdict() for fault in faults]})
+        emit({"schema": chosen, "form": form, "valid": not faults, "faults": [fault._asdict() for fault in faults]})
     else:
-        say(f"{file}: {'valid' if not faults else 'not valid'} under {chosen}")
+        words = "" if form == "gatewright" else ", in CortexPilot's form: it is checked, and taken nowhere"
+        say(f"{file}: {'valid' if not faults else 'not valid'} under {chosen}{words}")
         for fault in faults:
             say(f"  {printable(fault.pointer or '/')}: {printable(fault.message)} [{fault.code}]")
     raise typer.Exit(Exit.FAILED if faults else Exit.GOOD)
