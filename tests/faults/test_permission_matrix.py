@@ -91,7 +91,9 @@ async def test_who_may_publish_what_is_exactly_what_the_table_says(bus: Bus, rep
 
 async def test_who_may_listen_to_what_is_exactly_what_the_table_says(bus: Bus, report: Report) -> None:
     heard = (t.CANCEL_SUBJECT, "gw.watch.run-0123456789", t.SUBMIT_SUBJECT, t.STATUS_SUBJECT, ">", "_INBOX_gatekeeper.x")
-    pairs = [(party, subject) for party in bus.parties.values() for subject in (*subjects(), *heard)]
+    names = ("", *(f".gw-{role}{ending}" for role in t.ROLES for ending in ("", ".id")))
+    served = [f"$SRV.{verb}{name}" for verb in ("PING", "INFO", "STATS") for name in names]
+    pairs = [(party, subject) for party in bus.parties.values() for subject in (*subjects(), *heard, *served)]
     for party, subject in pairs:
         await party.client.subscribe(subject)
     await bus.settle()

@@ -81,9 +81,7 @@ class Access:
 
     def receives(self) -> tuple[str, ...]:
         """Every subject that it may subscribe to."""
-        # A service also listens where all of an account are asked at once; in an account of its own nobody asks there.
-        everybody = tuple(f"$SRV.{verb}" for verb in _VERBS) if self.serve and self.guest else ()
-        return (self.inbox, *self.hear, *self.serve, *everybody)
+        return (self.inbox, *self.hear, *self.serve)
 
 
 def may_publish(access: Access, subject: str) -> bool:
@@ -141,8 +139,8 @@ def own_artifacts(writer: str) -> str:
 
 
 def service_subjects(role: str) -> tuple[str, ...]:
-    """The subjects of the NATS services protocol on which a role is found."""
-    return tuple(f"$SRV.{verb}.gw-{role}{ending}" for verb in _VERBS for ending in ("", ".*"))
+    """The subjects of the NATS services protocol on which a role is found: with all others, by its name, as one process."""
+    return tuple(f"$SRV.{verb}{ending}" for verb in _VERBS for ending in ("", f".gw-{role}", f".gw-{role}.*"))
 
 
 _LOCKS = f"$KV.{t.LOCK_BUCKET}.>"
