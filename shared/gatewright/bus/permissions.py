@@ -12,7 +12,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gatewright.bus import topology as t
-from gatewright.bus.identities import DEFAULT_PUBLISHER, OPERATOR, PROVISIONER, RESIDENTS, WATCHER, publisher_of, role_of
+from gatewright.bus.identities import (
+    DEFAULT_PUBLISHER,
+    OPERATOR,
+    OPERATOR_PUBLISHER,
+    PROVISIONER,
+    RESIDENTS,
+    WATCHER,
+    publisher_of,
+    role_of,
+)
 from gatewright.bus.subjects import matches
 from gatewright.errors import ConfigurationError
 
@@ -193,7 +202,7 @@ def _operator(pools: tuple[str, ...]) -> Access:
     pausing = tuple(f"CONSUMER.PAUSE.{queue.stream}.{queue.durable}" for queue in t.consumers(pools))
     return Access(
         OPERATOR,
-        (*publisher_subjects(DEFAULT_PUBLISHER).values(), *put_back, *asked, own_artifacts(OPERATOR)),
+        (*publisher_subjects(OPERATOR_PUBLISHER).values(), *put_back, *asked, own_artifacts(OPERATOR)),
         (t.WATCH_SUBJECT, t.CANCEL_SUBJECT),
         api=(
             *("INFO", "STREAM.NAMES", "STREAM.LIST", "CONSUMER.NAMES.*", "CONSUMER.LIST.*"),
