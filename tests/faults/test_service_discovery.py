@@ -96,7 +96,7 @@ async def test_a_role_is_never_asked_under_the_name_of_another(bus: Bus) -> None
     hostile, operator = bus.parties["worker"], bus.parties[OPERATOR].client
     for subject in ("$SRV.PING", *named, "$SRV.PING.*", "$SRV.>"):
         await hostile.client.subscribe(subject, cb=pretend)
-    await hostile.client.flush()
+    await bus.settle()
     assert [subject for subject in named if not hostile.was_refused("subscription", subject)] == []
     async with all_serve(bus):
         await operator.subscribe("_INBOX_operator.asked.*", cb=hear)
