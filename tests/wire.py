@@ -23,6 +23,8 @@ class Wire:
         self._bytes_a_second = 0.0
         self.swallow_answers = False
         self.passed = 0
+        #: Set it to have what clients send kept there.
+        self.sent: bytearray | None = None
 
     @property
     def port(self) -> int:
@@ -92,6 +94,8 @@ class Wire:
                 await asyncio.sleep(len(data) / self._bytes_a_second)
             if answers and self.swallow_answers:
                 continue
+            if self.sent is not None and not answers:
+                self.sent += data
             writer.write(data)
             await writer.drain()
             self.passed += len(data)

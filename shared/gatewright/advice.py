@@ -39,7 +39,7 @@ _ADVICE: dict[str, str] = {
     "target_checked_out": "the branch that a change lands on may not be in use: switch away from it, or land on a new one",
     "target_missing": "name a branch that exists, or land on a new branch",
     "target_elsewhere": "start from the target itself: --ref BRANCH",
-    "publisher_unknown": "have the operator list the publisher in policies/publishers.json",
+    "publisher_unknown": "list the publisher in policies/publishers.json; an operator's identity is the publisher `operator`",
     "repository_not_allowed": "`repositories` of the publisher in policies/publishers.json says which it may name",
     "ref_not_allowed": "`landing_refs` of the publisher in policies/publishers.json says where it may land",
     "tree_not_usable": "correct the names that the change gives its files",

@@ -90,7 +90,7 @@ def test_publishers_are_named_by_their_identity() -> None:
     assert identities.publisher_of(identities.publisher_identity("ci-2")) == "ci-2"
     assert [identities.publisher_of(name) for name in ("publisher", "operator", "watcher", "worker", "publisher-A")] == [
         "default",
-        "default",
+        "operator",
         None,
         None,
         None,
@@ -98,6 +98,17 @@ def test_publishers_are_named_by_their_identity() -> None:
     for name in ("", "A", "a.b", "*", "-a", "a" * 33, "a\n"):
         with pytest.raises(MalformedError):
             identities.publisher_identity(name)
+
+
+def test_no_identity_but_the_operator_s_is_the_publisher_that_sees_and_ends_every_run(tmp_path: Path) -> None:
+    with pytest.raises(MalformedError, match="take another name"):
+        identities.publisher_identity("operator")
+    assert not identities.is_known("publisher-operator")
+    identities.make(tmp_path)
+    for suffix in (".nk", ".pub"):
+        (tmp_path / f"publisher-operator{suffix}").write_bytes((tmp_path / f"publisher{suffix}").read_bytes())
+    with pytest.raises(ConfigurationError, match="names no identity"):
+        identities.public_keys(tmp_path)
 
 
 def test_a_private_id_is_the_same_for_one_credential_and_another_for_all_others(tmp_path: Path) -> None:

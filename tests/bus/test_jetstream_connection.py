@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from gatewright.bus.connection import Connection
 from gatewright.bus.jetstream import JetStreamBus
 from gatewright.bus.setup import ensure_topology
 from gatewright.errors import BusError, ConfigurationError
 from tests.bus.backends import TASKS, give
 from tests.bus.failures import PASSWORD, restart
 from tests.open_server import OpenServer
+from tests.wire import Wire
 
 
 async def test_a_wrong_credential_is_refused_at_once_and_not_shown(nats_server: OpenServer) -> None:
@@ -75,3 +77,21 @@ async def test_the_connection_bears_the_name_of_the_role_and_uses_its_own_inbox(
     monitor.close()
     assert connection["name"] == "worker"
     assert all(subject.startswith("_INBOX_worker.") for subject in connection["subscriptions_list"])
+
+
+async def test_what_was_subscribed_is_at_the_server_before_the_question_whether_it_is(nats_server: OpenServer) -> None:
+    """A service that says it is registered, and a follower that begins to read, miss nothing that comes from then on."""
+
+    async def ignore(_message: object) -> None:
+        return
+
+    async with Wire(nats_server.port) as wire:
+        connection = await Connection.open(nats_server.url.replace(str(nats_server.port), str(wire.port)), name="worker")
+        wire.sent = bytearray()
+        for number in range(3):
+            await connection.subscribe(f"subject.{number}", ignore)
+        await connection.flush()
+        sent = bytes(wire.sent)
+        await connection.close()
+    assert sent.count(b"SUB ") == 3
+    assert sent.rindex(b"SUB ") < sent.rindex(b"PING")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 from nats.errors import Error as NatsError
 from nats.errors import NoRespondersError
 
+from gatewright.bus.dead_letter import CODE_HEADER
 from gatewright.client import Client
 from gatewright.contracts import codec
 from gatewright.errors import DeniedError, LimitError, MalformedError
@@ -26,8 +28,8 @@ from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import Stack, running_stack, slow_request
 from tests.e2e.test_foreign_publishers import EXAMPLES, make_contract_file
 
-SHIPPED: dict[str, Any] = json.loads((policy_directory() / "publishers.json").read_text())["publishers"][0]
-OWN = {"may_abort": "own", "may_see": "own"}
+LISTED: list[dict[str, Any]] = json.loads((policy_directory() / "publishers.json").read_text())["publishers"]
+(SHIPPED,) = (rule for rule in LISTED if rule["name"] == "default")
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ def make_policies(folder: Path, *publishers: dict[str, Any]) -> Path:
         if path.is_file():
             (folder / path.name).write_bytes(path.read_bytes())
     (folder / "organisation").mkdir()
-    (folder / "publishers.json").write_text(json.dumps({"version": "1", "publishers": [SHIPPED, *publishers]}))
+    (folder / "publishers.json").write_text(json.dumps({"version": "1", "publishers": [*LISTED, *publishers]}))
     return folder
 
 
@@ -61,9 +63,9 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedStack]:
     base = tmp_path_factory.mktemp("guarded")
     policies = make_policies(
         base / "policies",
-        SHIPPED | OWN | {"name": "acme"},
-        SHIPPED | OWN | {"name": "beta", "repositories": ["https://forge.example/beta"], "max_open_runs": 1},
-        SHIPPED | OWN | {"name": "busy", "submissions": {"per_minute": 1, "burst": 1}},
+        SHIPPED | {"name": "acme"},
+        SHIPPED | {"name": "beta", "repositories": ["https://forge.example/beta"], "max_open_runs": 1},
+        SHIPPED | {"name": "busy", "submissions": {"per_minute": 1, "burst": 1}},
     )
     stack = GuardedStack(base / "home", policies)
     made = stack.command(
@@ -75,13 +77,17 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedStack]:
 
 
 def client_of(stack: Stack, publisher: str) -> Any:
-    identity = "publisher" if publisher == "default" else f"publisher-{publisher}"
+    identity = {"default": "publisher", "operator": "operator"}.get(publisher, f"publisher-{publisher}")
     return Client.connect(stack.state.address(identity))
 
 
 async def test_a_named_publisher_has_its_run_done_and_sees_no_other(guarded: GuardedStack, make_project: MakeProject) -> None:
     request = slow_request(make_project(), 0.0)
-    async with client_of(guarded, "acme") as acme, client_of(guarded, "beta") as beta, client_of(guarded, "default") as anybody:
+    async with (
+        client_of(guarded, "acme") as acme,
+        client_of(guarded, "beta") as beta,
+        client_of(guarded, "operator") as anybody,
+    ):
         run_id = await acme.submit_request(request)
         status = await acme.ended(run_id, timeout=60)
         assert (status.status, status.publisher, status.code) == ("SUCCESS", "acme", "ok")
@@ -94,6 +100,34 @@ async def test_a_named_publisher_has_its_run_done_and_sees_no_other(guarded: Gua
     shown = guarded.command("show", run_id)
     assert "publisher  acme" in shown.stdout
     assert guarded.command("verify", run_id).returncode == 0
+
+
+async def test_the_plain_publisher_neither_sees_nor_ends_what_an_operator_began_who_sees_and_ends_its_runs(
+    guarded: GuardedStack, make_project: MakeProject
+) -> None:
+    slow = slow_request(make_project(), 30.0)
+    async with client_of(guarded, "default") as plain, client_of(guarded, "operator") as operator:
+        theirs, its = await operator.submit_request(slow), await plain.submit_request(slow)
+        assert ((await operator.status(theirs)).publisher, (await operator.status(its)).publisher) == ("operator", "default")
+        with pytest.raises(MalformedError, match=theirs):
+            await plain.status(theirs)
+        assert {run.publisher for run in (await plain.list_runs()).runs} == {"default"}
+        await plain.abort(theirs, reason="not its own")
+        letters = operator.bus.replay("gw.dead.gatekeeper", follow=True)
+        async with asyncio.timeout(60), contextlib.aclosing(letters):
+            refused = await anext(letters)
+        assert (refused.headers[CODE_HEADER], theirs in refused.data.decode()) == ("abort_not_allowed", True)
+        assert (await operator.status(theirs)).status == "RUNNING"
+        await plain.abort(its, reason="its own")
+        assert (await plain.ended(its, timeout=60)).status == "ABORTED"
+        third = await plain.submit_request(slow)
+        shown = guarded.command("show", third)
+        assert "publisher  default" in shown.stdout, shown.stdout + shown.stderr
+        for run_id in (theirs, third):
+            ended = guarded.command("abort", run_id)
+            assert ended.returncode == 0, ended.stdout + ended.stderr
+            assert (await operator.ended(run_id, timeout=60)).status == "ABORTED"
+        assert third in guarded.command("runs").stdout
 
 
 async def test_a_publisher_follows_and_lists_its_own_runs_without_reading_the_ledger(
@@ -146,7 +180,8 @@ async def test_the_server_lets_nobody_speak_in_the_name_of_another(guarded: Guar
     client = await nats.connect(
         guarded.state.url, nkeys_seed=str(seed), inbox_prefix="_INBOX_publisher-acme", error_cb=note, allow_reconnect=False
     )
-    for subject in ("gw.submit", "gw.submit.beta", "gw.status", "gw.status.beta", "gw.intake.request", "gw.intake.abort.beta"):
+    others = ("gw.submit", "gw.submit.beta", "gw.submit.operator", "gw.status", "gw.status.beta", "gw.status.operator")
+    for subject in (*others, "gw.intake.request", "gw.intake.abort.beta", "gw.intake.abort.operator"):
         before = len(complaints)
         with pytest.raises((NatsError, NoRespondersError, asyncio.TimeoutError)):
             await client.request(subject, b"{}", timeout=0.5)

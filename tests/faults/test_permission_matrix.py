@@ -24,7 +24,7 @@ from gatewright.bus.jetstream import JetStreamBus
 from gatewright.bus.permissions import access_of, may_publish
 from gatewright.bus.subjects import matches
 from gatewright.errors import ArtifactError, BusError, ConflictError
-from tests.faults.bus_parties import EVERYBODY, SIBLING, Bus, open_bus
+from tests.faults.bus_parties import EVERYBODY, SIBLING, Bus, arrived, open_bus
 
 
 def task_subject() -> str:
@@ -91,7 +91,9 @@ async def test_who_may_publish_what_is_exactly_what_the_table_says(bus: Bus, rep
 
 async def test_who_may_listen_to_what_is_exactly_what_the_table_says(bus: Bus, report: Report) -> None:
     heard = (t.CANCEL_SUBJECT, "gw.watch.run-0123456789", t.SUBMIT_SUBJECT, t.STATUS_SUBJECT, ">", "_INBOX_gatekeeper.x")
-    pairs = [(party, subject) for party in bus.parties.values() for subject in (*subjects(), *heard)]
+    names = ("", *(f".gw-{role}{ending}" for role in t.ROLES for ending in ("", ".id")))
+    served = [f"$SRV.{verb}{name}" for verb in ("PING", "INFO", "STATS") for name in names]
+    pairs = [(party, subject) for party in bus.parties.values() for subject in (*subjects(), *heard, *served)]
     for party, subject in pairs:
         await party.client.subscribe(subject)
     await bus.settle()
@@ -240,10 +242,10 @@ async def test_a_cancellation_reaches_the_roles_and_can_be_sent_by_the_gatekeepe
         heard.append(message.data)
 
     await bus.parties["worker"].client.subscribe(t.CANCEL_SUBJECT, cb=hear)
-    await bus.parties["worker"].client.flush()
+    await arrived(bus.parties["worker"].client)
     for identity, party in bus.parties.items():
         await party.client.publish(t.CANCEL_SUBJECT, identity.encode())
-        await party.client.flush()
+        await arrived(party.client)
     await asyncio.sleep(0.2)
     assert heard == [b"gatekeeper"]
 
@@ -287,14 +289,14 @@ async def test_processes_of_one_role_do_not_see_what_the_others_are_given(bus: B
     sibling = bus.parties[SIBLING]
     for subject in ("_INBOX_worker.>", "_INBOX_worker.*", f"_INBOX_{SIBLING}.>", ">", "_R_.>", "$JS.ACK.>"):
         await sibling.client.subscribe(subject, cb=spy)
-    await sibling.client.flush()
+    await arrived(sibling.client)
     subscription = await one.consume(queue)
     await gatekeeper.publish(queue.subject, b"for one alone", schema="s", message_id="t1")
     delivery = await subscription.next(10)
     assert delivery is not None
     assert delivery.message.data == b"for one alone"
     await delivery.ack()
-    await sibling.client.flush()
+    await arrived(sibling.client)
     assert spied == []
     assert sibling.was_refused("subscription", "_INBOX_worker.>")
     await subscription.close()

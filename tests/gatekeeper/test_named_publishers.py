@@ -46,12 +46,17 @@ def test_a_named_publisher_without_a_rule_to_go_by_stops_the_start(tmp_path: Pat
         load(policy_directory(), ("No Name",))
 
 
+def test_the_shipped_policy_lets_operators_alone_see_and_end_the_runs_of_others() -> None:
+    listed = {rule.name: (rule.may_see, rule.may_abort) for rule in load(policy_directory()).publishers.publishers}
+    assert listed == {"operator": ("any", "any"), "default": ("own", "own")}
+
+
 def copy_of_policies(tmp_path: Path, name: str, *, without_default: bool = False, **rule: object) -> Path:
     folder = tmp_path / "policies"
     shutil.copytree(policy_directory(), folder)
     file = folder / "publishers.json"
     document = json.loads(file.read_text())
-    (default,) = document["publishers"]
-    document["publishers"] = [*([] if without_default else [default]), {**default, "name": name, **rule}]
+    operator, default = document["publishers"]
+    document["publishers"] = [operator, *([] if without_default else [default]), {**default, "name": name, **rule}]
     file.write_text(json.dumps(document))
     return folder

@@ -30,6 +30,8 @@ STANDING: tuple[str, ...] = (*ROLES, PUBLISHER, WATCHER, OPERATOR, PROVISIONER)
 RESIDENTS: frozenset[str] = frozenset({"gatekeeper", OPERATOR, PROVISIONER})
 #: The publisher whose identity has no name of its own.
 DEFAULT_PUBLISHER = "default"
+#: The publisher that operators are, such as the command line beside a stack of its own. No other identity may be it.
+OPERATOR_PUBLISHER = "operator"
 
 SEED_SUFFIX = ".nk"
 PUBLIC_SUFFIX = ".pub"
@@ -76,15 +78,19 @@ def publisher_identity(publisher: str) -> str:
         raise MalformedError(
             f"{publisher!r} cannot name a publisher: small letters, digits and dashes, at most 32", code="identity_invalid"
         )
+    if publisher == OPERATOR_PUBLISHER:
+        raise MalformedError(f"{publisher} is the publisher that operators are: take another name", code="identity_invalid")
     return PUBLISHER if publisher == DEFAULT_PUBLISHER else f"{PUBLISHER}-{publisher}"
 
 
 def publisher_of(identity: str) -> str | None:
     """The publisher that an identity is; None for one that publishes nothing from outside."""
-    if identity in {PUBLISHER, OPERATOR}:
+    if identity == PUBLISHER:
         return DEFAULT_PUBLISHER
+    if identity == OPERATOR:
+        return OPERATOR_PUBLISHER
     prefix, _, name = identity.partition("-")
-    return name if prefix == PUBLISHER and _PUBLISHER_NAME.match(name) else None
+    return name if prefix == PUBLISHER and name != OPERATOR_PUBLISHER and _PUBLISHER_NAME.match(name) else None
 
 
 def role_of(identity: str) -> Role | None:

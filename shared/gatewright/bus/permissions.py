@@ -12,7 +12,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gatewright.bus import topology as t
-from gatewright.bus.identities import DEFAULT_PUBLISHER, OPERATOR, PROVISIONER, RESIDENTS, WATCHER, publisher_of, role_of
+from gatewright.bus.identities import (
+    DEFAULT_PUBLISHER,
+    OPERATOR,
+    OPERATOR_PUBLISHER,
+    PROVISIONER,
+    RESIDENTS,
+    WATCHER,
+    publisher_of,
+    role_of,
+)
 from gatewright.bus.subjects import matches
 from gatewright.errors import ConfigurationError
 
@@ -81,9 +90,7 @@ class Access:
 
     def receives(self) -> tuple[str, ...]:
         """Every subject that it may subscribe to."""
-        # A service also listens where all of an account are asked at once; in an account of its own nobody asks there.
-        everybody = tuple(f"$SRV.{verb}" for verb in _VERBS) if self.serve and self.guest else ()
-        return (self.inbox, *self.hear, *self.serve, *everybody)
+        return (self.inbox, *self.hear, *self.serve)
 
 
 def may_publish(access: Access, subject: str) -> bool:
@@ -141,8 +148,8 @@ def own_artifacts(writer: str) -> str:
 
 
 def service_subjects(role: str) -> tuple[str, ...]:
-    """The subjects of the NATS services protocol on which a role is found."""
-    return tuple(f"$SRV.{verb}.gw-{role}{ending}" for verb in _VERBS for ending in ("", ".*"))
+    """The subjects of the NATS services protocol on which a role is found: with all others, by its name, as one process."""
+    return tuple(f"$SRV.{verb}{ending}" for verb in _VERBS for ending in ("", f".gw-{role}", f".gw-{role}.*"))
 
 
 _LOCKS = f"$KV.{t.LOCK_BUCKET}.>"
@@ -195,7 +202,7 @@ def _operator(pools: tuple[str, ...]) -> Access:
     pausing = tuple(f"CONSUMER.PAUSE.{queue.stream}.{queue.durable}" for queue in t.consumers(pools))
     return Access(
         OPERATOR,
-        (*publisher_subjects(DEFAULT_PUBLISHER).values(), *put_back, *asked, own_artifacts(OPERATOR)),
+        (*publisher_subjects(OPERATOR_PUBLISHER).values(), *put_back, *asked, own_artifacts(OPERATOR)),
         (t.WATCH_SUBJECT, t.CANCEL_SUBJECT),
         api=(
             *("INFO", "STREAM.NAMES", "STREAM.LIST", "CONSUMER.NAMES.*", "CONSUMER.LIST.*"),
