@@ -9,7 +9,7 @@ from pathlib import Path
 import nats
 from nats.js.api import RetentionPolicy, StreamConfig
 
-from gatewright.stack.nats_server import NatsServer
+from gatewright.app.stack.nats_server import NatsServer
 
 MESSAGES = 3000
 PAYLOAD = bytes(3000)

@@ -16,10 +16,10 @@ from collections.abc import Awaitable
 from pathlib import Path
 from typing import TypeVar
 
-from gatewright.bus.jetstream import JetStreamBus
-from gatewright.bus.setup import ensure_topology
+from gatewright.app.stack.nats_server import NatsServer
+from gatewright.bus.jetstream.bus import JetStreamBus
+from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.topology import task_consumer
-from gatewright.stack.nats_server import NatsServer
 
 ROUNDS = 300
 PAYLOAD = bytes(2000)

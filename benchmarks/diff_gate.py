@@ -23,11 +23,11 @@ from gatewright.contracts import TaskContract
 from gatewright.contracts.vocabulary import Scope
 from gatewright.git.mirror import Mirrors
 from gatewright.resources import policy_directory
-from services.gatekeeper.gates.candidate import judge_patch
-from services.gatekeeper.gates.judgement import Judgement
-from services.gatekeeper.policies import Policies, load
+from services.gatekeeper.gates.change.candidate import judge_patch
+from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.policies.load import Policies, load
+from tests.factories import make_contract
 from tests.gatekeeper.recorded import make_open_run
-from tests.making import make_contract
 
 FILES = 10_000
 ROUNDS = 7

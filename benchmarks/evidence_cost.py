@@ -21,14 +21,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.workload import make_repository, make_request
 from gatewright import Client
-from gatewright.cli.home import make_home
-from gatewright.evidence import event_log, keys
-from gatewright.evidence.signing import Signer
+from gatewright.app.cli.home import make_home
+from gatewright.app.stack.supervisor import StackOptions, Supervisor
+from gatewright.evidence import event_log
+from gatewright.evidence.projection.screening import ScreenedArtifacts
+from gatewright.evidence.signing import keys
+from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import BundleWriter
 from gatewright.ledger.store import Ledger, Position
 from gatewright.secrets.scanner import DEFAULT_SCANNER, SecretScanner, make_scanner
-from gatewright.secrets.screening import ScreenedArtifacts
-from gatewright.stack.supervisor import StackOptions, Supervisor
 from services.gatekeeper.artifact_cache import ArtifactCache
 
 #: Milliseconds that evidence may add to a small run.

@@ -19,10 +19,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from gatewright import Client
-from gatewright.cli.home import make_home
+from gatewright.app.cli.home import make_home
+from gatewright.app.stack.supervisor import StackOptions, Supervisor
 from gatewright.contracts import RunRequest
 from gatewright.contracts.vocabulary import AcceptanceTest, Environment, Executor, Repository
-from gatewright.stack.supervisor import StackOptions, Supervisor
 
 SMALL, LARGE = 500, 50_000
 WARM_UP = 2

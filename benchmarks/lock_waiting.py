@@ -26,12 +26,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.processor import used
 from benchmarks.waiting_work import PREFIX, SANDBOXED, make_fields, waiting_request, when
 from gatewright import Client
-from gatewright.bus.answers import ApiReply
-from gatewright.bus.jetstream import JetStreamBus
+from gatewright.app.cli.home import make_home
+from gatewright.app.stack.supervisor import StackOptions, Supervisor
+from gatewright.bus.jetstream.api import ApiReply
+from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.topology import INTAKE_CONSUMER, RESULT_CONSUMER
-from gatewright.cli.home import make_home
 from gatewright.contracts.vocabulary import Repository
-from gatewright.stack.supervisor import StackOptions, Supervisor
 
 
 class _Delivered(msgspec.Struct):

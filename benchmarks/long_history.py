@@ -32,16 +32,16 @@ from benchmarks.processor import used
 from benchmarks.scaling import running
 from benchmarks.workload import git, make_repository, make_request
 from gatewright import Client
+from gatewright.app.stack.supervisor import Supervisor
 from gatewright.bus.identities import BusAddress, bus_keys, seed_file
-from gatewright.bus.jetstream import JetStreamBus
+from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.topology import run_subject
 from gatewright.contracts import Transition, codec
 from gatewright.contracts.records import OrchestratorEvent
 from gatewright.errors import GatewrightError
 from gatewright.ledger import chain
-from gatewright.ledger.links import TRANSITION_SCHEMA
+from gatewright.ledger.entry_validation import TRANSITION_SCHEMA
 from gatewright.ledger.store import Ledger
-from gatewright.stack.supervisor import Supervisor
 
 #: Runs that are written at a time.
 IN_FLIGHT = 64
@@ -159,7 +159,7 @@ def timed(home: Path, words: Sequence[str]) -> tuple[float, float]:
     """Seconds of processor time, the median of three, and megabytes at the most, of a command."""
     seconds, memory = [], 0.0
     for _ in range(3):
-        argv = [sys.executable, "-I", "-c", _WAITING, sys.executable, "-m", "gatewright.cli.main", *words]
+        argv = [sys.executable, "-I", "-c", _WAITING, sys.executable, "-m", "gatewright.app.cli.main", *words]
         environment = {**os.environ, "GATEWRIGHT_HOME": str(home)}
         said = subprocess.run(argv, env=environment, check=True, capture_output=True, text=True).stdout.split()
         if said[0] != "0" and words[0] != "abort":  # there is nothing to abort

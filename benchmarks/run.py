@@ -29,12 +29,12 @@ from benchmarks.floor import Counts, Floor
 from benchmarks.waiting_work import when
 from benchmarks.workload import make_patch, make_repository, make_request
 from gatewright import Client
-from gatewright.bus.jetstream import JetStreamBus
-from gatewright.bus.setup import ensure_topology
-from gatewright.cli.home import make_home
+from gatewright.app.cli.home import make_home
+from gatewright.app.stack.nats_server import NatsServer
+from gatewright.app.stack.supervisor import StackOptions, Supervisor
+from gatewright.bus.jetstream.bus import JetStreamBus
+from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.contracts import OrchestratorEvent
-from gatewright.stack.nats_server import NatsServer
-from gatewright.stack.supervisor import StackOptions, Supervisor
 
 COLD_RUNS = 3
 WARM_UP = 5
@@ -68,7 +68,7 @@ def cold_run(root: Path, number: int) -> float:
     environment = {"PATH": os.environ["PATH"], "HOME": str(root)}
     started = time.perf_counter()
     finished = subprocess.run(
-        [sys.executable, "-m", "gatewright.cli.main", *words],
+        [sys.executable, "-m", "gatewright.app.cli.main", *words],
         cwd=repository,
         env=environment,
         check=False,

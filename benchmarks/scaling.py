@@ -31,8 +31,8 @@ from benchmarks.scaling_chart import Panel, draw
 from benchmarks.waiting_work import MOST_SHARDS, PREFIX, SANDBOXED, WAITING, Scaled, make_fields, scaled
 from benchmarks.workload import make_repository, make_request
 from gatewright import Client
-from gatewright.cli.home import make_home
-from gatewright.stack.supervisor import START_ORDER, StackOptions, Supervisor
+from gatewright.app.cli.home import make_home
+from gatewright.app.stack.supervisor import START_ORDER, StackOptions, Supervisor
 
 WORKERS = (1, 2, 4, 8, 16, 32, 64)
 #: Tasks for every worker: the start and the end of a series weigh as much as they do in ten seconds of work.

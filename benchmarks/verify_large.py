@@ -19,8 +19,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from gatewright.contracts.vocabulary import Artifact
-from gatewright.evidence import keys
-from gatewright.evidence.signing import Signer
+from gatewright.evidence.signing import keys
+from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import BundleWriter
 from gatewright.ledger import events as e
 from tests.evidence.recorded_runs import RecordedRun
@@ -58,7 +58,7 @@ def measure(megabytes: int = 1024) -> Cost:
         # In a process of its own: memory that this one had used would count as that of its children.
         making = [sys.executable, str(Path(__file__).resolve()), "--make", str(root), str(megabytes)]
         bundle = Path(subprocess.run(making, check=True, capture_output=True, text=True).stdout.strip())
-        verifying = [sys.executable, "-m", "gatewright.cli.main", "verify", str(bundle), "--key", str(root / "key.pem.pub")]
+        verifying = [sys.executable, "-m", "gatewright.app.cli.main", "verify", str(bundle), "--key", str(root / "key.pem.pub")]
         hashing = [sys.executable, str(Path(__file__).resolve()), "--hash", str(bundle)]
         verified, hashed, memory = [], [], 0.0
         for _ in range(ROUNDS):

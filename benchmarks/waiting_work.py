@@ -15,13 +15,13 @@ from pathlib import Path
 from benchmarks.processor import Machine, used
 from benchmarks.workload import IDENTITY, git
 from gatewright import Client
+from gatewright.app.stack.fork_server import Nursery
+from gatewright.app.stack.launch import ProcessPlan
+from gatewright.app.stack.processes import kill
+from gatewright.app.stack.supervisor import Supervisor
 from gatewright.bus.identities import bus_keys, seed_file
 from gatewright.contracts import OrchestratorEvent, RunRequest
 from gatewright.contracts.vocabulary import AcceptanceTest, Environment, Executor, Repository, Sharding
-from gatewright.stack.launch import ProcessPlan
-from gatewright.stack.nursery import Nursery
-from gatewright.stack.processes import kill
-from gatewright.stack.supervisor import Supervisor
 
 #: A run has this many shards at most.
 MOST_SHARDS = 64

@@ -9,7 +9,7 @@ import pytest
 from gatewright.contracts.task_contract import Inputs
 from gatewright.contracts.vocabulary import Artifact, Environment, TimeoutRetry
 from gatewright.errors import DeniedError, GitError, MalformedError, PatchError
-from gatewright.task_inputs import (
+from gatewright.tasks.inputs import (
     LONGEST_COMMAND,
     command_seconds,
     environment_prefix,
@@ -18,8 +18,8 @@ from gatewright.task_inputs import (
     rebuild_candidate,
 )
 from gatewright.worker_role import resolve_role
-from tests.making import make_contract
-from tests.role_desk import make_desk
+from tests.factories import make_contract
+from tests.handler_fixture import make_desk
 
 DIGEST = "a" * 64
 

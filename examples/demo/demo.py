@@ -30,7 +30,7 @@ PREFIX = DEMO / f"env-{platform.python_version()}-{hashlib.sha256(b''.join(map(P
 #: git on the project, whatever the user's own configuration signs or hooks into.
 IDENTITY = ("-c", "user.name=Demo", "-c", "user.email=demo@localhost")
 GIT = ("git", "-C", str(PROJECT), *IDENTITY, "-c", "commit.gpgSign=false", "-c", "core.hooksPath=/dev/null")
-GATEWRIGHT = [sys.executable, "-m", "gatewright.cli.main"]
+GATEWRIGHT = [sys.executable, "-m", "gatewright.app.cli.main"]
 MODERNISE = "ruff check --fix --exit-zero --no-cache --isolated --target-version py39 --select UP {paths}"
 TESTS = "python -m unittest discover tests"
 

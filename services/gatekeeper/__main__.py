@@ -1,7 +1,7 @@
 """Starts the gatekeeper: ``python -m services.gatekeeper``."""
 
 from gatewright.service.process import run_process
-from services.gatekeeper.serving import serve
+from services.gatekeeper.service import serve
 from services.gatekeeper.settings import Settings
 
 if __name__ == "__main__":

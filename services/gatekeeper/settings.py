@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field, field_validator
 from pydantic_settings import NoDecode
 
-from gatewright.evidence.keys import home_key
+from gatewright.evidence.signing.keys import home_key
 from gatewright.resources import policy_directory
 from gatewright.service.settings import ServiceSettings
 

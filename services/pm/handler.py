@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from gatewright.bus.task_handler import TaskContext
 from gatewright.contracts import Error, RequestTask, TaskContract
 from gatewright.contracts.reports import ErrorFault
 from gatewright.contracts.vocabulary import Agent
 from gatewright.errors import MalformedError
+from gatewright.tasks.handler import TaskContext
 from services.pm.compiler import compile_contract
 
 

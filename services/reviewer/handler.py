@@ -9,7 +9,6 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from gatewright.bounded.judge import BeyondLimitError, BoundedJudge, Bounds
-from gatewright.bus.task_handler import TaskContext
 from gatewright.clock import timestamp
 from gatewright.confinement import confine_writes
 from gatewright.contracts import ReviewReport, TaskContract
@@ -20,7 +19,8 @@ from gatewright.git.changes import Change
 from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.git.process import OutputTooLargeError
 from gatewright.host_facts import surroundings
-from gatewright.task_inputs import CANDIDATE, Candidate, find_artifact, rebuild_candidate
+from gatewright.tasks.handler import TaskContext
+from gatewright.tasks.inputs import CANDIDATE, Candidate, find_artifact, rebuild_candidate
 from gatewright.worker_role import WORKER
 from services.reviewer.judging import FUNCTION, findings_in, question_about
 from services.reviewer.report import review_report

@@ -7,14 +7,14 @@ import asyncio
 from msgspec.structs import replace
 
 from gatewright import scope
-from gatewright.bus.task_handler import TaskContext
 from gatewright.clock import timestamp
 from gatewright.contracts import Plan, TaskContract
 from gatewright.contracts.vocabulary import Agent
 from gatewright.errors import MalformedError
 from gatewright.git.mirror import Mirrors
 from gatewright.host_facts import surroundings
-from gatewright.task_inputs import open_baseline
+from gatewright.tasks.handler import TaskContext
+from gatewright.tasks.inputs import open_baseline
 from services.techlead.partition import Group, partition
 from services.techlead.plan import make_plan
 from services.techlead.settings import Settings

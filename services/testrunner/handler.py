@@ -11,7 +11,6 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from gatewright.bus.task_handler import TaskContext
 from gatewright.clock import timestamp
 from gatewright.contracts import TaskContract, TestReport
 from gatewright.contracts.reports import TestCommand
@@ -26,7 +25,8 @@ from gatewright.sandbox import Limits, Sandbox, make_sandbox
 from gatewright.secrets.documents import redact_document
 from gatewright.secrets.redaction import REDACTIONS, Redaction, record_of, redact_output
 from gatewright.secrets.scanner import SecretScanner
-from gatewright.task_inputs import (
+from gatewright.tasks.handler import TaskContext
+from gatewright.tasks.inputs import (
     Candidate,
     command_seconds,
     environment_prefix,

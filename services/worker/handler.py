@@ -11,7 +11,6 @@ from pathlib import Path
 import msgspec
 
 from gatewright.artifacts import uri_of
-from gatewright.bus.task_handler import TaskContext
 from gatewright.clock import timestamp
 from gatewright.contracts import TaskContract, TaskResult, codec
 from gatewright.contracts.vocabulary import Agent, Surroundings
@@ -25,7 +24,8 @@ from gatewright.secrets.changes import FoundSecret, secrets_brought_in
 from gatewright.secrets.documents import redact_document
 from gatewright.secrets.redaction import REDACTIONS, Redacted, Redaction, record_of, redact_output
 from gatewright.secrets.scanner import SecretScanner
-from gatewright.task_inputs import environment_prefix, open_baseline, reference
+from gatewright.tasks.handler import TaskContext
+from gatewright.tasks.inputs import environment_prefix, open_baseline, reference
 from gatewright.telemetry.redaction import redact_text
 from gatewright.worker_role import answers
 from gatewright.workspace import Workspaces

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from gatewright.bus.memory import MemoryBus, MemoryServer
-from gatewright.bus.setup import ensure_topology
+from gatewright.bus.jetstream.setup import ensure_topology
+from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from gatewright.clock import SystemClock
 from gatewright.contracts import GateReport, ReviewReport, TaskContract, TaskResult, TestReport
 from gatewright.contracts.reports import GateOutcome, GateOutcomes, GitOutcome, NextSteps, ScopeCheck, TestCommand
@@ -25,14 +25,14 @@ from gatewright.ledger.run import Run, Task
 from gatewright.resources import policy_directory
 from gatewright.secrets.scanner import SecretScanner, make_scanner
 from services.gatekeeper.artifact_cache import ArtifactCache
-from services.gatekeeper.decider import questions as q
-from services.gatekeeper.gates.judge import Gates
-from services.gatekeeper.gates.locks import PathLocks
-from services.gatekeeper.gates.secrets import SecretsCheck
-from services.gatekeeper.policies import load
+from services.gatekeeper.decider import gate_checks as q
+from services.gatekeeper.gates.change.secrets import SecretsCheck
+from services.gatekeeper.gates.engine import Gates
+from services.gatekeeper.gates.landing.locks import PathLocks
+from services.gatekeeper.policies.load import load
+from tests.factories import make_contract
 from tests.gatekeeper.recorded import make_open_run
 from tests.git.repositories import Repository
-from tests.making import make_contract
 
 RUN = "run-0123456789"
 SHARD = f"{RUN}.plan.w01"

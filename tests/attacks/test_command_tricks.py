@@ -10,10 +10,10 @@ import pytest
 from gatewright import scope
 from gatewright.contracts.task_contract import RuntimeOptions
 from gatewright.contracts.vocabulary import AcceptanceTest, Executor
-from services.gatekeeper.gates.judgement import Judgement
-from services.gatekeeper.gates.policy import judge_contract
-from services.gatekeeper.policies import Policies
-from tests.making import make_contract
+from services.gatekeeper.gates.contract.policy import judge_contract
+from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.policies.load import Policies
+from tests.factories import make_contract
 
 RUN = "run-0123456789"
 

@@ -13,12 +13,12 @@ from gatewright.artifacts import stored_digest, uri_of
 from gatewright.contracts import GateReport, TaskContract
 from gatewright.contracts.task_contract import Inputs, Rollback
 from gatewright.contracts.vocabulary import AcceptanceTest, Artifact, BlastRadius, DestructiveStatement, Executor, Scope
-from services.gatekeeper.decider import questions as q
-from services.gatekeeper.gates.destructive import DELETE_FILES, MOST_LOST, judge_destructive
-from services.gatekeeper.gates.judgement import Judgement
+from services.gatekeeper.decider import gate_checks as q
+from services.gatekeeper.gates.change.destructive import DELETE_FILES, MOST_LOST, judge_destructive
+from services.gatekeeper.gates.report_builder import Judgement
 from tests.attacks.real_gate import RUN, RealGate, codes, evidence, open_gate
+from tests.factories import make_contract
 from tests.git.repositories import MakeRepository
-from tests.making import make_contract
 
 MANY = {f"src/many/{number:03}.py": f"value = {number}\n".encode() for number in range(30)}
 FILES = {

@@ -16,11 +16,11 @@ from gatewright.contracts.vocabulary import Repository as RepositoryField
 from gatewright.errors import ConfigurationError
 from gatewright.resources import policy_directory, schema_directory
 from gatewright.worker_role import resolve_role
-from services.gatekeeper.gates.role_contract import schema_digest
-from services.gatekeeper.policies import load
+from services.gatekeeper.gates.contract.role_contract import schema_digest
+from services.gatekeeper.policies.load import load
 from tests.attacks.whole_gatekeeper import Gatekeeper, contract_on, make_plan, make_review, open_gatekeeper
+from tests.factories import make_request
 from tests.git.repositories import MakeRepository
-from tests.making import make_request
 
 WORKER = Agent(role="WORKER", agent_id="worker-1")
 REVIEWER = Agent(role="REVIEWER", agent_id="reviewer-1")

@@ -16,15 +16,15 @@ from gatewright.contracts.vocabulary import AcceptanceTest, Agent, Environment, 
 from gatewright.contracts.vocabulary import Repository as RepositoryField
 from gatewright.environment_state import see_environment
 from gatewright.host_facts import surroundings
-from services.gatekeeper.decider.questions import IntakeQuestion
+from services.gatekeeper.decider.gate_checks import IntakeQuestion
 from services.testrunner.handler import make_handler as make_test_runner
 from services.testrunner.settings import Settings as RunnerSettings
 from services.worker.handler import make_handler as make_worker
 from services.worker.settings import Settings as WorkerSettings
 from tests.attacks.real_gate import RUN, RealGate, codes, make_test, make_test_report, open_gate, ran
+from tests.factories import make_request
 from tests.git.repositories import MakeRepository
-from tests.making import make_request
-from tests.role_desk import Desk, make_desk
+from tests.handler_fixture import Desk, make_desk
 
 Walls = Literal["bubblewrap", "none"]
 PLANT = b"import pathlib, sys; pathlib.Path(sys.argv[1]).write_text('import os')\n"

@@ -13,12 +13,12 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from gatewright.contracts.vocabulary import ChangeKind, Scope
-from services.gatekeeper.gates.judgement import Judgement
-from services.gatekeeper.gates.policy import judge_contract
-from services.gatekeeper.policies import Policies
+from services.gatekeeper.gates.contract.policy import judge_contract
+from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.policies.load import Policies
 from tests.attacks.real_gate import RUN, RealGate, codes, open_gate
+from tests.factories import make_contract
 from tests.git.repositories import MakeRepository
-from tests.making import make_contract
 
 BODY = b"".join(b"def function_%d() -> int:\n    return %d\n\n" % (n, n) for n in range(40))
 FILES = {

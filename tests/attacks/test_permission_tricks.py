@@ -16,10 +16,10 @@ from gatewright.contracts.vocabulary import Repository as RepositoryField
 from gatewright.errors import ConfigurationError, MalformedError
 from gatewright.resources import policy_directory
 from gatewright.worker_role import resolve_role
-from services.gatekeeper.policies import load
+from services.gatekeeper.policies.load import load
 from tests.attacks.whole_gatekeeper import RUN, contract_on, make_plan, open_gatekeeper
+from tests.factories import make_contract, make_request
 from tests.git.repositories import MakeRepository
-from tests.making import make_contract, make_request
 
 WIDE = ToolPermissions(filesystem="workspace-write", shell="on-request", network="allow", mcp_tools=())
 HOSTILE_WORDS = [

@@ -12,9 +12,9 @@ import pytest
 from msgspec.structs import replace
 
 from gatewright.contracts import GateReport
-from gatewright.evidence import keys
 from gatewright.evidence.approvals import APPROVAL, TO_APPROVE, Approval, ApprovedChange, signed
-from gatewright.evidence.signing import Signer
+from gatewright.evidence.signing import keys
+from gatewright.evidence.signing.envelopes import Signer
 from tests.attacks.real_gate import RealGate, artifact, codes, evidence, open_gate
 from tests.git.repositories import MakeRepository
 

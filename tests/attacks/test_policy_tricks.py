@@ -16,8 +16,8 @@ from gatewright.contracts.vocabulary import AcceptanceTest, Executor, PolicyPack
 from gatewright.contracts.vocabulary import Repository as RepositoryField
 from gatewright.resources import policy_directory
 from tests.attacks.whole_gatekeeper import Gatekeeper, contract_on, open_gatekeeper
+from tests.factories import make_request
 from tests.git.repositories import MakeRepository, Repository
-from tests.making import make_request
 
 FILES: Mapping[str, bytes] = {
     "README.md": b"read me\n",

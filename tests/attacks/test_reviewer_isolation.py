@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from gatewright.bus.permissions import access_of
 from gatewright.bus.port import Message
-from gatewright.bus.task_protocol import Task, TaskRef, make_answer
 from gatewright.bus.topology import TASK_ROLES, result_subject
 from gatewright.contracts import ReviewReport, codec
 from gatewright.contracts.reports import Finding
@@ -22,14 +21,15 @@ from gatewright.contracts.task_contract import Inputs
 from gatewright.contracts.vocabulary import Agent
 from gatewright.errors import MalformedError
 from gatewright.ledger.run import Run
+from gatewright.tasks.protocol import Task, TaskRef, make_answer
+from services.gatekeeper.decider.gate_checks import expected, questions
 from services.gatekeeper.decider.inputs import Answered
-from services.gatekeeper.decider.questions import expected, questions
-from services.gatekeeper.desk import answer_of
+from services.gatekeeper.intake.endpoint import answer_of
 from services.reviewer.handler import make_handler
 from services.reviewer.settings import Settings
 from tests.attacks.real_gate import RUN, RealGate, codes, make_review, open_gate
 from tests.git.repositories import MakeRepository, Repository
-from tests.role_desk import make_desk
+from tests.handler_fixture import make_desk
 
 REVIEWER = Agent(role="REVIEWER", agent_id="reviewer-1")
 

@@ -18,16 +18,16 @@ from gatewright.contracts.task_contract import Inputs
 from gatewright.contracts.vocabulary import AcceptanceTest, Agent, Executor, TimeoutRetry
 from gatewright.git.mirror import Mirrors
 from gatewright.resources import policy_directory
-from services.gatekeeper.gates.candidate import judge_patch
-from services.gatekeeper.gates.judgement import Judgement
-from services.gatekeeper.policies import load
+from services.gatekeeper.gates.change.candidate import judge_patch
+from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.policies.load import load
 from services.testrunner.handler import make_handler as make_testrunner
 from services.testrunner.settings import Settings as RunnerSettings
 from services.worker.handler import WorkerHandler, make_handler
 from services.worker.settings import Settings
 from tests.attacks.real_gate import codes
 from tests.gatekeeper.recorded import make_open_run
-from tests.role_desk import Desk, StandingClock, make_desk
+from tests.handler_fixture import Desk, StandingClock, make_desk
 
 RUN = "run-0123456789"
 FILES = {

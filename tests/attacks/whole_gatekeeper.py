@@ -10,16 +10,16 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from gatewright.bus.memory import MemoryBus, MemoryServer
-from gatewright.bus.setup import ensure_topology
+from gatewright.bus.jetstream.setup import ensure_topology
+from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from gatewright.clock import Clock, SystemClock
 from gatewright.contracts import GateReport, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport
 from gatewright.contracts.reports import GateOutcome, GateOutcomes, GitOutcome, NextSteps, ScopeCheck, TestCommand
 from gatewright.contracts.task_contract import Rollback
 from gatewright.contracts.vocabulary import Agent
 from gatewright.contracts.vocabulary import Repository as RepositoryField
-from gatewright.evidence import keys
-from gatewright.evidence.signing import Signer
+from gatewright.evidence.signing import keys
+from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import BundleWriter
 from gatewright.git.mirror import Mirrors
 from gatewright.ledger.events import GateJudged, payload_of
@@ -30,13 +30,13 @@ from gatewright.telemetry.logs import make_logger
 from gatewright.telemetry.metrics import Metrics
 from gatewright.worker_role import PERMISSIONS, REQUIRED_OUTPUTS, WORKER, resolve_role
 from services.gatekeeper.artifact_cache import ArtifactCache
-from services.gatekeeper.conductor import Conductor
 from services.gatekeeper.decider.inputs import Answer, Answered, Submitted
-from services.gatekeeper.gates.judge import Gates
-from services.gatekeeper.gates.locks import PathLocks
-from services.gatekeeper.policies import load
+from services.gatekeeper.gates.engine import Gates
+from services.gatekeeper.gates.landing.locks import PathLocks
+from services.gatekeeper.orchestrator import Conductor
+from services.gatekeeper.policies.load import load
+from tests.factories import make_contract
 from tests.git.repositories import Repository
-from tests.making import make_contract
 
 RUN = "run-0123456789abcdef0123"
 WHEN = "2026-01-02T00:00:00.000Z"

@@ -20,6 +20,10 @@ from msgspec.structs import replace
 
 import tests.bounded.worst_contents  # noqa: F401 - it adds its cases
 from gatewright import scope
+from gatewright.app.report import markdown
+from gatewright.app.report.patch import parse_patch
+from gatewright.app.report.syntax import Colours
+from gatewright.app.report.visible import terminal_text
 from gatewright.bus.port import Message
 from gatewright.bus.topology import SUBMIT_SUBJECT
 from gatewright.contracts import Plan, ReviewReport, RunRequest, TaskContract, codec, strict_json
@@ -31,33 +35,29 @@ from gatewright.git.changes import Change
 from gatewright.git.objects import _MODE
 from gatewright.git.paths import folded_path, path_fault
 from gatewright.git.refs import parse_url
-from gatewright.report import markdown
-from gatewright.report.patch import parse_patch
-from gatewright.report.syntax import Colours
-from gatewright.report.visible import terminal_text
 from gatewright.resources import policy_directory
 from gatewright.secrets.documents import check_document, redact_document
 from gatewright.secrets.redaction import redact_output
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.telemetry.redaction import redact_text
-from services.gatekeeper.full_access import names_full_access
-from services.gatekeeper.gates.command_proof import _matches_anything
-from services.gatekeeper.gates.diff import judge_changes
-from services.gatekeeper.gates.forbidden import judge_forbidden_edits
-from services.gatekeeper.gates.judgement import Judgement
-from services.gatekeeper.gates.plan import judge_plan
-from services.gatekeeper.gates.policy import judge_contract, judge_request
-from services.gatekeeper.gates.reports import judge_review
-from services.gatekeeper.policies import load
-from services.gatekeeper.repository_patterns import covered
-from services.gatekeeper.submission import submission
+from services.gatekeeper.gates.change.diff import judge_changes
+from services.gatekeeper.gates.commands.proof import _matches_anything
+from services.gatekeeper.gates.contract.forbidden_actions import judge_forbidden_edits
+from services.gatekeeper.gates.contract.plan import judge_plan
+from services.gatekeeper.gates.contract.policy import judge_contract, judge_request
+from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.gates.reports.role_reports import judge_review
+from services.gatekeeper.intake.submission import submission
+from services.gatekeeper.policies.full_access import names_full_access
+from services.gatekeeper.policies.load import load
+from services.gatekeeper.policies.repository_patterns import covered
 from services.reviewer.review import review
 from services.reviewer.subject import ChangedFile, Subject
 from services.techlead.partition import partition
 from services.worker.reply.files import extract
 from tests.bounded.cases import CASES, Case, MiB, case
+from tests.factories import BASELINE, BASELINE_TREE, make_contract, make_request
 from tests.gatekeeper.recorded import make_open_run
-from tests.making import BASELINE, BASELINE_TREE, make_contract, make_request
 
 #: Seconds of processor time. Most need a tenth of one; what grows with the square would take minutes.
 LIMIT: Final = 10

@@ -7,14 +7,14 @@ from typing import Protocol
 
 from nats.aio.client import Client
 
-from gatewright.bus.artifact_store import SIZE_HEADER
 from gatewright.bus.artifacts import digest_in
-from gatewright.bus.jetstream import JetStreamBus
-from gatewright.bus.memory import MemoryBus, MemoryServer
+from gatewright.bus.jetstream.bus import JetStreamBus
+from gatewright.bus.jetstream.object_store import SIZE_HEADER
+from gatewright.bus.jetstream.setup import ensure_topology
+from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from gatewright.bus.port import Bus
-from gatewright.bus.setup import ensure_topology
 from gatewright.bus.topology import STREAMS, Consumer, Stream, artifact_subject, task_consumer
-from tests.open_server import OpenServer
+from tests.unauthenticated_nats import OpenServer
 
 Connect = Callable[[str], Awaitable[Bus]]
 Raw = Callable[[OpenServer], Awaitable[Client]]

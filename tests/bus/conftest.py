@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from nats.aio.client import Client
 
-from gatewright.bus.jetstream import JetStreamBus
-from gatewright.bus.setup import ensure_topology
+from gatewright.bus.jetstream.bus import JetStreamBus
+from gatewright.bus.jetstream.setup import ensure_topology
 from tests.bus.backends import Backend, Connect, JetStreamBackend, MemoryBackend, Raw
-from tests.open_server import OpenServer
+from tests.unauthenticated_nats import OpenServer
 
 
 @pytest.fixture(scope="session")

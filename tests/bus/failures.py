@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gatewright.errors import UnavailableError
-from tests.open_server import OpenServer
+from tests.unauthenticated_nats import OpenServer
 
 PASSWORD = "a-secret-word"
 

@@ -11,9 +11,8 @@ from typing import Any
 
 import msgspec
 
-from gatewright.bus.memory import MemoryBus, MemoryServer
+from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from gatewright.bus.port import Bus, Message
-from gatewright.bus.runner import Runner, RunnerOptions, TaskContext
 from gatewright.bus.topology import (
     DEFAULT_CLASS,
     STREAMS,
@@ -28,6 +27,7 @@ from gatewright.clock import SystemClock
 from gatewright.contracts import Error, TaskContract, TaskResult, codec
 from gatewright.contracts.reports import GateOutcome, GateOutcomes, GitOutcome, NextSteps
 from gatewright.contracts.vocabulary import Agent, Document
+from gatewright.tasks.runner import Runner, RunnerOptions, TaskContext
 from gatewright.telemetry.logs import make_logger
 from gatewright.telemetry.metrics import Metrics
 

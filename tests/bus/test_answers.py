@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from gatewright.bus.answers import NO_RESPONDERS, ApiReply, decoded
+from gatewright.bus.jetstream.api import NO_RESPONDERS, ApiReply, decoded
 from gatewright.errors import BusError
 
 

@@ -7,10 +7,10 @@ import time
 
 import pytest
 
-from gatewright.bus.class_queue import ROUND, ClassQueue, search_order
 from gatewright.bus.port import Bus, Delivery
 from gatewright.bus.topology import TASK_CLASSES, task_consumers
 from gatewright.errors import BusError
+from gatewright.tasks.priority_queue import ROUND, ClassQueue, search_order
 from tests.bus.backends import TASKS, Connect, give
 
 QUEUES = task_consumers("worker")

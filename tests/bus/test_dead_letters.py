@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from gatewright.bus import dead_letter as d
-from gatewright.bus.dead_letter import publish_dead_letter
-from gatewright.bus.dead_letters import DeadLetters, belongs
 from gatewright.bus.port import Bus, Delivery, Message
 from gatewright.bus.topology import RESULT_CONSUMER, Consumer, dead_subject
 from gatewright.errors import DeniedError, GatewrightError, MalformedError
+from gatewright.tasks import dead_letter as d
+from gatewright.tasks.dead_letter import publish_dead_letter
+from gatewright.tasks.dead_letters import DeadLetters, belongs
 from tests.bus.backends import TASKS, Connect, give
 
 

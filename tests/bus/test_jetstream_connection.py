@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.bus.connection import Connection
-from gatewright.bus.jetstream import JetStreamBus
-from gatewright.bus.setup import ensure_topology
+from gatewright.bus.jetstream.bus import JetStreamBus
+from gatewright.bus.jetstream.connection import Connection
+from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.errors import BusError, ConfigurationError
 from tests.bus.backends import TASKS, give
 from tests.bus.failures import PASSWORD, restart
-from tests.open_server import OpenServer
-from tests.wire import Wire
+from tests.tcp_proxy import Wire
+from tests.unauthenticated_nats import OpenServer
 
 
 async def test_a_wrong_credential_is_refused_at_once_and_not_shown(nats_server: OpenServer) -> None:

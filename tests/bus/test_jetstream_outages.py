@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.bus.jetstream import JetStreamBus
-from gatewright.bus.setup import ensure_topology
+from gatewright.bus.jetstream.bus import JetStreamBus
+from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.topology import Consumer
 from gatewright.errors import BusError
 from tests.bus.backends import TASKS, Raw, give
 from tests.bus.failures import PASSWORD, restart
-from tests.open_server import OpenServer
-from tests.wire import Wire
+from tests.tcp_proxy import Wire
+from tests.unauthenticated_nats import OpenServer
 
 
 @pytest.mark.parametrize("kill", [False, True])

@@ -11,13 +11,13 @@ from nats.micro.service import ServiceInfo, ServicePing
 
 from gatewright import __version__
 from gatewright.artifacts import uri_of
-from gatewright.bus.artifact_store import PIECE_BYTES, SIZE_HEADER
-from gatewright.bus.jetstream import JetStreamBus
+from gatewright.bus.jetstream.bus import JetStreamBus
+from gatewright.bus.jetstream.object_store import PIECE_BYTES, SIZE_HEADER
 from gatewright.bus.port import Message, Reply
 from gatewright.bus.topology import ARTIFACTS, artifact_subject
 from gatewright.errors import ArtifactError, MalformedError
 from tests.bus.backends import Raw
-from tests.open_server import OpenServer
+from tests.unauthenticated_nats import OpenServer
 
 
 async def test_a_replay_that_is_left_early_leaves_no_consumer_behind(

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatewright.bus.meter import LATE, Meter, budget_of
 from gatewright.contracts import RequestTask
 from gatewright.contracts.vocabulary import Budget
 from gatewright.errors import BudgetError, MalformedError
-from tests.making import BASELINE, make_contract, make_request
+from gatewright.tasks.budget_meter import LATE, Meter, budget_of
+from tests.factories import BASELINE, make_contract, make_request
 
 
 def test_what_is_used_adds_up_exactly() -> None:

@@ -7,12 +7,12 @@ import time
 
 import pytest
 
-from gatewright.bus.class_queue import ClassQueue
-from gatewright.bus.jetstream import JetStreamBus
-from gatewright.bus.queue_control import LONGEST_PAUSE, pause, queue_named, queues, resume, state_of
-from gatewright.bus.setup import ensure_topology
+from gatewright.bus.jetstream.bus import JetStreamBus
+from gatewright.bus.jetstream.queue_control import LONGEST_PAUSE, pause, queue_named, queues, resume, state_of
+from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.topology import INTAKE_CONSUMER, Consumer, consumers, task_consumer, task_consumers
 from gatewright.errors import MalformedError
+from gatewright.tasks.priority_queue import ClassQueue
 from tests.bus.backends import TASKS, give
 
 QUEUES = task_consumers("worker")

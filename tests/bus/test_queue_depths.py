@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from gatewright.bus.answers import MISSING
-from gatewright.bus.dead_letters import DeadLetters
-from gatewright.bus.jetstream import JetStreamBus
-from gatewright.bus.queue_depths import open_dead_letters, queue_depth
+from gatewright.bus.jetstream.api import MISSING
+from gatewright.bus.jetstream.bus import JetStreamBus
+from gatewright.bus.jetstream.queue_depths import open_dead_letters, queue_depth
 from gatewright.bus.topology import Consumer, dead_subject, task_consumer, task_subject
 from gatewright.errors import BusError
+from gatewright.tasks.dead_letters import DeadLetters
 
 QUEUE = task_consumer("worker")
 SUBJECT = task_subject("worker")

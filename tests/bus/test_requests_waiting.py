@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from gatewright.bus import services
-from gatewright.bus.jetstream import JetStreamBus
+from gatewright.bus.jetstream import micro as services
+from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.port import Message, Reply
 from gatewright.errors import BusError
-from tests.open_server import OpenServer
+from tests.unauthenticated_nats import OpenServer
 
 
 async def refusals(asking: list[asyncio.Task[Message]]) -> list[str]:

@@ -9,18 +9,18 @@ from dataclasses import replace
 
 import pytest
 
-from gatewright.bus.dead_letter import publish_dead_letter
-from gatewright.bus.memory import MemoryBus
+from gatewright.bus.memory.bus import MemoryBus
 from gatewright.bus.port import Message, PublishAck
-from gatewright.bus.runner import TaskContext
 from gatewright.bus.subjects import MAX_MESSAGE_BYTES
-from gatewright.bus.task_protocol import cancel_notice
 from gatewright.bus.topology import CANCEL_SUBJECT, result_subject
 from gatewright.contracts import Error, TaskContract, TaskResult, codec
 from gatewright.contracts.vocabulary import Document, TimeoutRetry
 from gatewright.errors import BusError, DeniedError, GatewrightError, SandboxError
+from gatewright.tasks.dead_letter import publish_dead_letter
+from gatewright.tasks.protocol import cancel_notice
+from gatewright.tasks.runner import TaskContext
 from tests.bus.role_at_work import ACK_WAIT, QUICK, Handler, RoleAtWork, Work, do_nothing, make_result
-from tests.making import make_contract
+from tests.factories import make_contract
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 RUN = "run-0123456789"

@@ -6,9 +6,13 @@ from typing import get_args
 
 import pytest
 
-from gatewright.bus import task_protocol
 from gatewright.bus.port import Message
-from gatewright.bus.task_protocol import (
+from gatewright.bus.topology import TASK_ROLES, Role
+from gatewright.contracts import Error, RequestTask, TaskContract, codec
+from gatewright.contracts.vocabulary import Document, TimeoutRetry
+from gatewright.errors import MalformedError
+from gatewright.tasks import protocol as task_protocol
+from gatewright.tasks.protocol import (
     Task,
     TaskRef,
     cancel_notice,
@@ -20,12 +24,8 @@ from gatewright.bus.task_protocol import (
     trace_id,
     traceparent,
 )
-from gatewright.bus.topology import TASK_ROLES, Role
-from gatewright.contracts import Error, RequestTask, TaskContract, codec
-from gatewright.contracts.vocabulary import Document, TimeoutRetry
-from gatewright.errors import MalformedError
 from tests.bus.role_at_work import make_result
-from tests.making import BASELINE, make_contract, make_request
+from tests.factories import BASELINE, make_contract, make_request
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from gatewright.app.stack.nats_server import find_binary
 from gatewright.bus import identities
 from gatewright.bus.permissions import access_of
 from gatewright.bus.server_config import Cluster, ServerConfig, Tls, accounts, render
 from gatewright.errors import ConfigurationError
-from gatewright.stack.nats_server import find_binary
 
 
 @pytest.fixture

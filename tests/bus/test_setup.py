@@ -8,13 +8,13 @@ import dataclasses
 import pytest
 from nats.js.api import RetentionPolicy
 
-from gatewright.bus.jetstream import JetStreamBus
-from gatewright.bus.memory import MemoryBus, MemoryServer
-from gatewright.bus.setup import ensure_topology
+from gatewright.bus.jetstream.bus import JetStreamBus
+from gatewright.bus.jetstream.setup import ensure_topology
+from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from gatewright.bus.topology import LOCK_STREAM, STREAMS, consumers, task_consumer
 from gatewright.errors import BusError, ConfigurationError
 from tests.bus.backends import Raw
-from tests.open_server import OpenServer
+from tests.unauthenticated_nats import OpenServer
 
 TASKS = task_consumer("worker")
 

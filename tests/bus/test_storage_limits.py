@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.bus.jetstream import JetStreamBus
-from gatewright.bus.setup import ensure_topology, halved
+from gatewright.bus.jetstream.bus import JetStreamBus
+from gatewright.bus.jetstream.setup import ensure_topology, halved
 from gatewright.bus.topology import RESULT_CONSUMER, STREAMS
 from gatewright.errors import BusError, HostError
 from tests.bus.backends import Raw
-from tests.open_server import OpenServer
+from tests.unauthenticated_nats import OpenServer
 
 MIB = 1 << 20
 BOUNDED = {stream.name: stream for stream in STREAMS if stream.least_bytes > 0}

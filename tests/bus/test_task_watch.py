@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 import pytest
 
 from gatewright.bus.port import Message
-from gatewright.bus.task_watch import TaskWatch
 from gatewright.clock import SystemClock
 from gatewright.contracts import TaskResult
 from gatewright.contracts.vocabulary import Document
 from gatewright.errors import GatewrightError
+from gatewright.tasks.watchdog import TaskWatch
 from gatewright.telemetry.logs import make_logger
 from tests.bus.role_at_work import ACK_WAIT, Handler, RoleAtWork, make_result
-from tests.making import make_contract
+from tests.factories import make_contract
 
 BEAT = 0.02
 

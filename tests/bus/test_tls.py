@@ -17,13 +17,13 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from gatewright.app.stack.nats_server import find_binary
 from gatewright.bus import identities
 from gatewright.bus.identities import BusAddress
-from gatewright.bus.jetstream import JetStreamBus
+from gatewright.bus.jetstream.bus import JetStreamBus
+from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.server_config import ServerConfig, Tls, accounts, render
-from gatewright.bus.setup import ensure_topology
 from gatewright.errors import BusError, ConfigurationError
-from gatewright.stack.nats_server import find_binary
 from tests.processes import killed_on_failure
 
 

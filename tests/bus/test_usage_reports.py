@@ -6,14 +6,14 @@ import asyncio
 
 import pytest
 
-from gatewright.bus.runner import TaskContext
-from gatewright.bus.task_protocol import cancel_notice
 from gatewright.bus.topology import CANCEL_SUBJECT
 from gatewright.contracts import TaskContract, TaskResult, UsageReport
 from gatewright.contracts.vocabulary import Budget, Document
 from gatewright.errors import DeniedError, UnavailableError
+from gatewright.tasks.protocol import cancel_notice
+from gatewright.tasks.runner import TaskContext
 from tests.bus.role_at_work import Handler, RoleAtWork, Work, make_result
-from tests.making import make_contract
+from tests.factories import make_contract
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from gatewright.cli.app import app
+from gatewright.app.cli.app import app
 
 MakeRepository = Callable[[str], Path]
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from gatewright.cli import start_run
-from gatewright.cli.app import app
-from gatewright.cli.request import Prepared, RunOptions, prepare
-from gatewright.cli.user_git import author, person
+from gatewright.app.cli.app import app
+from gatewright.app.cli.run import start as start_run
+from gatewright.app.cli.run.request import Prepared, RunOptions, prepare
+from gatewright.app.cli.user_git import author, person
 from gatewright.errors import MalformedError
 from tests.cli.conftest import MakeRepository
 

@@ -17,10 +17,10 @@ from gatewright.contracts.vocabulary import Executor
 from gatewright.contracts.vocabulary import Repository as RepositoryField
 from gatewright.resources import policy_directory
 from tests.cli.conftest import Command
+from tests.factories import make_contract, make_request
 from tests.git.conftest import first_repository, make_trap
 from tests.git.conftest import make_repository as make_git_repository
 from tests.git.repositories import MakeRepository, MakeTrap, Repository
-from tests.making import make_contract, make_request
 
 __all__ = ["first_repository", "make_git_repository", "make_trap"]
 

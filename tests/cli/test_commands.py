@@ -12,7 +12,7 @@ import pytest
 
 from gatewright.contracts import codec
 from tests.cli.conftest import Command
-from tests.making import make_request
+from tests.factories import make_request
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_verify_needs_a_bundle_and_a_key(gatewright: Command, tmp_path: Path) ->
 
 def test_help_loads_nothing_that_it_does_not_need() -> None:
     text = (
-        "import sys\nfrom typer.testing import CliRunner\nfrom gatewright.cli.app import app\n"
+        "import sys\nfrom typer.testing import CliRunner\nfrom gatewright.app.cli.app import app\n"
         "assert CliRunner().invoke(app, ['run', '--help']).exit_code == 0\n"
         "heavy = {'nats', 'msgspec', 'git', 'jsonschema', 'structlog', 'pydantic_settings'} & set(sys.modules)\n"
         "assert not heavy, heavy"
@@ -107,7 +107,7 @@ def test_help_loads_nothing_that_it_does_not_need() -> None:
 def test_defect_is_one_sentence_for_people_and_a_trace_in_a_file(tmp_path: Path) -> None:
     text = (
         "import sys\nfrom gatewright.contracts import schemas\nschemas.names = lambda: 1 / 0\n"
-        "sys.argv = ['gatewright', 'schema', 'list']\nfrom gatewright.cli.main import main\nmain()"
+        "sys.argv = ['gatewright', 'schema', 'list']\nfrom gatewright.app.cli.main import main\nmain()"
     )
     done = subprocess.run(
         [sys.executable, "-c", text], capture_output=True, text=True, timeout=30, check=False, env={"TMPDIR": str(tmp_path)}
@@ -147,7 +147,8 @@ def complete(here: Path, typed: str) -> list[str]:
         "COMP_WORDS": typed,
         "COMP_CWORD": str(len(words) - 1),
     }
-    argv = (sys.executable, "-P", "-c", "import sys; sys.argv[0] = 'gatewright'; from gatewright.cli.main import main; main()")
+    program = "import sys; sys.argv[0] = 'gatewright'; from gatewright.app.cli.main import main; main()"
+    argv = (sys.executable, "-P", "-c", program)
     return subprocess.run(argv, cwd=here, env=environment, capture_output=True, text=True, check=False).stdout.split()
 
 

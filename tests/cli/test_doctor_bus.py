@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from gatewright.app.cli.context import Place
+from gatewright.app.cli.operations import bus_findings
+from gatewright.app.cli.operations.bus_findings import UnfitError
+from gatewright.app.stack.nats_server import NatsServer
 from gatewright.bus import identities
 from gatewright.bus.identities import OPERATOR
 from gatewright.bus.server_config import accounts
-from gatewright.cli import bus_findings
-from gatewright.cli.bus_findings import UnfitError
-from gatewright.cli.place import Place
-from gatewright.stack.nats_server import NatsServer
 from tests.volumes import on_volume
 
 MIB = 1 << 20
@@ -34,7 +34,7 @@ def bus_line(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 )
 def test_doctor_looks_at_the_volume_as_the_server_will(size: int, ok: bool, words: str, tmp_path: Path) -> None:
     mount = tmp_path / "volume"
-    command = ("env", f"GATEWRIGHT_HOME={mount / 'home'}", sys.executable, "-m", "gatewright.cli.main", "doctor", "--json")
+    command = ("env", f"GATEWRIGHT_HOME={mount / 'home'}", sys.executable, "-m", "gatewright.app.cli.main", "doctor", "--json")
     found = bus_line(on_volume(mount, size * MIB, *command))
     assert found["ok"] is ok
     assert words in found["detail"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.cli.home import find_home, make_home
+from gatewright.app.cli.home import find_home, make_home
 from gatewright.errors import ConfigurationError
 from tests.cli.conftest import Command, MakeRepository
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.cli.home import find_home, find_repository, make_home
+from gatewright.app.cli.home import find_home, find_repository, make_home
 from gatewright.errors import ConfigurationError
-from gatewright.evidence.keys import create
+from gatewright.evidence.signing.keys import create
 from tests.cli.conftest import Command, MakeRepository
 
 

@@ -13,10 +13,10 @@ from gatewright.contracts import codec
 from gatewright.contracts.task_contract import Rollback
 from gatewright.contracts.vocabulary import Repository as RepositoryField
 from tests.cli.conftest import Command
+from tests.factories import make_contract
 from tests.git.conftest import first_repository
 from tests.git.conftest import make_repository as make_git_repository
 from tests.git.repositories import IDENTITY, MakeRepository, Repository
-from tests.making import make_contract
 
 __all__ = ["first_repository", "make_git_repository"]
 

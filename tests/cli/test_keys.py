@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from gatewright.evidence import keys
-from gatewright.evidence.signing import Signer
+from gatewright.evidence.signing import keys
+from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import BundleWriter
 from tests.evidence.recorded_runs import make_success
 
 
 def command(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
     environment = {"PATH": os.environ["PATH"], "HOME": str(home.parent), "GATEWRIGHT_HOME": str(home)}
-    argv = [sys.executable, "-m", "gatewright.cli.main", *words]
+    argv = [sys.executable, "-m", "gatewright.app.cli.main", *words]
     return subprocess.run(argv, cwd=home.parent, env=environment, check=False, capture_output=True, text=True)
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.bus.dead_letter import publish_dead_letter
-from gatewright.bus.jetstream import JetStreamBus
+from gatewright.bus.jetstream.bus import JetStreamBus
+from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.port import Message
-from gatewright.bus.setup import ensure_topology
 from gatewright.bus.topology import task_consumer
+from gatewright.tasks.dead_letter import publish_dead_letter
 from tests.cli.conftest import Command, Said
-from tests.open_server import OpenServer
+from tests.unauthenticated_nats import OpenServer
 
 TASKS = task_consumer("worker")
 NASTY = b'{"task_id": "\x1b[2J"}\xff'

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gatewright import errors
-from gatewright.cli.outcome import Exit, exit_of_error, exit_of_run
+from gatewright.app.cli.outcome import Exit, exit_of_error, exit_of_run
 from gatewright.client.refusals import error_of
 from gatewright.contracts import Error
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.cli.preflight import missing_programs, uncommitted_words
+from gatewright.app.cli.run.preflight import missing_programs, uncommitted_words
 from gatewright.sandbox.programs import find_program, not_found
 from tests.cli.conftest import Command, MakeRepository
 

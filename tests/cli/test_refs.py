@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.cli.run_branches import listed, planned, tidy
+from gatewright.app.cli.operations.run_branches import listed, planned, tidy
 from tests.cli.conftest import Command, MakeRepository
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from gatewright.evidence import keys
-from gatewright.evidence.signing import Signer
+from gatewright.evidence.signing import keys
+from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import BundleWriter
 from tests.cli.conftest import Command
 from tests.evidence.recorded_runs import make_success

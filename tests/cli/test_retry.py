@@ -11,14 +11,14 @@ import pytest
 from rich.console import Console
 
 from gatewright.advice import advice_for
-from gatewright.cli.command_line import command_line
-from gatewright.cli.display import PlainDisplay
-from gatewright.cli.live import LiveDisplay
-from gatewright.cli.outputs import Tail, shown_lines
-from gatewright.cli.request import RunOptions
-from gatewright.cli.result import closing_words, result_of
-from gatewright.cli.retry import in_options, retry_options
-from gatewright.cli.view import RunView
+from gatewright.app.cli.run.command_line import command_line
+from gatewright.app.cli.run.display import PlainDisplay
+from gatewright.app.cli.run.live import LiveDisplay
+from gatewright.app.cli.run.request import RunOptions
+from gatewright.app.cli.run.result import closing_words, result_of
+from gatewright.app.cli.run.retry import in_options, retry_options
+from gatewright.app.cli.runs.outputs import Tail, shown_lines
+from gatewright.app.cli.runs.view import RunView
 from gatewright.contracts.reports import GateReport, Violation
 from gatewright.ledger.run import Failure
 from tests.cli.test_showing_runs import view_after

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.cli.request import RunOptions, prepare
+from gatewright.app.cli.run.request import RunOptions, prepare
 from gatewright.contracts.vocabulary import Budget
 from gatewright.errors import MalformedError
 from tests.cli.conftest import Command, MakeRepository
@@ -160,7 +160,7 @@ def test_a_budget_is_asked_for_by_options(
         asked.append(options)
         return 0
 
-    monkeypatch.setattr("gatewright.cli.start_run.start_run", look)
+    monkeypatch.setattr("gatewright.app.cli.run.start.start_run", look)
     repository = make_repository("r")
     gatewright("run", "do it", "--repo", "r", *COMPLETE, *words)
     (options,) = asked

@@ -6,8 +6,8 @@ from typing import get_args
 
 import pytest
 
-from gatewright.cli.commands.running import Kind
-from gatewright.cli.request import RunOptions, prepare
+from gatewright.app.cli.commands.running import Kind
+from gatewright.app.cli.run.request import RunOptions, prepare
 from gatewright.contracts.vocabulary import ChangeKind, Scope
 from tests.cli.conftest import MakeRepository
 

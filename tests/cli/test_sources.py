@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from gatewright.bus.memory import MemoryBus, MemoryServer
+from gatewright.app.cli.runs import sources
+from gatewright.app.cli.runs.sources import BundleSource, LedgerSource, find_run
+from gatewright.bus.jetstream.setup import ensure_topology
+from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from gatewright.bus.port import Message, Reply
-from gatewright.bus.setup import ensure_topology
 from gatewright.bus.topology import RUNS_SUBJECT, run_subject
-from gatewright.cli import sources
-from gatewright.cli.sources import BundleSource, LedgerSource, find_run
 from gatewright.client import Client
 from gatewright.contracts import RunList, RunsRequest, codec
 from gatewright.contracts.run_status import ListedRun

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from gatewright.stack import state
-from gatewright.stack.processes import descendants, identity
+from gatewright.app.stack import state
+from gatewright.app.stack.processes import descendants, identity
 from tests.cli.conftest import MakeRepository
 from tests.processes import killed_on_failure
 
-COMMAND = (sys.executable, "-P", "-m", "gatewright.cli.main")
+COMMAND = (sys.executable, "-P", "-m", "gatewright.app.cli.main")
 #: A change that takes as long as it is told to be tested.
 CHANGE = ("run", "make a note", "--allow", "note.txt", "--exec", "touch note.txt", "--json")
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.cli.outcome import Exit, exit_of_error
-from gatewright.cli.surroundings import as_known
+from gatewright.app.cli.outcome import Exit, exit_of_error
+from gatewright.app.cli.surroundings import as_known
 from gatewright.errors import GatewrightError
 
 #: errno -> the code that a script may match on
@@ -33,7 +33,7 @@ def command_that_meets(raising: str, tmp_path: Path, *words: str) -> subprocess.
     """`gatewright schema list`, in whose way the statement ``raising`` lies."""
     text = (
         f"import sys\nfrom gatewright.contracts import schemas\ndef fail():\n    {raising}\nschemas.names = fail\n"
-        f"sys.argv = ['gatewright', 'schema', 'list', *{words!r}]\nfrom gatewright.cli.main import main\nmain()"
+        f"sys.argv = ['gatewright', 'schema', 'list', *{words!r}]\nfrom gatewright.app.cli.main import main\nmain()"
     )
     environment = {"TMPDIR": str(tmp_path), "PATH": os.environ["PATH"]}
     return subprocess.run(
@@ -69,7 +69,7 @@ def test_an_error_of_the_host_is_a_document_for_programs(tmp_path: Path) -> None
 
 def test_an_error_outside_of_every_command_is_named_too(tmp_path: Path) -> None:
     text = (
-        "import errno, sys\nfrom gatewright.cli import main\n"
+        "import errno, sys\nfrom gatewright.app.cli import main\n"
         "main._report_defect(OSError, OSError(errno.ENOSPC, 'x', '/some/where'), None)"
     )
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=False)
@@ -79,7 +79,7 @@ def test_an_error_outside_of_every_command_is_named_too(tmp_path: Path) -> None:
 
 def test_a_defect_is_reported_although_no_folder_takes_its_trace(tmp_path: Path) -> None:
     text = (
-        "import os, sys, tempfile\nfrom gatewright.cli import main\n"
+        "import os, sys, tempfile\nfrom gatewright.app.cli import main\n"
         "def full(**_): raise OSError(28, 'No space left on device')\ntempfile.mkstemp = full\n"
         "try:\n    1 / 0\nexcept ZeroDivisionError:\n    main._report_defect(*sys.exc_info())"
     )
@@ -109,7 +109,7 @@ def test_a_document_that_is_nested_too_deeply_is_bad_input(tmp_path: Path) -> No
         file.write_bytes(deep)
         for command in (("submit", str(file)), ("schema", "validate", str(file)), ("check", "--contract", str(file))):
             done = subprocess.run(
-                [sys.executable, "-m", "gatewright.cli.main", *command],
+                [sys.executable, "-m", "gatewright.app.cli.main", *command],
                 capture_output=True,
                 text=True,
                 timeout=60,

@@ -11,7 +11,7 @@ import pytest
 from gatewright.contracts import codec
 from gatewright.resources import schema_directory
 from tests.cli.conftest import Command
-from tests.making import make_contract, make_request
+from tests.factories import make_contract, make_request
 
 EXAMPLES = schema_directory() / "examples"
 OTHERS = schema_directory() / "cortexpilot" / "examples"

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from gatewright.cli.home import make_home
-from gatewright.evidence import keyring, keys
-from gatewright.evidence.keys import home_key
-from gatewright.evidence.signing import Signer
+from gatewright.app.cli.home import make_home
+from gatewright.evidence.signing import keyring, keys
+from gatewright.evidence.signing.envelopes import Signer
+from gatewright.evidence.signing.keys import home_key
 from gatewright.evidence.writer import BundleWriter
 from tests.cli.conftest import Command, MakeRepository
 from tests.evidence.recorded_runs import START, make_success

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.cli.work_documents import KINDS
+from gatewright.app.cli.bundles.work_documents import KINDS
 from gatewright.contracts import codec
 from tests.cli.conftest import Command
 from tests.cli.test_report import make_bundle

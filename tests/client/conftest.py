@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from gatewright.bus.memory import MemoryBus, MemoryServer
+from gatewright.bus.jetstream.setup import ensure_topology
+from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from gatewright.bus.port import Message, Reply
-from gatewright.bus.setup import ensure_topology
 from gatewright.bus.topology import SUBMIT_SUBJECT, run_subject
 from gatewright.client import Client
 from gatewright.contracts import Error, SubmitReply, Transition, codec

@@ -7,7 +7,7 @@ import asyncio
 import msgspec
 import pytest
 
-from gatewright.bus.memory import MemoryBus
+from gatewright.bus.memory.bus import MemoryBus
 from gatewright.bus.topology import INTAKE_CONSUMER
 from gatewright.client import Client
 from gatewright.contracts import AbortRequest, codec

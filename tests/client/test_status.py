@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from gatewright.bus.memory import MemoryBus
+from gatewright.bus.memory.bus import MemoryBus
 from gatewright.bus.port import Message, Reply
 from gatewright.client import Client
 from gatewright.contracts import Error, RunStatus, StatusRequest, codec

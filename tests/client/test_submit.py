@@ -7,7 +7,7 @@ import asyncio
 import msgspec
 import pytest
 
-from gatewright.bus.memory import MemoryBus
+from gatewright.bus.memory.bus import MemoryBus
 from gatewright.bus.port import KEY_HEADER, SCHEMA_HEADER, Message, Reply
 from gatewright.bus.topology import INTAKE_CONSUMER
 from gatewright.client import Client
@@ -15,7 +15,7 @@ from gatewright.contracts import Error, RunRequest, SubmitReply, TaskContract, c
 from gatewright.contracts.reports import ErrorFault
 from gatewright.errors import BusError, DeniedError, LimitError, MalformedError, UnavailableError
 from tests.client.conftest import ScriptedGatekeeper
-from tests.making import make_contract, make_request
+from tests.factories import make_contract, make_request
 
 
 async def test_request_goes_out_under_its_schema_with_a_key_of_its_own(client: Client, gatekeeper: ScriptedGatekeeper) -> None:

@@ -13,16 +13,16 @@ import pytest
 
 import gatewright
 from gatewright import SyncClient
-from gatewright.bus.jetstream import JetStreamBus
+from gatewright.bus.jetstream.bus import JetStreamBus
+from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.port import Message, Reply
-from gatewright.bus.setup import ensure_topology
 from gatewright.bus.topology import SUBMIT_SUBJECT, run_subject
 from gatewright.contracts import SubmitReply, codec
 from gatewright.errors import ArtifactError, BusError, MalformedError
 from tests.client.conftest import make_run
+from tests.factories import make_contract, make_request
 from tests.gatekeeper.simulated_run import RUN_ID
-from tests.making import make_contract, make_request
-from tests.open_server import OpenServer
+from tests.unauthenticated_nats import OpenServer
 
 
 @pytest.fixture(scope="module")

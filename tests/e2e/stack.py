@@ -17,11 +17,11 @@ from typing import Any
 
 import msgspec
 
+from gatewright.app.stack.state import Member, StackState
 from gatewright.bus.topology import Role, task_consumers
 from gatewright.client.sync import SyncClient
 from gatewright.contracts import RunRequest
 from gatewright.contracts.vocabulary import AcceptanceTest, Environment, Executor, Repository, Sharding
-from gatewright.stack.state import Member, StackState
 
 #: The interpreter's own prefix: what the commands of test repositories see as `python`.
 PREFIX = Path(sys.prefix)
@@ -36,7 +36,7 @@ class Stack:
 
     def command(self, *words: str, cwd: Path | None = None, seconds: float = SECONDS) -> subprocess.CompletedProcess[str]:
         """`gatewright ...` to its end."""
-        argv = [sys.executable, "-m", "gatewright.cli.main", *words]
+        argv = [sys.executable, "-m", "gatewright.app.cli.main", *words]
         environment = {"PATH": os.environ["PATH"], "HOME": str(self.home), "GATEWRIGHT_HOME": str(self.home)}
         return subprocess.run(
             argv, cwd=cwd or self.home.parent, env=environment, check=False, capture_output=True, text=True, timeout=seconds

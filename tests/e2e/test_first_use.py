@@ -34,7 +34,7 @@ pathlib.Path("tests/test_x y.py").write_text("def test(): pass\\n")
 
 def run(stack: Stack, project: Path, *words: str, stdin: bytes | None = None) -> tuple[int, str, str]:
     """`gatewright run ...` for people: exit code, what it said, and what it said beside it."""
-    argv = [sys.executable, "-m", "gatewright.cli.main", "run", *words, "--env", str(PREFIX)]
+    argv = [sys.executable, "-m", "gatewright.app.cli.main", "run", *words, "--env", str(PREFIX)]
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(stack.home), "GATEWRIGHT_HOME": str(stack.home)}
     done = subprocess.run(argv, cwd=project, env=environment, input=stdin, capture_output=True, timeout=60, check=False)
     return done.returncode, done.stdout.decode(), done.stderr.decode()
@@ -159,7 +159,7 @@ def test_a_watch_that_begins_before_its_run_shows_it_to_the_end(stack: Stack, ma
     key = f"to-come-{project}"[:128]
     run_id = "run-" + hashlib.sha256(key.encode()).hexdigest()[:20]
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(stack.home), "GATEWRIGHT_HOME": str(stack.home)}
-    argv = [sys.executable, "-m", "gatewright.cli.main", "watch", run_id, "--timeout", "60", "--json"]
+    argv = [sys.executable, "-m", "gatewright.app.cli.main", "watch", run_id, "--timeout", "60", "--json"]
     with subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watching:
         assert watching.stderr is not None
         with killed_on_failure(watching):

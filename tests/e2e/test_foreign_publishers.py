@@ -15,10 +15,10 @@ import pytest
 from gatewright.bus.port import Message
 from gatewright.contracts import codec
 from gatewright.ledger.run import run_id_of
-from services.gatekeeper.submission import submission
+from services.gatekeeper.intake.submission import submission
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import Stack, slow_request
-from tests.making import make_contract
+from tests.factories import make_contract
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 NPM = shutil.which("npm")

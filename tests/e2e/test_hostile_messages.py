@@ -8,13 +8,13 @@ import msgspec
 import pytest
 
 from gatewright import Client
-from gatewright.bus.jetstream import JetStreamBus
+from gatewright.app.stack.state import StackState
+from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.port import TASK_TOKEN_HEADER, Message
 from gatewright.bus.topology import ABORT_SUBJECT, REQUEST_SUBJECT, result_subject
 from gatewright.contracts import Error, UsageReport, codec
 from gatewright.contracts.vocabulary import Usage
 from gatewright.errors import MalformedError
-from gatewright.stack.state import StackState
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import Stack, slow_request
 

@@ -11,11 +11,11 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from gatewright.bus.jetstream import JetStreamBus
+from gatewright.app.stack.state import Member, StackState
+from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.topology import REQUEST_SUBJECT, ROLES, result_subject, task_subject
 from gatewright.contracts import Error, codec
 from gatewright.ledger.run import run_id_of
-from gatewright.stack.state import Member, StackState
 from gatewright.telemetry.metrics import METRICS
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import Stack, slow_request, wait_until

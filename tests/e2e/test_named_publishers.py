@@ -18,12 +18,12 @@ import pytest
 from nats.errors import Error as NatsError
 from nats.errors import NoRespondersError
 
-from gatewright.bus.dead_letter import CODE_HEADER
 from gatewright.client import Client
 from gatewright.contracts import codec
 from gatewright.errors import DeniedError, LimitError, MalformedError
 from gatewright.ledger.run import run_id_of
 from gatewright.resources import policy_directory
+from gatewright.tasks.dead_letter import CODE_HEADER
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import Stack, running_stack, slow_request
 from tests.e2e.test_foreign_publishers import EXAMPLES, make_contract_file
@@ -41,7 +41,7 @@ class GuardedStack(Stack):
     def command(
         self, *words: str, cwd: Path | None = None, seconds: float = 60.0, extra: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        argv = [sys.executable, "-m", "gatewright.cli.main", *words]
+        argv = [sys.executable, "-m", "gatewright.app.cli.main", *words]
         environment = {"PATH": os.environ["PATH"], "HOME": str(self.home), "GATEWRIGHT_HOME": str(self.home)}
         environment |= {"GATEWRIGHT_POLICIES": str(self.policies), **(extra or {})}
         place = cwd or self.home.parent

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.evidence import keys
-from gatewright.evidence.signing import Signer
+from gatewright.evidence.signing import keys
+from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import BundleWriter
 from tests.evidence.recorded_runs import MAKERS, RecordedRun
 

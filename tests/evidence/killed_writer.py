@@ -13,8 +13,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from gatewright.evidence import disk, keys
-from gatewright.evidence.signing import Signer
+from gatewright.evidence import disk
+from gatewright.evidence.signing import keys
+from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import BundleWriter
 from tests.evidence.recorded_runs import RecordedRun, make_failed
 

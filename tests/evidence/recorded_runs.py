@@ -47,13 +47,13 @@ from gatewright.contracts.vocabulary import (
     TimeoutRetry,
 )
 from gatewright.errors import ArtifactError
-from gatewright.evidence.names import quoted
+from gatewright.evidence.projection.names import quoted
 from gatewright.ledger import events as e
 from gatewright.ledger.chain import GENESIS, link
 from gatewright.ledger.evolve import fold
 from gatewright.ledger.run import Run, TaskRole
 from gatewright.rules.completion import RULES
-from tests.making import BASELINE, BASELINE_TREE, make_contract, make_request
+from tests.factories import BASELINE, BASELINE_TREE, make_contract, make_request
 
 TREE = "3" * 40
 COMMIT = "4" * 40

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from gatewright.contracts import OrchestratorEvent, RunManifest, codec
 from gatewright.contracts.records import FileRecord
 from gatewright.evidence import layout
-from gatewright.evidence.signing import Signer, payload_of
+from gatewright.evidence.signing.envelopes import Signer, payload_of
 from gatewright.ledger import chain
 
 

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from gatewright.contracts import CompletionReport, codec
 from gatewright.contracts.reports import Evidence, RuleOutcome
-from gatewright.evidence.completion import completion_report
-from gatewright.evidence.history import History, evidence_records, tell
+from gatewright.evidence.projection.completion import completion_report
+from gatewright.evidence.projection.history import History, evidence_records, tell
 from gatewright.rules.completion import RULES
 from tests.evidence.recorded_runs import MAKERS, RecordedRun, make_failed, make_success
 

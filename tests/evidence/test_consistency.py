@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from gatewright.evidence import layout
-from gatewright.evidence.consistency import check
-from gatewright.evidence.findings import STEPS, Verification
-from gatewright.evidence.keys import PrivateKey
-from gatewright.evidence.signing import Signer
-from gatewright.evidence.verify import verify
+from gatewright.evidence.signing.envelopes import Signer
+from gatewright.evidence.signing.keys import PrivateKey
+from gatewright.evidence.verification.consistency import check
+from gatewright.evidence.verification.findings import STEPS, Verification
+from gatewright.evidence.verification.verify import verify
 from gatewright.evidence.writer import BundleWriter
 from tests.evidence.conftest import MakeBundle
 from tests.evidence.contradictions import as_told, retell

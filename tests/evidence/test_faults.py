@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from gatewright.errors import UnavailableError
-from gatewright.evidence import keys, layout
-from gatewright.evidence.signing import Signer
-from gatewright.evidence.verify import verify
+from gatewright.evidence import layout
+from gatewright.evidence.signing import keys
+from gatewright.evidence.signing.envelopes import Signer
+from gatewright.evidence.verification.verify import verify
 from gatewright.evidence.writer import BundleWriter
 from tests.evidence import killed_writer
 from tests.evidence.full_disk import FullDisk
@@ -142,8 +143,8 @@ import asyncio, subprocess, sys
 from pathlib import Path
 from gatewright.errors import UnavailableError
 from gatewright.evidence import keys, layout
-from gatewright.evidence.signing import Signer
-from gatewright.evidence.verify import verify
+from gatewright.evidence.signing.envelopes import Signer
+from gatewright.evidence.verification.verify import verify
 from gatewright.evidence.writer import BundleWriter
 from tests.evidence.recorded_runs import make_success
 place, signer, run = Path(sys.argv[1]), Signer(keys.load(Path(sys.argv[2]))), make_success()

@@ -14,8 +14,8 @@ from securesystemslib.signer import SSlibKey
 
 from gatewright.errors import GitError, MalformedError
 from gatewright.evidence.git_note import NOTES, attach_note, envelopes_of, note_of, read_note
-from gatewright.evidence.keys import PrivateKey
-from gatewright.evidence.signing import open_envelope
+from gatewright.evidence.signing.envelopes import open_envelope
+from gatewright.evidence.signing.keys import PrivateKey
 from gatewright.git.changes import FileChange
 from gatewright.git.mirror import Mirrors
 from tests.git.conftest import first_repository, make_repository

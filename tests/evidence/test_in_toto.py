@@ -17,8 +17,9 @@ from msgspec.structs import replace
 from securesystemslib.dsse import Envelope
 from securesystemslib.signer import SSlibKey
 
-from gatewright.evidence import keys, layout
-from gatewright.evidence.history import evidence_records, tell
+from gatewright.evidence import layout
+from gatewright.evidence.projection.history import evidence_records, tell
+from gatewright.evidence.signing import keys
 from gatewright.evidence.statement import make_statements
 from gatewright.ledger import events as e
 from tests.evidence.conftest import MakeBundle

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from gatewright.errors import ConfigurationError
-from gatewright.evidence import durable_files, keyring, keys
-from gatewright.evidence.signing import Signer
-from gatewright.evidence.verify import verify
+from gatewright.evidence.signing import durable_files, keyring, keys
+from gatewright.evidence.signing.envelopes import Signer
+from gatewright.evidence.verification.verify import verify
 from gatewright.evidence.writer import BundleWriter
 from tests.evidence.recorded_runs import make_failed
 
@@ -164,7 +164,7 @@ def test_a_secret_mounted_for_the_group_of_the_process_is_taken(
     os.chown(path, owner, group)
     path.chmod(mode)
     program = (
-        "import cryptography.hazmat.primitives.asymmetric.ed25519, gatewright.evidence.keys, securesystemslib.signer\n"
+        "import cryptography.hazmat.primitives.asymmetric.ed25519, gatewright.evidence.signing.keys, securesystemslib.signer\n"
         "import os, sys; os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
         "from pathlib import Path\nfrom gatewright.errors import ConfigurationError\nfrom gatewright.evidence import keys\n"
         "try:\n    print(keys.load(Path(sys.argv[1])).public.key_id)\n"

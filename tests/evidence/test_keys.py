@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
 from securesystemslib.signer import SSlibKey
 
 from gatewright.errors import ConfigurationError
-from gatewright.evidence import keys
+from gatewright.evidence.signing import keys
 
 
 @pytest.fixture

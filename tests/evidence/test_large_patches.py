@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.evidence import keys
 from gatewright.evidence.disk import Disk
 from gatewright.evidence.layout import SHARED_FROM
-from gatewright.evidence.signing import Signer
-from gatewright.evidence.verify import verify
+from gatewright.evidence.signing import keys
+from gatewright.evidence.signing.envelopes import Signer
+from gatewright.evidence.verification.verify import verify
 from gatewright.evidence.writer import BundleWriter
 from gatewright.git.changes import FileChange
 from gatewright.git.mirror import Mirrors

@@ -10,8 +10,8 @@ import pytest
 
 from gatewright.contracts import RunManifest, codec
 from gatewright.evidence import layout
-from gatewright.evidence.manifest import Span, span_of
-from gatewright.evidence.surroundings import RunMeta, digest_of
+from gatewright.evidence.projection.manifest import Span, span_of
+from gatewright.evidence.projection.provenance import RunMeta, digest_of
 from gatewright.ledger import events as e
 from tests.evidence.recorded_runs import MAKERS, SURROUNDINGS, RecordedRun, make_success
 

@@ -15,9 +15,9 @@ from gatewright.contracts.schemas import fault_report, names
 from gatewright.contracts.vocabulary import Artifact
 from gatewright.errors import ArtifactError, MalformedError
 from gatewright.evidence import layout
-from gatewright.evidence.history import evidence_records, evidence_transitions, tell
-from gatewright.evidence.materials import materialize
-from gatewright.evidence.names import name_list
+from gatewright.evidence.projection.history import evidence_records, evidence_transitions, tell
+from gatewright.evidence.projection.materials import materialize
+from gatewright.evidence.projection.names import name_list
 from gatewright.ledger import events as e
 from tests.evidence.recorded_runs import MAKERS, NAMES, RecordedRun, Store, make_failed, make_fixed, make_success
 

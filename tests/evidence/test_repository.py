@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from gatewright.contracts import codec
-from gatewright.evidence.findings import Verification
-from gatewright.evidence.signing import Signer
-from gatewright.evidence.verify import verify
+from gatewright.evidence.signing.envelopes import Signer
+from gatewright.evidence.verification.findings import Verification
+from gatewright.evidence.verification.verify import verify
 from gatewright.evidence.writer import BundleWriter
 from gatewright.git.changes import FileChange
 from gatewright.git.mirror import Mirrors

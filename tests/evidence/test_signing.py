@@ -16,8 +16,8 @@ from securesystemslib.exceptions import VerificationError as LibraryVerification
 from securesystemslib.signer import CryptoSigner, SSlibKey
 
 from gatewright.errors import GatewrightError, MalformedError, VerificationError
-from gatewright.evidence import keys
-from gatewright.evidence.signing import Signer, open_envelope
+from gatewright.evidence.signing import keys
+from gatewright.evidence.signing.envelopes import Signer, open_envelope
 
 ORDER = 2**252 + 27742317777372353535851937790883648493
 PAYLOAD = b'{"_type":"https://in-toto.io/Statement/v1"}'

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from gatewright.evidence import layout
-from gatewright.evidence.findings import Verification
-from gatewright.evidence.keys import PrivateKey
-from gatewright.evidence.verify import verify
+from gatewright.evidence.signing.keys import PrivateKey
+from gatewright.evidence.verification.findings import Verification
+from gatewright.evidence.verification.verify import verify
 from tests.evidence.conftest import MakeBundle
 from tests.evidence.recorded_runs import MAKERS
 from tests.evidence.tampering import CODES, KINDS, UNLISTED_CODES, files_of, put, restore

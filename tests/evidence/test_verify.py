@@ -11,11 +11,13 @@ import pytest
 from msgspec.structs import replace
 
 from gatewright.contracts import RunManifest, codec
-from gatewright.evidence import keys, layout, reading
-from gatewright.evidence.findings import Verification
-from gatewright.evidence.keys import PrivateKey
-from gatewright.evidence.signing import Signer
-from gatewright.evidence.verify import verify
+from gatewright.evidence import layout
+from gatewright.evidence.signing import keys
+from gatewright.evidence.signing.envelopes import Signer
+from gatewright.evidence.signing.keys import PrivateKey
+from gatewright.evidence.verification import reading
+from gatewright.evidence.verification.findings import Verification
+from gatewright.evidence.verification.verify import verify
 from gatewright.evidence.writer import BundleWriter
 from gatewright.ledger import events as e
 from tests.evidence.conftest import MakeBundle

@@ -13,9 +13,9 @@ import pytest
 from gatewright.contracts import codec
 from gatewright.errors import ArtifactError, MalformedError, UnavailableError
 from gatewright.evidence import layout
-from gatewright.evidence.keys import PrivateKey
-from gatewright.evidence.signing import Signer
-from gatewright.evidence.verify import verify
+from gatewright.evidence.signing.envelopes import Signer
+from gatewright.evidence.signing.keys import PrivateKey
+from gatewright.evidence.verification.verify import verify
 from gatewright.evidence.writer import BundleWriter
 from gatewright.ledger import events as e
 from tests.evidence.conftest import MakeBundle

@@ -12,13 +12,13 @@ from pathlib import Path
 import msgspec
 from nats.aio.client import Client
 
+from gatewright.app.stack.nats_server import NatsServer
 from gatewright.bus import identities
 from gatewright.bus import topology as t
-from gatewright.bus.jetstream import JetStreamBus
+from gatewright.bus.jetstream.bus import JetStreamBus
+from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.permissions import Access, access_of
 from gatewright.bus.server_config import accounts
-from gatewright.bus.setup import ensure_topology
-from gatewright.stack.nats_server import NatsServer
 
 NAMED = "publisher-ci"
 SIBLING = "worker-2"

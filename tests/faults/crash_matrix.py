@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.faults.crash_points import POINTS, TRANSITIONS, fired
-from tests.faults.house import ROLES, House, open_house
+from tests.faults.fault_stack import ROLES, House, open_house
 from tests.faults.load import Load, Outcome, judge, reached
 
 VICTIMS = ("gatekeeper", *ROLES, "nats-server")

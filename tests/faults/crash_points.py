@@ -15,14 +15,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gatewright.bus.deliveries import JetStreamDelivery
+from gatewright.bus.jetstream.deliveries import JetStreamDelivery
 from gatewright.contracts import Transition
 from gatewright.evidence.disk import Disk
 from gatewright.evidence.writer import BundleWriter
 from gatewright.ledger.store import Ledger, Position
-from services.gatekeeper.dispatching import Dispatcher
-from services.gatekeeper.gates import judge
-from services.gatekeeper.gates.locks import PathLocks
+from services.gatekeeper.dispatch.dispatcher import Dispatcher
+from services.gatekeeper.gates import engine as judge
+from services.gatekeeper.gates.landing.locks import PathLocks
 
 FOLDER = "CRASH_POINTS"
 #: Transitions of an undisturbed run from a request: accepted, compiled, planned, locked, worked, composed, reviewed, tested,

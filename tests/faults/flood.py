@@ -21,11 +21,11 @@ from typing import Any
 import msgspec
 
 from gatewright import Client
+from gatewright.app.stack.supervisor import Supervisor
 from gatewright.bus import identities
 from gatewright.bus.identities import bus_keys, seed_file
 from gatewright.bus.topology import TASK_ROLES
 from gatewright.ledger.store import Ledger
-from gatewright.stack.supervisor import Supervisor
 from tests.e2e.stack import Stack, slow_request
 from tests.faults.flood_account import Account, show
 from tests.faults.flood_messages import Answer, Deck, Shot

@@ -12,11 +12,11 @@ from pathlib import Path
 import nats
 from nats.aio.client import Client as Nats
 
+from gatewright.app.cli.home import make_home
+from gatewright.app.stack.supervisor import StackOptions, Supervisor
 from gatewright.bus import identities
 from gatewright.bus.identities import bus_keys, seed_file
-from gatewright.bus.jetstream import JetStreamBus
-from gatewright.cli.home import make_home
-from gatewright.stack.supervisor import StackOptions, Supervisor
+from gatewright.bus.jetstream.bus import JetStreamBus
 from tests.e2e.conftest import FILES
 from tests.e2e.stack import PREFIX
 from tests.git.repositories import Repository

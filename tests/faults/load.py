@@ -24,12 +24,12 @@ from gatewright.clock import new_id
 from gatewright.contracts import RunRequest, codec
 from gatewright.contracts.vocabulary import AcceptanceTest, Environment, Executor, Repository
 from gatewright.errors import GatewrightError
-from gatewright.evidence.verify import verify
+from gatewright.evidence.verification.verify import verify
 from gatewright.ledger.chain import GENESIS
 from gatewright.ledger.events import TERMINAL
 from gatewright.ledger.run import run_id_of
 from tests.e2e.conftest import FILES
-from tests.faults.house import House
+from tests.faults.fault_stack import House
 from tests.git import repositories as git
 
 PATIENCE = 90.0

@@ -16,19 +16,19 @@ from pathlib import Path
 import msgspec
 
 from gatewright import Client
+from gatewright.app.cli.home import make_home
+from gatewright.app.stack.fork_server import Nursery
+from gatewright.app.stack.launch import ProcessPlan, Running
+from gatewright.app.stack.nats_server import NatsServer
+from gatewright.app.stack.processes import kill
 from gatewright.bus.identities import OPERATOR, PROVISIONER, BusAddress, bus_keys, seed_file
-from gatewright.bus.jetstream import JetStreamBus
-from gatewright.bus.setup import ensure_topology
+from gatewright.bus.jetstream.bus import JetStreamBus
+from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.topology import REQUEST_SUBJECT, ROLES, Role
-from gatewright.cli.home import make_home
 from gatewright.contracts import RunRequest, codec
 from gatewright.errors import BusError, GatewrightError
 from gatewright.ledger.run import Run, run_id_of
-from gatewright.stack.launch import ProcessPlan, Running
-from gatewright.stack.nats_server import NatsServer
-from gatewright.stack.nursery import Nursery
-from gatewright.stack.processes import kill
-from tests.wire import Wire
+from tests.tcp_proxy import Wire
 
 ROOT = Path(__file__).resolve().parents[2]
 #: The interpreter's own prefix: what the commands of test repositories see as `python`.

@@ -16,13 +16,13 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gatewright.bus.class_queue import ClassQueue
+from gatewright.app.cli.home import make_home
+from gatewright.app.stack.nats_server import NatsServer
 from gatewright.bus.identities import bus_keys
-from gatewright.bus.jetstream import JetStreamBus
-from gatewright.bus.setup import ensure_topology
+from gatewright.bus.jetstream.bus import JetStreamBus
+from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.topology import task_consumers
-from gatewright.cli.home import make_home
-from gatewright.stack.nats_server import NatsServer
+from gatewright.tasks.priority_queue import ClassQueue
 
 #: Seconds that count as a stall.
 STALL = 1.0

@@ -23,15 +23,15 @@ from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gatewright.app.replay.rebuild import rebuild
+from gatewright.app.stack.supervisor import START_ORDER
 from gatewright.bus.topology import run_subject
 from gatewright.errors import GatewrightError
-from gatewright.evidence import keys
-from gatewright.evidence.signing import Signer
-from gatewright.replay.rebuild import rebuild
+from gatewright.evidence.signing import keys
+from gatewright.evidence.signing.envelopes import Signer
 from gatewright.secrets.scanner import make_scanner
-from gatewright.stack.supervisor import START_ORDER
 from tests.faults.crash_points import TRANSITIONS
-from tests.faults.house import House, open_house
+from tests.faults.fault_stack import House, open_house
 from tests.faults.load import Given, Load, Outcome, judge, reached
 
 #: Runs that are given before one of them has to be over.

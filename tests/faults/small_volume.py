@@ -23,13 +23,13 @@ from pathlib import Path
 import msgspec
 
 from gatewright import Client
+from gatewright.app.cli.home import make_home
+from gatewright.app.stack import state
+from gatewright.app.stack.supervisor import StackOptions, Supervisor
 from gatewright.bus.topology import REQUEST_SUBJECT
-from gatewright.cli.home import make_home
 from gatewright.contracts import codec
 from gatewright.errors import BusError, GatewrightError
 from gatewright.ledger.run import Run, run_id_of
-from gatewright.stack import state
-from gatewright.stack.supervisor import StackOptions, Supervisor
 from tests.e2e.stack import slow_request
 from tests.volumes import on_volume
 

@@ -16,15 +16,15 @@ from typing import Any
 
 import pytest
 
+from gatewright.app.stack.launch import ProcessPlan, execute
+from gatewright.app.stack.supervised_process import KeptProcess
 from gatewright.bus.identities import bus_keys, seed_file
 from gatewright.clock import SystemClock
 from gatewright.contracts import RunRequest
 from gatewright.contracts.vocabulary import AcceptanceTest, Budget, Environment, Executor, Repository, Sharding, TimeoutRetry
-from gatewright.evidence.verify import verify
+from gatewright.evidence.verification.verify import verify
 from gatewright.ledger.run import Run
-from gatewright.stack.kept_process import KeptProcess
-from gatewright.stack.launch import ProcessPlan, execute
-from tests.faults.house import ROOT, STUBBORN, House, open_house
+from tests.faults.fault_stack import ROOT, STUBBORN, House, open_house
 from tests.faults.spending_worker import USED
 from tests.git.repositories import MakeRepository
 from tests.git.repositories import Repository as GitRepository

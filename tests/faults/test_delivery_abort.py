@@ -88,7 +88,7 @@ async def test_the_command_abort_does_the_same(whole_house: House, project: Path
         run_id = await at_work(client, project)
         seed = whole_house.address.seed
         environment = {"GATEWRIGHT_NATS_URL": whole_house.address.url, "GATEWRIGHT_NATS_SEED": str(seed)}
-        words = [sys.executable, "-m", "gatewright.cli.main", "abort", run_id, "--json"]
+        words = [sys.executable, "-m", "gatewright.app.cli.main", "abort", run_id, "--json"]
         finished = await asyncio.to_thread(subprocess.run, words, check=False, capture_output=True, text=True, env=environment)
         seconds = await until(lambda: not sleepers(), 20)
     assert finished.returncode == 0, finished.stdout + finished.stderr

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from gatewright import Client
-from gatewright.bus.class_queue import ClassQueue
-from gatewright.bus.dead_letters import DeadLetters
+from gatewright.app.stack.processes import kill
 from gatewright.bus.identities import BusAddress, bus_keys, seed_file
-from gatewright.bus.jetstream import JetStreamBus
+from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.topology import task_consumer, task_consumers
-from gatewright.stack.processes import kill
+from gatewright.tasks.dead_letters import DeadLetters
+from gatewright.tasks.priority_queue import ClassQueue
 from tests.e2e.conftest import FILES
 from tests.e2e.stack import slow_request
 from tests.faults.outage_house import House, house

@@ -21,7 +21,7 @@ from nats.aio.client import Client
 from gatewright.artifacts import uri_of
 from gatewright.bus import identities
 from gatewright.bus import topology as t
-from gatewright.bus.jetstream import JetStreamBus
+from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.permissions import Access, access_of, own_artifacts
 from tests.faults.bus_parties import EVERYBODY, Bus, Party, open_bus
 

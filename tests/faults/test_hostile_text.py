@@ -15,7 +15,7 @@ from gatewright.contracts.vocabulary import AcceptanceTest, Environment, Executo
 from gatewright.ledger.run import Run
 from tests.e2e.conftest import FILES
 from tests.e2e.stack import PREFIX, slow_request
-from tests.faults.house import House, open_house
+from tests.faults.fault_stack import House, open_house
 from tests.faults.test_delivery_abort import AGES, sleepers, tasks_left, until
 from tests.git.repositories import MakeRepository
 

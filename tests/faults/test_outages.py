@@ -13,7 +13,7 @@ import pytest
 
 from gatewright import Client
 from gatewright.bus.identities import BusAddress, bus_keys, seed_file
-from gatewright.bus.jetstream import JetStreamBus
+from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.topology import run_subject
 from gatewright.contracts import RunRequest
 from gatewright.ledger.run import Run
@@ -22,7 +22,7 @@ from tests.e2e.stack import slow_request
 from tests.faults.crash_points import TRANSITIONS
 from tests.faults.outage_house import RECOVERY, House, house
 from tests.git.repositories import MakeRepository
-from tests.wire import Wire
+from tests.tcp_proxy import Wire
 
 SLOW_BYTES = 4_000
 

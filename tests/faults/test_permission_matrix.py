@@ -20,7 +20,7 @@ from nats.errors import TimeoutError as NatsTimeoutError
 from gatewright.bus import identities
 from gatewright.bus import topology as t
 from gatewright.bus.identities import BusAddress
-from gatewright.bus.jetstream import JetStreamBus
+from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.permissions import access_of, may_publish
 from gatewright.bus.subjects import matches
 from gatewright.errors import ArtifactError, BusError, ConflictError

@@ -12,7 +12,7 @@ import pytest
 from nats.aio.msg import Msg
 
 from gatewright.bus.identities import OPERATOR, role_of
-from gatewright.bus.jetstream import JetStreamBus
+from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.topology import ROLES
 from tests.discovery import answers_to
 from tests.faults.bus_parties import EVERYBODY, SIBLING, Bus, open_bus

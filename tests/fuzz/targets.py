@@ -24,15 +24,15 @@ from gatewright.contracts.vocabulary import Repository as RepositoryField
 from gatewright.errors import CommandRefusedError, ExtractionError, MalformedError
 from gatewright.git.mirror import Mirrors
 from gatewright.resources import policy_directory
-from services.gatekeeper.gates.candidate import judge_patch
-from services.gatekeeper.gates.commands import check_command
-from services.gatekeeper.gates.judgement import Judgement
-from services.gatekeeper.gates.policy import judge_contract, judge_request
-from services.gatekeeper.policies import load
+from services.gatekeeper.gates.change.candidate import judge_patch
+from services.gatekeeper.gates.commands.gate import check_command
+from services.gatekeeper.gates.contract.policy import judge_contract, judge_request
+from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.policies.load import load
 from services.worker.reply.files import extract
+from tests.factories import make_contract, make_request
 from tests.fuzz.mutation import mutate, mutate_json
 from tests.gatekeeper.recorded import make_open_run
-from tests.making import make_contract, make_request
 
 RUN = "run-0123456789"
 Step = Callable[[random.Random], bool]

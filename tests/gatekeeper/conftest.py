@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.bus.memory import MemoryBus, MemoryServer
-from gatewright.bus.setup import ensure_topology
+from gatewright.bus.jetstream.setup import ensure_topology
+from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from gatewright.clock import SystemClock
 from gatewright.contracts import RunRequest
 from gatewright.contracts.vocabulary import Repository
 from gatewright.git.mirror import Mirrors
 from gatewright.resources import policy_directory
 from services.gatekeeper.artifact_cache import ArtifactCache
-from services.gatekeeper.gates.judge import Gates
-from services.gatekeeper.gates.locks import PathLocks
-from services.gatekeeper.policies import Policies, load
+from services.gatekeeper.gates.engine import Gates
+from services.gatekeeper.gates.landing.locks import PathLocks
+from services.gatekeeper.policies.load import Policies, load
+from tests.factories import make_request
 from tests.git.repositories import MakeRepository
-from tests.making import make_request
 
 
 @pytest.fixture

@@ -10,26 +10,26 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from gatewright.bus.memory import MemoryBus
+from gatewright.bus.memory.bus import MemoryBus
 from gatewright.bus.permissions import publisher_subjects
 from gatewright.bus.port import Message, Reply
 from gatewright.contracts import Error, RunRequest, RunStatus, StatusRequest, SubmitReply, TaskContract, codec
 from gatewright.contracts.vocabulary import Document
-from gatewright.evidence import keys
-from gatewright.evidence.signing import Signer
+from gatewright.evidence.signing import keys
+from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import BundleWriter
 from gatewright.ledger.run import Run
 from gatewright.ledger.store import Ledger
 from gatewright.telemetry.logs import make_logger
 from gatewright.telemetry.metrics import Metrics
-from services.gatekeeper.conductor import Conductor
-from services.gatekeeper.desk import Desk
-from services.gatekeeper.gates.judge import Gates
-from services.gatekeeper.lookout import Lookout
-from services.gatekeeper.publisher_limits import Limits
-from services.gatekeeper.publisher_policy import Publisher, Publishers
-from services.gatekeeper.publisher_runs import PublisherRuns
-from services.gatekeeper.run_questions import RunQuestions
+from services.gatekeeper.gates.engine import Gates
+from services.gatekeeper.intake.endpoint import Desk
+from services.gatekeeper.intake.limits import Limits
+from services.gatekeeper.intake.run_queries import RunQuestions
+from services.gatekeeper.orchestrator import Conductor
+from services.gatekeeper.policies.publishers import Publisher, Publishers
+from services.gatekeeper.projections.follower import Lookout
+from services.gatekeeper.projections.publisher_runs import PublisherRuns
 from tests.attacks.real_gate import default_scanner
 
 EVERYTHING: dict[str, Any] = {

@@ -18,10 +18,10 @@ from gatewright.contracts.vocabulary import Agent, Executor, TimeoutRetry
 from gatewright.ledger.events import StateEntered, payload_of
 from gatewright.ledger.evolve import fold
 from gatewright.ledger.run import Run
-from services.gatekeeper.decider import questions as q
+from services.gatekeeper.decider import gate_checks as q
 from services.gatekeeper.decider.decide import decide
 from services.gatekeeper.decider.inputs import Answered, Continue, Input, SealReported, Submitted
-from tests.making import BASELINE, BASELINE_TREE, make_contract, make_request
+from tests.factories import BASELINE, BASELINE_TREE, make_contract, make_request
 
 RUN_ID = "run-0123456789"
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

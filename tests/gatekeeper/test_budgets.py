@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatewright.bus.meter import STEP, Meter
 from gatewright.contracts import UsageReport
 from gatewright.contracts.vocabulary import Budget
 from gatewright.errors import BudgetError
 from gatewright.ledger import chain
 from gatewright.ledger.evolve import fold
 from gatewright.ledger.spending import shares, spent
+from gatewright.tasks.budget_meter import STEP, Meter
 from services.gatekeeper.decider.inputs import UsageTold
 from tests.gatekeeper.budgeted_run import BudgetedRun, make_usage, workers_at_work
 from tests.gatekeeper.simulated_run import NOW, RUN_ID, Script

@@ -13,8 +13,8 @@ from gatewright.bus.topology import ABORT_SUBJECT, CONTRACT_SUBJECT, REQUEST_SUB
 from gatewright.contracts import AbortRequest, RunRequest, codec
 from gatewright.errors import MalformedError
 from gatewright.ledger.run import run_id_of
-from services.gatekeeper.submission import abort_request, submission
-from tests.making import make_contract, make_request
+from services.gatekeeper.intake.submission import abort_request, submission
+from tests.factories import make_contract, make_request
 
 HEADERS = {"Content-Type": "application/cloudevents+json"}
 REQUEST: dict[str, Any] = json.loads(codec.encode(make_request()))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from services.gatekeeper.command_policy import CommandClass
-from services.gatekeeper.gates.command_classes import classify
+from services.gatekeeper.gates.commands.classes import classify
+from services.gatekeeper.policies.commands import CommandClass
 
 C = CommandClass
 

@@ -24,11 +24,11 @@ from gatewright.contracts.vocabulary import Repository as RepositoryField
 from gatewright.ledger.events import CandidateComposed
 from gatewright.ledger.run import Run, Task
 from gatewright.rules.completion import RULES
-from services.gatekeeper.decider import questions as q
-from services.gatekeeper.gates.judge import Gates
+from services.gatekeeper.decider import gate_checks as q
+from services.gatekeeper.gates.engine import Gates
+from tests.factories import make_contract
 from tests.gatekeeper.recorded import make_open_run
 from tests.git.repositories import MakeRepository, Repository
-from tests.making import make_contract
 
 RUN = "run-0123456789"
 WHEN = "2026-01-02T00:00:00.000Z"

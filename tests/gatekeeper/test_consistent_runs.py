@@ -9,9 +9,9 @@ import pytest
 
 from gatewright.contracts import AbortRequest, Transition
 from gatewright.contracts.vocabulary import Budget, Usage
-from gatewright.evidence.consistency.check import CHECKS
-from gatewright.evidence.consistency.telling import retell
-from gatewright.evidence.history import evidence_records, tell
+from gatewright.evidence.projection.history import evidence_records, tell
+from gatewright.evidence.verification.consistency.check import CHECKS
+from gatewright.evidence.verification.consistency.telling import retell
 from gatewright.ledger.run import Run
 from services.gatekeeper.decider.decide import decide
 from services.gatekeeper.decider.inputs import AbortAsked, Input, TimeIsUp

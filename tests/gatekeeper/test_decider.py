@@ -15,8 +15,8 @@ from gatewright.ledger.events import SUCCESSORS, TERMINAL
 from gatewright.ledger.evolve import fold
 from gatewright.ledger.run import Run
 from services.gatekeeper.decider.decide import decide
+from services.gatekeeper.decider.gate_checks import next_step, questions
 from services.gatekeeper.decider.inputs import AbortAsked, Answered
-from services.gatekeeper.decider.questions import next_step, questions
 from tests.gatekeeper.simulated_run import NOW, RUN_ID, Script, SimulatedRun
 
 SCRIPTS = st.builds(

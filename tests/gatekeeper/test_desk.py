@@ -9,24 +9,24 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.bus.memory import MemoryBus
+from gatewright.bus.memory.bus import MemoryBus
 from gatewright.bus.port import Message
 from gatewright.bus.topology import result_subject
 from gatewright.clock import SystemClock
 from gatewright.contracts import Error, StatusRequest, codec
-from gatewright.evidence import keys
-from gatewright.evidence.signing import Signer
+from gatewright.evidence.signing import keys
+from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import BundleWriter
 from gatewright.ledger.store import Ledger
 from gatewright.telemetry.logs import make_logger
 from gatewright.telemetry.metrics import Metrics
-from services.gatekeeper.conductor import Conductor
-from services.gatekeeper.desk import MOST_CRASHES, RETRY, Desk
-from services.gatekeeper.gates.judge import Gates
-from services.gatekeeper.publisher_limits import Limits
-from services.gatekeeper.publisher_runs import PublisherRuns
-from services.gatekeeper.run_index import RunIndex
-from services.gatekeeper.run_questions import RunQuestions
+from services.gatekeeper.gates.engine import Gates
+from services.gatekeeper.intake.endpoint import MOST_CRASHES, RETRY, Desk
+from services.gatekeeper.intake.limits import Limits
+from services.gatekeeper.intake.run_queries import RunQuestions
+from services.gatekeeper.orchestrator import Conductor
+from services.gatekeeper.projections.publisher_runs import PublisherRuns
+from services.gatekeeper.projections.run_index import RunIndex
 
 
 class BrokenLedger(Ledger):
@@ -118,7 +118,7 @@ async def test_what_the_host_refuses_gives_an_input_back_and_answers_with_its_ow
         await desk.handle(delivery)
         assert delivery.settled == [f"nak {RETRY}"]
     question = StatusRequest(run_id="run-0123456789")
-    monkeypatch.setattr("services.gatekeeper.run_questions.Ledger", lambda _bus: ledger)
+    monkeypatch.setattr("services.gatekeeper.intake.run_queries.Ledger", lambda _bus: ledger)
     questions = RunQuestions(desk.bus, desk.conductor, desk.limits, RunIndex(), desk.log)
     asked = questions.endpoints()["gw.status"]
     reply = await asked(Message("gw.status", codec.encode(question), {"Gw-Schema": "status_request.v1"}))

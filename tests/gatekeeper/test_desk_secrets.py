@@ -9,27 +9,27 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.bus.memory import MemoryBus
+from gatewright.bus.memory.bus import MemoryBus
 from gatewright.bus.port import Message
 from gatewright.bus.topology import ABORT_SUBJECT, REQUEST_SUBJECT, SUBMIT_SUBJECT, result_subject
 from gatewright.clock import SystemClock
 from gatewright.contracts import AbortRequest, Error, codec
-from gatewright.evidence import keys
-from gatewright.evidence.signing import Signer
+from gatewright.evidence.signing import keys
+from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import BundleWriter
 from gatewright.ledger.store import Ledger
 from gatewright.telemetry.logs import make_logger
 from gatewright.telemetry.metrics import Metrics
-from services.gatekeeper.conductor import Conductor
 from services.gatekeeper.decider.inputs import AbortAsked, Answered, Input
-from services.gatekeeper.desk import Desk
-from services.gatekeeper.gates.judge import Gates
-from services.gatekeeper.publisher_limits import Limits
-from services.gatekeeper.publisher_runs import PublisherRuns
+from services.gatekeeper.gates.engine import Gates
+from services.gatekeeper.intake.endpoint import Desk
+from services.gatekeeper.intake.limits import Limits
+from services.gatekeeper.orchestrator import Conductor
+from services.gatekeeper.projections.publisher_runs import PublisherRuns
 from tests.attacks import planted
 from tests.attacks.real_gate import default_scanner, make_review
+from tests.factories import make_request
 from tests.gatekeeper.test_desk import Given
-from tests.making import make_request
 
 SECRET_REQUEST = codec.encode(make_request(request=f"deploy with {planted.SENDGRID}"))
 

@@ -10,12 +10,12 @@ import pytest
 from gatewright.contracts import TaskContract
 from gatewright.contracts.vocabulary import Scope
 from gatewright.git.mirror import Mirrors
-from services.gatekeeper.gates.candidate import judge_patch
-from services.gatekeeper.gates.judgement import Judgement
-from services.gatekeeper.policies import Policies
+from services.gatekeeper.gates.change.candidate import judge_patch
+from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.policies.load import Policies
+from tests.factories import make_contract
 from tests.gatekeeper.recorded import make_open_run
 from tests.git.repositories import MakeRepository, Repository
-from tests.making import make_contract
 
 RUN = "run-0123456789"
 FILES = {

@@ -21,12 +21,12 @@ from hypothesis import strategies as st
 
 from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.resources import policy_directory
-from services.gatekeeper.gates.candidate import judge_patch
-from services.gatekeeper.gates.judgement import Judgement
-from services.gatekeeper.policies import load
+from services.gatekeeper.gates.change.candidate import judge_patch
+from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.policies.load import load
+from tests.factories import make_contract
 from tests.gatekeeper.recorded import make_open_run
 from tests.git.repositories import Repository
-from tests.making import make_contract
 
 RUN = "run-0123456789"
 Tree = Mapping[str, str]

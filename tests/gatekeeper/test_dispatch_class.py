@@ -7,8 +7,7 @@ import io
 
 import pytest
 
-from gatewright.bus.memory import MemoryBus, MemoryServer
-from gatewright.bus.runner import Runner, TaskContext
+from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from gatewright.bus.topology import STREAMS, consumers, task_subject
 from gatewright.clock import SystemClock
 from gatewright.contracts import TaskContract
@@ -16,12 +15,13 @@ from gatewright.contracts.records import CommandRef
 from gatewright.contracts.vocabulary import Document, Priority, Repository
 from gatewright.ledger.events import RunAccepted
 from gatewright.ledger.run import Run, Task
+from gatewright.tasks.runner import Runner, TaskContext
 from gatewright.telemetry.logs import make_logger
 from gatewright.telemetry.metrics import Metrics
-from services.gatekeeper.dispatch_class import REPOSITORY_SHARE, RUN_SHARE, InFlight, class_of
-from services.gatekeeper.dispatching import Dispatcher
+from services.gatekeeper.dispatch.dispatcher import Dispatcher
+from services.gatekeeper.dispatch.priority import REPOSITORY_SHARE, RUN_SHARE, InFlight, class_of
 from tests.bus.role_at_work import make_result
-from tests.making import BASELINE, BASELINE_TREE, make_contract
+from tests.factories import BASELINE, BASELINE_TREE, make_contract
 
 
 def make_run(number: int, shards: int, *, repository: str = "/srv/project", priority: Priority = "normal") -> Run:

@@ -11,14 +11,15 @@ import pytest
 
 from gatewright.contracts import AbortRequest
 from gatewright.errors import HostError, UnavailableError
-from gatewright.evidence import keys, layout
+from gatewright.evidence import layout
 from gatewright.evidence.disk import Disk
-from gatewright.evidence.verify import verify
+from gatewright.evidence.signing import keys
+from gatewright.evidence.verification.verify import verify
 from gatewright.evidence.writer import BundleWriter
 from gatewright.ledger.store import Ledger
-from services.gatekeeper.conductor import Conductor
 from services.gatekeeper.decider.inputs import AbortAsked, Continue
-from services.gatekeeper.lookout import Lookout
+from services.gatekeeper.orchestrator import Conductor
+from services.gatekeeper.projections.follower import Lookout
 from tests.attacks.whole_gatekeeper import RUN, Gatekeeper, contract_on, open_gatekeeper
 from tests.evidence.crashing_disk import CrashingDisk, PowerCutError
 from tests.evidence.full_disk import FullDisk

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.bus.dead_letters import DeadLetters
+from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.port import Delivery, Message
-from gatewright.bus.setup import ensure_topology
 from gatewright.bus.topology import EXHAUSTED_CONSUMER, Consumer, consumers, task_consumer
 from gatewright.errors import BusError, MalformedError
+from gatewright.tasks.dead_letters import DeadLetters
 from gatewright.telemetry.logs import make_logger
 from gatewright.telemetry.metrics import Metrics
-from services.gatekeeper.exhausted import EXHAUSTED, give_up
+from services.gatekeeper.intake.exhausted_tasks import EXHAUSTED, give_up
 from tests.attacks.whole_gatekeeper import Gatekeeper, contract_on, open_gatekeeper
 from tests.git.repositories import MakeRepository
 

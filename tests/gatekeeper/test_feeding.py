@@ -10,13 +10,13 @@ from typing import cast
 
 import pytest
 
-from gatewright.bus.memory import MemoryBus
+from gatewright.bus.memory.bus import MemoryBus
 from gatewright.bus.port import Delivery, Message, Reply
 from gatewright.bus.topology import RESULT_CONSUMER
 from gatewright.telemetry.logs import make_logger
-from services.gatekeeper import feeding
-from services.gatekeeper.desk import Desk
-from services.gatekeeper.feeding import Feeding
+from services.gatekeeper import consumer as feeding
+from services.gatekeeper.consumer import Feeding
+from services.gatekeeper.intake.endpoint import Desk
 
 SUBJECT = "gw.result.worker"
 

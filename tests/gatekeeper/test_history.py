@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 
 from benchmarks.long_history import under_another_id
-from gatewright.bus.memory import MemoryBus, MemoryServer
+from gatewright.bus.jetstream.setup import ensure_topology
+from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from gatewright.bus.port import Message
-from gatewright.bus.setup import ensure_topology
 from gatewright.contracts import RunsRequest, Transition
-from services.gatekeeper import ledger_entry
-from services.gatekeeper.deadlines import Deadlines
-from services.gatekeeper.lookout import Lookout
-from services.gatekeeper.open_runs import OpenRuns
-from services.gatekeeper.publisher_runs import PublisherRuns
-from services.gatekeeper.run_index import RunIndex
-from services.gatekeeper.stop_notices import StopNotices
+from services.gatekeeper.projections import entries as ledger_entry
+from services.gatekeeper.projections.cancellations import StopNotices
+from services.gatekeeper.projections.deadlines import Deadlines
+from services.gatekeeper.projections.follower import Lookout
+from services.gatekeeper.projections.publisher_runs import PublisherRuns
+from services.gatekeeper.projections.run_index import RunIndex
+from services.gatekeeper.projections.stalled_runs import OpenRuns
 from tests.attacks.whole_gatekeeper import open_gatekeeper
 from tests.client.conftest import make_run, write_run
 from tests.gatekeeper.entries import make_entry
@@ -78,7 +78,7 @@ async def test_a_start_reads_every_message_of_the_ledger_once(
         decoded += 1
         return plain(message)
 
-    monkeypatch.setattr("services.gatekeeper.lookout.read_entry", read_entry)
+    monkeypatch.setattr("services.gatekeeper.projections.follower.read_entry", read_entry)
     async with open_gatekeeper(make_repository(), tmp_path) as gatekeeper:
         conductor = dataclasses.replace(another(gatekeeper.conductor, tmp_path), bus=bus)
         publishers = PublisherRuns(HandClock(), frozenset({"default"}))

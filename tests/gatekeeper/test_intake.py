@@ -12,10 +12,10 @@ from gatewright.artifacts import inline_uri
 from gatewright.contracts import RunRequest, TaskContract
 from gatewright.contracts.task_contract import Rollback
 from gatewright.contracts.vocabulary import AcceptanceTest, Agent, Artifact, Executor, Repository, ToolPermissions
-from services.gatekeeper.decider.questions import IntakeQuestion, IntakeVerdict
-from services.gatekeeper.gates.judge import Gates
+from services.gatekeeper.decider.gate_checks import IntakeQuestion, IntakeVerdict
+from services.gatekeeper.gates.engine import Gates
+from tests.factories import make_contract, make_request
 from tests.git.repositories import MakeRepository
-from tests.making import make_contract, make_request
 
 RUN = "run-0123456789"
 

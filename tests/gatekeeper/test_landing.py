@@ -14,14 +14,14 @@ from gatewright.contracts.vocabulary import Agent, Person, SourceBranch
 from gatewright.ledger.store import Ledger, Position
 from gatewright.rules.landing import commit_message
 from services.gatekeeper.decider.inputs import Answered
-from services.gatekeeper.gates.judgement import Judgement
-from services.gatekeeper.gates.policy import judge_compiled
-from services.gatekeeper.lookout import Lookout
+from services.gatekeeper.gates.contract.policy import judge_compiled
+from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.projections.follower import Lookout
 from services.pm.compiler import compile_contract
 from tests.attacks.whole_gatekeeper import RUN, Gatekeeper, contract_on, make_tests, open_gatekeeper
+from tests.factories import BASELINE, make_request
 from tests.git.conftest import first_repository, make_repository
 from tests.git.repositories import MakeRepository, Repository
-from tests.making import BASELINE, make_request
 
 __all__ = ["first_repository", "make_repository"]
 

@@ -17,13 +17,13 @@ from gatewright.contracts.vocabulary import LandingMode, Priority
 from gatewright.contracts.vocabulary import Repository as RepositoryField
 from gatewright.ledger.run import Run
 from gatewright.ledger.store import Ledger
-from services.gatekeeper.conductor import Conductor
 from services.gatekeeper.decider.inputs import AbortAsked, Answered, Submitted
-from services.gatekeeper.desk import Desk
-from services.gatekeeper.lookout import Lookout
-from services.gatekeeper.publisher_limits import Limits
-from services.gatekeeper.publisher_runs import PublisherRuns
-from services.gatekeeper.task_tokens import task_token
+from services.gatekeeper.dispatch.task_tokens import task_token
+from services.gatekeeper.intake.endpoint import Desk
+from services.gatekeeper.intake.limits import Limits
+from services.gatekeeper.orchestrator import Conductor
+from services.gatekeeper.projections.follower import Lookout
+from services.gatekeeper.projections.publisher_runs import PublisherRuns
 from tests.attacks.whole_gatekeeper import Gatekeeper, contract_on, make_plan, open_gatekeeper
 from tests.gatekeeper.test_desk import Given
 from tests.gatekeeper.test_replicas import another

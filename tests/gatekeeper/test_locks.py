@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from gatewright.bus.memory import MemoryBus, MemoryServer
-from gatewright.bus.setup import ensure_topology
-from services.gatekeeper.gates.locks import PATIENCE, Claim, PathLocks
+from gatewright.bus.jetstream.setup import ensure_topology
+from gatewright.bus.memory.bus import MemoryBus, MemoryServer
+from services.gatekeeper.gates.landing.locks import PATIENCE, Claim, PathLocks
 
 REPOSITORY = "/srv/project"
 MAIN = "refs/heads/main"

@@ -9,21 +9,22 @@ from typing import cast
 
 import pytest
 
-from gatewright.bus.answers import ApiReply
-from gatewright.bus.jetstream import JetStreamBus
-from gatewright.bus.memory import MemoryBus
+from gatewright.bus.jetstream.api import ApiReply
+from gatewright.bus.jetstream.bus import JetStreamBus
+from gatewright.bus.jetstream.setup import ensure_queues, ensure_topology
+from gatewright.bus.memory.bus import MemoryBus
 from gatewright.bus.port import Delivery, Message
-from gatewright.bus.setup import ensure_queues, ensure_topology
 from gatewright.bus.topology import RESULT_CONSUMER
 from gatewright.errors import BusError
 from gatewright.telemetry.logs import make_logger
-from services.gatekeeper import feeding, lookout
-from services.gatekeeper.desk import Desk
-from services.gatekeeper.feeding import Feeding
-from services.gatekeeper.lookout import Lookout
+from services.gatekeeper import consumer as feeding
+from services.gatekeeper.consumer import Feeding
+from services.gatekeeper.intake.endpoint import Desk
+from services.gatekeeper.projections import follower as lookout
+from services.gatekeeper.projections.follower import Lookout
 from tests.attacks.whole_gatekeeper import open_gatekeeper
 from tests.git.repositories import MakeRepository
-from tests.open_server import OpenServer
+from tests.unauthenticated_nats import OpenServer
 
 
 class Acknowledging:

@@ -10,20 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.bus.jetstream import JetStreamBus
-from gatewright.bus.queue_depths import QueueDepth
-from gatewright.bus.setup import ensure_topology
+from gatewright.bus.jetstream.bus import JetStreamBus
+from gatewright.bus.jetstream.queue_depths import QueueDepth
+from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.topology import INTAKE_CONSUMER, Consumer, consumers, dead_subject, task_consumer, task_subject
 from gatewright.clock import SystemClock
-from gatewright.ledger.passages import LocksHad, LocksWaitedFor, RunOver, StateLeft, passages
+from gatewright.ledger.durations import LocksHad, LocksWaitedFor, RunOver, StateLeft, passages
 from gatewright.ledger.store import Position
 from gatewright.service.process import Readiness, Service
 from gatewright.telemetry.logs import make_logger
 from gatewright.telemetry.metrics import Metrics, QueueLook
-from services.gatekeeper.measuring import by_label, look, measure, watch_queues
+from services.gatekeeper.run_metrics import by_label, look, measure, watch_queues
 from tests.gatekeeper.simulated_run import Script, SimulatedRun
 from tests.gatekeeper.test_decider import run_in_order
-from tests.open_server import OpenServer
+from tests.unauthenticated_nats import OpenServer
 
 
 def measured(world: SimulatedRun) -> Metrics:

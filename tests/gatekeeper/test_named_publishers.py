@@ -10,7 +10,7 @@ import pytest
 
 from gatewright.errors import ConfigurationError
 from gatewright.resources import policy_directory
-from services.gatekeeper.policies import load
+from services.gatekeeper.policies.load import load
 from services.gatekeeper.settings import Settings
 
 

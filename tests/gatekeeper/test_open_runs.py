@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from services.gatekeeper.ledger_entry import Entry
-from services.gatekeeper.lookout import between_one_and_two
-from services.gatekeeper.open_runs import LONGEST, OpenRuns
+from services.gatekeeper.projections.entries import Entry
+from services.gatekeeper.projections.follower import between_one_and_two
+from services.gatekeeper.projections.stalled_runs import LONGEST, OpenRuns
 from tests.gatekeeper.entries import make_entry
 
 RUN = "run-0123456789"

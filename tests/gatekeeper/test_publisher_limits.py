@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from gatewright.bus.memory import MemoryBus
+from gatewright.bus.memory.bus import MemoryBus
 from gatewright.contracts import AbortRequest, Error, RunRequest, RunStatus, SubmitReply
 from gatewright.errors import ConfigurationError
 from gatewright.resources import policy_directory
-from services.gatekeeper.conductor import Conductor
 from services.gatekeeper.decider.inputs import Submitted
-from services.gatekeeper.gates.judge import Gates
-from services.gatekeeper.policies import load
-from services.gatekeeper.publisher_limits import MOST_HELD, Bucket
-from services.gatekeeper.publisher_policy import Publisher, Rate
-from services.gatekeeper.publisher_runs import PublisherRuns
+from services.gatekeeper.gates.engine import Gates
+from services.gatekeeper.intake.limits import MOST_HELD, Bucket
+from services.gatekeeper.orchestrator import Conductor
+from services.gatekeeper.policies.load import load
+from services.gatekeeper.policies.publishers import Publisher, Rate
+from services.gatekeeper.projections.publisher_runs import PublisherRuns
+from tests.factories import make_request
 from tests.gatekeeper.publishing import Counter, make_publisher, open_desk
-from tests.making import make_request
 
 Open = Callable[..., Counter]
 

@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from gatewright.bus.memory import MemoryBus
+from gatewright.bus.memory.bus import MemoryBus
 from gatewright.contracts import AbortRequest, Error, RunRequest, RunStatus, SubmitReply, TaskContract, codec
 from gatewright.contracts.vocabulary import Repository
 from gatewright.errors import DeniedError
 from gatewright.ledger.events import AbortRequested, payload_of
 from gatewright.ledger.run import run_id_of
 from gatewright.ledger.store import Ledger
-from services.gatekeeper.gates.judge import Gates
-from services.gatekeeper.publishers import check_same
+from services.gatekeeper.gates.engine import Gates
+from services.gatekeeper.intake.publishers import check_same
+from tests.factories import make_contract
 from tests.gatekeeper.publishing import Counter, make_publisher, open_desk
-from tests.making import make_contract
 
 
 @pytest.fixture

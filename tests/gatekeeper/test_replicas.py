@@ -13,26 +13,27 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.bus.memory import MemoryBus
+from gatewright.bus.memory.bus import MemoryBus
 from gatewright.bus.topology import run_subject
 from gatewright.clock import SystemClock
 from gatewright.contracts import AbortRequest, TaskContract, Transition, codec
 from gatewright.errors import UnavailableError
-from gatewright.evidence import keys, layout, writer
-from gatewright.evidence.signing import Signer
-from gatewright.evidence.verify import verify
+from gatewright.evidence import layout, writer
+from gatewright.evidence.signing import keys
+from gatewright.evidence.signing.envelopes import Signer
+from gatewright.evidence.verification.verify import verify
 from gatewright.evidence.writer import BundleWriter
 from gatewright.git.mirror import Mirrors
 from gatewright.ledger.events import Landed
 from gatewright.ledger.run import Run
 from gatewright.ledger.store import Ledger, Position
-from services.gatekeeper.conductor import Conductor
-from services.gatekeeper.decider import questions as q
+from services.gatekeeper.decider import gate_checks as q
 from services.gatekeeper.decider.inputs import AbortAsked, Submitted
-from services.gatekeeper.dispatching import UnderWay
-from services.gatekeeper.gates.locks import PathLocks
-from services.gatekeeper.lookout import Lookout
-from services.gatekeeper.open_runs import OpenRuns
+from services.gatekeeper.dispatch.dispatcher import UnderWay
+from services.gatekeeper.gates.landing.locks import PathLocks
+from services.gatekeeper.orchestrator import Conductor
+from services.gatekeeper.projections.follower import Lookout
+from services.gatekeeper.projections.stalled_runs import OpenRuns
 from tests.attacks.whole_gatekeeper import (
     RUN,
     Gatekeeper,

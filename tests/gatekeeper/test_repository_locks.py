@@ -11,14 +11,14 @@ from gatewright.contracts.task_contract import Rollback
 from gatewright.contracts.vocabulary import Repository as RepositoryField
 from gatewright.ledger.evolve import fold
 from gatewright.ledger.run import Run
-from services.gatekeeper.decider import questions as q
+from services.gatekeeper.decider import gate_checks as q
 from services.gatekeeper.decider.decide import decide
 from services.gatekeeper.decider.inputs import Submitted
-from services.gatekeeper.dispatch_class import InFlight
-from services.gatekeeper.gates.judge import Gates
+from services.gatekeeper.dispatch.priority import InFlight
+from services.gatekeeper.gates.engine import Gates
+from tests.factories import make_contract
 from tests.gatekeeper.test_dispatch_class import make_run
 from tests.git.repositories import MakeRepository, Repository
-from tests.making import make_contract
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 

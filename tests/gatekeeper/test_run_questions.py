@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gatewright.bus.memory import MemoryBus
+from gatewright.bus.memory.bus import MemoryBus
 from gatewright.contracts import (
     AbortRequest,
     Error,
@@ -23,8 +23,8 @@ from gatewright.contracts import (
 )
 from gatewright.ledger import chain
 from gatewright.ledger.run import run_id_of
-from services.gatekeeper.gates.judge import Gates
-from services.gatekeeper.run_questions import ANSWER_BYTES, MOST_WAITING
+from services.gatekeeper.gates.engine import Gates
+from services.gatekeeper.intake.run_queries import ANSWER_BYTES, MOST_WAITING
 from tests.gatekeeper.publishing import Counter, make_publisher, open_desk
 
 

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from gatewright.contracts.task_contract import Inputs
 from gatewright.errors import ArtifactError
+from gatewright.evidence.projection.screening import ScreenedArtifacts
 from gatewright.ledger.run import Run
-from gatewright.secrets.screening import ScreenedArtifacts
 from tests.attacks import planted
 from tests.attacks.real_gate import SHARD, WHEN, RealGate, artifact, default_scanner, open_gate
 from tests.git.repositories import MakeRepository

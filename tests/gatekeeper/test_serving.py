@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 
 from gatewright import Client
-from gatewright.bus.memory import MemoryBus, MemoryServer
+from gatewright.bus.jetstream.setup import ensure_topology
+from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from gatewright.bus.port import Message
-from gatewright.bus.setup import ensure_topology
 from gatewright.clock import SystemClock
 from gatewright.contracts.vocabulary import Repository
 from gatewright.service.process import Readiness, Service
 from gatewright.telemetry.logs import make_logger
 from gatewright.telemetry.metrics import Metrics
-from services.gatekeeper.serving import serve
+from services.gatekeeper.service import serve
 from services.gatekeeper.settings import Settings
+from tests.factories import make_request
 from tests.git.repositories import MakeRepository
-from tests.making import make_request
 
 
 class LongLedgerBus(MemoryBus):

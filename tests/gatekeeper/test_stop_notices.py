@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
-from gatewright.bus.memory import MemoryBus, MemoryServer
+from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from gatewright.bus.port import Message
-from gatewright.bus.task_protocol import read_cancel_notice
 from gatewright.bus.topology import CANCEL_SUBJECT
 from gatewright.clock import SystemClock
 from gatewright.contracts import AbortRequest
+from gatewright.tasks.protocol import read_cancel_notice
 from services.gatekeeper.decider.inputs import AbortAsked
-from services.gatekeeper.stop_notices import LASTING, RECENT, StopNotices
+from services.gatekeeper.projections.cancellations import LASTING, RECENT, StopNotices
 from tests.gatekeeper.entries import make_entry
 from tests.gatekeeper.simulated_run import RUN_ID, Script, SimulatedRun
 

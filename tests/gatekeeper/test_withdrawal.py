@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gatewright.bus.memory import MemoryBus, MemoryServer
+from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from gatewright.bus.topology import STREAMS, consumers, task_subject
 from gatewright.contracts.records import CommandRef
 from gatewright.ledger.run import Run, Task
-from services.gatekeeper.dispatching import TASK_QUEUES, TASKS, Dispatcher
+from services.gatekeeper.dispatch.dispatcher import TASK_QUEUES, TASKS, Dispatcher
+from tests.factories import BASELINE, BASELINE_TREE, make_contract
 from tests.gatekeeper.recorded import make_open_run
-from tests.making import BASELINE, BASELINE_TREE, make_contract
 
 RUN, OTHER = "run-0123456789", "run-9876543210"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gatewright.errors import MalformedError
-from gatewright.git.identity import PROTOCOLS, mirror_keys, repository_identity
+from gatewright.git.host.identity import PROTOCOLS, mirror_keys, repository_identity
 from gatewright.git.mirror import Mirrors
 from gatewright.git.refs import parse_url
 from tests.git.repositories import MakeRepository

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gatewright.errors import GitError
-from gatewright.git.local_repository import find_repository
+from gatewright.git.host.local_repository import find_repository
 from gatewright.git.mirror import Mirrors
 from tests.git.repositories import MakeRepository, Repository
 

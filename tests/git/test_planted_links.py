@@ -13,9 +13,9 @@ import pytest
 
 from gatewright import confinement
 from gatewright.errors import GitError, SandboxError
-from gatewright.git.local_repository import find_repository
+from gatewright.git.host.local_repository import find_repository
+from gatewright.git.host.planted_links import PlantedLinks
 from gatewright.git.mirror import Mirror, Mirrors
-from gatewright.git.planted_links import PlantedLinks
 from gatewright.sandbox import binary
 from tests.git.repositories import MakeRepository, Repository
 

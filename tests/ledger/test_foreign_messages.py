@@ -11,10 +11,10 @@ import pytest
 from msgspec.structs import replace
 from nats.aio.client import Client as NatsClient
 
-from gatewright.bus.jetstream import JetStreamBus
-from gatewright.bus.memory import MemoryBus, MemoryServer
+from gatewright.bus.jetstream.bus import JetStreamBus
+from gatewright.bus.jetstream.setup import ensure_topology
+from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from gatewright.bus.port import Bus
-from gatewright.bus.setup import ensure_topology
 from gatewright.bus.topology import run_subject
 from gatewright.client import Client
 from gatewright.contracts import Transition, codec
@@ -22,7 +22,7 @@ from gatewright.errors import ConflictError, MalformedError
 from gatewright.ledger.store import NOWHERE, Ledger, Position
 from tests.client.conftest import make_run
 from tests.gatekeeper.simulated_run import RUN_ID
-from tests.open_server import OpenServer
+from tests.unauthenticated_nats import OpenServer
 
 SUBJECT = run_subject(RUN_ID)
 OTHER = "run-9876543210"

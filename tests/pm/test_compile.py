@@ -6,7 +6,6 @@ import io
 
 import pytest
 
-from gatewright.bus.task_handler import TaskContext
 from gatewright.contracts import Error, RequestTask, RunRequest, TaskContract, codec
 from gatewright.contracts.vocabulary import (
     AcceptanceTest,
@@ -19,10 +18,11 @@ from gatewright.contracts.vocabulary import (
     Sharding,
     TimeoutRetry,
 )
+from gatewright.tasks.handler import TaskContext
 from gatewright.telemetry.logs import make_logger
 from services.pm.handler import PmHandler
-from tests.making import make_request
-from tests.role_desk import MemoryArtifacts, StandingClock
+from tests.factories import make_request
+from tests.handler_fixture import MemoryArtifacts, StandingClock
 
 COMMIT = "c" * 40
 CONTEXT = TaskContext(MemoryArtifacts(), StandingClock(), make_logger(io.BytesIO()), 1)

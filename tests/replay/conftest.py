@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from gatewright.bus.memory import MemoryBus, MemoryServer
+from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from gatewright.bus.topology import STREAMS
 from gatewright.ledger.store import NOWHERE, Ledger
 from tests.evidence.conftest import make_bundle, private_key, recorded_runs, sealed_bundles, signer

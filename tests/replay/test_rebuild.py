@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from gatewright.app.replay.rebuild import rebuild
 from gatewright.errors import ArtifactError, ConfigurationError, MalformedError, VerificationError
-from gatewright.evidence import keys
-from gatewright.evidence.signing import Signer
-from gatewright.evidence.verify import verify
+from gatewright.evidence.signing import keys
+from gatewright.evidence.signing.envelopes import Signer
+from gatewright.evidence.verification.verify import verify
 from gatewright.evidence.writer import Sealed
 from gatewright.ledger import events as e
-from gatewright.replay.rebuild import rebuild
 from gatewright.secrets.scanner import SecretScanner
 from tests.evidence.recorded_runs import MAKERS, RecordedRun
 from tests.evidence.tampering import files_of

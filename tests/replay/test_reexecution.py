@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from gatewright.app.replay.reexecution import compare, read_order
 from gatewright.contracts import RunRequest
 from gatewright.errors import MalformedError, VerificationError
-from gatewright.evidence import keys, layout
+from gatewright.evidence import layout
+from gatewright.evidence.signing import keys
 from gatewright.ledger.run import Failure
-from gatewright.replay.reexecution import compare, read_order
 from tests.evidence.conftest import MakeBundle
 from tests.evidence.recorded_runs import MAKERS
 from tests.evidence.tampering import put, remake_manifest

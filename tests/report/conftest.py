@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from gatewright.app.report.account import read_account
+from gatewright.app.report.limits import Limits
+from gatewright.app.report.page import Material, render
 from gatewright.contracts.reports import GateName, RuleOutcome, TestReport, Violation
-from gatewright.evidence import keys
-from gatewright.evidence.signing import Signer
-from gatewright.evidence.verify import verify
+from gatewright.evidence.signing import keys
+from gatewright.evidence.signing.envelopes import Signer
+from gatewright.evidence.verification.verify import verify
 from gatewright.evidence.writer import BundleWriter
 from gatewright.ledger import events as e
-from gatewright.report.account import read_account
-from gatewright.report.limits import Limits
-from gatewright.report.page import Material, render
 from tests.evidence.recorded_runs import MAKERS, RecordedRun
 
 #: A word that tries everything: markup, an attribute's end, a control sequence, a bidirectional override, a NUL.

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from gatewright.evidence import keys
-from gatewright.evidence.verify import verify
-from gatewright.report import markdown
-from gatewright.report.account import read_account
-from gatewright.report.packet import packet
+from gatewright.app.report import markdown
+from gatewright.app.report.account import read_account
+from gatewright.app.report.packet import packet
+from gatewright.evidence.signing import keys
+from gatewright.evidence.verification.verify import verify
 from tests.evidence.recorded_runs import RecordedRun, make_failed, make_success
 from tests.report.conftest import HostileRun, SealRun
 

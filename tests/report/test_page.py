@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from gatewright.app.report.limits import Limits
 from gatewright.evidence.writer import BundleWriter
-from gatewright.report.limits import Limits
 from tests.evidence.recorded_runs import RecordedRun, make_success
 from tests.report.conftest import HOSTILE, HostileRun, MakePage, SealRun
 

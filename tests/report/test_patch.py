@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatewright.report.patch import parse_patch
+from gatewright.app.report.patch import parse_patch
 
 GIT = ("git", "-c", "user.name=t", "-c", "user.email=t@localhost", "-c", "core.quotePath=true")
 NAMES = (b"plain.py", b"a b/c d.txt", 'naïve "quoted".py'.encode(), b"tab\tnew\nline", b"odd-\xff-bytes", b"src b/src b/x")

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatewright.report import syntax
-from gatewright.report.syntax import MAX_LINE, MAX_PIECE, Colours, language_of
+from gatewright.app.report import syntax
+from gatewright.app.report.syntax import MAX_LINE, MAX_PIECE, Colours, language_of
 
 #: What makes regular expressions slow: much of the same, half-open strings and lists.
 SEEDS = ("a ", '\\"', '"', "(", "{", "<a ", "/*", "${", "a=", "<<", "- ", "a.", "\t", "**")

@@ -6,8 +6,8 @@ import itertools
 
 import msgspec
 
-from gatewright.report.drawing import draw
-from gatewright.report.timeline import timeline_of
+from gatewright.app.report.drawing import draw
+from gatewright.app.report.timeline import timeline_of
 from tests.evidence.recorded_runs import RecordedRun, make_failed, make_fixed, make_success
 
 

@@ -9,10 +9,10 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
+from gatewright.app.report.folders import MOST_FOLDERS, summed
+from gatewright.app.report.patch import listed_paths
 from gatewright.contracts import RunRequest
 from gatewright.contracts.vocabulary import Executor
-from gatewright.report.folders import MOST_FOLDERS, summed
-from gatewright.report.patch import listed_paths
 from tests.evidence.recorded_runs import GitFacts, RecordedRun, make_aborted, make_failed, make_fixed, make_success
 from tests.report.conftest import MakePage, SealRun
 

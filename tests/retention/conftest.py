@@ -10,12 +10,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gatewright.evidence import keys
-from gatewright.evidence.signing import Signer
+from gatewright.app.retention.collection import Collector
+from gatewright.app.retention.plan import RetentionPolicy
+from gatewright.evidence.signing import keys
+from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import BundleWriter
 from gatewright.ledger import chain
-from gatewright.retention.collection import Collector
-from gatewright.retention.plan import RetentionPolicy
 from tests.evidence.recorded_runs import MAKERS, STAMP, RecordedRun
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from gatewright.app.retention.holds import HoldBook
 from gatewright.contracts import LegalHold
 from gatewright.errors import ConfigurationError, MalformedError
-from gatewright.retention.holds import HoldBook
 
 
 def act(number: int, kind: str = "place") -> LegalHold:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from gatewright.app.retention.holds import HoldBook
+from gatewright.app.retention.plan import RetentionPolicy
 from gatewright.contracts import LegalHold
 from gatewright.evidence.tombstone import FILE
-from gatewright.retention.holds import HoldBook
-from gatewright.retention.plan import RetentionPolicy
 from tests.retention.conftest import House
 
 
@@ -91,7 +91,7 @@ def test_altered_bundle_is_kept_for_somebody_to_look_at(house: House, damage: st
 
 
 def test_bundle_of_a_strangers_key_is_kept(house: House, tmp_path: Path) -> None:
-    from gatewright.evidence import keys
+    from gatewright.evidence.signing import keys
 
     bundle = house.seal(1)
     stranger = House(house.home, keys.create(tmp_path / "stranger.pem"))

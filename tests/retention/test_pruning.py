@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from gatewright.app.retention.pruning import PruningDisk
 from gatewright.errors import MalformedError, VerificationError
-from gatewright.evidence import keys, layout
-from gatewright.evidence.signing import Signer
+from gatewright.evidence import layout
+from gatewright.evidence.signing import keys
+from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.tombstone import FILE, open_tombstone, read_tombstone, sign_tombstone
-from gatewright.evidence.verify import verify
+from gatewright.evidence.verification.verify import verify
 from gatewright.evidence.writer import BundleWriter
-from gatewright.retention.pruning import PruningDisk
 from tests.evidence.crashing_disk import CrashingDisk, PowerCutError
 from tests.retention.conftest import House
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.role_desk import Desk, make_desk
+from tests.handler_fixture import Desk, make_desk
 
 FILES = {"src/a.py": b"x = 1\n", "tests/test_a.py": b"def test_a():\n    assert 1\n"}
 

@@ -16,7 +16,7 @@ from services.reviewer.checks.paths import paths
 from services.reviewer.checks.secrets import secrets
 from services.reviewer.checks.weakened_tests import is_test, weakened_tests
 from services.reviewer.subject import ChangedFile, Subject
-from tests.making import make_contract
+from tests.factories import make_contract
 
 ABSENT, FILE = "000000", "100644"
 CASE = b"def test_a():\n    assert f() == 1\n    assert g() == 2\n"

@@ -17,8 +17,8 @@ from services.reviewer.handler import ReviewerHandler, make_handler
 from services.reviewer.judging import FUNCTION
 from services.reviewer.settings import Settings
 from tests.bounded.test_judge import children
+from tests.handler_fixture import Desk
 from tests.reviewer.test_review import order, review_of
-from tests.role_desk import Desk
 
 FOREVER = "tests.bounded.questions:forever"
 TABS = b"it.each" + b"\t" * 900_000

@@ -14,7 +14,7 @@ from gatewright.errors import ArtifactError, MalformedError
 from services.reviewer.handler import make_handler
 from services.reviewer.review import MAX_FINDINGS
 from services.reviewer.settings import Settings
-from tests.role_desk import Desk
+from tests.handler_fixture import Desk
 
 REVIEWER = Agent(role="REVIEWER", agent_id="reviewer-1")
 

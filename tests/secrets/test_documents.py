@@ -13,7 +13,7 @@ from gatewright.errors import MalformedError
 from gatewright.secrets.documents import check_document, redact_document, redacted_places
 from tests.attacks import planted
 from tests.attacks.real_gate import default_scanner, make_review
-from tests.making import make_contract, make_request
+from tests.factories import make_contract, make_request
 
 SCANNER = default_scanner()
 TREE = "1" * 40

@@ -14,12 +14,12 @@ from typing import Any, Protocol
 import msgspec
 import pytest
 
-from gatewright.bus.jetstream import JetStreamBus
-from gatewright.bus.setup import ensure_topology
+from gatewright.bus.jetstream.bus import JetStreamBus
+from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.topology import RESULT_CONSUMER, task_consumer, task_subject
 from gatewright.contracts import TaskContract, codec
 from gatewright.contracts.vocabulary import Document
-from tests.open_server import OpenServer
+from tests.unauthenticated_nats import OpenServer
 
 ROOT = Path(__file__).parents[2]
 ECHO = "import runpy; runpy.run_module('tests.service.echo_role', run_name='__main__')"

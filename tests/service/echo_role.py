@@ -7,11 +7,11 @@ import os
 import signal
 from collections.abc import Mapping
 
-from gatewright.bus.runner import TaskContext
 from gatewright.contracts import TaskContract, TaskResult
 from gatewright.errors import SandboxError
 from gatewright.service.settings import ServiceSettings
 from gatewright.service.tasks import run_service
+from gatewright.tasks.runner import TaskContext
 from tests.bus.role_at_work import make_result
 
 

@@ -12,12 +12,12 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from gatewright.bus.task_protocol import cancel_notice
 from gatewright.bus.topology import CANCEL_SUBJECT
 from gatewright.contracts import TaskContract, TaskResult
-from tests.making import make_contract
-from tests.open_server import OpenServer
+from gatewright.tasks.protocol import cancel_notice
+from tests.factories import make_contract
 from tests.service.conftest import Gatekeeper, StartRole
+from tests.unauthenticated_nats import OpenServer
 
 
 def make_order(spec: str) -> TaskContract:

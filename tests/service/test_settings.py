@@ -15,7 +15,7 @@ from gatewright.service.settings import ServiceSettings
 ROOT = Path(__file__).parents[2]
 #: Files that may touch the environment of the process, and why.
 ALLOWED: dict[str, str] = {
-    "shared/gatewright/stack/nursery_process.py": "a forked role takes on the environment that it was ordered with",
+    "shared/gatewright/app/stack/fork_server_process.py": "a forked role takes on the environment that it was ordered with",
     "shared/gatewright/git/transport.py": "proxies and the SSH agent keep their values out of every argument and log",
 }
 

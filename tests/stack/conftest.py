@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.stack.restarts import RestartPolicy
-from gatewright.stack.supervisor import StackOptions, Supervisor
+from gatewright.app.stack.restarts import RestartPolicy
+from gatewright.app.stack.supervisor import StackOptions, Supervisor
 
 SLEEPER = "import time; time.sleep(600)"
 #: Ends only by SIGKILL, and has a child in a session of its own that would outlive it.

@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 from nats.aio.client import Client
 
+from gatewright.app.stack.nats_server import NatsServer, find_binary
+from gatewright.app.stack.processes import identity
 from gatewright.bus.identities import BusAddress
-from gatewright.bus.jetstream import JetStreamBus
-from gatewright.bus.setup import ensure_topology
+from gatewright.bus.jetstream.bus import JetStreamBus
+from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.errors import BusError, UnavailableError
-from gatewright.stack.nats_server import NatsServer, find_binary
-from gatewright.stack.processes import identity
 
 
 def test_the_binary_comes_with_the_wheel() -> None:
@@ -127,7 +127,7 @@ async def test_a_stop_is_no_unexpected_end(tmp_path: Path) -> None:
 async def test_the_server_dies_with_the_process_that_started_it(tmp_path: Path) -> None:
     program = """
         import asyncio, os, pathlib, signal, sys
-        from gatewright.stack.nats_server import NatsServer
+        from gatewright.app.stack.nats_server import NatsServer
 
         async def main():
             server = await NatsServer.start(pathlib.Path(sys.argv[1]))

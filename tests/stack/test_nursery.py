@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from gatewright.app.stack import fork_server_process as nursery_process
+from gatewright.app.stack.fork_server import Nursery
+from gatewright.app.stack.launch import ProcessPlan
+from gatewright.app.stack.processes import identity
 from gatewright.errors import UnavailableError
-from gatewright.stack import nursery_process
-from gatewright.stack.launch import ProcessPlan
-from gatewright.stack.nursery import Nursery
-from gatewright.stack.processes import identity
 from tests.stack.conftest import SLEEPER, MakeStack, make_package
 
 TELLER = """

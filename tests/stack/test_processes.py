@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 import pytest
 
-from gatewright.stack.processes import descendants, identity, kill_all, snapshot
+from gatewright.app.stack.processes import descendants, identity, kill_all, snapshot
 
 PARENT = """
 import subprocess, sys, time
-from gatewright.stack.processes import dies_with_parent
+from gatewright.app.stack.processes import dies_with_parent
 child = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)"], preexec_fn=dies_with_parent())
 print(child.pid, flush=True)
 time.sleep(600)
@@ -27,7 +27,7 @@ time.sleep(600)
 """
 LATE_BORN = """
 import os
-from gatewright.stack.processes import dies_with_parent
+from gatewright.app.stack.processes import dies_with_parent
 before_exec = dies_with_parent()
 if os.fork() == 0:
     # In the place of the parent that the request was made for stands this one.
@@ -39,7 +39,7 @@ raise SystemExit(os.waitstatus_to_exitcode(os.wait()[1]))
 """
 ADOPTER = """
 import asyncio, os, subprocess, sys, time
-from gatewright.stack.processes import adopt_orphans, descendants, end_descendants
+from gatewright.app.stack.processes import adopt_orphans, descendants, end_descendants
 adopt_orphans()
 inner = "import time; time.sleep(600)"
 middle = f'import subprocess, sys; subprocess.Popen([sys.executable, "-S", "-c", {inner!r}], start_new_session=True)'

@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from gatewright.app.stack import state
+from gatewright.app.stack.processes import identity
 from gatewright.errors import ConfigurationError, UnavailableError
-from gatewright.stack import state
-from gatewright.stack.processes import identity
 
 
 def make_state(**changes: object) -> state.StackState:
@@ -74,7 +74,7 @@ def test_torn_or_foreign_content_is_no_stack(tmp_path: Path, content: bytes) -> 
 
 def test_home_is_held_by_one_at_a_time_and_freed_by_death(tmp_path: Path) -> None:
     holder = (
-        "import sys, time; from pathlib import Path; from gatewright.stack.state import exclusive\n"
+        "import sys, time; from pathlib import Path; from gatewright.app.stack.state import exclusive\n"
         "with exclusive(Path(sys.argv[1])): print('held', flush=True); time.sleep(600)"
     )
     process = subprocess.Popen([sys.executable, "-c", holder, tmp_path], stdout=subprocess.PIPE)

@@ -12,19 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.bus.jetstream import JetStreamBus
+from gatewright.app.stack import state
+from gatewright.app.stack.launch import interpreter
+from gatewright.app.stack.processes import identity
+from gatewright.app.stack.restarts import RestartPolicy
+from gatewright.app.stack.supervisor import Supervisor
+from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.errors import ConfigurationError, UnavailableError
-from gatewright.stack import state
-from gatewright.stack.launch import interpreter
-from gatewright.stack.processes import identity
-from gatewright.stack.restarts import RestartPolicy
-from gatewright.stack.supervisor import Supervisor
 from tests.stack.conftest import DYING, SLEEPER, STUBBORN, MakeStack, make_package
 
 WHOLE_STACK = """
 import asyncio, os, sys
 from pathlib import Path
-from gatewright.stack.supervisor import StackOptions, Supervisor
+from gatewright.app.stack.supervisor import StackOptions, Supervisor
 async def main():
     home = Path(sys.argv[1])
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(home / "python")}

@@ -15,7 +15,7 @@ from services.techlead.handler import make_handler
 from services.techlead.partition import Group
 from services.techlead.plan import make_plan
 from services.techlead.settings import Settings
-from tests.role_desk import Desk, make_desk
+from tests.handler_fixture import Desk, make_desk
 
 LEAD = Agent(role="TECH_LEAD", agent_id="techlead-1")
 FILES = {f"pkg{n}/m{m}.py": b"x\n" for n in range(4) for m in range(3)}

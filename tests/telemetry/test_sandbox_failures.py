@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from gatewright.bus.runner import TaskContext
 from gatewright.contracts import TaskContract, TestReport
 from gatewright.contracts.vocabulary import Agent, Document
 from gatewright.errors import SandboxError
+from gatewright.tasks.runner import TaskContext
 from tests.bus.role_at_work import Handler, RoleAtWork, Work, make_result
-from tests.making import make_contract
+from tests.factories import make_contract
 
 
 def failures(role: RoleAtWork) -> float | None:

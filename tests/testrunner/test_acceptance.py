@@ -14,7 +14,7 @@ from gatewright.errors import MalformedError, SandboxError
 from gatewright.workspace import Workspaces
 from services.testrunner.handler import TestRunnerHandler, make_handler
 from services.testrunner.settings import Settings
-from tests.role_desk import BrokenSandbox, Desk, make_desk
+from tests.handler_fixture import BrokenSandbox, Desk, make_desk
 
 FILES = {
     "src/a.py": b"x = 1\n",

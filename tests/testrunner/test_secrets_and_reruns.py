@@ -16,7 +16,7 @@ from services.testrunner.handler import make_handler
 from services.testrunner.settings import Settings
 from tests.attacks import planted
 from tests.attacks.real_gate import make_test, ran
-from tests.role_desk import Desk, make_desk
+from tests.handler_fixture import Desk, make_desk
 
 HALVES = f"{planted.GITHUB[:10]!r} + {planted.GITHUB[10:]!r}"
 FILES = {

@@ -9,7 +9,7 @@ import pytest
 
 from gatewright.contracts import Done, codec
 from gatewright.errors import MalformedError
-from gatewright.evidence.history import History, evidence_records, tell
+from gatewright.evidence.projection.history import History, evidence_records, tell
 from gatewright.resources import schema_directory
 from gatewright.work_documents.done import FORBIDDEN, check, done_of, refuse_forbidden
 from tests.evidence.recorded_runs import MAKERS, RecordedRun, make_success

@@ -13,13 +13,13 @@ from gatewright.contracts.reports import Violation
 from gatewright.contracts.vocabulary import AcceptanceTest
 from gatewright.errors import MalformedError
 from gatewright.evidence import layout
-from gatewright.evidence.history import History, evidence_records, tell
-from gatewright.evidence.manifest import file_record
-from gatewright.evidence.materials import materialize
+from gatewright.evidence.projection.decisions import as_markdown, decisions_of
+from gatewright.evidence.projection.history import History, evidence_records, tell
+from gatewright.evidence.projection.manifest import file_record
+from gatewright.evidence.projection.materials import materialize
 from gatewright.ledger import events as e
 from gatewright.work_documents import blocked as blocks
 from gatewright.work_documents.brief import brief_of
-from gatewright.work_documents.decisions import as_markdown, decisions_of
 from gatewright.work_documents.provenance import provenance_of
 from gatewright.work_documents.revisions import trail_of
 from tests.evidence.recorded_runs import MAKERS, RecordedRun, make_failed, make_fixed, make_success

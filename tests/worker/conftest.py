@@ -8,7 +8,7 @@ import pytest
 
 from services.worker.handler import WorkerHandler, make_handler
 from services.worker.settings import Settings
-from tests.role_desk import Desk, make_desk
+from tests.handler_fixture import Desk, make_desk
 
 FILES = {
     "README.md": b"read me\n",

@@ -10,7 +10,7 @@ from gatewright.contracts.vocabulary import Artifact, Executor, Repository
 from gatewright.errors import ArtifactError, GitError
 from services.worker.handler import WorkerHandler
 from services.worker.report import MAX_LISTED
-from tests.role_desk import Desk
+from tests.handler_fixture import Desk
 
 PATCH = Executor(kind="patch", artifacts=("answer",))
 REPLY = Executor(kind="reply", artifacts=("answer",))

@@ -8,17 +8,17 @@ from dataclasses import replace
 
 import pytest
 
-from gatewright.bus.meter import Meter
 from gatewright.contracts import WorkReport, codec
 from gatewright.contracts.vocabulary import Budget, Executor
 from gatewright.errors import BudgetError
 from gatewright.git.mirror import Mirrors
 from gatewright.sandbox import make_sandbox
+from gatewright.tasks.budget_meter import Meter
 from gatewright.workspace import Workspaces
 from services.worker.executors.port import Execution, Job
 from services.worker.handler import WorkerHandler, make_handler
 from services.worker.settings import Settings
-from tests.role_desk import Desk
+from tests.handler_fixture import Desk
 
 COMMAND = Executor(kind="command", commands=("python3 tools/wait.py",))
 

@@ -13,7 +13,7 @@ from gatewright.workspace import Workspaces
 from services.worker.executors.command import CommandExecutor
 from services.worker.handler import WorkerHandler, make_handler
 from services.worker.settings import Settings
-from tests.role_desk import BrokenSandbox, Desk
+from tests.handler_fixture import BrokenSandbox, Desk
 
 
 async def work(desk: Desk, worker: WorkerHandler, *commands: str, **changes: object) -> TaskResult:

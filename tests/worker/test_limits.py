@@ -9,7 +9,7 @@ from gatewright.contracts import codec
 from gatewright.contracts.vocabulary import Executor
 from services.worker.handler import make_handler
 from services.worker.settings import Settings
-from tests.role_desk import Desk
+from tests.handler_fixture import Desk
 
 WRITES = b"open('big', 'wb').write(b'x' * (3 << 20))\n"
 

@@ -11,7 +11,7 @@ from gatewright.contracts.task_contract import Inputs
 from gatewright.contracts.vocabulary import Executor
 from services.worker.handler import WorkerHandler
 from tests.attacks import planted
-from tests.role_desk import Desk
+from tests.handler_fixture import Desk
 
 HALVES = f"{planted.GITHUB[:10]!r} + {planted.GITHUB[10:]!r}"
 

@@ -19,19 +19,9 @@ from gatewright.ledger import events as e
 from gatewright.ledger.run import Run, Task
 from gatewright.rules.rounds import CURABLE
 from gatewright.rules.shards import plan_task_id
-from services.gatekeeper.decider import orders
+from services.gatekeeper.decider import task_contracts as orders
 from services.gatekeeper.decider.draft import BUDGET_EXCEEDED, Draft
-from services.gatekeeper.decider.inputs import (
-    AbortAsked,
-    Answered,
-    Continue,
-    Input,
-    SealReported,
-    Submitted,
-    TimeIsUp,
-    UsageTold,
-)
-from services.gatekeeper.decider.questions import (
+from services.gatekeeper.decider.gate_checks import (
     CandidateVerdict,
     DiffVerdict,
     IntakeVerdict,
@@ -43,6 +33,16 @@ from services.gatekeeper.decider.questions import (
     late,
     misfit,
     next_step,
+)
+from services.gatekeeper.decider.inputs import (
+    AbortAsked,
+    Answered,
+    Continue,
+    Input,
+    SealReported,
+    Submitted,
+    TimeIsUp,
+    UsageTold,
 )
 
 #: A role may name its reason only in this form; anything else is recorded as words.

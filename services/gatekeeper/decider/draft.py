@@ -18,7 +18,7 @@ from gatewright.ledger.evolve import evolve
 from gatewright.ledger.run import Run, Task, TaskRole
 from gatewright.rules.rounds import most_attempts
 from gatewright.rules.shards import attempt_id
-from services.gatekeeper.decider import orders
+from services.gatekeeper.decider import task_contracts as orders
 from services.gatekeeper.decider.inputs import Input, Submitted, kind
 
 POOL = "default"

@@ -14,7 +14,7 @@ from gatewright.git.changes import FileChange
 from gatewright.patterns import BytesPattern
 from gatewright.sandbox import Completed, Limits, Sandbox, parse_command
 from gatewright.sandbox.programs import NOT_FOUND, not_found
-from gatewright.task_inputs import command_seconds, usable_environment
+from gatewright.tasks.inputs import command_seconds, usable_environment
 from gatewright.telemetry.redaction import redact_text
 from gatewright.workspace import Workspaces
 from services.worker.executors.port import Execution, Failure, Job

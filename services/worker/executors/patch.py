@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gatewright.task_inputs import read_artifact
+from gatewright.tasks.inputs import read_artifact
 from services.worker.executors.port import Execution, Job
 
 

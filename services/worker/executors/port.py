@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from gatewright.bus.task_handler import ArtifactPort
 from gatewright.contracts import TaskContract
 from gatewright.environment_state import Seen
 from gatewright.git.mirror import Mirror
+from gatewright.tasks.handler import ArtifactPort
 
 
 class Spend(Protocol):

@@ -7,7 +7,7 @@ import asyncio
 from gatewright.errors import ExtractionError
 from gatewright.git.changes import FileChange
 from gatewright.git.paths import display
-from gatewright.task_inputs import read_artifact
+from gatewright.tasks.inputs import read_artifact
 from services.worker.executors.port import Execution, Job
 from services.worker.reply.files import extract
 

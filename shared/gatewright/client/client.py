@@ -289,7 +289,7 @@ class Connecting:
 
     async def _open(self) -> Client:
         # Imported late: whoever brings a bus of his own does not need the NATS client.
-        from gatewright.bus.jetstream import JetStreamBus
+        from gatewright.bus.jetstream.bus import JetStreamBus
 
         bus = await JetStreamBus.connect(self._address, name="publisher", patience=self._patience)
         return Client(bus, requested_by=self._requested_by, publisher=bus.publisher, reads_ledger=bus.reads_ledger)

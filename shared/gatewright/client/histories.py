@@ -17,7 +17,7 @@ from gatewright.contracts import EventsRequest, OrchestratorEvent, RunEvents, co
 from gatewright.contracts.run_status import LONGEST_EVENTS_WAIT
 from gatewright.errors import BusError, LimitError, MalformedError
 from gatewright.ledger import chain
-from gatewright.ledger.links import End, next_link
+from gatewright.ledger.entry_validation import End, next_link
 
 #: Seconds beyond its own waiting that an answer of the gatekeeper may take.
 _ANSWER = 10.0

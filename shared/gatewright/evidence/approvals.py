@@ -13,8 +13,8 @@ from typing import Literal
 import msgspec
 
 from gatewright.errors import MalformedError
-from gatewright.evidence.keys import PublicKey
-from gatewright.evidence.signing import Signer, open_envelope
+from gatewright.evidence.signing.envelopes import Signer, open_envelope
+from gatewright.evidence.signing.keys import PublicKey
 from gatewright.evidence.statement import STATEMENT_TYPE
 
 APPROVAL_TYPE = "urn:gatewright:approval:v1"

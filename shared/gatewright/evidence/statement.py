@@ -15,8 +15,8 @@ import msgspec
 
 from gatewright.contracts.reports import TestCommand
 from gatewright.evidence import layout
-from gatewright.evidence.closing_reports import outcomes
-from gatewright.evidence.history import History
+from gatewright.evidence.projection.history import History
+from gatewright.evidence.projection.summary_reports import outcomes
 from gatewright.rules.tests import passed
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"

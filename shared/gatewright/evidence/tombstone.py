@@ -1,7 +1,8 @@
 """What stands in the place of a bundle that was removed on purpose: who, when, why, and the digest of what was there.
 
 An in-toto Statement whose subject is the bundle's manifest and whose predicate is the ``tombstone.v1`` document, in a DSSE
-envelope of the gatekeeper's key: nobody can pass a lost bundle off as a pruned one. ``gatewright.retention`` removes bundles.
+envelope of the gatekeeper's key: nobody can pass a lost bundle off as a pruned one.
+``gatewright.app.retention`` removes bundles.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ import msgspec
 from gatewright.contracts import Tombstone
 from gatewright.errors import MalformedError, VerificationError
 from gatewright.evidence import layout
-from gatewright.evidence.keys import PublicKey
-from gatewright.evidence.signing import Signer, open_envelope
+from gatewright.evidence.signing.envelopes import Signer, open_envelope
+from gatewright.evidence.signing.keys import PublicKey
 
 #: The one file that is left of a pruned bundle.
 FILE = "tombstone.dsse.json"

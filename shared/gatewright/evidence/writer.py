@@ -22,10 +22,10 @@ from gatewright.contracts import OrchestratorEvent, Tombstone, Transition, codec
 from gatewright.errors import MalformedError, UnavailableError, VerificationError
 from gatewright.evidence import event_log, layout
 from gatewright.evidence.disk import Disk
-from gatewright.evidence.history import evidence_records, tell
-from gatewright.evidence.manifest import file_record, make_manifest, span_of
-from gatewright.evidence.materials import ArtifactSource, materialize
-from gatewright.evidence.signing import Signer
+from gatewright.evidence.projection.history import evidence_records, tell
+from gatewright.evidence.projection.manifest import file_record, make_manifest, span_of
+from gatewright.evidence.projection.materials import ArtifactSource, materialize
+from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.statement import make_statements
 from gatewright.evidence.tombstone import read_tombstone
 from gatewright.ledger.events import BundleSealed

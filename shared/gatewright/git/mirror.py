@@ -20,7 +20,7 @@ from gatewright.errors import GitError, MalformedError
 from gatewright.git import refs
 from gatewright.git.changes import Change, FileChange, Node, TreeEntry
 from gatewright.git.command import GitCommand
-from gatewright.git.identity import mirror_keys
+from gatewright.git.host.identity import mirror_keys
 from gatewright.git.locks import held
 from gatewright.git.names import Fault, TreeLimits
 from gatewright.git.objects import BLOBS_LIMIT, Objects

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from gatewright.confinement import CONFINED, run_confined
 from gatewright.errors import GitError, SandboxError
-from gatewright.git.checkout import checked_out_at
 from gatewright.git.command import CommandFailedError, GitCommand, remote_command
-from gatewright.git.local_repository import LocalRepository, find_repository
-from gatewright.git.new_ref import make_ref
-from gatewright.git.planted_links import PlantedLinks
+from gatewright.git.host.checkout import checked_out_at
+from gatewright.git.host.local_repository import LocalRepository, find_repository
+from gatewright.git.host.new_ref import make_ref
+from gatewright.git.host.planted_links import PlantedLinks
 from gatewright.git.refs import RUN_BRANCHES, Source, is_object_id
 from gatewright.host_errors import check_room
 

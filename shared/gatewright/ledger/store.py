@@ -14,8 +14,8 @@ from gatewright.bus.topology import run_subject
 from gatewright.clock import new_id
 from gatewright.contracts import Transition, codec
 from gatewright.errors import MalformedError, VerificationError
+from gatewright.ledger.entry_validation import TRANSITION_SCHEMA, End, next_link
 from gatewright.ledger.evolve import fold
-from gatewright.ledger.links import TRANSITION_SCHEMA, End, next_link
 from gatewright.ledger.run import Run
 
 #: Foreign messages that a process remembers to have told of.

@@ -13,7 +13,7 @@ from gatewright.rules.broken import Broken
 from gatewright.rules.results import wrong_times
 from gatewright.sandbox.argv import parse_command
 from gatewright.sandbox.programs import NOT_FOUND
-from gatewright.task_inputs import command_seconds
+from gatewright.tasks.inputs import command_seconds
 
 #: The codes of the rules here; a gate may give others besides.
 CODES = frozenset({"tests_wrong_tree", "tests_failed", "tests_incomplete", "rerun_not_allowed", "report_contradicts"})

@@ -19,15 +19,15 @@ from gatewright.sandbox.argv import check_argv
 from gatewright.sandbox.binary import find_bwrap
 from gatewright.sandbox.causes import explain
 from gatewright.sandbox.descent import descend
-from gatewright.sandbox.gate import Gate, behind_gate
 from gatewright.sandbox.limits import Limits, restricting
-from gatewright.sandbox.namespace import Namespace
 from gatewright.sandbox.port import SOURCE_DATE_EPOCH, Completed, Place, SandboxReport
 from gatewright.sandbox.prefix import Prefix, home_folders, inspect_prefix
-from gatewright.sandbox.supervision import NotStartedError, Started, start, supervise
+from gatewright.sandbox.process.namespace import Namespace
+from gatewright.sandbox.process.start_barrier import Gate, behind_gate
+from gatewright.sandbox.process.supervision import NotStartedError, Started, start, supervise
+from gatewright.sandbox.process.watch import disk_nearly_full
 from gatewright.sandbox.syscalls import seccomp_filter
 from gatewright.sandbox.system import ETC, USER_ID, environment, system_mounts
-from gatewright.sandbox.watch import disk_nearly_full
 
 _HOME: Final = "/tmp/home"  # noqa: S108 - inside, where /tmp is private
 _ROOT: Final = Path("/")

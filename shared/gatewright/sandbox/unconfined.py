@@ -17,10 +17,10 @@ from typing import Final, Literal
 
 from gatewright.errors import ConfigurationError, SandboxError
 from gatewright.sandbox.argv import check_argv
-from gatewright.sandbox.gate import Gate, behind_gate
 from gatewright.sandbox.limits import Limits, restricting
 from gatewright.sandbox.port import SOURCE_DATE_EPOCH, Completed, Place, SandboxReport
-from gatewright.sandbox.supervision import NotStartedError, Started, start, supervise
+from gatewright.sandbox.process.start_barrier import Gate, behind_gate
+from gatewright.sandbox.process.supervision import NotStartedError, Started, start, supervise
 from gatewright.sandbox.system import environment
 
 #: Marks every descendant; daemons that left the process group are found by it.

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from gatewright import __version__
-from gatewright.bus.jetstream import JetStreamBus
+from gatewright.bus.jetstream.bus import JetStreamBus
+from gatewright.bus.jetstream.setup import await_queues, ensure_topology
 from gatewright.bus.port import Bus, Handler
-from gatewright.bus.setup import await_queues, ensure_topology
 from gatewright.bus.topology import Role, consumers
 from gatewright.clock import Clock, SteadyClock
 from gatewright.errors import BusError, ConfigurationError, GatewrightError, UnavailableError

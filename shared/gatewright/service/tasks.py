@@ -7,13 +7,13 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
-from gatewright.bus.runner import Runner, RunnerOptions
-from gatewright.bus.task_handler import Probing, TaskHandler
 from gatewright.bus.topology import Role, task_consumers
 from gatewright.errors import GatewrightError, SandboxError
 from gatewright.host_errors import check_room, host_errors
 from gatewright.service.mirror_care import look_after
 from gatewright.service.process import S, Service, run_process
+from gatewright.tasks.handler import Probing, TaskHandler
+from gatewright.tasks.runner import Runner, RunnerOptions
 
 #: Seconds between two looks at a host that could not do the work.
 _PROBE_AGAIN = 15.0

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from gatewright.contracts import Brief, OrchestratorEvent, TaskContract
 from gatewright.contracts.work_documents import BriefContext, BriefScope, BriefSpec
 from gatewright.errors import MalformedError
+from gatewright.evidence.projection.decisions import BINDING, decisions_of
 from gatewright.ledger import events as e
 from gatewright.ledger.run import Run
-from gatewright.work_documents.decisions import BINDING, decisions_of
 
 #: A longer mission is one that was not taken apart; it is cut, and ``purpose`` has it whole.
 MOST_CHARACTERS = 200

@@ -8,8 +8,8 @@ from gatewright.contracts import Done
 from gatewright.contracts.work_documents import DoneAudit, DoneEvidence, DoneShip
 from gatewright.errors import Fault, MalformedError
 from gatewright.evidence import layout
-from gatewright.evidence.closing_reports import GATEKEEPER, failure_reason
-from gatewright.evidence.history import History
+from gatewright.evidence.projection.history import History
+from gatewright.evidence.projection.summary_reports import GATEKEEPER, failure_reason
 from gatewright.work_documents.brief import GATES, mission_of, verify_command
 from gatewright.work_documents.moments import seconds_between
 

@@ -13,7 +13,7 @@ from gatewright.contracts import ProvenanceManifest
 from gatewright.contracts.records import FileRecord
 from gatewright.contracts.work_documents import ProvenanceOutput, ProvenanceTask
 from gatewright.evidence import layout
-from gatewright.evidence.history import History
+from gatewright.evidence.projection.history import History
 
 Class = Literal["internal", "restricted"]
 #: Reason codes of the gates that have found something which not everybody may see.

@@ -8,7 +8,7 @@ from typing import ParamSpec, TypeVar
 
 from gatewright.errors import UnavailableError
 from gatewright.host_errors import host_error
-from gatewright.sandbox.uncancelled import uncancelled
+from gatewright.sandbox.process.uncancelled import uncancelled
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -1,7 +1,7 @@
 """The gatekeeper with crash points as a program: ``python -m tests.faults.pointed_gatekeeper``."""
 
 from gatewright.service.process import run_process
-from services.gatekeeper.serving import serve
+from services.gatekeeper.service import serve
 from services.gatekeeper.settings import Settings
 from tests.faults.crash_points import put_points
 

@@ -1,0 +1,106 @@
+"""The contracts that the gatekeeper itself writes: who plans, who reviews, who tests, and what a round of fixing is told."""
+
+from __future__ import annotations
+
+import hashlib
+
+from msgspec.structs import replace
+
+from gatewright.artifacts import stored_digest, stored_uri
+from gatewright.contracts import ReviewReport, RunRequest, TaskContract, TestReport, codec
+from gatewright.contracts.task_contract import RequiredOutput
+from gatewright.contracts.vocabulary import Agent, Artifact, ToolPermissions
+from gatewright.ledger.run import Run
+from gatewright.rules.shards import attempt_id, plan_task_id
+from gatewright.tasks.inputs import CANDIDATE
+
+TECH_LEAD = Agent(role="TECH_LEAD", agent_id="techlead-1")
+REVIEWER = Agent(role="REVIEWER", agent_id="reviewer-1")
+TEST_RUNNER = Agent(role="TEST_RUNNER", agent_id="testrunner-1")
+
+READ_ONLY = ToolPermissions(filesystem="read-only", shell="never", network="deny", mcp_tools=())
+TESTING = ToolPermissions(filesystem="workspace-write", shell="never", network="deny", mcp_tools=())
+
+
+def no_shell_unless(contract: TaskContract, permissions: ToolPermissions) -> ToolPermissions:
+    """A contract that denies the shell denies it to every task under it."""
+    return replace(permissions, shell="deny") if contract.tool_permissions.shell == "deny" else permissions
+
+
+def pm_task_id(run_id: str) -> str:
+    return f"{run_id}.pm"
+
+
+def planning(contract: TaskContract, run_id: str) -> TaskContract:
+    """The tech lead's task: split this contract. What the workers may have stands beside what the tech lead has."""
+    return replace(
+        contract,
+        task_id=plan_task_id(run_id),
+        parent_task_id=contract.task_id,
+        task_type="PLAN",
+        assigned_agent=TECH_LEAD,
+        tool_permissions=no_shell_unless(contract, READ_ONLY),
+        requested_permissions=contract.tool_permissions,
+        required_outputs=(RequiredOutput(name="plan", type="json", acceptance="disjoint shards inside allowed_paths"),),
+        role_contract=None,
+    )
+
+
+def reviewing(run: Run, contract: TaskContract, patch: str) -> TaskContract:
+    """The reviewer's task on the candidate whose canonical patch is the artifact ``patch``."""
+    return replace(
+        _judging(contract, patch),
+        task_id=f"{run.run_id}.review.a{run.attempt}",
+        task_type="REVIEW",
+        assigned_agent=REVIEWER,
+        tool_permissions=READ_ONLY,
+        required_outputs=(RequiredOutput(name="review_report", type="report", acceptance="review_report.v1"),),
+        attempt=run.attempt,
+    )
+
+
+def testing(run: Run, contract: TaskContract, patch: str) -> TaskContract:
+    """The test runner's task on the same candidate."""
+    return replace(
+        _judging(contract, patch),
+        task_id=f"{run.run_id}.test.a{run.attempt}",
+        task_type="TEST",
+        assigned_agent=TEST_RUNNER,
+        tool_permissions=TESTING,
+        required_outputs=(RequiredOutput(name="test_report", type="report", acceptance="test_report.v1"),),
+        attempt=run.attempt,
+    )
+
+
+def fixing(contract: TaskContract, attempt: int, evidence: ReviewReport | TestReport) -> TaskContract:
+    """A new contract whose parent is the failed one, with the evidence of the failure attached (specification 7, S5)."""
+    digest = hashlib.sha256(codec.encode(evidence)).hexdigest()
+    name = f"failed.{codec.schema_of(evidence).partition('.')[0]}.a{attempt - 1}"
+    uri = stored_uri(digest)
+    return replace(
+        contract,
+        task_id=attempt_id(contract.task_id.rpartition(".a")[0] if contract.attempt > 1 else contract.task_id, attempt),
+        parent_task_id=contract.task_id,
+        attempt=attempt,
+        inputs=replace(contract.inputs, artifacts=(*contract.inputs.artifacts, Artifact(name=name, uri=uri, sha256=digest))),
+        evidence_links=(*contract.evidence_links, uri),
+    )
+
+
+def user_request(document: RunRequest | TaskContract) -> str:
+    """The words that ordered the run."""
+    return document.request if isinstance(document, RunRequest) else document.inputs.spec
+
+
+def _judging(contract: TaskContract, patch: str) -> TaskContract:
+    digest = stored_digest(patch)
+    artifact = Artifact(name=CANDIDATE, uri=patch, sha256=digest)
+    return replace(
+        contract,
+        parent_task_id=contract.task_id,
+        owner_agent=TECH_LEAD,
+        inputs=replace(contract.inputs, artifacts=(artifact,)),
+        executor=None,
+        role_contract=None,
+        requested_permissions=None,
+    )

@@ -1,0 +1,1 @@
+"""Tasks on their way to roles: in which class, with which token, once."""

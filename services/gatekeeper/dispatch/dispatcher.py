@@ -1,0 +1,164 @@
+"""Gives tasks to roles: what a transition orders goes on the bus, once, whichever gatekeeper puts it there, and however often.
+
+The id of a task is the id of its message, so that a second publish within the stream's window changes nothing. Beyond the
+window the queues are looked into first: a task that still lies there, or whose answer does, is not given out again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from gatewright.bus.port import TASK_TOKEN_HEADER, TRACE_HEADER, Bus
+from gatewright.bus.topology import task_subject
+from gatewright.contracts import RequestTask, Transition, codec
+from gatewright.contracts.records import CommandRef
+from gatewright.contracts.vocabulary import Document
+from gatewright.errors import BusError
+from gatewright.ledger.run import Run, Task
+from gatewright.tasks.protocol import TaskRef, ref_of
+from services.gatekeeper.dispatch.priority import InFlight, class_of
+from services.gatekeeper.dispatch.task_tokens import task_token
+
+#: Within this time of its order a task may be published again without a look: well inside the stream's window of 120 seconds.
+CERTAIN = timedelta(seconds=60)
+TASKS = "TASKS"
+TASK_QUEUES = "gw.task.>"
+RESULT_QUEUES = "gw.result.>"
+#: In the place of a sequence: the task is in no queue any more.
+_TAKEN_BACK = -1
+
+
+class _LogRefs(msgspec.Struct):
+    run_id: str = ""
+
+
+class _Envelope(msgspec.Struct):
+    """What tells whose a task or an answer is, in whatever document."""
+
+    task_id: str = ""
+    run_id: str = ""
+    log_refs: _LogRefs = msgspec.field(default_factory=_LogRefs)
+
+
+class UnderWay:
+    """What lies in the queues: looked up once, at the first question."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self._found: tuple[frozenset[str], frozenset[str]] | None = None
+        self._turn = asyncio.Lock()
+
+    async def holds(self, run_id: str, task_id: str) -> bool:
+        """Whether the task waits to be done or is in hand, or any answer of its run waits to be read. Raises BusError."""
+        async with self._turn:
+            if self._found is None:
+                # Tasks first: one that is answered in between is then found among the answers.
+                tasks = frozenset([found.task_id async for found in self._envelopes(TASK_QUEUES)])
+                answered = frozenset([found.run_id or found.log_refs.run_id async for found in self._envelopes(RESULT_QUEUES)])
+                self._found = tasks, answered
+        tasks, answered = self._found
+        return task_id in tasks or run_id in answered
+
+    async def _envelopes(self, pattern: str) -> AsyncGenerator[_Envelope, None]:
+        async for message in self._bus.unsettled(pattern):
+            try:
+                yield msgspec.json.decode(message.data, type=_Envelope)
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                continue  # it is put aside by whoever reads the queue
+
+
+class Dispatcher:
+    """Publishes tasks. Remembers which ones the bus has surely taken, and where in the stream they lie."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self._given: dict[str, dict[str, int]] = {}
+        self._in_flight = InFlight()
+
+    async def give(self, run: Run, commands: Iterable[CommandRef]) -> None:
+        """Put tasks of ``run`` on the bus. Raises BusError."""
+        self._in_flight.saw(run)
+        await asyncio.gather(*(self._publish(run, command) for command in commands))
+
+    async def give_missing(self, run: Run, transitions: Sequence[Transition], now: datetime, under_way: UnderWay) -> None:
+        """Give out what the ledger ordered, is not done, and may never have reached the bus. Raises BusError."""
+        given = self._given.get(run.run_id, {})
+        for task in run.tasks.values():
+            if task.status != "RUNNING" or task.task_id in given:
+                continue
+            # An order from the future was stamped by a clock that was wrong, or set back since: nothing is certain about it.
+            fresh = timedelta(0) <= now - ordered_at(transitions, task.task_id) < CERTAIN
+            if fresh or not await under_way.holds(run.run_id, task.task_id):
+                await self._publish(run, CommandRef(role=task.role, pool=task.pool, task_id=task.task_id))
+
+    async def withdraw(self, run: Run) -> None:
+        """Take the tasks of a run that has ended off their queues, in hand or not: no role is given one again. Raises BusError.
+
+        A task that another process gave out is looked for; one that was found, or is gone, is not looked for again.
+        """
+        given = self._given.setdefault(run.run_id, {})
+        for task in run.tasks.values():
+            if task.status != "RUNNING" or given.get(task.task_id) == _TAKEN_BACK:
+                continue
+            sequence = given.get(task.task_id) or await self._place_of(run.run_id, task)
+            if sequence:
+                await self._bus.remove(TASKS, sequence)
+            given[task.task_id] = _TAKEN_BACK
+
+    async def _place_of(self, run_id: str, task: Task) -> int:
+        """Where in the stream a task lies; 0 when it is there no more. Task ids from outside are unique within a run only."""
+        every_class = task_subject(task.role, task.pool).rpartition(".")[0] + ".*"
+        async for message in self._bus.unsettled(every_class):
+            if ref_of(message) == TaskRef(run_id, task.task_id):
+                return message.sequence
+        return 0
+
+    def forget(self, run_id: str) -> None:
+        """A run has ended: what was given out for it need not be remembered."""
+        self._given.pop(run_id, None)
+        self._in_flight.forget(run_id)
+
+    async def _publish(self, run: Run, command: CommandRef) -> None:
+        document = task_document(run, command)
+        task_class = class_of(run, command.task_id, self._in_flight.of_others(run, command.role))
+        stored = await self._bus.publish(
+            task_subject(command.role, command.pool, task_class),
+            codec.encode(document),
+            schema=codec.schema_of(document),
+            message_id=command.task_id,
+            headers={
+                TRACE_HEADER: traceparent_of(run.trace_id, command.task_id),
+                TASK_TOKEN_HEADER: task_token(self._bus, run.run_id, command.task_id),
+            },
+        )
+        self._given.setdefault(run.run_id, {})[command.task_id] = stored.sequence
+
+
+def ordered_at(transitions: Sequence[Transition], task_id: str) -> datetime:
+    """When a task was last ordered, by the clock of the gatekeeper that did; long ago when it never was."""
+    for transition in reversed(transitions):
+        if any(command.task_id == task_id for command in transition.commands):
+            return datetime.fromisoformat(transition.events[-1].ts)
+    return datetime.min.replace(tzinfo=UTC)
+
+
+def traceparent_of(trace_id: str, task_id: str) -> str:
+    """The W3C trace context of a task: the run's trace, and a span id that is the same for every delivery."""
+    return f"00-{trace_id}-{hashlib.sha256(task_id.encode()).hexdigest()[:16]}-01"
+
+
+def task_document(run: Run, command: CommandRef) -> Document:
+    """What a command of the ledger puts on the bus: the task's contract, or for the pm the run's request."""
+    task = run.tasks[command.task_id]
+    if task.contract is not None:
+        return task.contract
+    if run.request is None:
+        raise BusError(f"{command.task_id} has no document", code="internal_error")
+    return RequestTask(
+        run_id=run.run_id, task_id=task.task_id, baseline_commit=run.accepted.baseline_commit, request=run.request
+    )

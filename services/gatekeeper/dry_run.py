@@ -1,0 +1,155 @@
+"""``python -m services.gatekeeper.dry_run``: the gates' own answer about a contract and a change, without a run.
+
+For ``gatewright check`` and ``gatewright policy explain``: a question as JSON on standard input, the gates' reports as JSON on
+standard output. The same functions judge here as in a run, on objects fetched into a mirror in a temporary folder; nothing is
+executed, and the repository is only read. Exit code 0 when an answer could be given, 1 with ``{"error": ...}`` when not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from gatewright.clock import SystemClock
+from gatewright.contracts import GateReport, TaskContract, codec
+from gatewright.errors import ConfigurationError, DeniedError, GatewrightError, GitError
+from gatewright.git.mirror import Mirror, Mirrors
+from gatewright.secrets.scanner import make_scanner
+from services.gatekeeper.gates.change.candidate import Candidate, judge_patch_on
+from services.gatekeeper.gates.change.destructive import judge_losses
+from services.gatekeeper.gates.change.secrets import SecretsCheck
+from services.gatekeeper.gates.change.whole_change import judge_whole_change
+from services.gatekeeper.gates.contract.breadth import judge_breadth
+from services.gatekeeper.gates.contract.policy import judge_contract
+from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.intake.publishers import document_faults, rule_of
+from services.gatekeeper.policies.load import Policies, load
+from services.gatekeeper.policies.publishers import SubmissionKind
+
+RUN = "run-examined"
+
+
+class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is to be judged.
+
+    ``contract`` is the contract's JSON. ``source`` is where the repository's objects can be read, ``baseline`` a ref or commit
+    of it. The change is what leads from there to the commit ``candidate``, or ``patch`` (base64). ``publisher``: who is to
+    submit it, and as what ``kind`` of document.
+    """
+
+    contract: msgspec.Raw
+    policies: str
+    judge_policy: bool = True
+    source: str | None = None
+    baseline: str | None = None
+    candidate: str | None = None
+    patch: bytes | None = None
+    publisher: str | None = None
+    kind: SubmissionKind = "contract"
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """``reports`` of the gates, and ``unjudged``: rules that could not be asked here, which a run would judge."""
+
+    reports: tuple[GateReport, ...]
+    unjudged: tuple[str, ...]
+
+
+async def examine(question: Question, scratch: Path) -> Answer:
+    """Judge. Raises MalformedError, ConfigurationError, GitError when the question cannot be answered."""
+    contract = codec.decode(bytes(question.contract), TaskContract)
+    policies = load(Path(question.policies))
+    reports, unjudged = [], []
+    mirror = await Mirrors(scratch).open(question.source) if question.source is not None else None
+    commit = await mirror.resolve(question.baseline or contract.rollback.baseline_ref) if mirror is not None else ""
+    if question.judge_policy:
+        reports.append(await _policy(question, contract, policies, mirror, commit))
+        if mirror is None:
+            unjudged.append("breadth: how much the paths open can only be told on the repository (--repo); a run asks it")
+    if question.candidate is not None or question.patch is not None:
+        if mirror is None:
+            unjudged.append("the change: without the repository (--repo) there is no tree to judge; a run would fail here")
+        else:
+            reports.append(await _change(question, contract, policies, mirror, commit))
+    return Answer(tuple(reports), tuple(unjudged))
+
+
+async def _policy(
+    question: Question, contract: TaskContract, policies: Policies, mirror: Mirror | None, commit: str
+) -> GateReport:
+    clock, found = SystemClock(), Judgement(RUN, "policy")
+    started = clock.monotonic()
+    found.saw("policies", policies.sha256)
+    if question.publisher is not None:
+        _publisher(question.publisher, question.kind, contract, policies, found)
+    granted = judge_contract(contract, policies, found)
+    if mirror is not None:
+        pack = policies.packs.pack(granted.policy_pack or policies.packs.default)
+        tree = await mirror.tree_of(commit)
+        url = granted.repository.url if granted.repository is not None else mirror.url
+        await judge_breadth(granted.allowed_paths, url, tree, pack, mirror, policies, clock.now(), found)
+    return found.report(clock, started)
+
+
+def _publisher(name: str, kind: SubmissionKind, contract: TaskContract, policies: Policies, found: Judgement) -> None:
+    """What the gatekeeper would say to this publisher before there is a run. Limits are not asked: they are the moment's."""
+    rule = f"publishers.{name}"
+    try:
+        faults = document_faults(contract, kind, RUN, rule_of(policies.publishers, name))
+    except DeniedError as error:
+        found.violate(error.reason, rule, error.message)
+        return
+    found.checked(rule, f"may submit this {kind}")
+    for fault in faults:
+        found.violate(fault.code, rule, f"{fault.pointer or '/'}: {fault.message}")
+
+
+async def _change(question: Question, contract: TaskContract, policies: Policies, mirror: Mirror, commit: str) -> GateReport:
+    """What the diff gate and the integrated gate ask of a change, all in one report."""
+    clock, found = SystemClock(), Judgement(RUN, "integrated")
+    started = clock.monotonic()
+    found.saw("policies", policies.sha256)
+    baseline = await mirror.tree_of(commit)
+    patch = question.patch
+    if question.candidate is not None:
+        await mirror.ensure(question.candidate)
+        patch = await mirror.diff(baseline, await mirror.tree_of(question.candidate))
+    try:
+        tree = await judge_patch_on(commit, baseline, patch or b"", contract, mirror, policies, found)
+        if tree:
+            candidate = Candidate(tree, await mirror.changes(baseline, tree), patch or b"")
+            await judge_losses(candidate.changes, contract, tree, mirror, found)
+            await judge_whole_change(candidate, contract, mirror, policies, found)
+            scanner = make_scanner("kingfisher", Path(tempfile.gettempdir()) / "gatewright-secret-rules")
+            await SecretsCheck(scanner).judge(candidate.changes, mirror, found)
+    except GitError as error:
+        found.violate(error.reason, "integrated_gate", error.message)
+    return found.report(clock, started)
+
+
+def main() -> int:
+    try:
+        question = msgspec.json.decode(sys.stdin.buffer.read(), type=Question)
+        with tempfile.TemporaryDirectory(prefix="gatewright-examine-") as scratch:
+            answer = asyncio.run(examine(question, Path(scratch)))
+    except (msgspec.MsgspecError, RecursionError) as error:
+        return _fail(ConfigurationError(f"the question cannot be read: {error}"))
+    except GatewrightError as error:
+        return _fail(error)
+    sys.stdout.buffer.write(msgspec.json.encode(answer))
+    return 0
+
+
+def _fail(error: GatewrightError) -> int:
+    faults = [fault._asdict() for fault in getattr(error, "faults", ())]
+    document = {"error": {"kind": type(error).__name__, "code": error.reason, "message": error.message, "faults": faults}}
+    sys.stdout.buffer.write(msgspec.json.encode(document))
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

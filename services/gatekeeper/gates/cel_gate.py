@@ -1,0 +1,214 @@
+"""Organisation rules at their three stages: what a rule gets to see is gathered here, from what the gatekeeper itself holds.
+
+``organisation.py`` one floor up has the engine; ``organisation_samples.py`` shows every name. Fields that a rule may use are
+listed by hand: a field of a contract that is added later is not shown to rules by accident, nor taken away from them.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gatewright.contracts import ReviewReport, TaskContract, TestReport
+from gatewright.contracts.vocabulary import Executor, Repository, Scope
+from gatewright.errors import CommandRefusedError
+from gatewright.git.changes import Change
+from gatewright.git.mirror import Mirror
+from gatewright.git.paths import display
+from gatewright.ledger.run import Run
+from services.gatekeeper.artifact_cache import ArtifactCache
+from services.gatekeeper.gates.commands.gate import check_command
+from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.policies.cel_rules import Stage
+from services.gatekeeper.policies.load import Policies
+
+CODE = "organisation_rule"
+_ABSENT = "000000"
+_CLASSES = ("sacred", "ci", "protected", "dependencies", "migrations", "plain")
+Documents = Mapping[str, Any]
+
+
+def judge_contract_rules(contract: TaskContract, policies: Policies, found: Judgement) -> None:
+    """The rules about contracts."""
+    _apply("contract", {"contract": contract_document(contract, policies)}, policies, found)
+
+
+async def judge_diff_rules(
+    changes: Sequence[Change], patch_bytes: int, contract: TaskContract, mirror: Mirror, policies: Policies, found: Judgement
+) -> None:
+    """The rules about the whole change. Raises GitError."""
+    if _has_rules("diff", policies):
+        documents = await _about_change(changes, patch_bytes, contract, mirror, policies)
+        _apply("diff", documents, policies, found)
+
+
+async def judge_evidence_rules(
+    run: Run, contract: TaskContract, mirror: Mirror, artifacts: ArtifactCache, policies: Policies, found: Judgement
+) -> None:
+    """The rules about what was proved, before anything lands. Raises GitError, ArtifactError."""
+    candidate = run.candidate
+    if candidate is None or not _has_rules("evidence", policies):
+        return
+    changes = await mirror.changes(run.accepted.baseline_tree, candidate.tree)
+    patch = await artifacts.get_artifact(candidate.patch)
+    documents = await _about_change(changes, len(patch), contract, mirror, policies)
+    _apply("evidence", {**documents, "evidence": evidence_document(run, policies)}, policies, found)
+
+
+def _has_rules(stage: Stage, policies: Policies) -> bool:
+    return any(rule.header.stage == stage for rule in policies.rules)
+
+
+def _apply(stage: Stage, documents: Documents, policies: Policies, found: Judgement) -> None:
+    for rule in policies.rules:
+        if rule.header.stage != stage:
+            continue
+        name = f"organisation.{rule.name}"
+        found.checked(name, rule.header.message)
+        found.saw(name, rule.sha256)
+        if (refusal := rule.refusal(documents)) is not None:
+            found.violate(CODE, name, refusal)
+
+
+async def _about_change(
+    changes: Sequence[Change], patch_bytes: int, contract: TaskContract, mirror: Mirror, policies: Policies
+) -> dict[str, Any]:
+    asked = any(rule.header.needs == "sizes" for rule in policies.rules)
+    sizes = await _sizes(changes, mirror) if asked else None
+    diff = diff_document(changes, patch_bytes, sizes, policies)
+    return {"contract": contract_document(contract, policies), "diff": diff}
+
+
+def contract_document(contract: TaskContract, policies: Policies) -> dict[str, Any]:
+    """The contract as rules see it: every field there, whether the contract says it or leaves it out."""
+    repository = contract.repository or Repository(url="-", landing="none")
+    executor = contract.executor or Executor(kind="command")
+    opened = contract.scope or Scope()
+    permissions = contract.tool_permissions
+    return {
+        "task_id": contract.task_id,
+        "task_type": contract.task_type,
+        "spec": contract.inputs.spec,
+        "owner": {"role": contract.owner_agent.role, "agent_id": contract.owner_agent.agent_id},
+        "assigned": {"role": contract.assigned_agent.role, "agent_id": contract.assigned_agent.agent_id},
+        "policy_pack": contract.policy_pack or policies.packs.default,
+        "allowed_paths": list(contract.allowed_paths),
+        "acceptance_tests": [
+            {"name": test.name, "cmd": test.cmd, "must_pass": test.must_pass} for test in contract.acceptance_tests
+        ],
+        "permissions": {
+            "filesystem": permissions.filesystem,
+            "shell": permissions.shell,
+            "network": permissions.network,
+            "mcp_tools": list(permissions.mcp_tools),
+        },
+        "repository": {"url": repository.url, "target_ref": repository.target_ref or "", "landing": repository.landing},
+        "executor": {
+            "kind": executor.kind,
+            "commands": list(executor.commands),
+            "artifacts": list(executor.artifacts),
+        },
+        "scope": {
+            "allow_dependency_change": opened.allow_dependency_change,
+            "allow_protected_paths": list(opened.allow_protected_paths),
+            "allow": list(opened.allow),
+            "destructive": list(opened.destructive),
+        },
+        "max_retries": contract.timeout_retry.max_retries,
+        "strict_acceptance": contract.runtime_options is not None and contract.runtime_options.strict_acceptance,
+        "audit_only": contract.audit_only,
+        "requirement_ids": list(contract.requirement_ids),
+        "forbidden_actions": list(contract.forbidden_actions),
+    }
+
+
+def diff_document(
+    changes: Sequence[Change], patch_bytes: int, sizes: Mapping[str, int] | None, policies: Policies
+) -> dict[str, Any]:
+    """The change as rules see it. Counts are there so that a rule need not go through ten thousand files to have them."""
+    described = [_change(change, sizes, policies) for change in changes]
+    statuses = [change["status"] for change in described]
+    classes = [name for change in described for name in change["classes"]]
+    return {
+        "changed_files": len(described),
+        "added": statuses.count("added"),
+        "modified": statuses.count("modified"),
+        "deleted": statuses.count("deleted"),
+        "patch_bytes": patch_bytes,
+        "classes": {name: classes.count(name) for name in _CLASSES},
+        "changes": described,
+    }
+
+
+def evidence_document(run: Run, policies: Policies) -> dict[str, Any]:
+    """What was proved of the candidate. A run without review or tests has none, so that a rule about them denies."""
+    return {
+        "attempt": run.attempt,
+        "baseline_commit": run.accepted.baseline_commit,
+        "candidate_tree": run.candidate.tree if run.candidate is not None else "",
+        "workers": len(run.workers()),
+        "review": _review(run.review),
+        "tests": _tests(run.tests, policies),
+    }
+
+
+def _change(change: Change, sizes: Mapping[str, int] | None, policies: Policies) -> dict[str, Any]:
+    status = "added" if change.old_mode == _ABSENT else "deleted" if change.new_mode == _ABSENT else "modified"
+    described = {
+        "path": display(change.path),
+        "status": status,
+        "old_mode": change.old_mode,
+        "new_mode": change.new_mode,
+        "classes": [str(kind.name) for kind in policies.path_classes(change.path)] or ["plain"],
+    }
+    return described if sizes is None else {**described, "size": sizes.get(change.new_id, 0)}
+
+
+async def _sizes(changes: Sequence[Change], mirror: Mirror) -> dict[str, int]:
+    """Bytes by object id, of what is there afterwards."""
+    wanted = sorted({change.new_id for change in changes if change.new_mode != _ABSENT})
+    listed = await mirror.git.run(
+        "cat-file", "--batch-check=%(objectname) %(objectsize)", stdin="".join(f"{each}\n" for each in wanted).encode("ascii")
+    )
+    pairs = (line.split() for line in listed.decode("ascii", "replace").splitlines())
+    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
+
+
+def _review(review: ReviewReport | None) -> dict[str, Any] | None:
+    if review is None:
+        return None
+    findings = [{"code": finding.code, "blocking": finding.blocking, "path": finding.path or ""} for finding in review.findings]
+    return {"reviewer": review.reviewer.agent_id, "verdict": review.verdict, "findings": findings}
+
+
+def _tests(tests: TestReport | None, policies: Policies) -> dict[str, Any] | None:
+    if tests is None:
+        return None
+    commands = [
+        {
+            "name": command.name,
+            "argv": list(command.cmd_argv),
+            "must_pass": command.must_pass,
+            "exit_code": command.exit_code,
+            "timed_out": command.timed_out,
+            "run": command.run,
+            "trivial": _is_trivial(command.cmd_argv, policies),
+        }
+        for command in tests.commands
+    ]
+    return {
+        "runner": tests.runner.agent_id,
+        "status": tests.status,
+        "sandbox": tests.sandbox or "none",
+        "commands": commands,
+    }
+
+
+def _is_trivial(argv: Sequence[str], policies: Policies) -> bool:
+    """Whether strict acceptance would refuse the command; one that cannot be told is taken for trivial."""
+    try:
+        check_command(shlex.join(argv), "acceptance", policies, strict=True)
+    except CommandRefusedError:
+        return True
+    return False

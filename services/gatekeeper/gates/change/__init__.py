@@ -1,0 +1,1 @@
+"""Gates on changes: is what differs between two trees what the contract ordered?"""

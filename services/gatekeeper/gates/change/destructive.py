@@ -1,0 +1,168 @@
+"""Destructive operations: nothing is thrown away that was not ordered, with what a dry run showed and where the backup is.
+
+An operation is destructive when the result of doing it wrongly cannot be made good from what is left: a command of that class,
+or a change that loses many files or whole directories. The order states it (``scope.destructive`` and its statements) before
+anything runs; afterwards the statement is held against what the change really loses.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+
+from gatewright import scope as paths
+from gatewright.contracts import TaskContract
+from gatewright.contracts.vocabulary import DestructiveStatement, Scope
+from gatewright.errors import CommandRefusedError, ScopeError
+from gatewright.git.changes import Change
+from gatewright.git.mirror import Mirror
+from gatewright.sandbox.argv import parse_command
+from services.gatekeeper.gates.change.remains import destroyed_files, moved_files
+from services.gatekeeper.gates.commands.classes import Classify, classify
+from services.gatekeeper.gates.commands.gate import too_much
+from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.policies.load import Policies
+
+#: The operation of ``scope.destructive`` that stands for deletions by the change itself.
+DELETE_FILES = "delete files"
+#: Without a statement a change may lose so many files, and no directory whole that had more files than this.
+MOST_LOST = 20
+LARGEST_DIRECTORY = 5
+
+UNSTATED = "destructive_unstated"
+EXCEEDED = "blast_radius_exceeded"
+DESTRUCTIVE = "destructive"
+
+_RULE = "destructive_operations"
+_NOTHING = hashlib.sha256(b"").hexdigest()
+_ABSENT = "000000"
+_FILES = frozenset({"100644", "100755"})
+#: The empty blob in repositories of either object format: a file that was emptied is lost as if it were deleted.
+_EMPTY = frozenset(
+    {"e69de29bb2d1d6434b8b29ae775ad8c2e48c5391", "473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813"}
+)
+
+
+def by_allowlist(policies: Policies) -> Classify:
+    """The classes of a command: by every rule of the operator's allowlist that it begins with, and by its own words."""
+
+    def classes(argv: tuple[str, ...]) -> frozenset[str]:
+        listed = (rule.kind for rule in policies.allowlist.commands if argv[: len(rule.prefix)] == rule.prefix)
+        return frozenset({*listed, *classify(argv)})
+
+    return classes
+
+
+def judge_destructive(contract: TaskContract, classify: Classify, found: Judgement) -> None:
+    """Whether everything destructive that the contract orders is stated.
+
+    1. a destructive command is listed, word for word  2. what is listed has one statement, and the other way round
+    3. the dry run is an input with content  4. the blast radius lies inside the contract  5. the backup has a name.
+    """
+    found.checked(_RULE)
+    scope = contract.scope or Scope()
+    listed = set(scope.destructive)
+    for command in () if too_much(_commands(contract)) is not None else _commands(contract):  # else the command gate refuses
+        if DESTRUCTIVE in _classes(command, classify) and command not in listed:  # 1
+            found.violate(UNSTATED, _RULE, f"{command!r} is destructive and not listed in scope.destructive")
+    stated = Counter(statement.operation for statement in scope.destructive_statements)
+    for operation in sorted(listed | stated.keys()):
+        if operation not in listed or stated[operation] != 1:  # 2
+            words = f"{operation!r} needs to be listed in scope.destructive, and exactly one statement"
+            found.violate(UNSTATED, _RULE, words)
+    allowed = paths.AllowedPaths(contract.allowed_paths)
+    digests = defaultdict(list)
+    for artifact in contract.inputs.artifacts:
+        digests[artifact.name].append(artifact.sha256.lower())
+    for statement in scope.destructive_statements:
+        for fault in _faults(statement, allowed, digests.get(statement.dry_run, ())):
+            found.violate(UNSTATED, _RULE, f"{statement.operation!r}: {fault}")
+        found.saw(f"destructive {statement.operation}", f"dry run {statement.dry_run}, backup {statement.backup}")
+
+
+async def judge_losses(changes: Sequence[Change], contract: TaskContract, tree: str, mirror: Mirror, found: Judgement) -> None:
+    """What the change to ``tree`` really loses, against what was stated.
+
+    Content that lives on under another path is moved, not lost. 1. what lies in a stated blast radius is not more than was
+    stated  2. outside of it, few files  3. and no whole directory. Raises GitError.
+    """
+    statements = (contract.scope or Scope()).destructive_statements
+    radius = [path for statement in statements for path in statement.blast_radius.paths]
+    few = len(changes) <= LARGEST_DIRECTORY and not statements
+    destroyed = frozenset[bytes]() if few else await destroyed_files(changes, mirror)
+    lost = list(lost_files(changes, destroyed))
+    if not few:
+        moved = await moved_files(lost, changes, mirror)
+        lost = [path for path in lost if path not in moved]
+    outside = paths.outside(radius, lost)
+    elsewhere = set(outside)
+    inside = [path for path in lost if path not in elsewhere]
+    found.checked(_RULE)
+    found.saw("files_lost", str(len(lost)))
+    limit = sum(statement.blast_radius.max_deletions for statement in statements)
+    if len(inside) > limit:  # 1
+        found.violate(EXCEEDED, _RULE, f"{len(inside)} files are lost where {limit} were stated", inside[0])
+    if len(outside) > MOST_LOST:  # 2
+        found.violate(UNSTATED, _RULE, f"{len(outside)} files are lost, and nothing in the contract says so", outside[0])
+    for directory, count in await _directories_gone(outside, frozenset(lost), tree, mirror):  # 3
+        found.violate(UNSTATED, _RULE, f"a whole directory of {count} files is lost, and nothing says so", directory)
+
+
+def lost_files(changes: Sequence[Change], destroyed: frozenset[bytes] = frozenset()) -> Iterator[bytes]:
+    """Paths whose content is gone: deleted, emptied, made something else or ``destroyed``, and to be found under no other
+    changed path."""
+    kept = {change.new_id for change in changes if change.new_mode in _FILES and change.new_id not in _EMPTY}
+    for change in changes:
+        had_content = change.old_mode != _ABSENT and change.old_id not in _EMPTY
+        gone = change.new_mode not in _FILES or change.new_id in _EMPTY or change.path in destroyed
+        if had_content and gone and change.old_id not in kept and change.old_id != change.new_id:
+            yield change.path
+
+
+async def _directories_gone(
+    lost: Sequence[bytes], all_lost: frozenset[bytes], tree: str, mirror: Mirror
+) -> list[tuple[bytes, int]]:
+    """The topmost directories that held more than a few of ``lost`` and of which ``tree`` has nothing more than was lost."""
+    counts: Counter[bytes] = Counter()
+    for path in lost:
+        parts = path.split(b"/")
+        counts.update(b"/".join(parts[:depth]) for depth in range(1, len(parts)))
+    gone: list[tuple[bytes, int]] = []
+    for directory, count in sorted(counts.items()):
+        if count <= LARGEST_DIRECTORY or any(directory.startswith(above + b"/") for above, _ in gone):
+            continue
+        entries = await mirror.files(tree, (directory.decode("utf-8", "surrogateescape"),))
+        if all(entry.size == 0 or entry.path in all_lost for entry in entries):
+            gone.append((directory, count))
+    return gone
+
+
+def _commands(contract: TaskContract) -> Iterator[str]:
+    yield from contract.executor.commands if contract.executor is not None else ()
+    yield from (test.cmd for test in contract.acceptance_tests)
+
+
+def _classes(command: str, classify: Classify) -> frozenset[str]:
+    try:
+        return frozenset(classify(parse_command(command)))
+    except CommandRefusedError:
+        return frozenset()  # the command gate refuses it
+
+
+def _faults(statement: DestructiveStatement, allowed: paths.AllowedPaths, captured: Sequence[str]) -> Iterator[str]:
+    """``captured``: the digests of the inputs that have the name of the dry run."""
+    if len(captured) != 1 or captured[0] == _NOTHING:  # 3
+        yield f"the dry run {statement.dry_run!r} is not one input artifact with content"
+    for path in statement.blast_radius.paths:  # 4
+        try:
+            clean = paths.check_allowed_path(path)
+        except ScopeError as error:
+            yield error.message
+            continue
+        if not allowed.cover(clean.encode("utf-8", "surrogatepass")):
+            yield f"{clean} is outside the contract's own paths"
+    if not statement.blast_radius.summary.strip() or "\n" in statement.blast_radius.summary:
+        yield "the blast radius is to be stated in one line"
+    if not statement.backup.strip():  # 5
+        yield "no backup is named"

@@ -1,0 +1,123 @@
+"""The diff gate: what changed between two trees in the gatekeeper's own mirror, against what the contract allows.
+
+Only objects are looked at: no working tree, no word of the worker (specification 8, mechanism 1). Here each changed path is
+judged on its own; what it is among the other paths of its tree is for ``trees.py``, where links lead for ``links.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gatewright import scope
+from gatewright.contracts import TaskContract
+from gatewright.contracts.vocabulary import ChangeKind, Scope
+from gatewright.git.changes import Change
+from gatewright.git.paths import is_gitattributes, is_gitmodules, path_fault
+from services.gatekeeper.gates.change.approvals import NOTHING, Approved
+from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.policies.load import PathClass, Policies
+
+EXECUTABLE = "100755"
+REGULAR = frozenset({"100644", EXECUTABLE})
+SYMLINK = "120000"
+SUBMODULE = "160000"
+KNOWN = REGULAR | {SYMLINK, SUBMODULE}
+ABSENT = "000000"
+
+SCOPE_RULE = "allowed_paths"
+NAMES_RULE = "git_paths"
+MODES_RULE = "file_modes"
+LIMIT_RULE = "protected_paths.limits"
+#: Kinds of change with a rule of their own, in the order of the report.
+KINDS: tuple[ChangeKind, ...] = ("submodule", "symlink", "executable", "mode_change", "gitattributes", "gitmodules")
+
+
+def kind_rule(kind: ChangeKind) -> str:
+    """The name of the rule on a kind of change."""
+    return f"change_kinds.{kind}"
+
+
+def judge_number(changes: Sequence[Change], policies: Policies, found: Judgement) -> bool:
+    """False when there are so many changed paths that nothing more is worth looking at."""
+    limit = policies.protected.limits.max_changed_files
+    found.checked(LIMIT_RULE)
+    if len(changes) > limit:
+        found.violate("diff_too_large", LIMIT_RULE, f"{len(changes)} changed files where {limit} are allowed")
+    return len(changes) <= limit
+
+
+def judge_changes(
+    changes: Sequence[Change], contract: TaskContract, policies: Policies, found: Judgement, approved: Approved = NOTHING
+) -> None:
+    """Judge every changed path on its own; a rename is a deletion and an addition, so both sides are judged."""
+    opened = contract.scope or Scope()
+    found.checked(SCOPE_RULE, ", ".join(contract.allowed_paths))
+    found.checked(NAMES_RULE)
+    found.checked(MODES_RULE)
+    for kind in KINDS:
+        found.checked(kind_rule(kind), "opened by scope.allow" if kind in opened.allow else "")
+    for path_class in policies.protected.classes:
+        found.checked(f"protected_paths.{path_class.name}", f"opened by {path_class.opened_by}")
+    for path in scope.outside(contract.allowed_paths, (change.path for change in changes)):
+        found.violate("path_out_of_scope", SCOPE_RULE, "outside the contract's paths", path)
+    opened_paths = scope.AllowedPaths(opened.allow_protected_paths)
+    for change in changes:
+        fault = path_fault(change.path, change.new_mode)
+        if fault is not None:
+            found.violate("git_path", NAMES_RULE, fault, change.path)
+        _mode(change, opened, found)
+        for path_class in policies.path_classes(change.path):
+            _class(change, path_class, opened, opened_paths, approved, found)
+
+
+def _mode(change: Change, opened: Scope, found: Judgement) -> None:
+    """Each kind of change has its own rule; the contract opens it by naming the kind in ``scope.allow``."""
+    modes = {change.old_mode, change.new_mode} - {ABSENT}
+    if not modes <= KNOWN:
+        found.violate("special_file", MODES_RULE, f"unknown mode {change.new_mode}", change.path)
+    for kind, code, words in _kinds(change, modes):
+        if kind not in opened.allow:
+            found.violate(code, kind_rule(kind), f"{words}; opened only by scope.allow: {kind}", change.path)
+
+
+def _kinds(change: Change, modes: set[str]) -> Iterator[tuple[ChangeKind, str, str]]:
+    """The kinds that a change is of, with the reason code and words of their rules."""
+    if SUBMODULE in modes:
+        yield "submodule", "submodule_refused", "a submodule"
+    if SYMLINK in modes:
+        yield "symlink", "symlink_refused", "a symbolic link"
+    if change.new_mode == EXECUTABLE != change.old_mode:
+        yield "executable", "executable_refused", "becomes executable"
+    elif change.old_mode == EXECUTABLE and change.new_mode in REGULAR - {EXECUTABLE}:
+        yield "mode_change", "mode_change_refused", "is executable no more"
+    name = change.path.rpartition(b"/")[2]
+    if is_gitattributes(name):
+        yield "gitattributes", "path_protected", "changes how git reads files"
+    if is_gitmodules(name):
+        yield "gitmodules", "path_protected", "names other repositories"
+
+
+def _class(
+    change: Change, kind: PathClass, opened: Scope, opened_paths: scope.AllowedPaths, approved: Approved, found: Judgement
+) -> None:
+    rule = f"protected_paths.{kind.name}"
+    match kind.opened_by:
+        case "scope.allow_protected_paths" if opened_paths.cover(change.path):
+            found.touched(rule, change.path)
+            return
+        case "scope.allow_dependency_change" if opened.allow_dependency_change:
+            found.touched(rule, change.path)
+            return
+        case "append-only" if change.old_mode == ABSENT:
+            found.touched(rule, change.path)
+            return
+        case "approval":
+            approved.judge(change, rule, found)
+            return
+        case "nothing":
+            words = "no contract opens it"
+        case "append-only":
+            words = "what is there already may not change; new files may be added"
+        case field:
+            words = f"opened only by {field}"
+    found.violate("path_protected", rule, words, change.path)

@@ -1,0 +1,113 @@
+"""Where allowed symbolic links lead: inside the repository, to nothing sacred, and through no link that leads out.
+
+A link is resolved in the tree, never on a disk. ``..`` may only stand at the beginning of a target: after a name it would
+depend on what that name is, and a later change of it could turn an innocent link into one that leads out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from gatewright.git.changes import Change, Node
+from gatewright.git.mirror import Mirror
+from gatewright.git.paths import display, path_fault
+from services.gatekeeper.gates.change.diff import SYMLINK
+from services.gatekeeper.gates.change.path_collisions import DIRECTORY
+from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.policies.load import Policies
+
+CODE = "symlink_escapes"
+RULE = "symlink_targets"
+#: Links that lead to links (Linux: MAXSYMLINKS), and bytes of a target (PATH_MAX).
+MOST_LINKS = 40
+LONGEST_TARGET = 4096
+
+
+@dataclass
+class _Tree:
+    """One tree, read a directory at a time."""
+
+    mirror: Mirror
+    root: str
+    known: dict[str, dict[bytes, Node]] = field(default_factory=dict)
+
+    async def entry(self, parts: Sequence[bytes]) -> Node | None:
+        """What lies at a path; None where nothing does, or where a part of the way is no directory."""
+        node: Node | None = Node(DIRECTORY, b"", self.root)
+        for part in parts:
+            if node is None or node.mode != DIRECTORY:
+                return None
+            if node.object_id not in self.known:
+                listed = await self.mirror.directories([node.object_id])
+                self.known[node.object_id] = {each.name: each for each in listed[node.object_id]}
+            node = self.known[node.object_id].get(part)
+        return node
+
+
+async def judge_links(changes: Sequence[Change], tree: str, mirror: Mirror, policies: Policies, found: Judgement) -> None:
+    """Judge every link that is new or leads elsewhere now. ``tree``: the tree id that holds them. Raises GitError."""
+    links = [change for change in changes if change.new_mode == SYMLINK]
+    found.checked(RULE)
+    if not links:
+        return
+    whole = _Tree(mirror, tree)
+    targets = await mirror.blobs({change.new_id for change in links})
+    for change in links:
+        fault = await _fault(change.path, targets[change.new_id], whole, policies)
+        if fault is not None:
+            shown = display(targets[change.new_id][:200])
+            found.violate(CODE, RULE, f"leads to {shown!r}: {fault}", change.path)
+
+
+async def _fault(path: bytes, target: bytes, tree: _Tree, policies: Policies) -> str | None:
+    """Why a link at ``path`` may not lead to ``target``; None when it may."""
+    here = path.split(b"/")[:-1]
+    for _ in range(MOST_LINKS):
+        place = _place(here, target)
+        if isinstance(place, str):
+            return place
+        joined = b"/".join(place)
+        if place and path_fault(joined) is not None:
+            return "inside a git directory"
+        if place and any(kind.name in {"sacred", "ci"} for kind in policies.path_classes(joined)):
+            return "a sacred path, or the pipeline"
+        passed = await _first_link(place, tree)
+        if passed is None:
+            return None
+        length, node = passed
+        rest = place[length:]
+        here = place[: length - 1]
+        further = (await tree.mirror.blobs([node.object_id]))[node.object_id]
+        target = b"/".join([further.rstrip(b"/"), *rest]) if rest else further
+    return "a circle of links"
+
+
+def _place(here: list[bytes], target: bytes) -> list[bytes] | str:
+    """The path that ``target`` names for a link in the directory ``here``, or what is wrong with it."""
+    if not target or len(target) > LONGEST_TARGET or b"\0" in target:
+        return "no path"
+    if target.startswith(b"/"):
+        return "outside the repository"
+    if b"\\" in target:
+        return "a backslash, which Windows takes for /"
+    parts = [part for part in target.split(b"/") if part not in {b"", b"."}]
+    up = 0
+    while up < len(parts) and parts[up] == b"..":
+        up += 1
+    if b".." in parts[up:]:
+        return "'..' after a name"
+    if up > len(here):
+        return "outside the repository"
+    return [*here[: len(here) - up], *parts[up:]]
+
+
+async def _first_link(place: list[bytes], tree: _Tree) -> tuple[int, Node] | None:
+    """The first part of the way that is itself a link: how many parts lead to it, and the link."""
+    for length in range(1, len(place) + 1):
+        node = await tree.entry(place[:length])
+        if node is None:
+            return None
+        if node.mode == SYMLINK:
+            return length, node
+    return None

@@ -1,0 +1,101 @@
+"""What a new path is among the other paths of its tree: two names that some file system takes for one are refused.
+
+Whoever checks such a tree out on a system that ignores case or normalises names gets one file with the content of another.
+Collisions that the baseline has already, and that the change does not add to, are left alone.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gatewright.git.changes import Change, Node
+from gatewright.git.mirror import Mirror
+from gatewright.git.paths import display, folded
+from services.gatekeeper.gates.change.diff import ABSENT
+from services.gatekeeper.gates.report_builder import Judgement
+
+CODE = "path_collision"
+RULE = "path_collisions"
+DIRECTORY = "40000"
+
+
+@dataclass(slots=True)
+class _Level:
+    """All directories of the new tree that fold to one name, and the new paths that lead through them.
+
+    ``new`` and ``old`` are their tree ids by exact path, in the new tree and in the baseline.
+    """
+
+    new: dict[bytes, str]
+    old: dict[bytes, str]
+    paths: list[tuple[bytes, ...]] = field(default_factory=list)
+
+
+async def judge_collisions(changes: Sequence[Change], baseline: str, tree: str, mirror: Mirror, found: Judgement) -> None:
+    """Compare each added path with what else lies in its directories, level by level from the root. Raises GitError.
+
+    ``baseline`` and ``tree`` are tree ids. Costs the directories that new paths lie in, not the repository.
+    """
+    found.checked(RULE)
+    added = [tuple(change.path.split(b"/")) for change in changes if change.old_mode == ABSENT]
+    levels: dict[tuple[str, ...], _Level] = {(): _Level({b"": tree}, {b"": baseline}, added)} if added else {}
+    told: set[bytes] = set()
+    while levels:
+        wanted = {tree_id for level in levels.values() for tree_id in (*level.new.values(), *level.old.values())}
+        listed = await mirror.directories(wanted)
+        below: dict[tuple[str, ...], _Level] = {}
+        for prefix, level in levels.items():
+            _judge_level(prefix, level, listed, below, told, found)
+        levels = below
+
+
+def _judge_level(
+    prefix: tuple[str, ...],
+    level: _Level,
+    listed: Mapping[str, tuple[Node, ...]],
+    below: dict[tuple[str, ...], _Level],
+    told: set[bytes],
+    found: Judgement,
+) -> None:
+    depth = len(prefix)
+    groups = _groups(level.new, listed)
+    old = {_join(where, node.name): node for where, tree_id in level.old.items() for node in listed[tree_id]}
+    for parts in level.paths:
+        name, path = folded(parts[depth]), b"/".join(parts[: depth + 1])
+        same = groups[name]
+        if path not in old and path not in told:
+            other = next((each for each in same if each != path), None)
+            if other is not None:
+                told.add(path)
+                found.violate(CODE, RULE, f"some file systems take it for {display(other)!r}", path)
+        if len(parts) > depth + 1:
+            key = (*prefix, name)
+            if key not in below:
+                inner = {each: node.object_id for each, node in same.items() if node.mode == DIRECTORY}
+                before = {each: old[each].object_id for each in inner if each in old and old[each].mode == DIRECTORY}
+                below[key] = _Level(inner, before)
+            below[key].paths.append(parts)
+
+
+def _groups(directories: Mapping[bytes, str], listed: Mapping[str, tuple[Node, ...]]) -> Mapping[str, dict[bytes, Node]]:
+    """The entries of ``directories`` by folded name: exact path -> entry."""
+    groups: defaultdict[str, dict[bytes, Node]] = defaultdict(dict)
+    for where, tree_id in directories.items():
+        for node in listed[tree_id]:
+            groups[folded(node.name)][_join(where, node.name)] = node
+    return groups
+
+
+def _join(where: bytes, name: bytes) -> bytes:
+    return where + b"/" + name if where else name
+
+
+def owners(changes: Mapping[str, Iterable[Change]]) -> dict[bytes, list[tuple[str, Change]]]:
+    """Each changed path with the tasks that changed it, and how. ``changes``: by task id."""
+    owned: defaultdict[bytes, list[tuple[str, Change]]] = defaultdict(list)
+    for task_id, made in changes.items():
+        for change in made:
+            owned[change.path].append((task_id, change))
+    return dict(owned)

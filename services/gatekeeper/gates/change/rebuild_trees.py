@@ -1,0 +1,35 @@
+"""Trees that another gatekeeper made, made again here: every replica has its own mirrors, and may have to finish any run.
+
+A tree is what its patch makes of the baseline; both are known by their digests, and what comes out is held against them.
+"""
+
+from __future__ import annotations
+
+from gatewright.errors import GitError, PatchError
+from gatewright.git.mirror import Mirror
+from gatewright.ledger.run import Run
+from services.gatekeeper.artifact_cache import ArtifactCache
+from services.gatekeeper.gates.change.candidate import patch_of
+
+
+async def bring_workers(run: Run, mirror: Mirror, artifacts: ArtifactCache) -> None:
+    """Have the trees of the current attempt's workers in the mirror. GitError (``tree_differs``), ArtifactError."""
+    for task in run.workers():
+        if task.tree and not await mirror.has_tree(task.tree):
+            await _bring(run, task.tree, await patch_of(task, artifacts), mirror)
+
+
+async def bring_candidate(run: Run, mirror: Mirror, artifacts: ArtifactCache) -> None:
+    """Have the candidate's tree in the mirror. GitError (``tree_differs``), ArtifactError."""
+    candidate = run.candidate
+    if candidate is not None and not await mirror.has_tree(candidate.tree):
+        await _bring(run, candidate.tree, await artifacts.get_artifact(candidate.patch), mirror)
+
+
+async def _bring(run: Run, tree: str, patch: bytes, mirror: Mirror) -> None:
+    try:
+        made = await mirror.apply(run.accepted.baseline_commit, patch)
+    except PatchError as error:
+        raise GitError(f"the patch of tree {tree} does not apply: {error.message}", code="tree_differs") from error
+    if made != tree:
+        raise GitError(f"the patch of tree {tree} makes {made}", code="tree_differs")

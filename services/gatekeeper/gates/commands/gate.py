@@ -1,0 +1,92 @@
+"""The command gate: argv only, on the allowlist, with listed options, and no word that leads out of the workspace.
+
+An option that is not listed is refused: abbreviations, clusters with a stranger among them and argument files get nowhere, and
+a tool that learns a new dangerous option tomorrow is not let use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gatewright.contracts.vocabulary import AcceptanceTest, Executor
+from gatewright.errors import CommandRefusedError
+from gatewright.sandbox.argv import parse_command
+from services.gatekeeper.gates.commands.classes import classify
+from services.gatekeeper.gates.commands.proof import why_nothing
+from services.gatekeeper.gates.commands.words import read_words
+from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.policies.commands import CommandClass, CommandRule, Use
+from services.gatekeeper.policies.load import Policies
+
+RULE = "command_allowlist"
+TOO_MUCH = "too_many_commands"
+#: More is no contract that anybody wrote, and each command is held against every rule.
+MOST_COMMANDS = 256
+MOST_CHARACTERS = 131_072
+
+
+def judge_commands(
+    tests: Iterable[AcceptanceTest], executor: Executor | None, policies: Policies, found: Judgement, *, strict: bool
+) -> None:
+    """Judge every command of a contract; the report names each with its classes."""
+    found.checked(RULE, "strict: a test must prove something" if strict else "")
+    commands: list[tuple[Use, str]] = [("acceptance", test.cmd) for test in tests]
+    commands += [("executor", command) for command in (executor.commands if executor is not None else ())]
+    if (words := too_much(text for _, text in commands)) is not None:
+        found.violate(TOO_MUCH, RULE, words)
+        return
+    for number, (use, text) in enumerate(commands, 1):
+        name = f"commands.{number}.{use}"
+        try:
+            rule = check_command(text, use, policies, strict=strict)
+        except CommandRefusedError as error:
+            found.violate(error.reason, RULE, error.message)
+            found.violated(name, error.message)
+        else:
+            found.checked(name, f"{text} ({', '.join(sorted(classes_of(text, rule)))})")
+
+
+def too_much(commands: Iterable[str]) -> str | None:
+    """Why so many commands, or so long ones, are not looked at one by one; None when they are."""
+    sizes = [len(text) for text in commands]
+    if len(sizes) > MOST_COMMANDS:
+        return f"{len(sizes)} commands; a contract has at most {MOST_COMMANDS}"
+    if sum(sizes) > MOST_CHARACTERS:
+        return f"the commands have {sum(sizes)} characters together; at most {MOST_CHARACTERS} are read"
+    return None
+
+
+def classes_of(text: str, rule: CommandRule) -> frozenset[CommandClass]:
+    """The classes of an allowed command: the policy's word on the tool, and what its own words tell."""
+    told = classify(parse_command(text)) - {CommandClass.READ_ONLY}
+    return frozenset({rule.kind, *told})
+
+
+def check_command(text: str, use: Use, policies: Policies, *, strict: bool = False) -> CommandRule:
+    """The rule that allows ``text`` for ``use``.
+
+    1. The text is a plain argv: no shell syntax.  2. The program is named, not a path.  3. No forbidden run of words.
+    4. A rule's prefix matches (the longest wins).  5. Every option is listed.  6. No operand and no value leads out of the
+    workspace.  7. With ``strict``, an acceptance command that proves nothing is refused.
+
+    Raises CommandRefusedError (codes ``command_not_allowed``, ``action_forbidden``).
+    """
+    argv = parse_command(text)  # 1
+    if "/" in argv[0] or argv[0].startswith("-"):  # 2
+        raise CommandRefusedError(f"{text!r}: the program must be a plain name, not a path")
+    for action in policies.forbidden.actions:  # 3
+        if _contains(argv, action.argv):
+            raise CommandRefusedError(f"{text!r} contains the forbidden action {action.name!r}", code="action_forbidden")
+    plain = ("python", *argv[1:]) if argv[0] == "python3" else argv
+    matching = [r for r in policies.allowlist.commands if use in r.uses and plain[: len(r.prefix)] == r.prefix]  # 4
+    if not matching:
+        raise CommandRefusedError(f"{text!r} is not on the allowlist for {use} commands")
+    rule = max(matching, key=lambda candidate: len(candidate.prefix))
+    words = read_words(text, rule, argv[len(rule.prefix) :])  # 5, 6
+    if strict and use == "acceptance" and (why := why_nothing(rule, words)):  # 7
+        raise CommandRefusedError(f"{text!r} proves nothing, and the contract asks for strict acceptance: {why}")
+    return rule
+
+
+def _contains(argv: tuple[str, ...], words: tuple[str, ...]) -> bool:
+    return any(argv[start : start + len(words)] == words for start in range(len(argv) - len(words) + 1))

@@ -1,0 +1,138 @@
+"""Breadth review: how much of the repository a contract opens, judged on the baseline's own tree.
+
+What means everything by its spelling never gets here (``gatewright.scope``). What is left is looked up: a name is a whole
+directory when the baseline says so, with or without a dot in it. A directory also counts as opened whole when all that is in
+it is opened entry by entry, two directories or more among them: the same breadth in other words. The root is judged in the same
+way, and opening that is refused in every pack.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from gatewright.git.mirror import Mirror
+from gatewright.git.paths import display
+from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.policies.load import Policies
+from services.gatekeeper.policies.packs import Approval, Pack
+
+CODE = "path_too_broad"
+RULE = "breadth"
+#: A gitlink is a whole repository: it counts as a directory.
+DIRECTORIES = frozenset({b"tree", b"commit"})
+#: Directories that are looked into for one contract; what lies in more of them is taken for opened whole.
+MOST_LOOKS = 500
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What of a repository a contract opens: the directories of the top level that are opened whole, and whether all is."""
+
+    directories: tuple[str, ...]
+    everything: bool
+
+
+async def judge_breadth(
+    paths: Iterable[str],
+    repository: str,
+    tree: str,
+    pack: Pack,
+    mirror: Mirror,
+    policies: Policies,
+    now: datetime,
+    found: Judgement,
+) -> None:
+    """``tree`` is the baseline's. 1. what is opened  2. what the pack says to that  3. whether a person has approved it.
+
+    Raises GitError.
+    """
+    named = frozenset(path.removesuffix("/") for path in paths)
+    opened = await look(named, mirror, tree)  # 1
+    found.checked(f"{RULE}.whole_repository", "everything" if opened.everything else "a part of it")
+    words = ", ".join(opened.directories) or "no whole directory of the top level"
+    found.checked(f"{RULE}.top_level", f"{words} ({pack.broad_paths.replace('_', ' ')})")
+    if opened.everything:  # 2
+        _require(
+            named, f"{RULE}.whole_repository", "the paths together are the whole repository", repository, policies, now, found
+        )
+    elif opened.directories and pack.broad_paths == "needs_approval":
+        for directory in opened.directories:
+            asked = frozenset({directory}) if directory in named else named
+            _require(asked, f"{RULE}.top_level", f"all of {directory!r} is opened", repository, policies, now, found)
+
+
+async def look(named: frozenset[str], mirror: Mirror, tree: str) -> Opened:
+    """What the clean paths ``named`` open of ``tree``."""
+    wanted = frozenset(path.encode("utf-8", "surrogatepass") for path in named)
+    search = _Search(mirror, wanted, sorted(wanted))
+    entries = await search.entries(tree)
+    whole = {name: await search.is_whole(name, kind, identifier) for name, (kind, identifier) in entries.items()}
+    directories = [name for name, (kind, _) in entries.items() if kind in DIRECTORIES]
+    broad = tuple(display(name) for name in directories if whole[name])
+    everything = len(directories) > 1 and all(whole.values())
+    return Opened(broad, everything)
+
+
+@dataclass
+class _Search:
+    """Goes through the trees that the wanted paths lead to."""
+
+    mirror: Mirror
+    wanted: frozenset[bytes]
+    ordered: Sequence[bytes]
+    looks: int = 0
+
+    async def is_whole(self, path: bytes, kind: bytes, identifier: str) -> bool:
+        """Whether all of ``path`` is opened: by its own name, or entry by entry."""
+        if path in self.wanted:
+            return True
+        below = path + b"/"
+        at = bisect_left(self.ordered, below)
+        if kind != b"tree" or not (at < len(self.ordered) and self.ordered[at].startswith(below)):
+            return False
+        if self.looks >= MOST_LOOKS:
+            return True
+        entries = await self.entries(identifier)
+        if sum(inner in DIRECTORIES for inner, _ in entries.values()) < 2:
+            return False
+        for name, (inner, child) in entries.items():
+            if not await self.is_whole(below + name, inner, child):
+                return False
+        return True
+
+    async def entries(self, tree: str) -> Mapping[bytes, tuple[bytes, str]]:
+        """Name -> type and object id, of one level of a tree."""
+        self.looks += 1
+        listed = await self.mirror.git.run("ls-tree", "-z", "--end-of-options", tree)
+        entries = {}
+        for line in listed.split(b"\0"):
+            if line:
+                head, _, name = line.partition(b"\t")
+                _mode, kind, identifier = head.split(b" ")
+                entries[name] = (kind, identifier.decode("ascii"))
+        return entries
+
+
+def _require(
+    paths: frozenset[str], rule: str, what: str, repository: str, policies: Policies, now: datetime, found: Judgement
+) -> None:
+    """An approval of exactly ``paths``, in force, or a violation that says how to get one."""
+    same = [approval for approval in policies.approvals.approvals if approval.covers(paths, repository)]
+    for approval in same:
+        if not approval.expired(now):
+            found.checked(f"{rule}.approval", f"{what}; approved by {approval.approved_by}: {approval.reason}")
+            found.saw("approval", _digest(approval))
+            return
+    how = f"a person may approve {sorted(paths)} of this repository in policies/approvals.json"
+    if same:
+        last = max(same, key=lambda approval: approval.expires_at)
+        how = f"the approval of {last.approved_by} ended at {last.expires_at.isoformat()}; {how} again"
+    found.violate(CODE, rule, f"{what}, which needs approval: {how}")
+
+
+def _digest(approval: Approval) -> str:
+    return hashlib.sha256(approval.model_dump_json().encode()).hexdigest()

@@ -1,0 +1,134 @@
+"""The intake gate: a document from outside becomes a run only with its baseline, its id and its artifacts pinned."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from gatewright.artifacts import inline_bytes
+from gatewright.contracts import RunRequest, TaskContract
+from gatewright.contracts.vocabulary import Artifact, Environment, PolicyPack, Repository, RoleName
+from gatewright.errors import ArtifactError, DeniedError, GitError, HostError, MalformedError
+from gatewright.git.host.tracked import refuse_tracked_environment
+from gatewright.git.mirror import Mirrors
+from gatewright.host_errors import is_waited_for
+from services.gatekeeper.artifact_cache import ArtifactCache
+from services.gatekeeper.gates.contract.breadth import judge_breadth
+from services.gatekeeper.gates.contract.policy import judge_contract, judge_request
+from services.gatekeeper.gates.contract.role_contract import bound_schema, is_binding
+from services.gatekeeper.gates.landing.landing import judge_target
+from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.policies.load import Policies
+
+
+async def judge_intake(
+    document: RunRequest | TaskContract,
+    found: Judgement,
+    policies: Policies,
+    mirrors: Mirrors,
+    store: ArtifactCache,
+    now: datetime,
+) -> tuple[RunRequest | TaskContract, str, str]:
+    """Judge ``document`` and pin it: returns it with the baseline's commit and tree (empty where it could not be resolved).
+
+    1. artifacts are fetched, checked against their digest and, where they came inline, stored  2. policy
+    3. only then is the repository asked: nothing is fetched for a document that is refused anyway  4. whether the change could
+    land on its target  5. breadth, on the baseline  6. an environment that the repository tracks is none.
+    What is returned is what was judged: permissions are the granted ones.
+    """
+    if isinstance(document, RunRequest):
+        request = replace(document, artifacts=await _artifacts(document.artifacts, found, store))
+        await asyncio.to_thread(judge_request, request, policies, found)  # a large one must not hold up the others
+        baseline = _Baseline(
+            request.repository, request.baseline_ref, request.allowed_paths, request.policy_pack, request.environment
+        )
+        commit, tree = await _pin(baseline, found, policies, mirrors, now)
+        return replace(request, baseline_ref=commit or request.baseline_ref), commit, tree
+    inputs = await _artifacts(document.inputs.artifacts, found, store, document.assigned_agent.role)
+    contract = replace(
+        document,
+        inputs=replace(document.inputs, artifacts=inputs),
+        log_refs=replace(document.log_refs, run_id=found.run_id),
+        requested_permissions=None,
+    )
+    contract = await asyncio.to_thread(judge_contract, contract, policies, found)
+    pack: PolicyPack = contract.policy_pack or policies.packs.default
+    baseline = _Baseline(
+        contract.repository, contract.rollback.baseline_ref, contract.allowed_paths, pack, contract.environment
+    )
+    commit, tree = await _pin(baseline, found, policies, mirrors, now)
+    rollback = replace(contract.rollback, baseline_ref=commit or contract.rollback.baseline_ref)
+    return replace(contract, rollback=rollback), commit, tree
+
+
+@dataclass(frozen=True)
+class _Baseline:
+    """What a document says about where its change begins, how much it opens there, and what its commands are to see."""
+
+    repository: Repository | None
+    ref: str
+    paths: tuple[str, ...]
+    pack: PolicyPack
+    environment: Environment | None
+
+
+async def _artifacts(
+    artifacts: Sequence[Artifact], found: Judgement, store: ArtifactCache, role: RoleName = "WORKER"
+) -> tuple[Artifact, ...]:
+    found.checked("artifacts", f"{len(artifacts)} input artifact(s)")
+    pinned = []
+    for artifact in artifacts:
+        try:
+            binding = is_binding(artifact)
+            data = bound_schema(artifact, role, found) if binding else inline_bytes(artifact.uri)
+            if binding and data is None:
+                continue
+            if data is None:
+                data = await store.get_artifact(artifact.uri)
+            digest = hashlib.sha256(data).hexdigest()
+            if digest != artifact.sha256.lower():
+                found.violate("artifact_invalid", "artifacts", f"{artifact.name}: the bytes have digest {digest}")
+                continue
+            uri = await store.put_artifact(data)
+        except (ArtifactError, MalformedError) as error:
+            found.violate("artifact_invalid", "artifacts", f"{artifact.name}: {error.message}")
+            continue
+        pinned.append(Artifact(name=artifact.name, uri=uri, sha256=digest))
+        found.saw(artifact.name, digest)
+    return tuple(pinned)
+
+
+async def _pin(baseline: _Baseline, found: Judgement, policies: Policies, mirrors: Mirrors, now: datetime) -> tuple[str, str]:
+    repository = baseline.repository
+    if repository is None or not found.clean:
+        return "", ""
+    found.checked("baseline", baseline.ref)
+    try:
+        mirror = await mirrors.open(repository.url)
+        commit = await mirror.resolve(baseline.ref)
+        tree = await mirror.tree_of(commit)
+        found.saw("baseline_commit", commit)
+        found.saw("baseline_tree", tree)
+        await judge_target(repository, commit, mirror, found)
+        pack = policies.packs.pack(baseline.pack)
+        await judge_breadth(baseline.paths, repository.url, tree, pack, mirror, policies, now, found)
+        if baseline.environment is not None:
+            # What this host can tell; the roles that show it look on theirs.
+            found.checked("environment", baseline.environment.prefix)
+            await refuse_tracked_environment(Path(baseline.environment.prefix), mirror, tree)
+    except DeniedError as error:
+        found.violate(error.reason, "environment", error.message)
+        return "", ""
+    except (GitError, HostError, MalformedError) as error:
+        if is_waited_for(error):
+            raise
+        code = "repository_unavailable" if error.reason == GitError.code else error.reason
+        found.violate(code, "repository", error.message)
+        return "", ""
+    return commit, tree

@@ -1,0 +1,136 @@
+"""Permissions: what a contract asks for, against what its role may have (specification 6.1.2; 8, mechanism 5).
+
+A contract from outside that asks for more gets less, and the report says so: nothing is lost but a wish, and the task that is
+dispatched carries what was granted. Refused, whatever the pack: what would switch the sandbox off, a tool that is not on the
+allowlist, and a wider wish of our own roles, who have no business to wish.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from gatewright.contracts import TaskContract
+from gatewright.contracts.task_contract import RolePermissions
+from gatewright.contracts.vocabulary import Executor, ToolPermissions
+from gatewright.permissions import FILESYSTEM_ORDER, NETWORK_ORDER, SHELL_MEANINGS, SHELL_ORDER, narrower
+from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.policies.full_access import names_full_access
+from services.gatekeeper.policies.load import Policies
+from services.gatekeeper.policies.packs import Pack
+
+FULL_ACCESS = "danger_full_access"
+
+
+def judge_permissions(
+    contract: TaskContract, pack: Pack, policies: Policies, found: Judgement, *, from_outside: bool
+) -> TaskContract:
+    """The contract as it may be carried out: permissions narrowed to what the role has, in every place that states them.
+
+    1. the role is registered  2. each permission is the narrower of asked, registered and the pack's  3. MCP tools are on the
+    role's allowlist, in all three places  4. the approval policy that follows is recorded.
+    """
+    agent = contract.assigned_agent
+    known = policies.agent(agent.role, agent.agent_id)
+    if known is None:  # 1
+        found.violate("agent_unknown", "agent_registry", f"{agent.role} {agent.agent_id!r} is not registered")
+        return contract
+    found.checked("agent_registry", f"{agent.role} {agent.agent_id!r}")
+    asked, clamp = contract.tool_permissions, from_outside and pack.wider_permissions == "clamp"
+    network = narrower(NETWORK_ORDER, known.defaults.network, pack.network)
+    granted = ToolPermissions(  # 2
+        filesystem=narrower(FILESYSTEM_ORDER, asked.filesystem, known.defaults.sandbox),
+        shell=narrower(SHELL_ORDER, asked.shell, known.defaults.approval_policy),
+        network=narrower(NETWORK_ORDER, asked.network, network),
+        mcp_tools=asked.mcp_tools,
+    )
+    for name in ("filesystem", "shell", "network"):
+        _compare(name, getattr(asked, name), getattr(granted, name), found, clamp=clamp)
+    _tools(contract, policies, found)  # 3
+    meaning = SHELL_MEANINGS[granted.shell]
+    found.checked("approval_policy", f"{meaning.approval_policy or 'unset'}: {meaning.words}")  # 4
+    return narrowed(contract, granted) if clamp else contract
+
+
+def narrowed(contract: TaskContract, granted: ToolPermissions) -> TaskContract:
+    """The contract with the granted permissions; what was asked is kept beside them where it was more."""
+    role, asked = contract.role_contract, contract.tool_permissions
+    if role is not None:
+        view = RolePermissions(filesystem=granted.filesystem, shell=granted.shell, network=granted.network)
+        role = replace(role, tool_permissions=view)
+    return replace(
+        contract,
+        tool_permissions=granted,
+        role_contract=role,
+        requested_permissions=None if asked == granted else asked,
+    )
+
+
+def judge_full_access(contract: TaskContract, found: Judgement) -> None:
+    """Nothing that somebody's tool may read as "no sandbox" or "no approvals" is let through, wherever it hides."""
+    found.checked(FULL_ACCESS, "never")
+    for place, words in (*_words(contract), *_executor_words(contract.executor)):
+        if names_full_access(words):
+            found.violate(FULL_ACCESS, FULL_ACCESS, f"{place} would switch the sandbox or the approvals off")
+
+
+def judge_executor_access(executor: Executor | None, found: Judgement) -> None:
+    """The same for what a request has already."""
+    found.checked(FULL_ACCESS, "never")
+    for place, words in _executor_words(executor):
+        if names_full_access(words):
+            found.violate(FULL_ACCESS, FULL_ACCESS, f"{place} would switch the sandbox or the approvals off")
+
+
+def _compare(name: str, asked: str, granted: str, found: Judgement, *, clamp: bool) -> None:
+    rule = f"agent_registry.{name}"
+    if asked == granted:
+        found.checked(rule, f"asked {asked}, granted")
+    elif clamp:
+        found.checked(rule, f"asked {asked}, granted {granted}")
+        found.saw(f"clamped.{name}", f"{asked} -> {granted}")
+    else:
+        found.violate("permission_too_wide", rule, f"{name}: {asked} asked for, {granted} is the most")
+
+
+def _tools(contract: TaskContract, policies: Policies, found: Judgement) -> None:
+    places = {
+        "mcp_tools": contract.tool_permissions.mcp_tools,
+        "mcp_tool_set": contract.mcp_tool_set,
+        "role_contract.resolved_mcp_tool_set": contract.role_contract.resolved_mcp_tool_set if contract.role_contract else (),
+    }
+    allowed = policies.roles.of(contract.assigned_agent.role).mcp_tools
+    for rule, tools in places.items():
+        found.checked(rule, f"{len(tools)} tool(s), all on the allowlist of {contract.assigned_agent.role}")
+        for tool in tools:
+            if tool not in policies.forbidden.mcp_tools:
+                found.violate("tool_unknown", rule, f"the tool {tool!r} is not on the allowlist")
+            elif tool not in allowed:
+                found.violate("tool_unknown", rule, f"the tool {tool!r} is not for a {contract.assigned_agent.role}")
+
+
+def _words(contract: TaskContract) -> Iterator[tuple[str, str]]:
+    for test in contract.acceptance_tests:
+        yield f"acceptance_tests {test.name!r}", test.cmd
+    for tool in (*contract.tool_permissions.mcp_tools, *contract.mcp_tool_set):
+        yield "mcp tools", tool
+    if contract.environment is not None:
+        yield "environment", contract.environment.prefix
+    if contract.runtime_options is not None:
+        yield "runtime_options.provider", contract.runtime_options.provider or ""
+    role = contract.role_contract
+    if role is None:
+        return
+    binding = role.runtime_binding
+    for place, words in (("runner", binding.runner), ("provider", binding.provider), ("model", binding.model)):
+        yield f"role_contract.runtime_binding.{place}", words or ""
+    yield "role_contract.mcp_bundle_ref", role.mcp_bundle_ref or ""
+    yield "role_contract.skills_bundle_ref", role.skills_bundle_ref or ""
+    for tool in role.resolved_mcp_tool_set:
+        yield "role_contract.resolved_mcp_tool_set", tool
+
+
+def _executor_words(executor: Executor | None) -> Iterator[tuple[str, str]]:
+    for command in executor.commands if executor is not None else ():
+        yield "the executor", command

@@ -1,0 +1,135 @@
+"""The policy gate: may this contract be carried out at all? Judged first (specification 8, mechanism 5).
+
+The order of the rules is the order of the report. What a rule says stands in its own module: permissions, dispatch, packs,
+forbidden actions, the organisation's rules; and breadth, which needs the baseline and comes after it.
+"""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import Iterable
+
+from gatewright import scope
+from gatewright.contracts import RunRequest, TaskContract
+from gatewright.contracts.vocabulary import Artifact, Executor, PolicyPack, Repository
+from gatewright.errors import MalformedError, ScopeError
+from gatewright.git.refs import check_landing_ref
+from gatewright.rules.contracts import differences
+from gatewright.tasks.inputs import LONGEST_COMMAND
+from services.gatekeeper.gates.cel_gate import judge_contract_rules
+from services.gatekeeper.gates.change.destructive import by_allowlist, judge_destructive
+from services.gatekeeper.gates.commands.gate import judge_commands
+from services.gatekeeper.gates.contract.dispatch import judge_dispatch, judge_order
+from services.gatekeeper.gates.contract.forbidden_actions import judge_forbidden_commands
+from services.gatekeeper.gates.contract.packs import judge_pack
+from services.gatekeeper.gates.contract.permissions import judge_executor_access, judge_full_access, judge_permissions
+from services.gatekeeper.gates.contract.role_contract import judge_output_schema, judge_role_contract
+from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.policies.load import Policies
+
+LANDABLE = "refs/heads/"
+
+
+def judge_request(request: RunRequest, policies: Policies, found: Judgement) -> None:
+    """What of a request can be judged before the pm has compiled it; what is missing is the pm's to name."""
+    judge_executor_access(request.executor, found)
+    _paths(request.allowed_paths, policies, found)
+    pack = judge_pack(request.policy_pack, request.repository, request.timeout_retry, policies, found)
+    strict = request.strict_acceptance or pack.strict_acceptance
+    judge_commands(request.acceptance_tests, request.executor, policies, found, strict=strict)
+    _artifacts(request.executor, request.artifacts, found)
+    _repository(request.repository, found)
+
+
+def judge_contract(contract: TaskContract, policies: Policies, found: Judgement, *, from_outside: bool = True) -> TaskContract:
+    """Every rule of the policy gate but breadth, on a whole contract.
+
+    Returns the contract as it may be carried out: what comes from outside may ask for more than its role has, and gets less.
+    What one of our own roles has written must be right as it is.
+    """
+    name: PolicyPack = contract.policy_pack or policies.packs.default
+    judge_full_access(contract, found)
+    _paths(contract.allowed_paths, policies, found)
+    pack = judge_pack(name, contract.repository, contract.timeout_retry, policies, found)
+    strict = pack.strict_acceptance or (contract.runtime_options is not None and contract.runtime_options.strict_acceptance)
+    judge_commands(contract.acceptance_tests, contract.executor, policies, found, strict=strict)
+    judge_forbidden_commands(contract, found)
+    if contract.executor is None:
+        found.violate("executor_missing", "executor", "the contract does not say how the change is made")
+    _artifacts(contract.executor, contract.inputs.artifacts, found)
+    judge_destructive(contract, by_allowlist(policies), found)
+    _repository(contract.repository, found)
+    judge_order(contract, found)
+    judge_dispatch(contract, policies, found)
+    judge_role_contract(contract, found)
+    judge_output_schema(contract, found)
+    granted = judge_permissions(contract, pack, policies, found, from_outside=from_outside)
+    found.checked("timeout_retry")
+    if contract.timeout_retry.timeout_sec > LONGEST_COMMAND:
+        found.violate("permission_too_wide", "timeout_retry", f"no command may take longer than {LONGEST_COMMAND:.0f} s")
+    judge_contract_rules(granted, policies, found)
+    return granted
+
+
+def judge_compiled(contract: TaskContract, request: RunRequest, baseline: str, found: Judgement) -> None:
+    """The pm may not order anything that the request did not say: what can be compared is compared."""
+    found.checked("request", "the contract is the request's")
+    for name in differences(contract, request, baseline, found.run_id):
+        found.violate("contract_differs", "request", f"the compiled contract's {name} is not the request's")
+
+
+def _paths(paths: Iterable[str], policies: Policies, found: Judgement) -> None:
+    found.checked("allowed_paths", ", ".join(paths))
+    found.checked("protected_paths.sacred", "no allowed path is one")
+    for path in paths:
+        try:
+            clean = scope.check_allowed_path(path)
+        except ScopeError as error:
+            found.violate(error.reason, "allowed_paths", error.message)
+            continue
+        if _is_sacred(clean, policies):
+            found.violate("path_protected", "protected_paths.sacred", "no contract may open it", clean.encode())
+
+
+def _is_sacred(path: str, policies: Policies) -> bool:
+    """Whether nothing that ``path`` may turn out to be, a file or a folder, can be opened."""
+    forms = (path, f"{path}/-")
+    return all(any(kind.name == "sacred" for kind in policies.path_classes(form.encode())) for form in forms)
+
+
+def _artifacts(executor: Executor | None, artifacts: Iterable[Artifact], found: Judgement) -> None:
+    if executor is None:
+        return
+    found.checked("executor", executor.kind)
+    known = {artifact.name for artifact in artifacts}
+    for name in executor.artifacts:
+        if name not in known:
+            found.violate("executor_missing", "executor", f"there is no input artifact named {name!r}")
+    given = executor.commands if executor.kind == "command" else executor.artifacts
+    if not given:
+        found.violate("executor_missing", "executor", f"a {executor.kind} executor needs at least one answer")
+
+
+def _repository(repository: Repository | None, found: Judgement) -> None:
+    found.checked("repository", repository.landing if repository is not None else "")
+    if repository is None:
+        found.violate("repository_missing", "repository", "the contract does not say which repository it is about")
+    elif _has_credentials(repository.url):
+        found.violate("repository_has_credentials", "repository", "a URL with a password would be kept as evidence")
+    elif repository.landing == "target" and not _landable(repository.target_ref or ""):
+        found.violate("bad_ref", "repository", "landing on a target needs target_ref: refs/heads/...")
+
+
+def _landable(ref: str) -> bool:
+    """Whether it is the well-formed name of a branch; whether there is one, the baseline's repository must tell."""
+    try:
+        return check_landing_ref(ref).startswith(LANDABLE)
+    except MalformedError:
+        return False
+
+
+def _has_credentials(url: str) -> bool:
+    try:
+        return urllib.parse.urlsplit(url).password is not None
+    except ValueError:
+        return True

@@ -1,0 +1,90 @@
+"""The resolved role of a contract and the schema of its answer: both only repeat what is fixed elsewhere, and may not drift.
+
+Specification 6.1.3 and 6.1.4.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+from gatewright.contracts import TaskContract
+from gatewright.contracts.task_contract import HandoffChain, RoleContract, RuntimeOptions
+from gatewright.contracts.vocabulary import Artifact, RoleName
+from gatewright.resources import schema_directory
+from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.policies.roles import ANSWERS, TASKS
+
+OUTPUT_SCHEMA = "output_schema"
+
+
+def judge_role_contract(contract: TaskContract, found: Judgement) -> None:
+    """The resolved view agrees with the fields that it resolves; every field that does not is named."""
+    role = contract.role_contract
+    if role is None:
+        return
+    for field, resolved, authoritative in _pairs(contract, role):
+        rule = f"role_contract.{field}"
+        found.checked(rule)
+        if resolved != authoritative:
+            found.violate("role_contract_drift", rule, f"says {resolved!r}, the contract says {authoritative!r}")
+
+
+def _pairs(contract: TaskContract, role: RoleContract) -> Iterator[tuple[str, object, object]]:
+    asked, agent = contract.tool_permissions, contract.assigned_agent
+    options, chain = contract.runtime_options or RuntimeOptions(), contract.handoff_chain or HandoffChain()
+    yield "identity.role", role.identity.role, agent.role
+    yield "identity.agent_id", role.identity.agent_id, agent.agent_id
+    yield "tool_permissions.filesystem", role.tool_permissions.filesystem, asked.filesystem
+    yield "tool_permissions.shell", role.tool_permissions.shell, asked.shell
+    yield "tool_permissions.network", role.tool_permissions.network, asked.network
+    yield "resolved_mcp_tool_set", role.resolved_mcp_tool_set, contract.mcp_tool_set
+    yield "runtime_binding.runner", role.runtime_binding.runner, options.runner
+    yield "runtime_binding.provider", role.runtime_binding.provider, options.provider
+    yield "handoff.eligible", role.handoff.eligible, chain.enabled
+    yield "handoff.chain_roles", role.handoff.chain_roles, chain.roles
+    # Unstated or zero on either side is no statement to drift from.
+    yield "handoff.max_handoffs", role.handoff.max_handoffs or chain.max_handoffs or 0, chain.max_handoffs or 0
+
+
+def judge_output_schema(contract: TaskContract, found: Judgement) -> None:
+    """Which schema the answer must have: fixed by the role, recorded with its digest."""
+    role, kind = contract.assigned_agent.role, contract.task_type
+    if TASKS.get(role) != kind:
+        found.violate("output_schema_mismatch", OUTPUT_SCHEMA, f"there is no answer of a {role} to a task of type {kind}")
+        return
+    found.checked(OUTPUT_SCHEMA, f"a {role} answers {kind} with {ANSWERS[kind]}")
+    found.saw(f"{OUTPUT_SCHEMA}.{role.lower()}", schema_digest(ANSWERS[kind]))
+
+
+def bound_schema(artifact: Artifact, assigned: RoleName, found: Judgement) -> bytes | None:
+    """The schema that an ``output_schema`` or ``output_schema.<role>`` artifact binds, when it is the one that the role has.
+
+    Its ``uri`` is a path of ours, ``schemas/<name>.json``: it is never fetched.
+    """
+    roles = {f"{OUTPUT_SCHEMA}.{role.lower()}": role for role in TASKS} | {OUTPUT_SCHEMA: assigned}
+    role = roles.get(artifact.name)
+    task = TASKS.get(role) if role is not None else None
+    name = ANSWERS[task] if task is not None else None
+    if name is None or artifact.uri != f"schemas/{name}.json":
+        words = f"{artifact.name!r} binds {artifact.uri[:80]!r}, the role answers with {name or 'no schema'}"
+        found.violate("output_schema_mismatch", OUTPUT_SCHEMA, words)
+        return None
+    if artifact.sha256.lower() != schema_digest(name):
+        found.violate("output_schema_mismatch", OUTPUT_SCHEMA, f"{artifact.name!r}: another version of {name} is bound")
+        return None
+    return _schema_bytes(name)
+
+
+def is_binding(artifact: Artifact) -> bool:
+    """Whether an input artifact is an output-schema binding and no input."""
+    return artifact.name == OUTPUT_SCHEMA or artifact.name.startswith(f"{OUTPUT_SCHEMA}.")
+
+
+def schema_digest(name: str) -> str:
+    """sha256 of the schema file ``name``, as it is delivered."""
+    return hashlib.sha256(_schema_bytes(name)).hexdigest()
+
+
+def _schema_bytes(name: str) -> bytes:
+    return (schema_directory() / f"{name}.json").read_bytes()

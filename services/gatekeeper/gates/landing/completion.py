@@ -1,0 +1,163 @@
+"""The definition of done: before anything lands, the whole run is held against its contract once more, from its own records.
+
+Earlier gates judged each step when it was taken; this one asks whether together they are what was ordered (close-coherence).
+Every rule is named, kept or broken, and becomes a line of the completion report.
+"""
+
+from __future__ import annotations
+
+from gatewright import scope
+from gatewright.contracts import TaskContract
+from gatewright.contracts.strict_json import parse
+from gatewright.contracts.task_contract import RequiredOutput
+from gatewright.contracts.vocabulary import Artifact
+from gatewright.errors import ArtifactError, MalformedError, ScopeError
+from gatewright.evidence.projection.completion import output_evidence
+from gatewright.git.mirror import Mirror
+from gatewright.ledger.run import Run
+from gatewright.rules import completion as rules
+from gatewright.rules.completion import AUDIT, DOCUMENTS, OUTPUTS, OWNERS, SHARDS, TESTS, VIOLATIONS
+from services.gatekeeper.artifact_cache import ArtifactCache
+from services.gatekeeper.gates.report_builder import Judgement
+
+#: The run's own reports, by the names that a contract may ask for them.
+OWN_REPORTS = frozenset({"review_report", "test_report", "completion_report", "evidence_report"})
+_DOCUMENT_ENDINGS = (".md", ".rst", ".adoc")
+
+
+async def judge_completion(
+    run: Run, contract: TaskContract, mirror: Mirror, artifacts: ArtifactCache, found: Judgement
+) -> None:
+    """Whether the run is what its contract ordered.
+
+    1. every shard was done and accepted  2. every changed file has one owner among them, and the contract allows it
+    3. every test that must pass ran on the candidate and passed  4. no violation is open  5. every required output is there
+    6. documents that were asked for were written  7. an audit changes nothing and leaves a report.
+    Raises GitError, ArtifactError, BusError.
+    """
+    changed = await _changed(run, artifacts)
+    _shards(run, found)  # 1
+    _owners(run, contract, changed, found)  # 2
+    _tests(run, contract, found)  # 3
+    _violations(run, found)  # 4
+    await _outputs(run, contract, changed, mirror, artifacts, found)  # 5
+    _documents(contract, changed, found)  # 6
+    _audit(contract, changed, found)  # 7
+
+
+async def _changed(run: Run, artifacts: ArtifactCache) -> tuple[bytes, ...]:
+    if run.candidate is None or not run.candidate.names:
+        return ()
+    names = await artifacts.get_artifact(run.candidate.names)
+    return tuple(path for path in names.split(b"\0") if path)
+
+
+def _shards(run: Run, found: Judgement) -> None:
+    planned = len(run.plan.contracts) if run.plan else 0
+    found.checked(SHARDS, f"{len(run.workers())} of {planned} done in attempt {run.attempt}")
+    for broken in rules.open_shards(run):
+        found.violate(*broken)
+
+
+def _owners(run: Run, contract: TaskContract, changed: tuple[bytes, ...], found: Judgement) -> None:
+    found.checked(OWNERS, f"{len(changed)} changed files")
+    for broken in rules.files_without_owner(run, contract, changed):
+        found.violate(*broken)
+
+
+def _tests(run: Run, contract: TaskContract, found: Judgement) -> None:
+    needed = [test.name for test in contract.acceptance_tests if test.must_pass]
+    found.checked(TESTS, f"{len(needed)} must pass: {', '.join(needed)[:200]}")
+    for broken in rules.missing_tests(run, contract):
+        found.violate(*broken)
+
+
+def _violations(run: Run, found: Judgement) -> None:
+    found.checked(VIOLATIONS, "none of the review, the tests or the tasks of this attempt")
+    for broken in rules.open_violations(run):
+        found.violate(*broken)
+
+
+async def _outputs(
+    run: Run, contract: TaskContract, changed: tuple[bytes, ...], mirror: Mirror, artifacts: ArtifactCache, found: Judgement
+) -> None:
+    found.checked(OUTPUTS, ", ".join(f"{output.type} {output.name}" for output in contract.required_outputs)[:400])
+    for output in contract.required_outputs:
+        place = await _place(output, run, contract, changed, mirror, artifacts)
+        if place:
+            found.saw(output_evidence(output), place)
+        else:
+            words = f"{output.type} {output.name!r} was ordered and is not there"
+            found.violate("completion_output_missing", OUTPUTS, words)
+
+
+async def _place(
+    output: RequiredOutput,
+    run: Run,
+    contract: TaskContract,
+    changed: tuple[bytes, ...],
+    mirror: Mirror,
+    artifacts: ArtifactCache,
+) -> str:
+    """What fixes an output: an artifact's URI, an object id, or a name; empty when it is not there."""
+    match output.type:
+        case "patch":
+            there = run.candidate is not None and (changed or contract.audit_only)
+            return run.candidate.patch if there and run.candidate else ""
+        case "commit":
+            lands = contract.repository is not None and contract.repository.landing != "none"
+            return run.candidate.tree if lands and run.candidate else ""
+        case "report":
+            return output.name if output.name in OWN_REPORTS else _artifact(output.name, run)
+        case "json":
+            return output.name if output.name == "plan" else await _json(_artifact(output.name, run), artifacts)
+        case "file":
+            return await _file(output.name, run, mirror) or _artifact(output.name, run)
+
+
+def _artifact(name: str, run: Run) -> str:
+    """The URI of an artifact of that name which a task of this attempt handed over; empty for none."""
+    handed: list[Artifact] = [artifact for task in run.workers() if task.result for artifact in task.result.artifacts]
+    handed += run.tests.artifacts if run.tests else ()
+    return next((artifact.uri for artifact in handed if artifact.name == name), "")
+
+
+async def _json(uri: str, artifacts: ArtifactCache) -> str:
+    if not uri:
+        return ""
+    try:
+        parse(await artifacts.get_artifact(uri))
+    except (MalformedError, ArtifactError):
+        return ""
+    return uri
+
+
+async def _file(name: str, run: Run, mirror: Mirror) -> str:
+    """The object id of a file of the candidate's tree; empty when the name is no path, or nothing lies there."""
+    if run.candidate is None:
+        return ""
+    try:
+        path = scope.check_path(name)
+    except ScopeError:
+        return ""
+    entries = await mirror.files(run.candidate.tree, (path,))
+    return next((entry.object_id for entry in entries if entry.path == path.encode()), "")
+
+
+def _documents(contract: TaskContract, changed: tuple[bytes, ...], found: Judgement) -> None:
+    wanted = [each.name for each in contract.required_outputs if each.type == "file" and is_document(each.name)]
+    found.checked(DOCUMENTS, ", ".join(wanted)[:400] or "no document was asked for")
+    for name in wanted:
+        if name.encode("utf-8", "surrogatepass") not in changed:
+            found.violate("completion_document_missing", DOCUMENTS, f"{name!r} was ordered and was not written")
+
+
+def is_document(name: str) -> bool:
+    """Whether a required file is a document for people: it has to be written by this run, not only be there."""
+    return name.startswith(("docs/", "doc/")) or name.lower().endswith(_DOCUMENT_ENDINGS)
+
+
+def _audit(contract: TaskContract, changed: tuple[bytes, ...], found: Judgement) -> None:
+    found.checked(AUDIT, "an audit: nothing may change" if contract.audit_only else "not an audit: something must change")
+    for broken in rules.audit(contract, changed):
+        found.violate(*broken)

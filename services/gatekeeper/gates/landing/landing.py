@@ -1,0 +1,100 @@
+"""Landing: the candidate becomes a commit on its ref by compare-and-swap, and its tree is compared with the tested one."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+
+from gatewright.contracts import TaskContract
+from gatewright.contracts.vocabulary import Repository
+from gatewright.errors import GitError, HostError
+from gatewright.git.mirror import Mirror
+from gatewright.host_errors import is_waited_for
+from gatewright.ledger.run import Run
+from gatewright.rules.landing import commit_message, landing_ref
+from services.gatekeeper.gates.report_builder import Judgement
+
+#: Pushes that another gatekeeper's own may get in the way of, and the pause between two of them in seconds.
+TRIES = 5
+PAUSE = 0.2
+
+
+async def judge_target(repository: Repository, baseline: str, mirror: Mirror, found: Judgement) -> None:
+    """Whether a change of ``baseline`` could land on its target as things are: said before any work is done for it.
+
+    1. the branch is there  2. it is at the baseline: what lands moves it from there  3. nobody works in it. What changes
+    meanwhile is the landing's to find out. Raises GitError.
+    """
+    ref = landing_ref(found.run_id, repository)
+    if repository.landing != "target":
+        return
+    found.checked("target", ref)
+    current = await mirror.current(ref)
+    if current is None:  # 1
+        found.violate("target_missing", "target", f"the repository has no {ref}")
+    elif current != baseline:  # 2
+        words = f"{ref} is at {current[:12]}, and the run starts from {baseline[:12]}: a change lands on what it was made from"
+        found.violate("target_elsewhere", "target", words)
+    elif (place := await mirror.checked_out(ref)) is not None:  # 3
+        found.violate("target_checked_out", "target", f"{ref} is checked out in {place}")
+
+
+async def land(run: Run, contract: TaskContract, mirror: Mirror, found: Judgement) -> tuple[str, str, str, str | None]:
+    """Land the candidate; returns commit, tree, ref and what the ref pointed at before.
+
+    Doing it again gives the same commit and finds it landed: a crash in between is harmless.
+    """
+    candidate, repository = run.candidate, contract.repository
+    if candidate is None or repository is None:
+        found.violate("gate_not_evaluated", "landing", "there is no candidate to land")
+        return "", "", "", None
+    ref = landing_ref(run.run_id, repository)
+    baseline = run.accepted.baseline_commit
+    if not ref:
+        found.saw("tree", candidate.tree)
+        return "", candidate.tree, "", None
+    when = datetime.fromisoformat(run.created_at)
+    message, author = commit_message(run, contract), contract.author
+    commit = await mirror.commit_tree(candidate.tree, parent=baseline, message=message, when=when, author=author)
+    tree = await mirror.tree_of(commit)
+    if tree != candidate.tree:
+        found.violate("landed_tree_differs", "same_tree", f"commit {commit} has tree {tree}, tested was {candidate.tree}")
+        return "", "", "", None
+    previous = baseline if repository.landing == "target" else None
+    try:
+        await _push(commit, ref, previous, mirror)
+    except (GitError, HostError) as error:
+        if is_waited_for(error):
+            raise
+        found.violate(error.reason, "landing", error.message)
+        return "", "", "", None
+    found.saw("commit", commit)
+    found.saw("tree", tree)
+    return commit, tree, ref, previous
+
+
+async def _push(commit: str, ref: str, previous: str | None, mirror: Mirror) -> None:
+    """Move the ref, whoever else is moving it to the same commit. Raises GitError.
+
+    A push that was refused while the ref stood still met another one: it is tried again, so that the run does not fail here
+    while it lands there. A ref that has moved on from the commit holds it: it had landed, and the ledger had not heard.
+    """
+    for attempt in range(1, TRIES + 1):
+        try:
+            await mirror.push(commit, ref, expected=previous)
+        except GitError as error:
+            if error.reason == "landing_refused" and attempt < TRIES:
+                await asyncio.sleep(PAUSE * attempt)
+                continue
+            if error.reason == "landing_conflict" and await _holds(commit, ref, mirror):
+                return
+            raise
+        return
+
+
+async def _holds(commit: str, ref: str, mirror: Mirror) -> bool:
+    current = await mirror.current(ref)
+    if current is None:
+        return False
+    await mirror.ensure(current)
+    return await mirror.descends(current, commit)

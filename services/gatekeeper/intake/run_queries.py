@@ -1,0 +1,135 @@
+"""What publishers may ask about runs, and are told: how one stands, its events, which there are. Each sees what its rule says.
+
+A run that the publisher may not see does not exist for it. Nothing is decided here, and nothing written.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from gatewright.bus.port import Bus, Handler, Message, Reply
+from gatewright.bus.topology import EVENTS_SUBJECT, RUNS_SUBJECT, STATUS_SUBJECT
+from gatewright.contracts import EventsRequest, OrchestratorEvent, RunEvents, RunsRequest, StatusRequest, codec
+from gatewright.contracts.vocabulary import Document
+from gatewright.errors import GatewrightError, MalformedError
+from gatewright.host_errors import host_errors
+from gatewright.ledger.store import NOWHERE, Ledger, Position
+from gatewright.telemetry.logs import Logger
+from services.gatekeeper.intake import publishers
+from services.gatekeeper.intake.endpoint import error_document, reply
+from services.gatekeeper.intake.limits import Limits
+from services.gatekeeper.intake.run_status import status_of
+from services.gatekeeper.orchestrator import Conductor
+from services.gatekeeper.policies.publishers import Publisher
+from services.gatekeeper.projections.run_index import RunIndex
+
+#: Questions for events that one publisher may keep open in this process; further ones are answered at once.
+MOST_WAITING = 200
+#: Seconds that a question for a list waits for a gatekeeper that has just started to have read the ledger.
+READING = 8.0
+#: Events in one answer are so many bytes at most, or one.
+ANSWER_BYTES = 1 << 20
+
+Answer = Callable[[Message, Publisher], Awaitable[Document]]
+
+
+@dataclass(frozen=True)
+class RunQuestions:
+    """The endpoints ``gw.status``, ``gw.events`` and ``gw.runs``."""
+
+    bus: Bus
+    conductor: Conductor
+    limits: Limits
+    index: RunIndex
+    log: Logger
+    waiting: Counter[str] = field(default_factory=Counter)
+
+    def endpoints(self) -> dict[str, Handler]:
+        """Handlers by plain subject."""
+        return {
+            STATUS_SUBJECT: self._endpoint(self._status),
+            EVENTS_SUBJECT: self._endpoint(self._events),
+            RUNS_SUBJECT: self._endpoint(self._runs),
+        }
+
+    def _endpoint(self, answer: Answer) -> Handler:
+        async def ask(message: Message) -> Reply:
+            try:
+                _, rule = publishers.sender(message, self.conductor.gates.policies.publishers)
+                self.limits.take(rule, "questions")
+                with host_errors():
+                    return reply(await answer(message, rule))
+            except GatewrightError as error:
+                self.log.info("question_refused", subject=message.subject, code=error.reason, cause=error.message)
+                return reply(error_document(error))
+
+        return ask
+
+    async def _status(self, message: Message, rule: Publisher) -> Document:
+        run_id = codec.decode(message.data, StatusRequest).run_id
+        position = await self._load(run_id, rule)
+        if position.run is None:
+            raise _unknown(run_id)
+        return status_of(position.run, (record for step in position.transitions for record in step.events))
+
+    async def _events(self, message: Message, rule: Publisher) -> Document:
+        """What there is beyond ``after``, or comes within the time where there is nothing yet; a run may be to come."""
+        request = codec.decode(message.data, EventsRequest)
+        with self.index.watching(request.run_id) as news:
+            position = self._known(request, rule) or await self._load(request.run_id, rule)
+            if not _beyond(position, request.after) and not _over(position) and self.waiting[rule.name] < MOST_WAITING:
+                self.waiting[rule.name] += 1
+                try:
+                    await news(request.wait_seconds)
+                finally:
+                    self.waiting[rule.name] -= 1
+                position = await self._load(request.run_id, rule)
+        if position.run is None:
+            raise _unknown(request.run_id)
+        events = _first(_beyond(position, request.after))
+        last = events[-1].seq if events else request.after
+        return RunEvents(run_id=request.run_id, events=events, more=not (_over(position) and last >= position.run.seq))
+
+    async def _runs(self, message: Message, rule: Publisher) -> Document:
+        request = codec.decode(message.data, RunsRequest)
+        await self.index.complete(READING)
+        return self.index.page(request, lambda name: rule.may_see == "any" or name == rule.name)
+
+    def _known(self, request: EventsRequest, rule: Publisher) -> Position | None:
+        """What this process remembers, where that is enough of an answer; another gatekeeper may have moved the run since."""
+        known = self.conductor.ledger.known(request.run_id)
+        if known is None or known.run is None or not publishers.may_see(known.run, rule):
+            return None
+        return known if _beyond(known, request.after) else None
+
+    async def _load(self, run_id: str, rule: Publisher) -> Position:
+        """The run as the ledger has it now; nothing where the publisher may not see it."""
+        position = await Ledger(self.bus).load(run_id)
+        return position if position.run is not None and publishers.may_see(position.run, rule) else NOWHERE
+
+
+def _unknown(run_id: str) -> MalformedError:
+    return MalformedError(f"there is no run {run_id}", code="run_unknown")
+
+
+def _over(position: Position) -> bool:
+    return position.run is not None and position.run.sealed is not None
+
+
+def _beyond(position: Position, after: int) -> tuple[OrchestratorEvent, ...]:
+    if position.run is None or position.run.seq <= after:
+        return ()
+    return tuple(record for step in position.transitions for record in step.events if record.seq > after)
+
+
+def _first(records: Sequence[OrchestratorEvent]) -> tuple[OrchestratorEvent, ...]:
+    """As many as fit into one answer, and one at the least."""
+    room, kept = ANSWER_BYTES, 0
+    for record in records:
+        room -= len(codec.encode(record))
+        if room < 0 and kept:
+            break
+        kept += 1
+    return tuple(records[:kept])

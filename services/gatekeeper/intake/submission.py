@@ -1,0 +1,101 @@
+"""A message from outside as an input: which document it holds, under which key, and so which run it is to become. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+
+from gatewright.bus.identities import DEFAULT_PUBLISHER
+from gatewright.bus.port import KEY_HEADER, MESSAGE_ID_HEADER, SCHEMA_HEADER, TRACE_HEADER, Message
+from gatewright.bus.topology import ABORT_SUBJECT, CONTRACT_SUBJECT, REQUEST_SUBJECT, SUBMIT_SUBJECT
+from gatewright.clock import new_id
+from gatewright.contracts import AbortRequest, RunRequest, TaskContract, codec, strict_json
+from gatewright.errors import Fault, MalformedError
+from gatewright.ledger.run import run_id_of, trace_id_of
+from services.gatekeeper.decider.inputs import Submitted
+from services.gatekeeper.intake.cloud_events import Letter, is_event, open_event, within
+
+KEY_LENGTHS = range(8, 129)
+SUBJECT_SCHEMAS = {
+    REQUEST_SUBJECT: "run_request.v1",
+    CONTRACT_SUBJECT: "task_contract.v1",
+    ABORT_SUBJECT: "abort_request.v1",
+}
+
+
+def letter_in(message: Message, subject: str) -> Letter:
+    """What ``message`` holds; ``subject`` is the plain one, without a publisher. Raises MalformedError."""
+    if is_event(message):
+        letter = open_event(message)
+        wanted = SUBJECT_SCHEMAS.get(subject)
+        if wanted is not None and letter.schema != wanted:
+            words = f"must be gatewright.{wanted} on {subject}"
+            fault = Fault("/type", "cloud_event_type_mismatch", words)
+            raise MalformedError(f"/type: {words}", faults=(fault,), code=fault.code)
+        return letter
+    schema = message.headers.get(SCHEMA_HEADER) or SUBJECT_SCHEMAS.get(subject) or _guess(message.data)
+    return Letter(schema, message.data, trace=message.headers.get(TRACE_HEADER, ""))
+
+
+def submission(
+    message: Message, subject: str = SUBMIT_SUBJECT, publisher: str = DEFAULT_PUBLISHER, *, durable_key: str | None = None
+) -> Submitted:
+    """A request or a contract that ``publisher`` sent. Raises MalformedError with the faults of the document.
+
+    The key of the run is, in this order: the request's own, that of the header ``Gw-Idempotency-Key``, the event's, the id of
+    the message, its place in the queue.
+    """
+    letter = letter_in(message, subject)
+    try:
+        document = codec.decode_named(letter.data, letter.schema)
+    except MalformedError as error:
+        raise within(letter, error) from error
+    if not isinstance(document, RunRequest | TaskContract):
+        raise MalformedError(f"a {letter.schema} cannot be submitted", code="not_submittable")
+    own = document.idempotency_key if isinstance(document, RunRequest) else None
+    key = own or _header_key(message) or letter.key or message.headers.get(MESSAGE_ID_HEADER) or durable_key or new_id()
+    run_id = run_id_of(key, publisher)
+    return Submitted(
+        run_id=run_id,
+        trace_id=_trace_id(letter.trace) or trace_id_of(run_id),
+        document=document,
+        submitted_sha256=hashlib.sha256(message.data).hexdigest(),
+        message_id=durable_key or f"submit:{run_id}",
+        publisher=publisher,
+        document_sha256=hashlib.sha256(codec.encode(document)).hexdigest(),
+    )
+
+
+def abort_request(message: Message) -> AbortRequest:
+    """What a message of ``gw.intake.abort`` asks for. Raises MalformedError."""
+    letter = letter_in(message, ABORT_SUBJECT)
+    try:
+        return codec.decode(letter.data, AbortRequest)
+    except MalformedError as error:
+        raise within(letter, error) from error
+
+
+def message_id(message: Message) -> str:
+    return message.headers.get(MESSAGE_ID_HEADER) or f"{message.subject}:{message.sequence}"
+
+
+def _header_key(message: Message) -> str | None:
+    key = message.headers.get(KEY_HEADER)
+    if key is not None and len(key) not in KEY_LENGTHS:
+        raise MalformedError(
+            f"{KEY_HEADER} has {KEY_LENGTHS[0]} to {KEY_LENGTHS[-1]} characters", code="idempotency_key_invalid"
+        )
+    return key
+
+
+def _trace_id(traceparent: str) -> str | None:
+    """The trace id of a W3C ``traceparent``: ``00-<32 hex>-<16 hex>-<2 hex>``."""
+    parts = traceparent.split("-")
+    hexadecimal = len(parts) == 4 and len(parts[1]) == 32 and set(parts[1]) <= set("0123456789abcdef")
+    return parts[1] if hexadecimal else None
+
+
+def _guess(data: bytes) -> str:
+    """The schema of an unlabelled submission: only a contract has a ``task_id``, only a request a ``request``."""
+    value = strict_json.parse(data)
+    is_contract = isinstance(value, dict) and "task_id" in value and "request" not in value
+    return "task_contract.v1" if is_contract else "run_request.v1"

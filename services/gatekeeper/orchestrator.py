@@ -1,0 +1,297 @@
+"""The shell around the decider: takes an input, has it judged, decided and stored, and carries out what follows.
+
+Every step may be repeated: a crash between any two of them is made good by the redelivery of the input, or by ``take_up`` in
+whichever gatekeeper finds that nobody moves the run. What two of them do at the same time is settled by the ledger's sequence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from gatewright.bus.port import Bus
+from gatewright.bus.topology import CANCEL_SUBJECT
+from gatewright.clock import Clock
+from gatewright.contracts import Transition
+from gatewright.errors import BusError, ConflictError, GatewrightError, MalformedError, UnavailableError
+from gatewright.evidence.projection.screening import ScreenedArtifacts
+from gatewright.evidence.signing.envelopes import Signer
+from gatewright.evidence.writer import UNWRITABLE, BundleWriter
+from gatewright.ledger.run import Run
+from gatewright.ledger.store import NOWHERE, Ledger, Position
+from gatewright.tasks.protocol import cancel_notice
+from gatewright.telemetry.logs import Logger
+from gatewright.telemetry.metrics import Metrics
+from services.gatekeeper.decider.decide import decide
+from services.gatekeeper.decider.gate_checks import next_step, questions
+from services.gatekeeper.decider.inputs import AbortAsked, Answered, Continue, Input, SealReported, Submitted
+from services.gatekeeper.dispatch.dispatcher import Dispatcher, UnderWay
+from services.gatekeeper.gates.engine import Gates
+from services.gatekeeper.run_metrics import measure
+
+#: Times an input is decided anew after another gatekeeper appended first.
+CONFLICT_TRIES = 20
+
+
+@dataclass(frozen=True)
+class Conductor:
+    """Moves runs. One per process; any number of processes."""
+
+    bus: Bus
+    ledger: Ledger
+    gates: Gates
+    bundles: BundleWriter
+    signer: Signer
+    clock: Clock
+    log: Logger
+    metrics: Metrics
+    turns: weakref.WeakValueDictionary[str, asyncio.Lock] = field(default_factory=weakref.WeakValueDictionary)
+    #: Ended runs whose bundle the disk did not take: run id -> cause.
+    owed: dict[str, str] = field(default_factory=dict)
+    #: Steps that no message is waiting for.
+    background: set[asyncio.Task[None]] = field(default_factory=set)
+    #: Open runs whose events the disk did not take: they stand still until it does.
+    behind: dict[str, str] = field(default_factory=dict)
+    #: Raises UnavailableError when this host has no room for work.
+    room: Callable[[], None] = lambda: None
+
+    async def accept(self, item: Submitted) -> bool:
+        """Make a submission a run. True when it is new: it is in the ledger and its first task is on the bus."""
+        async with self._turn(item.run_id):
+            # Nearly every submission is new: it is taken for new until the ledger says otherwise, which it does on append.
+            known = self.ledger.known(item.run_id) or NOWHERE
+            if known.run is not None:
+                return False
+            _, appended = await self._step(item.run_id, item, known)
+            return appended
+
+    async def advance(self, run_id: str, item: Input) -> None:
+        """Let ``item`` count, then take every step that is the gatekeeper's own.
+
+        A run that has to wait for locks waits in the ledger and in the lock table; the gatekeeper that releases them goes on
+        with it. Raises BusError when the bus is away: bring the input again. Raises MalformedError (``run_unknown``) for what
+        is about no run.
+        """
+        async with self._turn(run_id):
+            await self._step(run_id, item)
+            await self._continue(run_id, item.message_id)
+
+    async def take_up(self, run_id: str, under_way: UnderWay) -> bool:
+        """Finish what this process or another began and left; True when there is nothing more to do for the run, ever.
+
+        Raises UnavailableError when it cannot be done now, MalformedError when the run's history cannot be read.
+        """
+        turn = self._turn(run_id)
+        if turn.locked():
+            return False  # it is being moved, here and now
+        async with turn:
+            self.ledger.forget(run_id)
+            position = await self.ledger.load(run_id)
+            run = position.run
+            if run is not None and run.sealed is None:
+                self.log.info("run_taken_up", run_id=run_id, state=run.state)
+                if run.ended:
+                    await self._stop_work(run)
+                else:
+                    await self.dispatcher.give_missing(run, position.transitions, self.clock.now(), under_way)
+                await self._continue(run_id, f"resume:{run.transitions}")
+                run = (await self.ledger.get(run_id)).run
+            if run is not None and run.sealed is None:
+                return False
+            self.left_behind(run_id)
+            return True
+
+    def left_behind(self, run_id: str) -> None:
+        """The run is over and sealed, by whomever: nothing about it need be remembered."""
+        self.ledger.forget(run_id)
+        self.dispatcher.forget(run_id)
+
+    @cached_property
+    def dispatcher(self) -> Dispatcher:
+        return Dispatcher(self.bus)
+
+    def _turn(self, run_id: str) -> asyncio.Lock:
+        """One input of a run at a time in this process; other processes are met by the ledger's sequence."""
+        turn = self.turns.get(run_id)
+        if turn is None:
+            turn = self.turns[run_id] = asyncio.Lock()
+        return turn
+
+    async def _continue(self, run_id: str, message_id: str) -> None:
+        while True:
+            run = (await self.ledger.get(run_id)).run
+            step = next_step(run) if run is not None else None
+            if run is None or step is None:
+                if run is not None and run.sealed is not None:
+                    self.left_behind(run_id)
+                return
+            if step == "seal":
+                await self._seal_or_owe(run)
+                return
+            after, _ = await self._step(run_id, Continue(f"{message_id}:{step}"))
+            if after.run is not None and next_step(after.run) == step:
+                return  # it waits for locks
+
+    async def _step(self, run_id: str, item: Input, assumed: Position | None = None) -> tuple[Position, bool]:
+        """Judge, decide, append, carry out; again from the start when another gatekeeper was quicker.
+
+        Returns where the run stands, and whether it was this call that moved it there. Raises UnavailableError when the disk
+        has no room for what would follow: the input is given back, and comes again.
+        """
+        self._check_room(run_id, item)
+        for _ in range(CONFLICT_TRIES):
+            remembered = self.ledger.known(run_id)
+            position = assumed or remembered or await self.ledger.load(run_id)
+            assumed = None
+            asked = questions(position.run, item)
+            verdicts = [await self.gates.answer(question) for question in asked]
+            transition = decide(position.run, item, verdicts, self.clock.now())
+            if transition is None:
+                if position is remembered and await self._has_moved(position, run_id, item):
+                    continue
+                if position.run is None and not isinstance(item, Submitted):
+                    raise MalformedError(f"there is no run {run_id}", code="run_unknown")
+                if isinstance(item, Answered):
+                    # Said before, said out of turn, of an earlier attempt, or of a run that is over.
+                    self.log.info("answer_ignored", run_id=run_id, role=item.role, message_id=item.message_id)
+                return position, False
+            try:
+                after = await self.ledger.append(position, transition)
+            except ConflictError:
+                self.metrics.ledger_conflict()
+                self.ledger.forget(run_id)
+                continue
+            for verdict in verdicts:
+                report = verdict.report
+                self.metrics.gate_decision(report.gate, report.verdict, report.code, (report.duration_ms or 0) / 1000)
+            measure(self.metrics, after)
+            await self._carry_out(after, transition)
+            return after, True
+        raise BusError(f"{run_id}: {CONFLICT_TRIES} conflicts in a row")
+
+    async def _has_moved(self, position: Position, run_id: str, item: Input) -> bool:
+        """Whether the run is further than this process remembered.
+
+        What does not count for a run as it was may count for it as it is: the answer to a task that another gatekeeper gave out
+        must not be thrown away because this one has not heard of it.
+        """
+        if isinstance(item, Submitted):
+            return False  # it never counts for a run that exists
+        return (await self.ledger.load(run_id)).sequence != position.sequence
+
+    async def _carry_out(self, position: Position, transition: Transition) -> None:
+        run = position.run
+        if run is None:
+            return
+        log = self.log.bind(run_id=run.run_id)
+        log.info(
+            "transition", number=transition.number, state=run.state, events=[event.event_type for event in transition.events]
+        )
+        if run.sealed is not None:
+            return
+        await asyncio.gather(self.dispatcher.give(run, transition.commands), self._keep(run, transition))
+        if run.ended:
+            self.behind.pop(run.run_id, None)  # the seal writes all of it
+            await self._stop_work(run)
+
+    async def _keep(self, run: Run, transition: Transition) -> None:
+        """Write the events to the bundle. A run whose evidence the disk does not take goes no further until it does."""
+        try:
+            await self.bundles.append(run, transition.events)
+        except UnavailableError as error:
+            self.behind[run.run_id] = error.message
+            self.log.error("evidence_unwritable", run_id=run.run_id, code=error.reason, cause=error.message)  # noqa: TRY400 - the cause is named
+
+    def _check_room(self, run_id: str, item: Input) -> None:
+        """Ending a run on demand, and saying that it was sealed, need no room that the run has not taken."""
+        if isinstance(item, AbortAsked | SealReported):
+            return
+        self.room()
+        if run_id in self.behind:
+            raise UnavailableError(self.behind[run_id], code=UNWRITABLE)
+
+    async def _stop_work(self, run: Run) -> None:
+        """A run that has ended holds no paths; roles that work for it stop, and none is given its tasks again."""
+        if any(task.status == "RUNNING" for task in run.tasks.values()):
+            await self.bus.broadcast(CANCEL_SUBJECT, cancel_notice(run.run_id))  # and again, see stop_notices.py
+            await self.dispatcher.withdraw(run)
+        await self._release(run)
+
+    async def _release(self, run: Run) -> None:
+        """Give up what the run holds or waits for, and go on with the runs that waited for it."""
+        if run.plan is None:
+            return  # it never came so far
+        for run_id in await self.gates.locks.release(run.accepted.repository_key, run.run_id):
+            waking = asyncio.get_running_loop().create_task(self._wake(run_id))
+            self.background.add(waking)
+            waking.add_done_callback(self.background.discard)
+
+    async def _wake(self, run_id: str) -> None:
+        """Go on with a run that waited. One that is missed here is found standing still, by any gatekeeper."""
+        try:
+            await self.advance(run_id, Continue(f"{run_id}:woken"))
+            run = (await self.ledger.get(run_id)).run
+            if run is not None and run.ended:
+                await self._release(run)  # it ended while it waited, and its place was left in the table
+        except UnavailableError as error:
+            self.log.warning("run_left_for_later", run_id=run_id, code=error.reason, cause=error.message)
+        except GatewrightError as error:
+            self.log.error("run_unreadable", run_id=run_id, code=error.reason, cause=error.message)  # noqa: TRY400 - the cause is named
+
+    async def pay_debts(self) -> None:
+        """Write what could not be written, seal what could not be sealed when its run ended; what still cannot stays owed."""
+        for run_id in tuple(self.behind):
+            async with self._turn(run_id):
+                await self._catch_up(run_id)
+        for run_id in tuple(self.owed):
+            async with self._turn(run_id):
+                run = (await self.ledger.load(run_id)).run
+                if run is None or run.sealed is not None:
+                    del self.owed[run_id]  # another gatekeeper had room
+                else:
+                    await self._continue(run_id, f"{run_id}:owed")
+
+    async def _catch_up(self, run_id: str) -> None:
+        position = await self.ledger.load(run_id)
+        records = [record for transition in position.transitions for record in transition.events]
+        try:
+            if position.run is not None:
+                await self.bundles.append(position.run, records)
+        except UnavailableError as error:
+            self.behind[run_id] = error.message
+        else:
+            self.behind.pop(run_id, None)
+            self.log.info("evidence_written", run_id=run_id)
+
+    async def _seal_or_owe(self, run: Run) -> None:
+        """A bundle that cannot be written now is owed: the run has ended, and its input has nothing more to bring about."""
+        try:
+            await self._seal(run)
+        except UnavailableError as error:
+            if error.reason != UNWRITABLE:
+                raise
+            self.owed[run.run_id] = error.message
+            self.log.error("bundle_not_sealed", run_id=run.run_id, code=error.reason, cause=error.message)  # noqa: TRY400 - the cause is named
+        else:
+            self.owed.pop(run.run_id, None)
+
+    async def _seal(self, run: Run) -> None:
+        await self.dispatcher.withdraw(run)  # again: the bus may have been away when the run ended
+        await self._release(run)
+        position = await self.ledger.get(run.run_id)
+        artifacts = ScreenedArtifacts(self.gates.artifacts, run, self.gates.secrets.scanner)
+        sealed = await self.bundles.seal(run, position.transitions, artifacts, self.signer, position.sequences)
+        after, _ = await self._step(
+            run.run_id, SealReported(sealed.manifest_sha256, sealed.signer, sealed.location, f"{run.run_id}:sealed")
+        )
+        counts = after.run.sealed if after.run is not None else None
+        if counts is not None and counts.manifest_sha256 != sealed.manifest_sha256:
+            # Another key, or another version of this program: two bundles of one run would both seem to be the one.
+            await self.bundles.withdraw(run.run_id, sealed.manifest_sha256)
+            self.log.error("bundle_withdrawn", run_id=run.run_id, signer=sealed.signer, sealed_by=counts.signer)
+        else:
+            self.log.info("bundle_sealed", run_id=run.run_id, status=run.status, location=sealed.location)
+        self.left_behind(run.run_id)

@@ -1,0 +1,148 @@
+"""Organisation rules: policy as code in CEL, one expression a file. Reads, compiles, evaluates; gathers nothing itself.
+
+A rule says what is allowed. Only the value ``true`` allows: ``false``, any other value, an unknown field, an error and a rule
+that needs too much all deny. The language has no loops and no side effects, and the engine stops an evaluation after 10,000
+steps of comprehensions, so that no rule and no input can hold the gate up.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from cel_expr_python import cel
+from pydantic import Field, ValidationError
+
+from gatewright.errors import ConfigurationError
+from services.gatekeeper.policies.cel_samples import sample
+from services.gatekeeper.policies.model import Policy
+
+Stage = Literal["contract", "diff", "evidence"]
+#: The names that a rule of a stage may use. Later stages see what the earlier ones saw.
+VARIABLES: Mapping[Stage, tuple[str, ...]] = {
+    "contract": ("contract",),
+    "diff": ("contract", "diff"),
+    "evidence": ("contract", "diff", "evidence"),
+}
+#: Seconds. A rule that took longer has denied, whatever it said.
+MOST_SECONDS = 1.0
+#: Bytes of a rule's file.
+LONGEST_RULE = 16_384
+SUFFIX = ".cel"
+
+
+class RuleHeader(Policy):
+    """The ``// key: value`` lines at the top of a rule's file. ``needs`` asks for what is not gathered for nothing."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9-]{2,63}$")
+    stage: Stage
+    message: str = Field(min_length=8, max_length=400)
+    needs: Literal["sizes"] | None = None
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A compiled rule. ``sha256`` is the digest of its file."""
+
+    header: RuleHeader
+    program: Any
+    sha256: str
+
+    @property
+    def name(self) -> str:
+        return self.header.name
+
+    def refusal(self, documents: Mapping[str, Any]) -> str | None:
+        """None when the rule allows; else why not, in words."""
+        started = time.monotonic()
+        try:
+            value = self.program.eval(data={name: documents[name] for name in VARIABLES[self.header.stage]})
+            allowed, kind = value.value() is True, value.type()
+        except (RuntimeError, ValueError, TypeError, KeyError, OverflowError) as error:
+            return f"{self.header.message} (the rule cannot be evaluated: {_first_line(error)})"
+        if time.monotonic() - started > MOST_SECONDS:
+            return f"{self.header.message} (the rule took longer than {MOST_SECONDS:g} s)"
+        if kind == cel.Type.ERROR:
+            return f"{self.header.message} (the rule cannot be evaluated: {_first_line(value.value())})"
+        if allowed:
+            return None
+        if kind != cel.Type.BOOL:
+            return f"{self.header.message} (the rule gives no answer of true or false)"
+        return self.header.message
+
+
+def load_rules(folder: Path) -> tuple[Rule, ...]:
+    """The rules in ``folder``, by file name. Raises ConfigurationError naming the file.
+
+    Whatever lies there must be a rule that can be read, compiled and tried on a sample of its stage. The folder may be empty,
+    but not missing: rules that cannot be found would be rules that allow.
+    """
+    try:
+        paths = sorted(folder.iterdir())
+    except OSError as error:
+        raise ConfigurationError(f"{folder} cannot be read: {error.strerror}") from error
+    rules = tuple(_load(path) for path in paths)
+    names = [rule.name for rule in rules]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ConfigurationError(f"{folder}: two rules are named {twice[0]!r}")
+    return rules
+
+
+def _load(path: Path) -> Rule:
+    if path.suffix != SUFFIX or path.name.startswith("."):
+        raise ConfigurationError(f"{path}: only rules ({SUFFIX}) may lie here")
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error
+    if len(data) > LONGEST_RULE:
+        raise ConfigurationError(f"{path}: a rule of more than {LONGEST_RULE} bytes")
+    try:
+        text = data.decode()
+        header = RuleHeader.model_validate(_header(text))
+    except (UnicodeDecodeError, ValidationError, ValueError) as error:
+        raise ConfigurationError(f"{path}: {error}") from error
+    rule = Rule(header, _compiled(path, text, header.stage), hashlib.sha256(data).hexdigest())
+    if (refused := rule.refusal(sample(sizes=header.needs == "sizes"))) is not None and refused != header.message:
+        raise ConfigurationError(f"{path}: tried on a sample: {refused}")
+    return rule
+
+
+def _compiled(path: Path, text: str, stage: Stage) -> Any:
+    environment = cel.NewEnv(variables=dict.fromkeys(VARIABLES[stage], cel.Type.DYN))
+    try:
+        program = environment.compile(text)
+    except RuntimeError as error:
+        raise ConfigurationError(f"{path}: {error}") from error
+    if program.return_type() not in (cel.Type.BOOL, cel.Type.DYN):
+        raise ConfigurationError(f"{path}: a rule answers true or false")
+    return program
+
+
+def _header(text: str) -> dict[str, str]:
+    """The leading comment lines as keys and values; a line without a key goes on with the value before it."""
+    found: dict[str, str] = {}
+    last = ""
+    for line in text.splitlines():
+        if not line.startswith("//"):
+            break
+        words = line.removeprefix("//").strip()
+        key, colon, value = words.partition(":")
+        if colon and key.isidentifier():
+            if key in found:
+                raise ValueError(f"{key} is given twice")
+            found[key], last = value.strip(), key
+        elif last:
+            found[last] = f"{found[last]} {words}".strip()
+        elif words:
+            raise ValueError("the first line must be // name: ...")
+    return found
+
+
+def _first_line(error: object) -> str:
+    return str(error).partition("\n")[0][:200]

@@ -1,0 +1,220 @@
+"""The policy files: what is allowed. Read once at start, from the operator's folder, never from a target repository.
+
+A missing, unreadable or invalid file raises ConfigurationError, and the gatekeeper does not start.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeVar, get_args
+
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
+
+from gatewright.contracts import AgentRegistry, codec
+from gatewright.contracts.records import RegisteredAgent
+from gatewright.errors import ConfigurationError, MalformedError
+from gatewright.git.names import LARGEST, TreeLimits
+from services.gatekeeper.policies.cel_rules import Rule, load_rules
+from services.gatekeeper.policies.commands import CommandAllowlist
+from services.gatekeeper.policies.full_access import names_full_access
+from services.gatekeeper.policies.model import Policy
+from services.gatekeeper.policies.packs import Approvals, PolicyPacks
+from services.gatekeeper.policies.path_classes import PathMatcher
+from services.gatekeeper.policies.publishers import Publishers
+from services.gatekeeper.policies.roles import RoleTable, registry_faults
+
+ProtectedClass = Literal["sacred", "ci", "protected", "dependencies", "migrations"]
+
+
+P = TypeVar("P", bound=Policy)
+
+
+class ForbiddenAction(Policy):
+    """A run of words that no command may contain."""
+
+    name: str = Field(min_length=1)
+    argv: tuple[str, ...] = Field(min_length=1)
+
+
+class ForbiddenActions(Policy):
+    version: Literal["1"]
+    actions: tuple[ForbiddenAction, ...] = Field(min_length=1)
+    #: The only MCP tools that a contract may name.
+    mcp_tools: tuple[str, ...]
+
+
+class PathClass(Policy):
+    """Paths by gitignore patterns, compared without regard to case, and the contract field that opens them."""
+
+    name: ProtectedClass
+    opened_by: Literal["nothing", "approval", "scope.allow_protected_paths", "scope.allow_dependency_change", "append-only"]
+    patterns: tuple[str, ...] = Field(min_length=1)
+
+
+class DiffLimits(Policy):
+    """Bytes of one changed file, bytes of the whole diff, number of changed files; and what new names may be.
+
+    The limits of names are those that every role holds to; a policy may set less, never more.
+    """
+
+    max_file_bytes: int = Field(gt=0)
+    max_diff_bytes: int = Field(gt=0)
+    max_changed_files: int = Field(gt=0)
+    max_path_bytes: int = Field(default=LARGEST.path_bytes, gt=0, le=LARGEST.path_bytes)
+    max_name_bytes: int = Field(default=LARGEST.name_bytes, gt=0, le=LARGEST.name_bytes)
+    max_path_depth: int = Field(default=LARGEST.depth, gt=0, le=LARGEST.depth)
+    max_new_files: int = Field(default=LARGEST.new_files, gt=0, le=LARGEST.new_files)
+    max_new_directories: int = Field(default=LARGEST.new_directories, gt=0, le=LARGEST.new_directories)
+
+    @property
+    def tree(self) -> TreeLimits:
+        return TreeLimits(
+            path_bytes=self.max_path_bytes,
+            name_bytes=self.max_name_bytes,
+            depth=self.max_path_depth,
+            new_files=self.max_new_files,
+            new_directories=self.max_new_directories,
+        )
+
+
+class ProtectedPaths(Policy):
+    version: Literal["1"]
+    classes: tuple[PathClass, ...]
+    limits: DiffLimits
+
+    @model_validator(mode="after")
+    def _whole(self) -> ProtectedPaths:
+        """Every class once, the sacred first and opened by nothing: what a file forgets it would let through."""
+        names = [kind.name for kind in self.classes]
+        if sorted(names) != sorted(get_args(ProtectedClass)):
+            raise ValueError(f"every class must be named exactly once: {', '.join(get_args(ProtectedClass))}")
+        if names[0] != "sacred" or [kind.name for kind in self.classes if kind.opened_by == "nothing"] != ["sacred"]:
+            raise ValueError("the sacred class comes first, and nothing opens it")
+        if [kind.name for kind in self.classes if kind.opened_by == "approval"] != ["ci"]:
+            raise ValueError("the class ci, and it alone, is opened by an approval")
+        return self
+
+
+@dataclass(frozen=True)
+class Policies:
+    """All policies, and the digest that fixes them in every bundle."""
+
+    registry: AgentRegistry
+    allowlist: CommandAllowlist
+    forbidden: ForbiddenActions
+    protected: ProtectedPaths
+    roles: RoleTable
+    packs: PolicyPacks
+    approvals: Approvals
+    publishers: Publishers
+    matcher: PathMatcher
+    rules: tuple[Rule, ...]
+    sha256: str
+    #: Digests of the single files, by their names below the folder.
+    digests: dict[str, str]
+
+    def agent(self, role: str, agent_id: str) -> RegisteredAgent | None:
+        """The registered agent of that id and role."""
+        return next((a for a in self.registry.agents if a.role == role and a.agent_id == agent_id), None)
+
+    def path_classes(self, path: bytes) -> tuple[PathClass, ...]:
+        """The classes that ``path`` (of the repository, with ``/``) falls into, each with its own rule."""
+        return tuple(self.protected.classes[number] for number in self.matcher.of(path))
+
+
+FILES = (
+    "agent_registry.json",
+    "command_allowlist.json",
+    "forbidden_actions.json",
+    "protected_paths.json",
+    "roles.json",
+    "policy_packs.json",
+    "approvals.json",
+    "publishers.json",
+)
+#: The folder of the organisation's own rules; it may be empty.
+ORGANISATION = "organisation"
+
+
+def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
+    """Read and validate the policies in ``folder``. Raises ConfigurationError naming the file and the place.
+
+    ``named``: publishers that the operator's settings name; those that the file does not list get the rule of ``default``.
+    """
+    contents = {name: _read(folder / name) for name in FILES}
+    forbidden = _parse(folder, "forbidden_actions.json", ForbiddenActions, contents)
+    roles = _parse(folder, "roles.json", RoleTable, contents)
+    for role in roles.roles:
+        for tool in role.mcp_tools:
+            if tool not in forbidden.mcp_tools:
+                raise ConfigurationError(f"{folder / 'roles.json'}: {role.role}: the tool {tool!r} is not on the allowlist")
+    protected = _parse(folder, "protected_paths.json", ProtectedPaths, contents)
+    rules = load_rules(folder / ORGANISATION)
+    publishers = _parse(folder, "publishers.json", Publishers, contents)
+    try:
+        publishers = publishers.with_named(named)
+    except ValueError as error:
+        raise ConfigurationError(f"GATEWRIGHT_PUBLISHERS: {error}") from error
+    return Policies(
+        registry=_registry(folder, contents["agent_registry.json"]),
+        allowlist=_parse(folder, "command_allowlist.json", CommandAllowlist, contents),
+        forbidden=forbidden,
+        protected=protected,
+        roles=roles,
+        packs=_parse(folder, "policy_packs.json", PolicyPacks, contents),
+        approvals=_parse(folder, "approvals.json", Approvals, contents),
+        publishers=publishers,
+        rules=rules,
+        matcher=PathMatcher([kind.patterns for kind in protected.classes]),
+        sha256=_digest(contents, rules, publishers),
+        digests={name: hashlib.sha256(contents[name]).hexdigest() for name in FILES}
+        | {f"{ORGANISATION}/{rule.name}": rule.sha256 for rule in rules},
+    )
+
+
+def _digest(contents: dict[str, bytes], rules: tuple[Rule, ...], publishers: Publishers) -> str:
+    """One digest for all: whoever changes, adds, removes or renames any policy changes it."""
+    digest = hashlib.sha256()
+    for name in FILES:
+        digest.update(hashlib.sha256(contents[name]).digest())
+    for rule in rules:
+        digest.update(rule.name.encode() + b"\0" + bytes.fromhex(rule.sha256))
+    listed = {each.name for each in TypeAdapter(Publishers).validate_json(contents["publishers.json"]).publishers}
+    for publisher in publishers.publishers:
+        if publisher.name not in listed:
+            digest.update(b"publisher\0" + publisher.name.encode())
+    return digest.hexdigest()
+
+
+def _registry(folder: Path, data: bytes) -> AgentRegistry:
+    path = folder / "agent_registry.json"
+    try:
+        registry = codec.decode(data, AgentRegistry)
+    except MalformedError as error:
+        raise ConfigurationError(f"{path}: {error}") from error
+    faults = list(registry_faults(registry))
+    for agent in registry.agents:
+        faults.extend(
+            f"{agent.agent_id!r}: {words!r} would switch the sandbox off"
+            for words in (*agent.capabilities, agent.codex_home or "")
+            if names_full_access(words)
+        )
+    if faults:
+        raise ConfigurationError(f"{path}: {'; '.join(faults)}")
+    return registry
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigurationError(f"policy file {path} cannot be read: {error.strerror}") from error
+
+
+def _parse(folder: Path, name: str, kind: type[P], contents: dict[str, bytes]) -> P:
+    try:
+        return TypeAdapter(kind).validate_json(contents[name])
+    except ValidationError as error:
+        raise ConfigurationError(f"{folder / name}: {error}") from error

@@ -1,0 +1,77 @@
+"""Policy packs (what a contract must put up with) and approvals (what a person has let through all the same)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import AwareDatetime, Field, model_validator
+
+from gatewright.contracts.vocabulary import LandingMode, Network, PolicyPack
+from services.gatekeeper.policies.model import Policy
+
+
+class Pack(Policy):
+    """What one pack demands, beyond what every contract must keep to.
+
+    ``broad_paths``: a whole top-level directory is granted, or needs a person's approval. ``wider_permissions``: a contract
+    that asks for more than its role may have gets less, or is refused. ``network``: the most that any role gets.
+    """
+
+    broad_paths: Literal["granted", "needs_approval"]
+    strict_acceptance: bool
+    wider_permissions: Literal["clamp", "refuse"]
+    network: Network
+    landing: tuple[LandingMode, ...] = Field(min_length=1)
+    max_changed_files: int = Field(gt=0)
+    max_retries: int = Field(ge=0, le=10)
+
+
+class PolicyPacks(Policy):
+    """``default`` is the pack of a contract that names none."""
+
+    version: Literal["1"]
+    default: PolicyPack
+    low: Pack
+    medium: Pack
+    high: Pack
+
+    def pack(self, name: PolicyPack) -> Pack:
+        match name:
+            case "low":
+                return self.low
+            case "medium":
+                return self.medium
+            case "high":
+                return self.high
+
+
+class Approval(Policy):
+    """A person has let ``paths`` of ``repository`` through; every field is compared exactly, and it ends at ``expires_at``."""
+
+    what: Literal["broad_path"]
+    repository: str = Field(min_length=1)
+    paths: tuple[str, ...] = Field(min_length=1)
+    approved_by: str = Field(min_length=1)
+    reason: str = Field(min_length=1)
+    expires_at: AwareDatetime
+
+    def covers(self, paths: frozenset[str], repository: str) -> bool:
+        return self.repository == repository and frozenset(self.paths) == paths
+
+    def expired(self, now: datetime) -> bool:
+        return self.expires_at <= now
+
+
+class Approvals(Policy):
+    version: Literal["1"]
+    approvals: tuple[Approval, ...]
+
+    @model_validator(mode="after")
+    def _no_wildcards(self) -> Approvals:
+        """An approval is for named paths: nobody may approve "everything", not even by hand."""
+        for approval in self.approvals:
+            for path in approval.paths:
+                if not path.strip("/.") or not {"*", "?", "["}.isdisjoint(path):
+                    raise ValueError(f"{path!r} cannot be approved; name the directories")
+        return self

@@ -1,0 +1,104 @@
+"""``publishers.json``: who may submit work from outside, and how much of what. Every field is said; ``null`` means no limit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from gatewright.bus.identities import DEFAULT_PUBLISHER
+from gatewright.bus.subjects import MAX_MESSAGE_BYTES
+from gatewright.contracts.vocabulary import Priority
+from gatewright.errors import MalformedError
+from services.gatekeeper.policies.model import Policy
+from services.gatekeeper.policies.repository_patterns import check_pattern, check_ref_pattern
+
+SubmissionKind = Literal["request", "contract"]
+Reach = Literal["own", "any"]
+
+
+def _repository(pattern: str) -> str:
+    try:
+        return check_pattern(pattern)
+    except MalformedError as error:
+        raise ValueError(error.message) from error
+
+
+def _ref(pattern: str) -> str:
+    try:
+        return check_ref_pattern(pattern)
+    except MalformedError as error:
+        raise ValueError(error.message) from error
+
+
+class Rate(Policy):
+    """A bucket of ``burst`` places that refills by ``per_minute``."""
+
+    per_minute: float = Field(gt=0, le=1_000_000)
+    burst: int = Field(ge=1, le=1_000_000)
+
+
+class Publisher(Policy):
+    """What one publisher may do.
+
+    ``repositories`` are places (``repository_patterns``), ``landing_refs`` full names of refs or folders of them; a run with a
+    branch of its own lands below ``refs/heads/gatewright/``. ``submissions`` bounds what it sends, ``questions`` what it
+    asks. ``may_abort`` and ``may_see``: only its own runs, or those of others too.
+    """
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,31}$")
+    repositories: tuple[Annotated[str, AfterValidator(_repository)], ...]
+    landing_refs: tuple[Annotated[str, AfterValidator(_ref)], ...]
+    kinds: tuple[SubmissionKind, ...]
+    highest_priority: Priority
+    max_document_bytes: int = Field(gt=0, le=MAX_MESSAGE_BYTES)
+    submissions: Rate | None
+    questions: Rate | None
+    max_open_runs: int | None = Field(ge=1)
+    max_runs_per_day: int | None = Field(ge=1)
+    may_abort: Reach
+    may_see: Reach
+
+    @property
+    def counted(self) -> bool:
+        """Whether its runs must be counted."""
+        return self.max_open_runs is not None or self.max_runs_per_day is not None
+
+
+class Publishers(Policy):
+    """Whoever is not listed may do nothing."""
+
+    version: Literal["1"]
+    publishers: tuple[Publisher, ...] = Field(min_length=1)
+
+    def of(self, name: str) -> Publisher | None:
+        return next((known for known in self.publishers if known.name == name), None)
+
+    def with_named(self, names: Iterable[str]) -> Publishers:
+        """Also these: one that is not listed may do what ``default`` may, to its own runs only.
+
+        Raises ValueError when there is no ``default`` to go by, or a name cannot be a publisher's.
+        """
+        new = [name for name in dict.fromkeys(names) if self.of(name) is None]
+        default = self.of(DEFAULT_PUBLISHER)
+        if new and default is None:
+            raise ValueError(
+                f"publishers.json lists neither {', '.join(new)} nor {DEFAULT_PUBLISHER}, whose rule would hold for it"
+            )
+        added = [{**default.model_dump(), "name": name, "may_abort": "own", "may_see": "own"} for name in new if default]
+        return Publishers(version=self.version, publishers=(*self.publishers, *map(Publisher.model_validate, added)))
+
+    @property
+    def counted(self) -> frozenset[str]:
+        """The publishers whose runs must be counted."""
+        return frozenset(known.name for known in self.publishers if known.counted)
+
+    @model_validator(mode="after")
+    def _once(self) -> Publishers:
+        """Two entries for one name: whichever counted, somebody meant the other."""
+        for name, count in Counter(known.name for known in self.publishers).items():
+            if count > 1:
+                raise ValueError(f"{name} is listed {count} times")
+        return self

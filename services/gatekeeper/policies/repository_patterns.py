@@ -1,0 +1,117 @@
+"""Which repositories and refs a policy names: addresses compared by whole components, never as text.
+
+``https://forge.example/acme`` covers ``https://forge.example/acme/tool.git`` and neither ``.../acme-evil/tool`` nor
+``https://forge.example.evil/acme``. A local repository must lie where its address says: a link, or a worktree of a repository
+elsewhere, is covered only where that one is. What cannot be compared with certainty is covered by nothing but ``*``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from gatewright.errors import MalformedError
+from gatewright.git.host.identity import PROTOCOLS, real_place
+from gatewright.git.refs import check_landing_ref, parse_url
+
+EVERYTHING = "*"
+_BELOW = "/*"
+_DEFAULT_PORTS = {"https": 443, "ssh": 22}
+#: In the path of a remote address: an encoded slash or dot means one thing here and another thing there.
+_AMBIGUOUS = re.compile(r"[%\\?#\x00-\x20\x7f]")  # noqa: TID251 - linear: single characters
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An address taken apart: how it is reached, at whom (``user@host:port``), and the components of its path."""
+
+    protocol: str
+    authority: str
+    parts: tuple[str, ...]
+
+    @property
+    def path(self) -> str:
+        return "/" + "/".join(self.parts)
+
+    def covers(self, other: Place) -> bool:
+        """Whether ``other`` is this place or lies below it."""
+        same = (self.protocol, self.authority) == (other.protocol, other.authority)
+        return same and other.parts[: len(self.parts)] == self.parts
+
+
+def place_of(address: str) -> Place:
+    """Where ``address`` points. Raises MalformedError (``bad_url``) for what could be read in two ways."""
+    source = parse_url(address, PROTOCOLS)
+    if source.local:
+        return Place("file", "", _parts(source.address, address))
+    if "://" not in source.address:
+        who, _, path = source.address.partition(":")
+        user, _, host = who.rpartition("@")
+        root = ("/",) if path.startswith("/") else ()
+        return Place("scp", f"{user}@{host.lower()}", (*root, *_parts(_plain(path), address)))
+    split = urlsplit(source.address)
+    port = split.port or _DEFAULT_PORTS[source.protocol]
+    authority = f"{split.username or ''}@{split.hostname or ''}:{port}"
+    return Place(source.protocol, authority, _parts(_plain(split.path), address))
+
+
+def check_pattern(pattern: str) -> str:
+    """``pattern`` when it can stand in a policy: ``*``, the address of a repository, or of a place (it ends in ``/`` or ``:``).
+
+    Raises MalformedError (``bad_url``).
+    """
+    if pattern != EVERYTHING:
+        _place_of_pattern(pattern)
+    return pattern
+
+
+def covered(address: str, patterns: tuple[str, ...]) -> bool:
+    """Whether one of ``patterns`` covers ``address``. Looks at the file system for a local one."""
+    if EVERYTHING in patterns:
+        return True
+    try:
+        place = place_of(address)
+    except MalformedError:
+        return False
+    places = [_place_of_pattern(pattern) for pattern in patterns]
+    if not any(each.covers(place) for each in places):
+        return False
+    if place.protocol != "file":
+        return True
+    allowed = [os.path.realpath(each.path) for each in places if each.protocol == "file"]
+    really = (Path(os.path.realpath(place.path)), real_place(place.path))
+    return all(any(folder.is_relative_to(each) for each in allowed) for folder in really)
+
+
+def check_ref_pattern(pattern: str) -> str:
+    """``pattern`` when it is the full name of a ref, or of a folder of refs followed by ``/*``. Raises MalformedError."""
+    check_landing_ref(pattern.removesuffix(_BELOW) + "/x" if pattern.endswith(_BELOW) else pattern)
+    return pattern
+
+
+def ref_covered(ref: str, patterns: tuple[str, ...]) -> bool:
+    """Whether one of ``patterns`` is ``ref``, or a folder that it lies in."""
+    return any(ref.startswith(each[:-1]) if each.endswith(_BELOW) else ref == each for each in patterns)
+
+
+def _place_of_pattern(pattern: str) -> Place:
+    if not pattern.endswith(("/", ":")):
+        return place_of(pattern)
+    place = place_of(pattern + "x")
+    return Place(place.protocol, place.authority, place.parts[:-1])
+
+
+def _plain(path: str) -> str:
+    if _AMBIGUOUS.search(path):
+        raise MalformedError("a path that can be read in two ways", code="bad_url")
+    return path
+
+
+def _parts(path: str, address: str) -> tuple[str, ...]:
+    parts = tuple(part for part in path.split("/") if part)
+    if not {".", ".."}.isdisjoint(parts):
+        raise MalformedError(f"a path that leads elsewhere than it says: {address[:200]!a}", code="bad_url")
+    return parts

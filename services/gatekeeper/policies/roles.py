@@ -1,0 +1,122 @@
+"""What each role may be given, whom it may give work to and what it answers with: the built-in bounds, and the policy file.
+
+The bounds are in code because no file may widen them: a registry or a role table that tries is refused when it is loaded.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal, get_args
+
+from pydantic import Field, model_validator
+
+from gatewright.contracts import AgentRegistry
+from gatewright.contracts.task_contract import TaskType
+from gatewright.contracts.vocabulary import Filesystem, Network, RoleName, Shell
+from gatewright.permissions import FILESYSTEM_ORDER, NETWORK_ORDER, SHELL_ORDER, is_wider
+from services.gatekeeper.policies.model import Policy
+
+#: Roles that change files on somebody's order. They give work to nobody: more work is the tech lead's to order.
+IMPLEMENTING: frozenset[RoleName] = frozenset({"WORKER", "UI_UX", "FRONTEND", "BACKEND", "AI", "SECURITY", "INFRA", "OPS"})
+DISPATCHING: frozenset[RoleName] = frozenset({"PM", "TECH_LEAD"})
+#: The one type of task that a role does, and the schema that it must answer with (specification 6.1.3). The PM has no task of
+#: this kind: it is given a request, and answers with a contract.
+TASKS: Mapping[RoleName, TaskType] = MappingProxyType(
+    {
+        "TECH_LEAD": "PLAN",
+        "REVIEWER": "REVIEW",
+        "TEST_RUNNER": "TEST",
+        "TEST": "TEST",
+        "SEARCHER": "SEARCH",
+        "RESEARCHER": "SEARCH",
+        **dict.fromkeys(sorted(IMPLEMENTING), "IMPLEMENT"),
+    }
+)
+ANSWERS: Mapping[TaskType, str] = MappingProxyType(
+    {
+        "PLAN": "plan.v1",
+        "IMPLEMENT": "task_result.v1",
+        "REVIEW": "review_report.v1",
+        "TEST": "test_report.v1",
+        "SEARCH": "evidence_bundle.v1",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """The most that a role can ever be registered for."""
+
+    filesystem: Filesystem
+    shell: Shell
+    network: Network
+
+
+_READS = Ceiling("read-only", "never", "deny")
+_WRITES = Ceiling("workspace-write", "never", "deny")
+_SEARCHES = Ceiling("workspace-write", "never", "allow")
+
+#: Specification 8, mechanism 5: the role permission matrix.
+CEILINGS: Mapping[RoleName, Ceiling] = MappingProxyType(
+    {
+        "PM": _READS,
+        "TECH_LEAD": _READS,
+        "REVIEWER": _READS,
+        "TEST_RUNNER": _WRITES,
+        "TEST": _WRITES,
+        "SEARCHER": _SEARCHES,
+        "RESEARCHER": _SEARCHES,
+        **dict.fromkeys(sorted(IMPLEMENTING), _WRITES),
+    }
+)
+
+
+class RolePolicy(Policy):
+    """One role: the MCP tools that it may be given, and the roles that it may dispatch to."""
+
+    role: RoleName
+    mcp_tools: tuple[str, ...]
+    may_dispatch_to: tuple[RoleName, ...]
+
+
+class RoleTable(Policy):
+    version: Literal["1"]
+    roles: tuple[RolePolicy, ...] = Field(min_length=1)
+
+    def of(self, role: RoleName) -> RolePolicy:
+        return next(known for known in self.roles if known.role == role)
+
+    @model_validator(mode="after")
+    def _bounds(self) -> RoleTable:
+        """Every role once; only those dispatch that ever may; nobody orders from above."""
+        counted = Counter(known.role for known in self.roles)
+        if set(counted) != set(get_args(RoleName)) or max(counted.values()) > 1:
+            raise ValueError("every role must be named exactly once")
+        for known in self.roles:
+            if known.may_dispatch_to and known.role not in DISPATCHING:
+                raise ValueError(f"{known.role} never dispatches")
+            if known.role in known.may_dispatch_to or "PM" in known.may_dispatch_to:
+                raise ValueError(f"{known.role} may dispatch only to the roles below it")
+        return self
+
+
+def registry_faults(registry: AgentRegistry) -> Iterator[str]:
+    """What makes a registry unusable, in words: the implementer who could review, and whoever has more than a role may have."""
+    for agent_id, count in Counter(agent.agent_id for agent in registry.agents).items():
+        if count > 1:
+            yield f"{agent_id!r} is registered {count} times; one agent has one role, or it could review its own work"
+    for agent in registry.agents:
+        ceiling, given = CEILINGS[agent.role], agent.defaults
+        if is_wider(FILESYSTEM_ORDER, given.sandbox, ceiling.filesystem):
+            yield f"{agent.agent_id!r}: a {agent.role} may not have the sandbox {given.sandbox}"
+        if is_wider(SHELL_ORDER, given.approval_policy, ceiling.shell):
+            yield f"{agent.agent_id!r}: a {agent.role} may not have the approval policy {given.approval_policy}"
+        if is_wider(NETWORK_ORDER, given.network, ceiling.network):
+            yield f"{agent.agent_id!r}: a {agent.role} may not have network {given.network}"
+    roles = Counter(contract.role for contract in registry.role_contracts)
+    yield from (f"{role} has {count} role contracts" for role, count in roles.items() if count > 1)
+    if not registry.agents:
+        yield "no agent is registered"

@@ -1,0 +1,172 @@
+"""When the moments come that runs' own events set: a wall clock that runs out, a back-off that ends. It decides nothing.
+
+It is told every message of the ledger, of this gatekeeper's runs and of others', so that any of them ends a run in time, also
+right after a start. What a moment means is decided by the decider, once: the ledger takes one of several equal answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import heapq
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import msgspec
+
+from gatewright.errors import GatewrightError, UnavailableError
+from gatewright.host_errors import host_errors
+from gatewright.ledger.events import TERMINAL, ContractCompiled, FixOrdered, RunAccepted, StateEntered
+from services.gatekeeper.decider.inputs import TimeIsUp
+from services.gatekeeper.orchestrator import Conductor
+from services.gatekeeper.projections.entries import Entry, EntryEvent
+
+#: Seconds between two looks at the clock, and until a moment is looked at again that brought nothing about.
+TICK = 0.1
+AGAIN = 1.0
+#: Moments of runs that have ended which may stay in the queue.
+_LEFT_OVER = 64
+#: Times in the ledger have milliseconds: a moment is past for everybody when it is past by more than that.
+_MARGIN = 0.005
+
+
+class _Budget(msgspec.Struct):
+    wall_sec: float | None = None
+
+
+class _Retry(msgspec.Struct):
+    retry_backoff_sec: float = 0.0
+
+
+class _Order(msgspec.Struct):
+    budget: _Budget | None = None
+    timeout_retry: _Retry | None = None
+
+
+class _Ordered(msgspec.Struct):
+    contract: _Order | None = None
+    request: _Order | None = None
+
+
+class _Entered(msgspec.Struct):
+    state: str
+
+
+_ORDERED = msgspec.json.Decoder(_Ordered)
+_ENTERED = msgspec.json.Decoder(_Entered)
+
+
+@dataclass(slots=True)
+class _Moments:
+    """Of one run; all in seconds since 1970.
+
+    ``again``: when to look anew although nothing has changed; ``queued``: the moment for which the run is in the queue.
+    """
+
+    accepted: float = 0.0
+    wall: float | None = None
+    back_off: float = 0.0
+    fixing: float | None = None
+    again: float = 0.0
+    queued: float | None = None
+
+    def next(self) -> float | None:
+        ends = [] if self.wall is None else [self.accepted + self.wall]
+        ends += [] if self.fixing is None else [self.fixing + self.back_off]
+        return max(min(ends) + _MARGIN, self.again) if ends else None
+
+
+@dataclass
+class Deadlines:
+    """The open runs that have a moment to come. One per process."""
+
+    _runs: dict[str, _Moments] = field(default_factory=dict)
+    _queue: list[tuple[float, str]] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def saw(self, entry: Entry) -> None:
+        """Take note of an entry of the ledger."""
+        try:
+            for event in entry.events:
+                self._note(entry.run_id, event)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):
+            return  # no entry of the ledger
+        self._line_up(entry.run_id)
+
+    def due(self, now: float) -> tuple[str, ...]:
+        """The runs one of whose moments has come; each is told once, until it was ``looked`` at."""
+        found: list[str] = []
+        while self._queue and self._queue[0][0] <= now:
+            moment, run_id = heapq.heappop(self._queue)
+            moments = self._runs.get(run_id)
+            if moments is not None and moments.queued == moment:
+                moments.queued = None
+                found.append(run_id)
+        return tuple(found)
+
+    def looked(self, run_id: str, now: float) -> None:
+        """It was looked at. Unless the run has ended or moved, it is looked at again."""
+        if run_id in self._runs:
+            self._runs[run_id].again = now + AGAIN
+            self._line_up(run_id)
+
+    def forget(self, run_id: str) -> None:
+        self._runs.pop(run_id, None)
+        if len(self._queue) > 2 * len(self._runs) + _LEFT_OVER:
+            # Of runs that ended long before their time most of what is in the queue would be.
+            self._queue = [(moments.queued, run) for run, moments in self._runs.items() if moments.queued is not None]
+            heapq.heapify(self._queue)
+
+    async def keep(self, conductor: Conductor, stop: asyncio.Event) -> None:
+        """Tell the conductor of every moment that has come, until the process is told to leave."""
+        async with asyncio.TaskGroup() as group:
+            while not stop.is_set():
+                for run_id in self.due(conductor.clock.now().timestamp()):
+                    group.create_task(self._ring(run_id, conductor))
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(stop.wait(), TICK)
+
+    async def _ring(self, run_id: str, conductor: Conductor) -> None:
+        try:
+            with host_errors():
+                await conductor.advance(run_id, TimeIsUp(f"{run_id}:time"))
+        except UnavailableError as error:
+            conductor.log.warning("run_left_for_later", run_id=run_id, code=error.reason, cause=error.message)
+        except GatewrightError as error:
+            conductor.log.error("run_unreadable", run_id=run_id, code=error.reason, cause=error.message)  # noqa: TRY400 - the cause is named
+            self.forget(run_id)
+        self.looked(run_id, conductor.clock.now().timestamp())
+
+    def _note(self, run_id: str, event: EntryEvent) -> None:
+        moments = self._runs.get(run_id, _Moments())
+        match event.event_type:
+            case RunAccepted.event_type | ContractCompiled.event_type:
+                if event.event_type == RunAccepted.event_type:
+                    moments.accepted = _seconds(event.ts)
+                ordered = _ORDERED.decode(event.payload)
+                order = ordered.contract or ordered.request or _Order()
+                moments.wall = order.budget.wall_sec if order.budget else None
+                moments.back_off = order.timeout_retry.retry_backoff_sec if order.timeout_retry else 0.0
+                self._runs[run_id] = moments
+            case FixOrdered.event_type:
+                moments.fixing = _seconds(event.ts)
+            case StateEntered.event_type:
+                state = _ENTERED.decode(event.payload).state
+                if state in TERMINAL:
+                    self.forget(run_id)
+                elif state != "S5":
+                    moments.fixing = None
+
+    def _line_up(self, run_id: str) -> None:
+        moments = self._runs.get(run_id)
+        moment = moments.next() if moments is not None else None
+        if moments is not None and moments.queued != moment:
+            moments.queued = moment
+            if moment is not None:
+                heapq.heappush(self._queue, (moment, run_id))
+
+
+def _seconds(timestamp: str) -> float:
+    return datetime.fromisoformat(timestamp).timestamp()

@@ -1,0 +1,1 @@
+"""Commands about bundles: verify, replay, report, attach, approve, gc."""

@@ -1,0 +1,86 @@
+"""``gatewright gc`` and ``gatewright hold``: whose home, which keys, who acts, and how it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from gatewright.app.cli.bundles.verifying import trusted_keys
+from gatewright.app.cli.context import find_place
+from gatewright.app.cli.run.request import user_name
+from gatewright.app.cli.runs.sources import BundleSource, find_run
+from gatewright.app.report.visible import size_words
+from gatewright.app.retention.collection import Collector, Done
+from gatewright.app.retention.holds import HoldBook
+from gatewright.app.retention.plan import Item, RetentionPolicy
+from gatewright.clock import SystemClock, timestamp
+from gatewright.contracts import LegalHold
+from gatewright.evidence.signing import keys
+from gatewright.evidence.signing.envelopes import Signer
+
+
+def make_collector(policy: RetentionPolicy) -> Collector:
+    """The collector of this home folder. Raises MalformedError when this host has no key to verify with."""
+    place = find_place()
+    return Collector(place.home, trusted_keys(None, place), policy, SystemClock(), user_name())
+
+
+def carry_out(collector: Collector, plan: Sequence[Item]) -> tuple[Done, ...]:
+    """Do what the plan says, signing with this host's key. Raises ConfigurationError when the key cannot be used."""
+    if all(item.action == "keep" for item in plan):
+        return ()
+    return collector.carry_out(plan, Signer(keys.load(find_place().key)))
+
+
+def plan_lines(plan: Sequence[Item]) -> list[str]:
+    """The plan for people: what goes first."""
+    if not plan:
+        return ["there are no bundles"]
+    ranked = sorted(plan, key=lambda item: item.action == "keep")
+    return [f"{item.action:<6} {item.run_id:<26} {size_words(item.size):>9}  {item.why}" for item in ranked]
+
+
+def closing_lines(plan: Sequence[Item], done: Sequence[Done], *, carried_out: bool) -> list[str]:
+    """What it comes to."""
+    going = [item for item in plan if item.action != "keep"]
+    size = size_words(sum(item.size for item in going))
+    if not going:
+        return ["nothing to remove"]
+    if not carried_out:
+        return [f"{len(going)} of {len(plan)} would go, {size}; do it with --yes"]
+    failed = [each for each in done if each.code]
+    freed = size_words(sum(each.item.size for each in done if not each.code))
+    return [f"removed {len(done) - len(failed)}, {freed}"] + [f"left {each.item.run_id}: {each.message}" for each in failed]
+
+
+def result_document(plan: Sequence[Item], done: Sequence[Done], *, carried_out: bool) -> dict[str, Any]:
+    """The document of ``gc --json``."""
+    return {
+        "carried_out": carried_out,
+        "items": [{"run_id": each.run_id, "action": each.action, "why": each.why, "size": each.size} for each in plan],
+        "removed": [each.item.run_id for each in done if not each.code],
+        "left": [{"run_id": each.item.run_id, "code": each.code, "message": each.message} for each in done if each.code],
+    }
+
+
+def act_on(wanted: str, act: Literal["place", "release"], reason: str) -> LegalHold:
+    """Place or release a hold. Raises MalformedError: no such run, on hold already, not on hold."""
+    import asyncio
+
+    place = find_place()
+    book = HoldBook(place.home)
+    # A bundle that is gone may still be released.
+    held = [run_id for run_id in book.held() if act == "release" and run_id.startswith(wanted)]
+    run_id = held[0] if len(held) == 1 else asyncio.run(find_run(BundleSource(place.home, lambda _: None), wanted))
+    written = LegalHold(run_id=run_id, act=act, reason=reason, by=user_name(), at=timestamp(SystemClock().now()))
+    book.write(written)
+    return written
+
+
+def standing_holds() -> list[LegalHold]:
+    """The holds of this home folder. Raises ConfigurationError."""
+    return list(HoldBook(find_place().home).held().values())
+
+
+def hold_lines(holds: Sequence[LegalHold]) -> list[str]:
+    return [f"{each.run_id}  since {each.at} by {each.by}: {each.reason}" for each in holds] or ["nothing is on hold"]

@@ -1,0 +1,1 @@
+"""Commands that ask the gates without a run: ``check``, ``policy explain``, git hooks."""

@@ -1,0 +1,47 @@
+"""How the gates' answer is told to people: a table of rules, then the verdict with what would open each violation."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from gatewright.advice import advice_for
+from gatewright.app.cli.checking.examining import Answer
+from gatewright.app.cli.output import printable
+
+#: More violations than this are counted, not listed.
+MOST_VIOLATIONS = 50
+
+
+def rule_table(answer: Answer) -> None:
+    """Print every rule with its verdict and what decided."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("gate")
+    table.add_column("", no_wrap=True)
+    table.add_column("rule", no_wrap=True)
+    table.add_column("why", overflow="fold")
+    before = ""
+    for gate, rule in answer.rules:
+        mark = Text("✔", "green") if rule.verdict == "PASS" else Text("✘", "red")
+        table.add_row(gate if gate != before else "", mark, Text(printable(rule.rule)), Text(printable(rule.detail)))
+        before = gate
+    Console(highlight=False).print(table)
+
+
+def verdict_lines(answer: Answer) -> list[str]:
+    """The verdict first, then each violation on a line."""
+    violations = [violation for report in answer.reports for violation in report.violations]
+    passed = answer.passed
+    lines = [
+        "✔ it would pass" if passed else f"✘ it would be refused: {violations[0].code if violations else 'gate_not_evaluated'}"
+    ]
+    for violation in violations[:MOST_VIOLATIONS]:
+        where = f"{violation.path}: " if violation.path else ""
+        lines.append(f"  {where}{violation.code} ({violation.rule}) {violation.detail}")
+    more = len(violations) - MOST_VIOLATIONS
+    lines += [f"  ... and {more} more"] if more > 0 else []
+    hints = dict.fromkeys(hint for violation in violations if (hint := advice_for(violation.code)))
+    lines += [f"  advice: {hint}" for hint in hints]
+    lines += [f"  not judged: {words}" for words in answer.unjudged]
+    return lines

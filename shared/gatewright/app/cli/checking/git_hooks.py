@@ -1,0 +1,157 @@
+"""Git hooks for people: the active contract, the hook files, and what they run.
+
+The contract lies in the common git directory, where no commit can change it. Hooks are local and can be bypassed
+(``--no-verify``): they tell early what the gatekeeper judges again in any case.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from gatewright.app.cli.checking.documents import read_submittable
+from gatewright.app.cli.checking.examining import Answer, examine, found_change, read_contract
+from gatewright.app.cli.settings import hook_index
+from gatewright.contracts import RunRequest
+from gatewright.errors import GitError, MalformedError
+from gatewright.evidence.signing.durable_files import put_file
+from gatewright.git.host import staged
+from gatewright.git.host.local_repository import find_repository
+
+NAMES = ("pre-commit", "pre-push")
+MARK = "# gatewright hook"
+#: What stood in the place of a hook before: it runs first, and comes back when the hook is taken away.
+BEFORE = ".before-gatewright"
+_NOTHING = frozenset({"0" * 40, "0" * 64})
+
+_SCRIPT = """#!/bin/sh
+{mark}: judges the change against the active contract. `gatewright hooks uninstall` takes it away.
+input=
+[ {name} = pre-push ] && input=$(cat)
+before="$0{before}"
+if [ -x "$before" ]; then
+    printf '%s\\n' "$input" | "$before" "$@" || exit 1
+fi
+python={python}
+if [ ! -x "$python" ]; then
+    echo "gatewright: $python is gone, so the change cannot be judged: run 'gatewright hooks install' again" >&2
+    exit 1
+fi
+printf '%s\\n' "$input" | "$python" -P -m gatewright.app.cli.main hooks run {name}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """The hooks of one repository: ``start`` lies in it, ``folder`` is where git looks, ``active`` holds the contract."""
+
+    start: Path
+    folder: Path
+    active: Path
+
+    @property
+    def contract(self) -> Path:
+        return self.active / "contract.json"
+
+    @property
+    def baseline(self) -> Path:
+        return self.active / "baseline"
+
+    def state(self, name: str) -> str:
+        """``installed``, ``foreign`` (somebody else's) or ``absent``."""
+        hook = self.folder / name
+        if not hook.exists() and not hook.is_symlink():
+            return "absent"
+        return "installed" if _is_ours(hook) else "foreign"
+
+
+def find_hooks(start: Path) -> Hooks:
+    """Raises GitError (``not_a_repository``; ``repository_leads_elsewhere`` for a ``.git`` that names another repository)."""
+    hooks = Hooks(start, staged.hooks_directory(start), staged.common_directory(start) / "gatewright")
+    top = next((folder for folder in (start, *start.parents) if os.path.lexists(folder / ".git")), None)
+    if top is not None:
+        find_repository(str(top))
+    return hooks
+
+
+def install(hooks: Hooks, contract: str | None, base: str | None, *, force: bool) -> str:
+    """Put the hooks in place, and make ``contract`` the active one; the commit that its change begins at.
+
+    ``base`` is pinned to a commit now: a contract that begins at HEAD means today's. Raises MalformedError
+    (``no_active_contract``, ``hook_exists``), GitError (``repository_has_links``).
+    """
+    if contract is None and not hooks.contract.exists():
+        raise MalformedError("say which contract holds here: --contract FILE", code="no_active_contract")
+    foreign = [name for name in NAMES if hooks.state(name) == "foreign"]
+    if foreign and not force:
+        raise MalformedError(
+            f"{hooks.folder / foreign[0]} is somebody else's; with --force it stays and runs first", code="hook_exists"
+        )
+    if contract is not None:
+        document = read_submittable(contract)
+        start = base or (document.baseline_ref if isinstance(document, RunRequest) else document.rollback.baseline_ref)
+        commit = staged.head_commit(hooks.start, start)
+        if hooks.active.is_symlink():
+            raise GitError(f"{hooks.active} is a link; remove it", code="repository_has_links")
+        hooks.active.mkdir(parents=True, exist_ok=True)
+        # A file of its own takes the place of whatever lies there: a link is replaced, never followed.
+        put_file(hooks.contract, read_contract(document), mode=0o644)
+        put_file(hooks.baseline, f"{commit}\n".encode(), mode=0o644)
+    hooks.folder.mkdir(parents=True, exist_ok=True)
+    for name in NAMES:
+        hook = hooks.folder / name
+        if hooks.state(name) == "foreign":
+            hook.rename(hook.with_name(name + BEFORE))
+        script = _SCRIPT.format(mark=MARK, name=name, before=BEFORE, python=shlex.quote(sys.executable))
+        put_file(hook, script.encode(), mode=0o755)
+    return hooks.baseline.read_text().strip()
+
+
+def uninstall(hooks: Hooks) -> list[str]:
+    """Take the hooks away and bring back what was there before; the names of those that were ours."""
+    removed = []
+    for name in NAMES:
+        hook = hooks.folder / name
+        if hooks.state(name) != "installed":
+            continue
+        hook.unlink()
+        removed.append(name)
+        before = hook.with_name(name + BEFORE)
+        if before.exists():
+            before.rename(hook)
+    return removed
+
+
+def judge_staged(hooks: Hooks) -> Answer:
+    """What is about to be committed: the index that git names to the hook. Raises MalformedError, GitError."""
+    with found_change(hooks.start, _baseline(hooks), head="HEAD", index=hook_index(), use_index=True) as change:
+        return examine(hooks.contract.read_bytes(), change, judge_policy=False)
+
+
+def judge_pushed(hooks: Hooks, lines: Iterable[str]) -> list[tuple[str, Answer]]:
+    """Each ref that is about to be pushed, as git tells them to the hook; a deletion brings nothing to judge."""
+    answers = []
+    for line in lines:
+        words = line.split()
+        if len(words) != 4 or words[1] in _NOTHING:
+            continue
+        with found_change(hooks.start, _baseline(hooks), head=words[1], index=None, use_index=False) as change:
+            answers.append((words[2], examine(hooks.contract.read_bytes(), change, judge_policy=False)))
+    return answers
+
+
+def _baseline(hooks: Hooks) -> str:
+    if not hooks.contract.exists() or not hooks.baseline.exists():
+        raise MalformedError("no contract is active here: gatewright hooks install --contract FILE", code="no_active_contract")
+    return hooks.baseline.read_text().strip()
+
+
+def _is_ours(hook: Path) -> bool:
+    try:
+        return MARK in hook.read_text(errors="replace")
+    except OSError:
+        return False

@@ -1,0 +1,115 @@
+"""``check`` and ``policy explain``: what the gates would say, without a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gatewright.app.cli.commands.options import JsonOutput
+from gatewright.app.cli.output import emit, printable, reported, say
+
+if TYPE_CHECKING:
+    from gatewright.app.cli.checking.examining import Answer
+
+Contract = Annotated[
+    Path, typer.Option(metavar="FILE", help="The task contract or run request (JSON); - reads standard input.")
+]
+Policies = Annotated[Path | None, typer.Option(metavar="DIR", help="The policies.", show_default="those of the package")]
+
+policy = typer.Typer(no_args_is_help=True, help="What the policies allow, rule by rule.")
+
+_HELP_CHECK = """Judge a change of the repository that you stand in against a contract, as the gatekeeper would.
+
+Read-only: nothing in the repository changes and nothing of it is run. The change goes from --base to --head or, with \
+--staged, to what is about to be committed. For CI of other projects and for git hooks. Exit code 1 when it is refused.
+
+Example: gatewright check --contract contract.json --base origin/main
+"""
+_HELP_EXPLAIN = """Show, rule by rule, what would be decided about a contract and why, without running anything.
+
+With --patch and --repo the rules on the change are asked too. Exit code 1 when it would be refused.
+
+Example: gatewright policy explain contract.json --patch fix.diff --repo .
+"""
+
+
+def register(app: typer.Typer) -> None:
+    app.command(help=_HELP_CHECK)(check)
+    policy.command(help=_HELP_EXPLAIN)(explain)
+    app.add_typer(policy, name="policy")
+
+
+@reported
+def check(
+    contract: Contract,
+    *,
+    base: Annotated[
+        str | None, typer.Option(metavar="REF", help="Where the change begins.", show_default="the contract's baseline")
+    ] = None,
+    head: Annotated[str, typer.Option(metavar="REF", help="Where it ends.")] = "HEAD",
+    staged: Annotated[bool, typer.Option("--staged", help="It ends in what is staged.")] = False,
+    repo: Annotated[Path, typer.Option(metavar="DIR", help="The repository.", show_default="the one you stand in")] = Path(),
+    policies: Policies = None,
+    json_output: JsonOutput = False,
+) -> None:
+    from gatewright.app.cli.checking.documents import read_submittable
+    from gatewright.app.cli.checking.examining import examine, found_change, read_contract
+    from gatewright.app.cli.settings import hook_index
+    from gatewright.contracts import TaskContract
+
+    document = read_submittable(str(contract))
+    start = base or (document.rollback.baseline_ref if isinstance(document, TaskContract) else document.baseline_ref)
+    index = hook_index() if staged else None
+    with found_change(repo.absolute(), start, head=head, index=index, use_index=staged) as change:
+        answer = examine(read_contract(document), change, policies=policies, judge_policy=False)
+    _tell(answer, json_output=json_output)
+
+
+@reported
+def explain(
+    contract: Annotated[
+        Path, typer.Argument(metavar="CONTRACT", help="The task contract or run request; - for standard input.")
+    ],
+    *,
+    patch: Annotated[Path | None, typer.Option(metavar="FILE", help="A change to judge as well.")] = None,
+    repo: Annotated[
+        str | None, typer.Option(metavar="PATH|URL", help="The repository: for rules that need its baseline.")
+    ] = None,
+    base: Annotated[
+        str | None, typer.Option(metavar="REF", help="Where the change begins.", show_default="the contract's baseline")
+    ] = None,
+    publisher: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Ask also whether this publisher may submit it.")
+    ] = None,
+    policies: Policies = None,
+    json_output: JsonOutput = False,
+) -> None:
+    from gatewright.app.cli.checking.documents import read_document, read_submittable
+    from gatewright.app.cli.checking.examining import Change, examine, read_contract
+    from gatewright.contracts import RunRequest
+
+    submitted = read_submittable(str(contract))
+    kind = "request" if isinstance(submitted, RunRequest) else "contract"
+    document = read_contract(submitted)
+    data = read_document(str(patch)) if patch is not None else None
+    source = str(Path(repo).absolute()) if repo is not None and Path(repo).is_dir() else repo
+    change = Change(source, base, patch=data)
+    answer = examine(document, change, policies=policies, judge_policy=True, publisher=publisher, kind=kind)
+    _tell(answer, json_output=json_output, every_rule=True)
+
+
+def _tell(answer: Answer, *, json_output: bool, every_rule: bool = False) -> None:
+    from gatewright.app.cli.checking.explaining import rule_table, verdict_lines
+    from gatewright.app.cli.outcome import Exit
+
+    if json_output:
+        document: dict[str, Any] = {"passed": answer.passed, "reports": answer.reports, "unjudged": answer.unjudged}
+        emit(document)
+    else:
+        if every_rule:
+            rule_table(answer)
+        for line in verdict_lines(answer):
+            say(printable(line))
+    raise typer.Exit(Exit.GOOD if answer.passed else Exit.FAILED)

@@ -1,0 +1,208 @@
+"""``watch``, ``runs``, ``show`` and ``status``: commands that only look."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gatewright.app.cli.commands.options import JsonOutput, RunArgument, known_runs
+from gatewright.app.cli.output import emit, printable, reported, say
+
+if TYPE_CHECKING:
+    from gatewright.app.cli.runs.sources import RunSource
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(watch)
+    app.command()(runs)
+    app.command()(show)
+    app.command()(status)
+
+
+@reported
+def watch(
+    run: RunArgument = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(min=0.001, metavar="SECONDS", help="How long to wait for a run that is to come.", show_default="for ever"),
+    ] = None,
+    json_output: JsonOutput = False,
+) -> None:
+    """Follow a run live until it has ended; one that is to come is waited for. Ctrl-C stops watching; the run goes on."""
+    import asyncio
+
+    raise typer.Exit(asyncio.run(_watch(run, timeout, json_output=json_output)))
+
+
+async def _watch(wanted: str | None, patience: float | None, *, json_output: bool) -> int:
+    from gatewright.app.cli.context import find_place
+    from gatewright.app.cli.output import note
+    from gatewright.app.cli.run.following import follow_to_end
+    from gatewright.app.cli.run.waiting import attached_when_there, no_longer_than, run_when_there
+
+    place = find_place()
+    async with no_longer_than(patience) as bound, attached_when_there(place, note) as client:
+        run_id = await run_when_there(client, wanted, note)
+        bound.reschedule(None)
+        return await follow_to_end(client, run_id, json_output=json_output)
+
+
+@reported
+def runs(
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=500, help="How many at most.")] = 50,
+    before: Annotated[
+        str | None, typer.Option(metavar="RUN", help="Those older than this run.", autocompletion=known_runs)
+    ] = None,
+    json_output: JsonOutput = False,
+) -> None:
+    """List the newest runs, the newest last."""
+    import asyncio
+
+    asyncio.run(_runs(limit, before, json_output=json_output))
+
+
+async def _runs(limit: int, before: str | None, *, json_output: bool) -> None:
+    from gatewright.app.cli.output import note
+    from gatewright.app.cli.runs.listing import entry_of, table
+    from gatewright.app.cli.runs.sources import find_run
+
+    async with _source() as source:
+        page = await source.page(limit, before and await find_run(source, before))
+    entries = [entry_of(run) for run in reversed(page.runs)]
+    if json_output:
+        emit({"runs": entries, "more": page.more})
+        return
+    if page.more:
+        note(f"older ones: gatewright runs --before {entries[0].run_id}")
+    for line in table(entries):
+        say(line)
+
+
+@reported
+def show(
+    run: RunArgument = None,
+    packet: Annotated[
+        bool, typer.Option("--packet", help="The Completion Proposal and Delivery Packet in Markdown, from the bundle.")
+    ] = False,
+    kind: Annotated[
+        str | None,
+        typer.Option("--as", metavar="KIND", help="As brief, done, blocked, decisions, trail or provenance, from the bundle."),
+    ] = None,
+    log: Annotated[bool, typer.Option("--log", help="All that the commands of the run printed.")] = False,
+    json_output: JsonOutput = False,
+) -> None:
+    """Show a run: its state, its tasks, every gate's verdict, what it came to and where its evidence lies."""
+    import asyncio
+
+    if packet or kind is not None:
+        _show_document(run, kind, json_output=json_output)
+    elif log:
+        asyncio.run(_log(run, json_output=json_output))
+    else:
+        asyncio.run(_show(run, json_output=json_output))
+
+
+def _show_document(wanted: str | None, kind: str | None, *, json_output: bool) -> None:
+    from gatewright.app.cli.bundles.work_documents import document_of, lines_of, locate, packet_of
+
+    folder = locate(wanted)
+    if kind is None:
+        text = packet_of(folder)
+        if json_output:
+            emit({"packet": text})
+        else:
+            say(text)
+        return
+    document = document_of(kind, folder)
+    if json_output:
+        emit(document)
+        return
+    for line in lines_of(document):
+        say(printable(line))
+
+
+async def _show(wanted: str | None, *, json_output: bool) -> None:
+    from datetime import UTC, datetime
+
+    from gatewright.app.cli.runs.listing import details_of, story
+    from gatewright.app.cli.runs.outputs import with_tails
+    from gatewright.app.cli.runs.sources import find_run
+
+    async with _source() as source:
+        view = await with_tails(await source.view(await find_run(source, wanted)), source.output)
+    if json_output:
+        emit(details_of(view, datetime.now(UTC)))
+        return
+    for line in story(view, datetime.now(UTC)):
+        say(line)
+
+
+async def _log(wanted: str | None, *, json_output: bool) -> None:
+    from gatewright.app.cli.runs.outputs import read_stream, shown_lines, streams_of
+    from gatewright.app.cli.runs.sources import find_run
+
+    async with _source() as source:
+        view = await source.view(await find_run(source, wanted))
+        read = [(stream, await read_stream(stream, view, source.output)) for stream in streams_of(view.run)]
+    if json_output:
+        log = [{"title": stream.title, "text": (data or b"").decode("utf-8", "replace")} for stream, data in read]
+        emit({"run_id": view.run.run_id, "log": log})
+        return
+    if not read:
+        say(f"no command of {view.run.run_id} has printed anything")
+    for stream, data in read:
+        say(f"== {stream.title}")
+        for line in shown_lines(data or b""):
+            say(line)
+
+
+@reported
+def status(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The run id.", autocompletion=known_runs)],
+    wait: Annotated[bool, typer.Option("--wait", help="Ask until it has ended and its bundle is sealed.")] = False,
+    json_output: JsonOutput = False,
+) -> None:
+    """Ask the gatekeeper how a run stands. Works with a publisher's own identity, which need not see the ledger.
+
+    With --wait, exit code 1 when the run did not succeed.
+    """
+    import asyncio
+
+    raise typer.Exit(asyncio.run(_status(run, wait=wait, json_output=json_output)))
+
+
+async def _status(run_id: str, *, wait: bool, json_output: bool) -> int:
+    from gatewright.app.cli.context import find_place
+    from gatewright.app.cli.outcome import Exit
+    from gatewright.app.cli.runs.standing import standing
+    from gatewright.app.cli.session import attached
+
+    place = find_place()
+    async with attached(place.bus, place.home) as client:
+        found = await (client.ended(run_id) if wait else client.status(run_id))
+    if json_output:
+        emit(found)
+    else:
+        for line in standing(found):
+            say(line)
+    return Exit.FAILED if wait and found.status != "SUCCESS" else Exit.GOOD
+
+
+@contextlib.asynccontextmanager
+async def _source() -> AsyncIterator[RunSource]:
+    """The ledger of the system that runs now; without one, the bundles of the home folder."""
+    from gatewright.app.cli.context import find_place
+    from gatewright.app.cli.runs.sources import BundleSource, LedgerSource
+    from gatewright.app.cli.session import attached
+    from gatewright.app.stack.state import read
+
+    place = find_place()
+    if place.bus is None and read(place.home) is None:
+        yield BundleSource(place.home, lambda text: say(printable(text), stream=sys.stderr))
+        return
+    async with attached(place.bus, place.home) as client:
+        yield LedgerSource(client)

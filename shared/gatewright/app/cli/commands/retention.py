@@ -1,0 +1,80 @@
+"""``gc`` and ``hold``: which bundles go, and which must stay."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gatewright.app.cli.commands.options import JsonOutput, known_runs
+from gatewright.app.cli.output import emit, printable, reported, say
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(gc)
+    app.command()(hold)
+
+
+@reported
+def gc(
+    *,
+    keep_last: Annotated[int, typer.Option(min=0, metavar="N", help="Bundles that stay whatever their age.")] = 20,
+    keep_days: Annotated[float, typer.Option(min=0, metavar="DAYS", help="How long bundles of good runs stay.")] = 30,
+    keep_failed_days: Annotated[
+        float, typer.Option(min=0, metavar="DAYS", help="How long bundles of failed and aborted runs stay.")
+    ] = 90,
+    yes: Annotated[bool, typer.Option("--yes", help="Do what the plan says; without it the plan is only printed.")] = False,
+    json_output: JsonOutput = False,
+) -> None:
+    """Remove old bundles: prints the plan first, removes nothing without --yes, and leaves a signed tombstone for each.
+
+    Bundles on hold, of open runs, and such as do not verify always stay.
+    """
+    from gatewright.app.cli.bundles.retention import carry_out, closing_lines, make_collector, plan_lines, result_document
+    from gatewright.app.cli.outcome import Exit
+    from gatewright.app.retention.plan import RetentionPolicy
+
+    policy = RetentionPolicy(keep_last=keep_last, keep_days=keep_days, keep_failed_days=keep_failed_days)
+    collector = make_collector(policy)
+    plan = collector.plan()
+    if not json_output:
+        for line in plan_lines(plan):
+            say(printable(line))
+    done = carry_out(collector, plan) if yes else ()
+    if json_output:
+        emit(result_document(plan, done, carried_out=yes))
+    else:
+        for line in closing_lines(plan, done, carried_out=yes):
+            say(printable(line))
+    raise typer.Exit(Exit.INFRASTRUCTURE if any(each.code for each in done) else Exit.GOOD)
+
+
+@reported
+def hold(
+    run: Annotated[
+        str | None, typer.Argument(metavar="[RUN]", help="A run id or its beginning.", autocompletion=known_runs)
+    ] = None,
+    *,
+    reason: Annotated[str | None, typer.Option(metavar="TEXT", help="Why; it is written down.")] = None,
+    release: Annotated[bool, typer.Option("--release", help="Take the hold off again.")] = False,
+    json_output: JsonOutput = False,
+) -> None:
+    """Keep the bundle of a run whatever its age, until the hold is released. Without a run: list the holds."""
+    from gatewright.app.cli.bundles.retention import act_on, hold_lines, standing_holds
+    from gatewright.errors import MalformedError
+
+    if run is None:
+        holds = standing_holds()
+        if json_output:
+            emit({"holds": holds})
+            return
+        for line in hold_lines(holds):
+            say(printable(line))
+        return
+    if not (reason or "").strip():
+        raise MalformedError("say why: --reason TEXT", code="invalid_input")
+    act = act_on(run, "release" if release else "place", reason or "")
+    if json_output:
+        emit(act)
+    else:
+        say(printable(f"{act.run_id} is {'not ' if release else ''}on hold: {act.reason}"))

@@ -1,0 +1,41 @@
+"""``up`` and ``down``: the stack of a home folder, for as long as it is wanted."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gatewright.app.cli.commands.options import Environments, JsonOutput
+from gatewright.app.cli.output import reported
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(up)
+    app.command()(down)
+
+
+@reported
+def up(
+    workers: Annotated[int, typer.Option(min=1, max=64, help="Worker processes.")] = 2,
+    detach: Annotated[bool, typer.Option("--detach", help="Leave it running in the background.")] = False,
+    env: Environments = None,
+    json_output: JsonOutput = False,
+) -> None:
+    """Start the embedded NATS server and the six roles, so that runs share them and start at once."""
+    import asyncio
+
+    from gatewright.app.cli.operations.stack import bring_up, bring_up_detached
+
+    if detach:
+        bring_up_detached(workers, tuple(env or ()), json_output=json_output)
+    else:
+        raise typer.Exit(asyncio.run(bring_up(workers, tuple(env or ()), json_output=json_output)))
+
+
+@reported
+def down(json_output: JsonOutput = False) -> None:
+    """Stop the stack of this home folder. Open runs go on when it is started again."""
+    from gatewright.app.cli.operations.stack import bring_down
+
+    bring_down(json_output=json_output)

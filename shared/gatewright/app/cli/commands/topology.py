@@ -1,0 +1,88 @@
+"""``topology``: what names the bus has, who may use them, the server configuration that says so, and setting it up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from gatewright.app.cli.commands.options import JsonOutput
+from gatewright.app.cli.output import emit, reported, say
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(topology)
+
+
+@reported
+def topology(
+    *,
+    form: Annotated[
+        Literal["table", "json", "nats-conf"],
+        typer.Option("--format", help="nats-conf: the configuration of a NATS server, with the permissions of every identity."),
+    ] = "table",
+    keys: Annotated[
+        Path | None, typer.Option("--keys", metavar="DIR", help="Where `gatewright keys bus` put the identities.")
+    ] = None,
+    store: Annotated[
+        Path | None, typer.Option("--store", metavar="DIR", help="Where the server keeps its streams, as it sees it.")
+    ] = None,
+    pools: Annotated[list[str] | None, typer.Option("--pool", help="A pool of the roles; may be given again.")] = None,
+    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where clients connect.")] = "127.0.0.1:4222",
+    monitor: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where /healthz is, for anybody.")] = "127.0.0.1:8222",
+    server_name: Annotated[str, typer.Option(help="Different for every server of a cluster.")] = "gatewright",
+    cluster_name: Annotated[str | None, typer.Option(help="Makes the server one of a cluster.")] = None,
+    cluster_listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where its other servers connect.")] = "0.0.0.0:6222",
+    routes: Annotated[list[str] | None, typer.Option("--route", metavar="URL", help="Another server of the cluster.")] = None,
+    tls_cert: Annotated[Path | None, typer.Option(metavar="FILE", help="The server's certificate, as it sees it.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its private key.")] = None,
+    tls_ca: Annotated[Path | None, typer.Option(metavar="FILE", help="Clients need a certificate of this one.")] = None,
+    apply: Annotated[
+        bool,
+        typer.Option("--apply", help="Make the streams and queues, and bring those that differ up to date; as provisioner."),
+    ] = False,
+    replicas: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=5, envvar="GATEWRIGHT_STREAM_REPLICAS", help="With --apply: servers of a cluster that keep each stream."
+        ),
+    ] = None,
+    json_output: JsonOutput = False,
+) -> None:
+    """Print the streams, subjects, consumers and permissions of the bus, or the server configuration that enforces them."""
+    from gatewright.app.cli.operations.bus_table import bus_table, bus_table_lines
+    from gatewright.bus.topology import DEFAULT_POOL
+
+    named = tuple(pools) if pools else (DEFAULT_POOL,)
+    if apply:
+        _apply(named, replicas, json_output=json_output)
+    elif form == "nats-conf":
+        from gatewright.app.cli.operations.server_file import ServerFile, server_file, tls_of
+        from gatewright.bus.server_config import Cluster
+
+        cluster = Cluster(cluster_name, cluster_listen, tuple(routes or ())) if cluster_name else None
+        tls = tls_of(tls_cert, tls_key, tls_ca)
+        wanted = ServerFile(
+            keys, store, named, listen=listen, monitor=monitor, server_name=server_name, cluster=cluster, tls=tls
+        )
+        say(server_file(wanted).rstrip())
+    elif json_output or form == "json":
+        emit(bus_table(named))
+    else:
+        for line in bus_table_lines(named):
+            say(line)
+
+
+def _apply(pools: tuple[str, ...], replicas: int | None, *, json_output: bool) -> None:
+    import asyncio
+
+    from gatewright.app.cli.context import find_place
+    from gatewright.app.cli.operations.topology_setup import apply_topology
+    from gatewright.bus.jetstream.connection import public_address
+
+    url = public_address(asyncio.run(apply_topology(find_place(), pools, replicas)))
+    if json_output:
+        emit({"applied": True, "url": url, "pools": pools})
+    else:
+        say(f"the bus at {url} is set up")

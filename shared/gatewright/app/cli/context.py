@@ -1,0 +1,37 @@
+"""Where a command works: the named bus, if any, and the home folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from gatewright.app.cli import settings
+from gatewright.app.cli.home import find_home, tracked_by
+from gatewright.bus.identities import BusAddress
+from gatewright.errors import ConfigurationError
+from gatewright.evidence.signing.keys import home_key
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """``bus`` is None unless GATEWRIGHT_NATS_URL names one; ``here`` is where the caller stands; ``key`` the signing key."""
+
+    here: Path
+    home: Path
+    bus: BusAddress | None
+    key: Path
+
+
+def find_place() -> Place:
+    """Raises ConfigurationError."""
+    loaded = settings.load()
+    here = Path.cwd()
+    home = find_home(loaded.home, here)
+    if loaded.key is not None and (top := tracked_by(loaded.key.expanduser().absolute())) is not None:
+        raise ConfigurationError(
+            f"{loaded.key} (GATEWRIGHT_KEY) is tracked by the repository {top}: its readers could sign with it too; "
+            "name a key that lies outside",
+            code="key_tracked",
+        )
+    bus = BusAddress(loaded.nats_url, loaded.nats_seed, loaded.nats_ca) if loaded.nats_url else None
+    return Place(here, home, bus, loaded.key or home_key(home))

@@ -1,0 +1,122 @@
+"""The home folder: where it is, what a new one holds, and that it is the user's own and no part of a repository.
+
+It holds keys, evidence, identities and holds. A cloned repository may bring a ``.gatewright`` of its own, at its top or in any
+folder, with keys that others know: such a folder is never used.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from gatewright.app.cli import settings
+from gatewright.app.cli.git_home import home_at, new_home, point_to
+from gatewright.errors import ConfigurationError
+
+
+def find_home(configured: Path | None, here: Path) -> Path:
+    """The home folder for someone who stands in ``here``; it need not exist yet.
+
+    1. ``configured``, if given  2. in a repository: that of its git directory, or the ``.gatewright`` at its top, and no
+    other, whatever a subfolder holds; else a new one in the git directory  3. elsewhere the nearest ``.gatewright`` upwards,
+    else a new one in ``here``. Raises ConfigurationError when it belongs to somebody else (``home_not_own``; one that was
+    configured may), or when git tracks any file of it (``home_tracked``).
+    """
+    if configured is not None:
+        home = configured.expanduser().absolute()
+    else:
+        top = find_repository(here)
+        folders = (top,) if top is not None else upwards(here)
+        home = next((found for folder in folders if (found := home_at(folder)) is not None), None) or new_home(top, here)
+        if os.path.lexists(home):
+            _refuse_strange(home)
+    if (tracking := tracked_by(home)) is not None:
+        raise ConfigurationError(
+            f"{home} is part of the repository {tracking}: its keys, records and rules are those of its committers, and none "
+            "of them is trusted; remove the folder and its files from the repository, or set GATEWRIGHT_HOME to another folder",
+            code="home_tracked",
+        )
+    return home
+
+
+def find_repository(here: Path) -> Path | None:
+    """The top of the git repository that ``here`` lies in, or None."""
+    return next((folder for folder in upwards(here) if _is_repository(folder)), None)
+
+
+def tracked_by(path: Path) -> Path | None:
+    """The repository that tracks ``path`` or any file below it; None where none does.
+
+    Every repository around it is asked, not only the innermost: each of them could have brought it along.
+    """
+    for place in dict.fromkeys((path, path.resolve())):
+        for top in filter(_is_repository, (place, *place.parents)):
+            if _tracked(top, place):
+                return top
+    return None
+
+
+def upwards(here: Path) -> Iterator[Path]:
+    """``here`` and the folders above it, as far up as git would look for a repository."""
+    ceilings = settings.git_ceilings()
+    for folder in (here, *here.parents):
+        yield folder
+        if folder.parent in ceilings:
+            return
+
+
+def make_home(home: Path, here: Path | None = None) -> bool:
+    """Make the home folder, private and ignored by git; returns whether it was new.
+
+    In the repository of ``here``, ``.gatewright`` is made to lead to it.
+
+    Raises ConfigurationError when it cannot be made.
+    """
+    try:
+        home.mkdir(mode=0o700, parents=True)
+    except FileExistsError:
+        if not home.is_dir():
+            raise ConfigurationError(f"{home} is not a folder") from None
+        new = False
+    except OSError as error:
+        raise ConfigurationError(f"{home} cannot be made: {error}") from error
+    else:
+        new = True
+    ignore = home / ".gitignore"
+    if not ignore.exists():
+        ignore.write_text("*\n", encoding="ascii")
+    if here is not None and (top := find_repository(here)) is not None:
+        point_to(home, top)
+    return new
+
+
+def _is_repository(folder: Path) -> bool:
+    """A stray ``.git`` that holds no repository is none."""
+    git_dir = folder / ".git"
+    return git_dir.is_file() or (git_dir / "HEAD").exists()
+
+
+def _refuse_strange(home: Path) -> None:
+    if home.lstat().st_uid != os.geteuid() or home.is_symlink():
+        raise ConfigurationError(f"{home} is not a folder of yours; set GATEWRIGHT_HOME to one that is", code="home_not_own")
+
+
+def _tracked(top: Path, home: Path) -> bool:
+    git = shutil.which("git")
+    if git is None:
+        raise ConfigurationError("there is no git on PATH", code="git_missing")
+    where = (f"--git-dir={top / '.git'}", f"--work-tree={top}", "--literal-pathspecs", "-c", "core.fsmonitor=false")
+    found = subprocess.run(
+        (git, *where, "ls-files", "--", str(home.relative_to(top))),
+        cwd=top,
+        env={"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_OPTIONAL_LOCKS": "0"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=20,
+        check=False,
+    )
+    # A repository that git cannot read proves nothing.
+    return found.returncode != 0 or bool(found.stdout)

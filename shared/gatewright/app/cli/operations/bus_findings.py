@@ -1,0 +1,87 @@
+"""What ``gatewright doctor`` says of the bus: whether there is room for its streams, and whether they take what they are sent.
+
+For a bus that was named, its server is asked; for the embedded one, the volume of the home folder is looked at as the server
+will when it starts. It changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from pathlib import Path
+
+from gatewright.app.cli.context import Place
+from gatewright.app.stack import state
+from gatewright.app.stack.store_watch import granted
+from gatewright.bus.identities import BusAddress
+from gatewright.bus.jetstream.offered import Offered, offered, reserved
+from gatewright.errors import BusError, ConfigurationError
+
+_PATIENCE = 3.0
+
+
+class UnfitError(Exception):
+    """A finding of ``doctor``: something is not as a run needs it."""
+
+
+def look(place: Place) -> str:
+    """What was found, in words. Raises UnfitError, BusError, ConfigurationError."""
+    if place.bus is not None:
+        return _told(asyncio.run(_ask(place.bus)))
+    running = state.read(place.home)
+    if running is not None and running.fault:
+        raise UnfitError(f"the server of the stack that runs here stores nothing: {running.fault}")
+    store = place.home / "nats"
+    folder = next(each for each in (store, *store.parents) if each.is_dir())
+    taken = _bytes_below(store / "jetstream")
+    return _fits(granted(folder, taken), f"{folder} gives its streams")
+
+
+def _fits(room: int, giver: str) -> str:
+    """Whether ``room`` bytes are enough for the streams. Raises UnfitError below the least."""
+    wanted, least = reserved()
+    if room < least:
+        raise UnfitError(f"{giver} {_size(room)}; they need {_size(least)} at the least, and are meant to have {_size(wanted)}")
+    smaller = (
+        "" if room >= wanted else f", of the {_size(wanted)} that are meant: they are made smaller, and hold less that waits"
+    )
+    return f"{giver} {_size(room)}{smaller}"
+
+
+def _told(found: Offered | None) -> str:
+    if found is None:
+        return "the server answers; what its account may keep is told to an operator only"
+    if found.limit is None:
+        return f"the server answers, {_size(found.used)} are stored, its account has no limit"
+    return _fits(found.limit, "the server's account gives its streams")
+
+
+async def _ask(address: BusAddress) -> Offered | None:
+    # Imported late: the NATS client takes longer to import than all else here.
+    from gatewright.bus.jetstream.bus import JetStreamBus
+
+    bus = await JetStreamBus.connect(address, name="doctor", patience=_PATIENCE)
+    try:
+        return await offered(bus.connection)
+    except BusError as error:
+        if not bus.connected:
+            raise
+        if error.reason.startswith("jetstream_"):
+            raise ConfigurationError(error.message, code=error.reason) from error
+        return None
+    finally:
+        await bus.close()
+
+
+def _bytes_below(folder: Path) -> int:
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):  # a server at work removes what it has done with
+                total += (Path(parent) / name).lstat().st_size
+    return total
+
+
+def _size(count: int) -> str:
+    return f"{count / (1 << 30):.1f} GiB" if count >= 1 << 30 else f"{count >> 20} MiB"

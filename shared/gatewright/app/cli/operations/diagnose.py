@@ -1,0 +1,189 @@
+"""The checks of ``gatewright doctor``: each looks at one thing that a run needs, and says what to do when it is not there.
+
+It changes nothing but one small file that it writes in the home folder, to time the disk, and removes again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from gatewright.app.cli.context import find_place
+from gatewright.app.cli.operations import bus_findings
+from gatewright.app.cli.operations.bus_findings import UnfitError
+from gatewright.app.cli.settings import DoctorSettings
+from gatewright.errors import GatewrightError
+from gatewright.host_errors import host_error
+
+OLDEST_PYTHON = (3, 11)
+#: The first git whose configuration can be shut out by GIT_CONFIG_GLOBAL.
+OLDEST_GIT = (2, 32)
+LEAST_FREE_BYTES = 1 << 30
+#: A synced write that takes longer than this many seconds makes every step of a run slow.
+SLOW_SYNC = 0.1
+_PROBE_SECONDS = 30.0
+#: What of the probe's findings is worth a line.
+_SANDBOX_FACTS = ("version", "overlay", "seccomp", "account")
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """``detail`` says what was found; ``hint`` what to do, and is empty when all is well."""
+
+    name: str
+    ok: bool
+    detail: str
+    hint: str = ""
+
+
+def examine() -> tuple[Finding, ...]:
+    """All findings, in the order in which they should be put right."""
+    settings = DoctorSettings()
+    place = find_place()
+    checks: tuple[tuple[str, Callable[[], str], str], ...] = (
+        ("python", _python, "install Python 3.11 or newer"),
+        ("git", _git, "install git 2.32 or newer"),
+        ("nats-server", _nats_server, "install the cli extra: pip install 'gatewright[cli]'"),
+        (
+            "sandbox",
+            lambda: _sandbox(settings.sandbox),
+            "commands run in it only; correct the cause above",
+        ),
+        ("policies", lambda: _policies(settings.policies), "correct the file, or unset GATEWRIGHT_POLICIES"),
+        ("home", lambda: _home(place.home), "make it writable, or set GATEWRIGHT_HOME to a folder that is"),
+        ("key", lambda: _key(place.key), "run `gatewright init`"),
+        ("disk", lambda: _disk(place.home), "free some space, or set GATEWRIGHT_HOME to a folder on a local disk"),
+        ("bus", lambda: bus_findings.look(place), "see the server's log; docs/deploy.md says what to do about its storage"),
+    )
+    return tuple(_finding(name, look, hint) for name, look, hint in checks)
+
+
+def _finding(name: str, look: Callable[[], str], hint: str) -> Finding:
+    try:
+        return Finding(name, ok=True, detail=look())
+    except UnfitError as error:
+        return Finding(name, ok=False, detail=str(error), hint=hint)
+    except GatewrightError as error:
+        return Finding(name, ok=False, detail=error.message, hint=hint)
+    except OSError as error:
+        known = host_error(error)
+        words = known.message if known else f"{error.filename or ''} {error.strerror or error}".strip()
+        return Finding(name, ok=False, detail=words, hint=hint)
+
+
+def _python() -> str:
+    version = platform.python_version()
+    if sys.version_info < OLDEST_PYTHON:
+        raise UnfitError(f"Python {version} is too old")
+    return f"Python {version} at {sys.executable}"
+
+
+def _git() -> str:
+    words = _output("git", "--version")
+    numbers = re.search(r"(\d+)\.(\d+)", words)  # noqa: TID251 - the operator's own text
+    if numbers is None or (int(numbers[1]), int(numbers[2])) < OLDEST_GIT:
+        raise UnfitError(f"{words} is too old")
+    return words
+
+
+def _nats_server() -> str:
+    from gatewright.app.stack.nats_server import find_binary
+
+    binary = find_binary()
+    return f"{_output(str(binary), '--version')} at {binary}"
+
+
+def _output(*argv: str) -> str:
+    program = shutil.which(argv[0])
+    if program is None:
+        raise UnfitError(f"there is no {argv[0]} on PATH")
+    try:
+        done = subprocess.run(
+            (program, *argv[1:]),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=_PROBE_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise UnfitError(f"{argv[0]} does not answer") from None
+    words = done.stdout.decode("utf-8", "replace").strip()
+    if done.returncode:
+        raise UnfitError(words.splitlines()[-1] if words else f"{argv[0]} failed with exit code {done.returncode}")
+    return words
+
+
+def _sandbox(mode: str) -> str:
+    from gatewright.sandbox import make_sandbox
+
+    if mode == "none":
+        return "switched off by GATEWRIGHT_SANDBOX=none: commands run as you, and every bundle says so"
+    report = asyncio.run(make_sandbox("bubblewrap").probe())
+    if not report.available:
+        raise UnfitError(report.cause)
+    shown = (f"{name} {report.facts[name]}" for name in _SANDBOX_FACTS if name in report.facts)
+    return ", ".join(("bubblewrap works", *shown))
+
+
+def _policies(folder: Path) -> str:
+    # The gatekeeper's own reader, in a process of its own: the library does not import services.
+    return _output(sys.executable, "-P", "-m", "services.gatekeeper.policies.check", str(folder))
+
+
+def _home(home: Path) -> str:
+    folder = _existing(home)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise UnfitError(f"{folder} cannot be written")
+    return str(home) if folder == home else f"{home} will be made"
+
+
+def _key(path: Path) -> str:
+    from gatewright.evidence.signing import keys
+
+    if not path.exists():
+        return "none yet; the first run makes one"
+    return f"ed25519 {keys.load(path).public.key_id[:16]}"
+
+
+def _disk(home: Path) -> str:
+    folder = _existing(home)
+    free = shutil.disk_usage(folder).free
+    if free < LEAST_FREE_BYTES:
+        raise UnfitError(f"only {free >> 20} MiB free in {folder}")
+    took = _sync_seconds(folder)
+    if took > SLOW_SYNC:
+        raise UnfitError(f"a synced write takes {took * 1000:.0f} ms in {folder}")
+    return f"{free >> 30} GiB free, a synced write takes {took * 1000:.1f} ms"
+
+
+def _existing(home: Path) -> Path:
+    """The home folder, or the nearest folder above it that exists."""
+    return next(folder for folder in (home, *home.parents) if folder.is_dir())
+
+
+def _sync_seconds(folder: Path) -> float:
+    """The median of a few small synced writes."""
+    probe = folder / f".gatewright-probe-{os.getpid()}"
+    times = []
+    descriptor = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    # Its name goes at once: a doctor that is killed leaves nothing behind.
+    probe.unlink()
+    try:
+        for _ in range(5):
+            start = time.perf_counter()
+            os.write(descriptor, b"x" * 512)
+            os.fsync(descriptor)
+            times.append(time.perf_counter() - start)
+    finally:
+        os.close(descriptor)
+    return sorted(times)[2]

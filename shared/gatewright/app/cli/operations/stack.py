@@ -1,0 +1,178 @@
+"""Bringing the stack up, in front or in the background, and down again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from gatewright.app.cli.context import Place, find_place
+from gatewright.app.cli.home import make_home
+from gatewright.app.cli.outcome import Exit
+from gatewright.app.cli.output import emit, printable, say
+from gatewright.app.cli.run.preflight import require_sandbox
+from gatewright.app.cli.run.request import environment_prefix
+from gatewright.app.cli.settings import inherited_environment
+from gatewright.app.stack import state
+from gatewright.app.stack.processes import identity, kill
+from gatewright.app.stack.supervisor import StackOptions, Supervisor
+from gatewright.errors import MalformedError, UnavailableError
+from gatewright.git.host.tracked import refuse_tracked_folder
+
+#: Seconds until every role must have answered, and until a stack that was told to stop must be gone.
+READY_SECONDS = 30.0
+STOP_SECONDS = 20.0
+_POLL = 0.05
+_LOG_TAIL = 15
+
+
+async def bring_up(workers: int, environments: tuple[Path, ...], *, json_output: bool) -> Exit:
+    """Run the stack until it is interrupted. Raises UnavailableError (``home_in_use``, ``not_ready``, ``role_keeps_dying``)."""
+    place = _embedded_place()
+    options = StackOptions(
+        home=place.home,
+        base_environment=inherited_environment(),
+        workers=workers,
+        environments=_prefixes(environments, place),
+        shared=True,
+        adopt=True,
+    )
+    await require_sandbox()
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, stop.set)
+    supervisor = Supervisor(options)
+    await supervisor.start()
+    try:
+        await _until_stopped(supervisor.ready(READY_SECONDS), stop)
+        if not stop.is_set():
+            _tell(state.read(place.home), json_output=json_output)
+            await _until_stopped(supervisor.broken(), stop)
+    finally:
+        await supervisor.stop()
+    return Exit.GOOD
+
+
+async def _until_stopped(work: Any, stop: asyncio.Event) -> None:
+    working, stopping = asyncio.ensure_future(work), asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            working.result()
+    finally:
+        for task in (working, stopping):
+            task.cancel()
+        await asyncio.gather(working, stopping, return_exceptions=True)
+
+
+def bring_up_detached(workers: int, environments: tuple[Path, ...], *, json_output: bool) -> None:
+    """Start the stack in a process of its own and return when it is ready.
+
+    Raises UnavailableError (``home_in_use``, ``not_ready``) with the end of its log.
+    """
+    place = _embedded_place()
+    running = state.read(place.home)
+    if running is not None:
+        raise UnavailableError(f"a stack runs already in {place.home} (process {running.pid})", code="home_in_use")
+    log = place.home / "logs" / "stack.log"
+    log.parent.mkdir(exist_ok=True)
+    command = [sys.executable, "-P", "-m", "gatewright.app.cli.main", "up", "--workers", str(workers)]
+    for prefix in _prefixes(environments, place):
+        command += ["--env", str(prefix)]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            cwd=place.home,
+            env=inherited_environment() | {"GATEWRIGHT_HOME": str(place.home)},
+            start_new_session=True,
+        )
+    started = _wait_ready(place.home, process)
+    if started is None:
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(STOP_SECONDS)
+        tail = "\n".join(log.read_text("utf-8", "replace").splitlines()[-_LOG_TAIL:])
+        raise UnavailableError(f"the stack did not start; {log} ends:\n{tail}", code="not_ready")
+    _tell(started, json_output=json_output)
+
+
+def _wait_ready(home: Path, process: subprocess.Popen[bytes]) -> state.StackState | None:
+    give_up = time.monotonic() + READY_SECONDS + 5
+    while process.poll() is None and time.monotonic() < give_up:
+        found = state.read(home)
+        if found is not None and found.pid == process.pid and found.ready:
+            return found
+        time.sleep(_POLL)
+    return None
+
+
+def bring_down(*, json_output: bool) -> None:
+    """Stop the shared stack of the home folder; that there is none is no fault. Raises UnavailableError when it will not go."""
+    place = find_place()
+    running = state.read(place.home)
+    stopped = running is not None and running.shared
+    if running is not None and stopped:
+        kill(running.pid, signal.SIGTERM)
+        give_up = time.monotonic() + STOP_SECONDS
+        while identity(running.pid) == (running.boot, running.started):
+            if time.monotonic() > give_up:
+                # Its processes die with it: that is how they were started.
+                kill(running.pid)
+                raise UnavailableError(f"process {running.pid} did not stop and was killed", code="not_stopped")
+            time.sleep(_POLL)
+    if json_output:
+        emit({"stopped": stopped, "pid": running.pid if running and stopped else None})
+    elif stopped and running is not None:
+        say(f"stopped the stack in {printable(str(place.home))} (process {running.pid})")
+    elif running is not None:
+        say(f"process {running.pid} has a stack for its own run only; interrupt it, or `gatewright abort` the run")
+    else:
+        say(f"no stack runs in {printable(str(place.home))}")
+
+
+def _embedded_place() -> Place:
+    place = find_place()
+    if place.bus is not None:
+        raise MalformedError("GATEWRIGHT_NATS_URL names a system that runs elsewhere: unset it", code="invalid_input")
+    make_home(place.home, place.here)
+    return place
+
+
+def _prefixes(environments: tuple[Path, ...], place: Place) -> tuple[Path, ...]:
+    prefixes = tuple(environment_prefix(prefix, place.here) for prefix in environments)
+    for prefix in prefixes:
+        if not prefix.is_dir():
+            raise MalformedError(f"there is no folder {prefix}", code="invalid_input")
+    for given in environments:
+        refuse_tracked_folder(place.here / given.expanduser())
+    return prefixes
+
+
+def _tell(running: state.StackState | None, *, json_output: bool) -> None:
+    if running is None:
+        return
+    if json_output:
+        emit(
+            {
+                "pid": running.pid,
+                "home": running.home,
+                "state": str(Path(running.home) / state.STATE_FILE),
+                "workers": running.workers,
+                "environments": running.environments,
+                "processes": [{"name": member.name, "pid": member.pid} for member in running.members],
+            }
+        )
+        return
+    say(f"the stack is up in {printable(running.home)} (process {running.pid})")
+    for member in running.members:
+        say(f"  {member.name:<12} {member.pid}")
+    say("  next: gatewright run ...; stop it with gatewright down")

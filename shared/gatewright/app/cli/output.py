@@ -1,0 +1,97 @@
+"""What a command prints: one JSON document for programs, or text for people. Nothing else in the package writes to a stream.
+
+Paths, messages and names come from repositories and agents. Whatever is printed for people passes ``printable`` first: an
+escape sequence in a file name must not reach the terminal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, ParamSpec, TextIO
+
+import typer
+
+P = ParamSpec("P")
+
+
+def printable(text: str) -> str:
+    """``text`` with everything that does not simply print (controls, bidirectional marks) written as an escape."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
+
+
+def say(text: str = "", *, stream: TextIO | None = None) -> None:
+    """Print lines of text for people as they are; every part from outside has passed ``printable``."""
+    print(text, file=stream or sys.stdout, flush=True)
+
+
+def discard_output() -> None:
+    """What is not written yet goes nowhere: at the end of the process, its failure would be another one."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
+def note(words: str) -> None:
+    """A remark for people while something takes its time, on standard error."""
+    say(printable(words), stream=sys.stderr)
+
+
+def emit(document: Any) -> None:
+    """Print one JSON document on one line."""
+    import msgspec
+
+    sys.stdout.write(msgspec.json.encode(document, order="deterministic").decode() + "\n")
+    sys.stdout.flush()
+
+
+def reported(command: Callable[P, None]) -> Callable[P, None]:
+    """Turn the errors of a command into its message and exit code: nobody is shown a traceback for a mistake.
+
+    With ``--json`` the error is a document, ``{"error": {"code", "message", "faults"}}``.
+    """
+
+    @functools.wraps(command)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
+        # Imported late: --help needs none of it.
+        from gatewright.app.cli.outcome import Exit, exit_of_error
+        from gatewright.app.cli.surroundings import as_known
+        from gatewright.errors import GatewrightError
+
+        try:
+            command(*args, **kwargs)
+        except (GatewrightError, OSError, MemoryError, RecursionError, ImportError, ExceptionGroup) as error:
+            known = as_known(error)
+            if known is None:
+                raise
+            if kwargs.get("json_output"):
+                emit({"error": error_document(known)})
+            else:
+                complain(known)
+            raise typer.Exit(exit_of_error(known)) from error
+        except KeyboardInterrupt:
+            say("interrupted", stream=sys.stderr)
+            raise typer.Exit(Exit.FAILED) from None
+
+    return guarded
+
+
+def error_document(error: Any) -> dict[str, Any]:
+    """An error for programs: stable code, words, and the faults by JSON pointer."""
+    faults = [fault._asdict() for fault in getattr(error, "faults", ())]
+    return {"code": error.reason, "message": error.message, "faults": faults}
+
+
+def complain(error: Any) -> None:
+    """An error for people, on standard error."""
+    say(f"error: {_lines(error.message)} [{error.reason}]", stream=sys.stderr)
+    for fault in getattr(error, "faults", ()):
+        say(f"  {printable(fault.pointer or '/')}: {printable(fault.message)} [{printable(fault.code)}]", stream=sys.stderr)
+
+
+def _lines(text: str) -> str:
+    return "\n".join(printable(line) for line in text.splitlines())

@@ -1,0 +1,76 @@
+"""Where the change of ``gatewright run`` comes from: commands, files, standard input, or commits that exist already."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from gatewright.app.cli.user_git import person
+from gatewright.contracts.vocabulary import Executor, Person, SourceBranch
+from gatewright.errors import Fault
+from gatewright.git.host.checkout import branch_change
+
+PATCH = "patch.diff"
+#: The name that stands for standard input.
+STDIN = "-"
+#: What the schema of a contract takes: the first attempt and ten retries.
+_MOST_ATTEMPTS = 11
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An executor, and the bytes of the artifacts that it names."""
+
+    executor: Executor
+    attachments: tuple[tuple[str, bytes], ...] = ()
+
+    @property
+    def attempts(self) -> int:
+        """How many attempts it has an answer for."""
+        return min(_MOST_ATTEMPTS, max(1, len(self.executor.commands), len(self.executor.artifacts)))
+
+
+@dataclass(frozen=True, slots=True)
+class BranchAnswer:
+    """Commits that exist, as one patch; ``author`` is there when they all have the same."""
+
+    answer: Answer
+    source: SourceBranch
+    author: Person | None
+    subject: str
+
+
+def read_answer(commands: tuple[str, ...], patch: str | None, replies: Sequence[str], faults: list[Fault]) -> Answer:
+    """The answer that the options name; what cannot be read is added to ``faults``. ``-`` is standard input, once."""
+    if commands:
+        return Answer(Executor(kind="command", commands=commands))
+    kind: Literal["patch", "reply"] = "patch" if patch else "reply"
+    files = [(PATCH, patch)] if patch else [(f"reply-{number}", path) for number, path in enumerate(replies, start=1)]
+    if sum(path == STDIN for _, path in files) > 1:
+        faults.append(Fault("/artifacts", "ambiguous", "standard input (-) can be read once only"))
+        return Answer(Executor(kind=kind))
+    read = []
+    for name, path in files:
+        try:
+            read.append((name, sys.stdin.buffer.read() if path == STDIN else Path(path).expanduser().read_bytes()))
+        except OSError as error:
+            faults.append(Fault("/artifacts", "unreadable", f"{path} cannot be read: {error.strerror}"))
+    return Answer(Executor(kind=kind, artifacts=tuple(name for name, _ in read)), tuple(read))
+
+
+def read_branch(repository: Path, branch: str, onto: str) -> BranchAnswer:
+    """What ``branch`` of a repository on this host adds to ``onto``, squashed into one patch.
+
+    Raises GitError, MalformedError, PatchError as ``branch_change`` does.
+    """
+    change = branch_change(repository, branch, onto)
+    (name, email), *others = change.authors
+    return BranchAnswer(
+        answer=Answer(Executor(kind="patch", artifacts=(PATCH,)), ((PATCH, change.patch),)),
+        source=SourceBranch(name=branch, head=change.head, base=change.base, commits=change.commits),
+        author=person(name, email) if not others else None,
+        subject=change.subject.strip() or f"the commits of {branch}",
+    )

@@ -1,0 +1,106 @@
+"""How a run is followed on the screen: as JSON lines, as plain lines, or as a live timeline on a terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol, Self
+
+from gatewright.app.cli.output import emit, printable, say
+from gatewright.app.cli.run.result import RunResult, closing_words, result_of
+from gatewright.app.cli.run.timeline import Line, Mark, lines
+from gatewright.app.cli.runs.view import RunView
+from gatewright.contracts import OrchestratorEvent
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+SIGNS: dict[Mark, str] = {"good": "✔", "bad": "✘", "given": "→", "plain": "·", "warn": "!"}
+
+
+class Display(Protocol):
+    """Shows a run while it goes on. Used as a context, so that a terminal is always given back as it was."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
+
+    def note(self, text: str) -> None:
+        """Something about the command itself, not an event of the run."""
+
+    def show(self, record: OrchestratorEvent, view: RunView) -> None:
+        """One more event; ``view`` is the run after it."""
+
+    def close(self, view: RunView) -> None:
+        """The run is over, or is left as it stands."""
+
+    def give_up(self, result: RunResult) -> None:
+        """No run came to be."""
+
+
+class JsonDisplay:
+    """Every event as it is, one a line; the last line is the result."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        pass
+
+    def note(self, text: str) -> None:
+        say(printable(text), stream=sys.stderr)
+
+    def show(self, record: OrchestratorEvent, view: RunView) -> None:  # noqa: ARG002 - the event says it all
+        emit(record)
+
+    def close(self, view: RunView) -> None:
+        emit(result_of(view))
+
+    def give_up(self, result: RunResult) -> None:
+        emit(result)
+
+
+class PlainDisplay:
+    """One line an event, without any control sequence: for logs and pipes. ``command`` began the run, where it is known."""
+
+    def __init__(self, command: Sequence[str] = ()) -> None:
+        self._command = tuple(command)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        pass
+
+    def note(self, text: str) -> None:
+        say(printable(text))
+
+    def show(self, record: OrchestratorEvent, view: RunView) -> None:
+        for line in lines(record, view):
+            say(plain(line))
+
+    def close(self, view: RunView) -> None:
+        say()
+        for words in closing_words(view, self._command):
+            say(words)
+
+    def give_up(self, result: RunResult) -> None:
+        """Nothing: the error itself is reported."""
+
+
+def plain(line: Line) -> str:
+    """``[  0.31s] S2 execute  ✔ diff gate: ok``."""
+    who = f"{line.who}: " if line.who else ""
+    return f"[{line.at:7.2f}s] {line.stage:<10} {SIGNS[line.mark]} {printable(who)}{line.text}"
+
+
+def make_display(*, json_output: bool, command: Sequence[str] = ()) -> Display:
+    """The display that suits where standard output goes; ``command`` is the one that began the run."""
+    if json_output:
+        return JsonDisplay()
+    if sys.stdout.isatty():
+        # Imported late: only a terminal pays for drawing on it.
+        from gatewright.app.cli.run.live import LiveDisplay
+
+        return LiveDisplay(command=command)
+    return PlainDisplay(command)

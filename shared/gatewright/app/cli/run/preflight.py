@@ -1,0 +1,66 @@
+"""What would stop a run for certain, found out on this host before anything is started: programs, the sandbox, and work that
+is not committed, which stops nothing and is told.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from gatewright.app.cli.settings import DoctorSettings
+from gatewright.app.cli.user_git import excludes
+from gatewright.errors import CommandRefusedError, Fault, GitError, SandboxError
+from gatewright.git.host.checkout import uncommitted
+from gatewright.sandbox import make_sandbox, parse_command
+from gatewright.sandbox.programs import not_found
+
+
+def missing_programs(commands: Sequence[str], tests: Sequence[str], prefix: Path | None) -> Iterator[Fault]:
+    """A fault for every command whose program the sandbox will not have. What is no plain command is left to the gates."""
+    named = [(f"/executor/commands/{number}", "--exec", line) for number, line in enumerate(commands)]
+    named += [(f"/acceptance_tests/{number}/cmd", "--test", line) for number, line in enumerate(tests)]
+    for pointer, option, line in named:
+        try:
+            program = parse_command(line)[0]
+        except CommandRefusedError:
+            continue
+        if words := not_found(program, prefix):
+            yield Fault(pointer, "program_not_found", f"{option}: {words}{_elsewhere(program)}")
+
+
+def _elsewhere(program: str) -> str:
+    """Where the caller has it: most often in the environment that was forgotten."""
+    found = shutil.which(program)
+    if found is None:
+        return ""
+    folder = Path(found).parent
+    hint = f": give --env {shlex.quote(str(folder.parent))}" if folder.name == "bin" else ""
+    return f"; yours is {found}{hint}"
+
+
+async def require_sandbox() -> None:
+    """Raises SandboxError with the cause when commands cannot be run on this host."""
+    if DoctorSettings().sandbox == "none":
+        return
+    report = await make_sandbox("bubblewrap").probe()
+    if not report.available:
+        raise SandboxError(report.cause)
+
+
+def uncommitted_words(repository: str, ref: str) -> str | None:
+    """A warning about what a run that starts from ``ref`` will not see; None when all is committed, or git cannot tell."""
+    folder = Path(repository)
+    if not folder.is_dir():
+        return None
+    try:
+        found = uncommitted(folder, excludes(folder))
+    except GitError:
+        return None
+    total = found.changed + found.untracked
+    if not total:
+        return None
+    noun = "1 file is" if total == 1 else f"{total} files are"
+    parts = [f"{number} {what}" for number, what in ((found.changed, "changed"), (found.untracked, "untracked")) if number]
+    return f"warning: {noun} not committed ({', '.join(parts)}) and no part of the run, which starts from {ref}"

@@ -1,0 +1,287 @@
+"""From the options of ``gatewright run`` to a run request.
+
+All that is missing or wrong is said at once, before anything is started.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gatewright.app.cli.home import find_repository
+from gatewright.app.cli.run.change_source import BranchAnswer, read_answer, read_branch
+from gatewright.app.cli.run.preflight import missing_programs
+from gatewright.app.cli.user_git import author
+from gatewright.clock import new_id
+from gatewright.contracts import RunRequest
+from gatewright.contracts.vocabulary import (
+    AcceptanceTest,
+    Artifact,
+    Budget,
+    ChangeKind,
+    Environment,
+    LandingMode,
+    PolicyPack,
+    Priority,
+    Repository,
+    Scope,
+    Sharding,
+    TimeoutRetry,
+)
+from gatewright.errors import DeniedError, Fault, GatewrightError, MalformedError
+from gatewright.evidence.approvals import APPROVAL
+from gatewright.git.host.tracked import refuse_tracked_folder
+from gatewright.git.refs import check_landing_ref
+
+EXAMPLE = 'gatewright run "rename parse to read" --allow src --exec "python rename.py" --test "python -m pytest -q"'
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")  # noqa: TID251 - the operator's own text
+#: ``host:path`` or ``user@host:path``, as git understands it.
+_SCP = re.compile(r"[A-Za-z0-9._@-]+:(?!//)")  # noqa: TID251 - the operator's own text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What was given on the command line, unchecked."""
+
+    request: str
+    repo: str | None = None
+    ref: str = "HEAD"
+    allow: tuple[str, ...] = ()
+    allow_tests: tuple[str, ...] = ()
+    allow_dependencies: bool = False
+    allow_kinds: tuple[ChangeKind, ...] = ()
+    commands: tuple[str, ...] = ()
+    patch: str | None = None
+    replies: tuple[str, ...] = ()
+    head: str | None = None
+    approval: Path | None = None
+    tests: tuple[str, ...] = ()
+    shards: int = 1
+    env: tuple[Path, ...] = ()
+    land: LandingMode = "branch"
+    target_ref: str | None = None
+    policy_pack: PolicyPack = "low"
+    priority: Priority = "normal"
+    max_retries: int | None = None
+    timeout: float = 300.0
+    max_seconds: float | None = None
+    max_tokens: int | None = None
+    max_cost: float | None = None
+    max_iterations: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A checked request whose attachments are still to be put where the gatekeeper finds them."""
+
+    request: RunRequest
+    attachments: tuple[tuple[str, bytes], ...]
+
+
+def prepare(options: RunOptions, here: Path, *, on_this_host: bool = False) -> Prepared:
+    """The request that the options ask for, for a user who stands in ``here``; ``on_this_host``: its commands will run here.
+
+    Raises MalformedError (code ``invalid_input``) with one fault for everything that is missing or wrong.
+    """
+    faults = [*_missing(options), *_contradictions(options)]
+    repository = _repository(options, here, faults)
+    allow = tuple(_in_repository(path, repository, here, "/allowed_paths", faults) for path in options.allow)
+    opened = "/scope/allow_protected_paths"
+    tests = tuple(_in_repository(path, repository, here, opened, faults) for path in options.allow_tests)
+    options = replace(options, allow=allow, allow_tests=tests)
+    answer = read_answer(options.commands, options.patch, options.replies, faults)
+    branch = _branch(options, repository, faults)
+    approval = _approval(options, faults)
+    prefix = _prefix(options, here, faults)
+    target = _target(options, faults)
+    if on_this_host and (prefix is None or prefix.is_dir()):
+        faults += missing_programs(options.commands, options.tests, prefix)
+    if faults:
+        raise MalformedError("this cannot be run", faults=tuple(faults), code="invalid_input")
+    answer = branch.answer if branch is not None else answer
+    retries = options.max_retries if options.max_retries is not None else answer.attempts - 1
+    request = RunRequest(
+        request=options.request if branch is None else options.request.strip() or branch.subject,
+        repository=Repository(url=repository, target_ref=target, landing=options.land),
+        requested_by=user_name(),
+        baseline_ref=options.ref,
+        # What may change at all and what of it is a test are two questions to the gate, and one to a person.
+        allowed_paths=tuple(dict.fromkeys((*options.allow, *options.allow_tests))),
+        acceptance_tests=tuple(
+            AcceptanceTest(name=f"test-{number}", cmd=command, must_pass=True)
+            for number, command in enumerate(options.tests, start=1)
+        ),
+        executor=answer.executor,
+        sharding=Sharding(count=options.shards),
+        environment=Environment(prefix=str(prefix)) if prefix else None,
+        scope=_scope(options),
+        budget=_budget(options),
+        policy_pack=options.policy_pack,
+        priority=options.priority,
+        timeout_retry=TimeoutRetry(timeout_sec=options.timeout, max_retries=retries, retry_backoff_sec=0),
+        author=(branch.author if branch is not None else None) or author(Path(repository) if _local(repository) else here),
+        source_branch=branch.source if branch is not None else None,
+        idempotency_key=new_id(),
+    )
+    return Prepared(request, (*answer.attachments, *approval))
+
+
+def _budget(options: RunOptions) -> Budget | None:
+    """What the run may use up; None when nothing is limited."""
+    budget = Budget(
+        wall_sec=options.max_seconds,
+        tokens=options.max_tokens,
+        cost_usd=options.max_cost,
+        iterations=options.max_iterations,
+    )
+    return None if budget == Budget() else budget
+
+
+def _scope(options: RunOptions) -> Scope | None:
+    """What is opened beyond plain edits; None when nothing is."""
+    scope = Scope(
+        allow_protected_paths=options.allow_tests,
+        allow_dependency_change=options.allow_dependencies,
+        allow=options.allow_kinds,
+    )
+    return None if scope == Scope() else scope
+
+
+def with_artifacts(request: RunRequest, artifacts: tuple[Artifact, ...]) -> RunRequest:
+    """The request with its attachments in place."""
+    import msgspec
+
+    return msgspec.structs.replace(request, artifacts=artifacts)
+
+
+def _missing(options: RunOptions) -> list[Fault]:
+    faults = []
+    if not (options.request.strip() or options.head):
+        faults.append(Fault("/request", "missing", 'say what is to be done: gatewright run "REQUEST" ...'))
+    if not (options.allow or options.allow_tests):
+        faults.append(Fault("/allowed_paths", "missing", "say which paths may change: --allow PATH (repeatable)"))
+    if not options.tests:
+        faults.append(Fault("/acceptance_tests", "missing", "say which command proves the change: --test CMD (repeatable)"))
+    if not (options.commands or options.patch or options.replies or options.head):
+        words = "say how the change is made: --exec CMD, --patch FILE, --reply FILE or --head BRANCH"
+        faults.append(Fault("/executor", "missing", words))
+    return faults
+
+
+def _contradictions(options: RunOptions) -> list[Fault]:
+    faults = []
+    if sum(map(bool, (options.commands, options.patch, options.replies, options.head))) > 1:
+        faults.append(Fault("/executor", "ambiguous", "give only one of --exec, --patch, --reply and --head"))
+    if options.land == "target" and not options.target_ref:
+        faults.append(Fault("/repository/target_ref", "missing", "--land target needs --target-ref BRANCH"))
+    if len(options.env) > 1:
+        faults.append(Fault("/environment", "ambiguous", "a run sees one environment: give --env once"))
+    return faults
+
+
+def _repository(options: RunOptions, here: Path, faults: list[Fault]) -> str:
+    given = options.repo
+    if given is None:
+        top = find_repository(here)
+        if top is None:
+            faults.append(Fault("/repository/url", "missing", f"{here} is not in a git repository: give --repo PATH or URL"))
+        return str(top)
+    path = Path(given).expanduser()
+    if not path.exists() and (_URL.match(given) or _SCP.match(given)):
+        return given
+    path = Path(os.path.abspath(here / path))  # noqa: PTH100 - absolute and without `..`, but symbolic links stay as given
+    if not path.is_dir():
+        faults.append(Fault("/repository/url", "not_found", f"there is no repository at {path}"))
+    elif not ((path / ".git").exists() or (path / "objects").is_dir()):
+        top = find_repository(path)
+        hint = f"; its top is {top}" if top else ""
+        faults.append(Fault("/repository/url", "not_a_repository", f"{path} is not the top of a git repository{hint}"))
+    return str(path)
+
+
+def _local(repository: str) -> bool:
+    return repository.startswith("/") and Path(repository).is_dir()
+
+
+def _branch(options: RunOptions, repository: str, faults: list[Fault]) -> BranchAnswer | None:
+    if options.head is None or faults:
+        return None
+    if not _local(repository):
+        faults.append(Fault("/executor", "not_local", "--head takes a branch of a repository on this host: clone it first"))
+        return None
+    try:
+        return read_branch(Path(repository), options.head, options.ref)
+    except GatewrightError as error:
+        hint = "; give --ref the branch that it should come on" if error.reason == "branch_has_nothing" else ""
+        faults.append(Fault("/source_branch", error.reason, f"--head {options.head}: {error.message}{hint}"))
+        return None
+
+
+def _target(options: RunOptions, faults: list[Fault]) -> str | None:
+    """The full name of --target-ref; ``main`` is ``refs/heads/main``."""
+    given = options.target_ref
+    if not given:
+        return given
+    full = given if given.startswith("refs/") else f"refs/heads/{given}"
+    try:
+        return check_landing_ref(full)
+    except MalformedError as error:
+        faults.append(Fault("/repository/target_ref", error.reason, f"--target-ref: {error.message}"))
+        return None
+
+
+def _in_repository(given: str, repository: str, here: Path, pointer: str, faults: list[Fault]) -> str:
+    """``given`` from the top of the repository: an absolute path and one that begins with ``./`` are what the shell completes.
+
+    ``./`` stands for ``here`` where that lies in the repository, else for its top; any other path is from the top already.
+    """
+    if not (given.startswith(("/", "./", "~/")) and len(given.strip("./")) > 0):
+        return given
+    top = Path(repository)
+    start = here if here.resolve().is_relative_to(top.resolve()) else top
+    path = Path(os.path.abspath(start / Path(given).expanduser()))  # noqa: PTH100 - links stay as given
+    for one, other in ((path, top), (path.parent.resolve() / path.name, top.resolve())):
+        if one.is_relative_to(other):
+            return "." if one == other else str(one.relative_to(other)) + ("/" if given.endswith("/") else "")
+    faults.append(Fault(pointer, "outside", f"{given} is not in the repository {repository}"))
+    return given
+
+
+def _approval(options: RunOptions, faults: list[Fault]) -> tuple[tuple[str, bytes], ...]:
+    if options.approval is None:
+        return ()
+    try:
+        return ((APPROVAL, options.approval.read_bytes()),)
+    except OSError as error:
+        faults.append(Fault("/artifacts", "unreadable", f"{options.approval} cannot be read: {error.strerror}"))
+        return ()
+
+
+def _prefix(options: RunOptions, here: Path, faults: list[Fault]) -> Path | None:
+    if not options.env:
+        return None
+    prefix = environment_prefix(options.env[0], here)
+    if not prefix.is_dir():
+        faults.append(Fault("/environment/prefix", "not_found", f"there is no folder {prefix}"))
+    try:
+        # As it was given: a link that the repository tracks is gone once it has been followed.
+        refuse_tracked_folder(here / options.env[0].expanduser())
+    except DeniedError as error:
+        faults.append(Fault("/environment/prefix", error.reason, error.message))
+    return prefix
+
+
+def environment_prefix(given: Path, here: Path) -> Path:
+    """The absolute form under which an environment is offered and asked for: links resolved, so that both agree."""
+    return (here / given.expanduser()).resolve()
+
+
+def user_name() -> str:
+    """Who is at work here, for records; it decides nothing."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return f"uid-{os.geteuid()}"

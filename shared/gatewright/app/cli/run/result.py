@@ -1,0 +1,118 @@
+"""What a finished run comes to: the document for programs, and the closing words for people."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+import msgspec
+
+from gatewright.advice import advice_for
+from gatewright.app.cli.output import printable
+from gatewright.app.cli.run.retry import in_options, retry_line, retry_options
+from gatewright.app.cli.run.timeline import finding_lines, violation_lines
+from gatewright.app.cli.runs.outputs import tail_lines
+from gatewright.app.cli.runs.view import RunView
+from gatewright.errors import GatewrightError, MalformedError
+
+
+class FailureResult(msgspec.Struct, frozen=True):
+    code: str
+    message: str
+
+
+class RunResult(msgspec.Struct, frozen=True):
+    """The last line of ``run --json``. ``status`` is SUCCESS, FAILED, ABORTED or RUNNING; ERROR where no run came to be.
+
+    ``retry_with`` are options that would open what was refused, to be added to the same command.
+    """
+
+    run_id: str | None
+    status: str
+    bundle: str | None
+    branch: str | None
+    commit: str | None
+    tree: str | None
+    duration_sec: float
+    failure: FailureResult | None
+    retry_with: tuple[str, ...] = ()
+
+
+def result_of(view: RunView) -> RunResult:
+    """The result of a run as it stands; ``branch`` without ``refs/heads/``, ``tree`` the landed or last composed one."""
+    run = view.run
+    landed = run.landed
+    tree = landed.tree if landed else run.candidate.tree if run.candidate else None
+    return RunResult(
+        run_id=run.run_id,
+        status=run.status,
+        bundle=view.bundle,
+        branch=(landed.ref.removeprefix("refs/heads/") or None) if landed else None,
+        commit=(landed.commit or None) if landed else None,
+        tree=tree,
+        duration_sec=round(view.seconds, 3),
+        failure=FailureResult(run.failure.code, run.failure.message) if run.failure else None,
+        retry_with=retry_options(view.failing_gate),
+    )
+
+
+def refused(error: GatewrightError) -> RunResult:
+    """The result of a run that never came to be; the message tells every fault."""
+    faults = error.faults if isinstance(error, MalformedError) else ()
+    message = "; ".join((error.message, *(f"{fault.pointer}: {fault.message}" for fault in faults)))
+    return RunResult(None, "ERROR", None, None, None, None, 0.0, FailureResult(error.reason, message))
+
+
+def closing_words(view: RunView, command: Sequence[str] = ()) -> list[str]:
+    """The summary at the end of a run: what came out, where the evidence lies, what to do next.
+
+    ``command`` is the one that began the run, where it is known.
+    """
+    result = result_of(view)
+    words = [f"{result.status} in {result.duration_sec:.1f} s   {view.run.run_id}"]
+    if not view.run.ended:
+        words.append("  open      it has not ended; what was asked of it takes effect as soon as the system runs")
+    if result.failure is not None:
+        words += _why(view, result, command)
+    if result.commit and result.branch:
+        words.append(f"  landed    {printable(result.branch)} at {result.commit}")
+    if result.bundle:
+        words.append(f"  bundle    {printable(result.bundle)}")
+    steps = _next_steps(view, result)
+    return words + (["  next:", *(f"    {step}" for step in steps)] if steps else [])
+
+
+def _why(view: RunView, result: RunResult, command: Sequence[str]) -> list[str]:
+    gate, failure = view.failing_gate, result.failure
+    if failure is None:
+        return []
+    words = [f"  reason    {failure.code}" + (f" ({gate.gate} gate)" if gate else "")]
+    broken = violation_lines(gate) if gate else []
+    message = failure.message.removeprefix(f"{gate.gate} gate: ") if gate else failure.message
+    words += [f"            {printable(line)}" for line in broken or in_options(message).splitlines()]
+    if failure.code == "review_failed" and view.run.review is not None:
+        words += [f"            {printable(line)}" for line in finding_lines(view.run.review)]
+    words += [line for tail in view.tails for line in tail_lines(tail)]
+    words.append("  landed    nothing")
+    if advice := advice_for(failure.code, view.run.run_id):
+        words.append(f"  advice    {advice}")
+    if result.retry_with:
+        line = retry_line(command, result.retry_with)
+        words.append(f"  retry with: {'' if command else 'the same command and '}{printable(line)}")
+    return words
+
+
+def _next_steps(view: RunView, result: RunResult) -> list[str]:
+    run_id = view.run.run_id
+    steps = []
+    if result.commit and result.branch:
+        repository = shlex.quote(printable(view.run.accepted.repository_url))
+        branch = shlex.quote(printable(result.branch))
+        where = f"git -C {repository}" if view.run.accepted.repository_url.startswith("/") else "git"
+        steps.append(f"{where} diff {view.run.accepted.baseline_commit[:12]} {branch}")
+        if where != "git" and view.run.landed and view.run.landed.mode == "branch":
+            steps.append(f"{where} switch {branch}")
+    if result.bundle:
+        steps.append(f"gatewright verify {run_id}")
+    steps.append(f"gatewright show {run_id}{' --log' if view.tails else ''}")
+    return steps

@@ -1,0 +1,189 @@
+"""``gatewright run`` from the first check to the closing words: a stack, one run on it, Ctrl-C at any moment.
+
+It decides nothing about the run. The first interrupt asks the gatekeeper to abort and waits for the sealed bundle; a
+second one leaves at once. However it ends, the stack that it started is stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from gatewright.app.cli.outcome import Exit, exit_of_error, exit_of_run
+from gatewright.app.cli.output import complain, discard_output
+from gatewright.app.cli.run.display import Display
+from gatewright.app.cli.run.following import events_to_the_seal
+from gatewright.app.cli.run.request import Prepared, with_artifacts
+from gatewright.app.cli.run.result import refused
+from gatewright.app.cli.runs.outputs import with_tails
+from gatewright.app.cli.runs.view import RunView, advance
+from gatewright.app.cli.session import Session
+from gatewright.client.client import Client
+from gatewright.errors import BusError, DeniedError, GatewrightError
+
+#: Seconds that a started stack is given until its gatekeeper answers.
+STARTING_PATIENCE = 30.0
+#: Seconds that an aborted run is given to end and be sealed.
+ABORT_PATIENCE = 5.0
+T = TypeVar("T")
+
+#: What writing to a pipe without a reader and to a terminal that was closed says.
+_READER_GONE = frozenset({errno.EPIPE, errno.EIO})
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass
+class RunFlow:
+    """One use of ``gatewright run``."""
+
+    prepared: Prepared
+    session: contextlib.AbstractAsyncContextManager[Session]
+    display: Display
+    json_output: bool
+    view: RunView | None = None
+    _asked_to_stop: asyncio.Event = field(default_factory=asyncio.Event)
+    _run_id: str | None = None
+    _in_session: bool = False
+    _unread: BrokenPipeError | None = None
+
+    async def carry_out(self) -> Exit:
+        """Run it; the exit code. Errors are reported here, in the form that was asked for."""
+        with self.display:
+            work = asyncio.create_task(self._work())
+            with self._interrupts(work):
+                try:
+                    await work
+                except (asyncio.CancelledError, _LeftError):
+                    return self._leave()
+                except GatewrightError as error:
+                    return self._fail(error)
+            return self._close()
+
+    async def _work(self) -> None:
+        async with self.session as session:
+            self._in_session = True
+            run_id = self._run_id = await self._submitted(session)
+            await self._follow(session, run_id)
+            if self.view is not None:
+                self.view = await with_tails(self.view, session.client.get_artifact)
+
+    async def _submitted(self, session: Session) -> str:
+        """The run id. Interrupted, it finds out whether there is a run already: one that nobody asked for must not go on."""
+        submitting = asyncio.create_task(self._submit(session.client, STARTING_PATIENCE))
+        done = await self._first(submitting, session)
+        if done is not None:
+            return await done
+        try:
+            # The same idempotency key: this is the run that may have been accepted, and it is aborted at once.
+            async with asyncio.timeout(ABORT_PATIENCE):
+                return await self._submit(session.client, 0.0)
+        except (BusError, TimeoutError):
+            raise _LeftError from None
+
+    async def _first(self, work: asyncio.Task[T], session: Session, patience: float | None = None) -> asyncio.Task[T] | None:
+        """``work`` once it is done; None when it is to be stopped (then it is cancelled) or ``patience`` has run out.
+
+        Raises the error of a stack that could not be kept alive meanwhile.
+        """
+        others: set[asyncio.Task[object]] = {asyncio.create_task(session.broken())}
+        if patience is None:
+            others.add(asyncio.create_task(self._asked_to_stop.wait()))
+        try:
+            done, _ = await asyncio.wait({work, *others}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+            if work in done:
+                return work
+            for task in done:
+                task.result()
+            return None
+        finally:
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+
+    async def _submit(self, client: Client, patience: float) -> str:
+        attached = [await client.attach(name, data) for name, data in self.prepared.attachments]
+        request = with_artifacts(self.prepared.request, tuple(attached))
+        return await client.submit_request(request, patience=patience)
+
+    async def _follow(self, session: Session, run_id: str) -> None:
+        following = asyncio.create_task(self._show_events(session.client, run_id))
+        try:
+            done = await self._first(following, session)
+            if done is None:
+                if self._unread is None:
+                    self.display.note("aborting the run; interrupt again to leave at once")
+                await session.client.abort(run_id, "interrupted at the command line")
+                done = await self._first(following, session, ABORT_PATIENCE)
+            if done is not None:
+                await done
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+
+    async def _show_events(self, client: Client, run_id: str) -> None:
+        async with contextlib.aclosing(events_to_the_seal(client, run_id)) as events:
+            async for record in events:
+                self.view = advance(self.view, record)
+                if self._unread is None:
+                    try:
+                        self.display.show(record, self.view)
+                    except OSError as error:
+                        if error.errno not in _READER_GONE:
+                            raise
+                        # No one reads what comes of it any more (``| head``, a closed terminal): the same as an interrupt.
+                        self._unread = BrokenPipeError(errno.EPIPE, "the reader is gone")
+                        discard_output()
+                        self._asked_to_stop.set()
+
+    @contextlib.contextmanager
+    def _interrupts(self, work: asyncio.Task[None]) -> Iterator[None]:
+        def interrupt() -> None:
+            if self._asked_to_stop.is_set() or not self._in_session:
+                work.cancel()
+            self._asked_to_stop.set()
+
+        loop = asyncio.get_running_loop()
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, interrupt)
+        try:
+            yield
+        finally:
+            for number in _SIGNALS:
+                loop.remove_signal_handler(number)
+
+    def _close(self) -> Exit:
+        if self._unread is not None:
+            raise self._unread
+        assert self.view is not None  # noqa: S101 - the work ends well only after the first event
+        self.display.close(self.view)
+        if self._asked_to_stop.is_set():
+            return Exit.FAILED
+        failure = self.view.run.failure
+        return exit_of_run(failure.code if failure else None)
+
+    def _leave(self) -> Exit:
+        if self.view is not None:
+            self.display.close(self.view)
+        else:
+            error = DeniedError("interrupted before the run was accepted", code="aborted")
+            self.display.give_up(refused(error))
+            if not self.json_output:
+                complain(error)
+        return Exit.FAILED
+
+    def _fail(self, error: GatewrightError) -> Exit:
+        self.display.give_up(replace(refused(error), run_id=self._run_id))
+        if not self.json_output:
+            complain(error)
+        return exit_of_error(error)
+
+
+class _LeftError(Exception):
+    """Interrupted before there was a run."""

@@ -1,0 +1,164 @@
+"""An event of a run in one or a few lines for people. Pure; how the lines look on a terminal is decided elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from gatewright.app.cli.output import printable
+from gatewright.app.cli.run.retry import in_options
+from gatewright.app.cli.runs.budgets import usage_words
+from gatewright.app.cli.runs.view import RunView, seconds_between
+from gatewright.budgets import Excess
+from gatewright.contracts import Error, GateReport, OrchestratorEvent, ReviewReport, TestReport
+from gatewright.contracts.reports import Violation
+from gatewright.ledger import events as e
+
+Mark = Literal["good", "bad", "given", "plain", "warn"]
+
+#: The way of a run that goes well; S5 is a detour.
+STAGES: dict[str, str] = {"S0": "intake", "S1": "plan", "S2": "execute", "S3": "review", "S4": "test", "S6": "done"}
+DETOUR = "fix"
+#: More violations than this are counted, not listed.
+MOST_VIOLATIONS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """``at`` is seconds since the run was accepted; ``stage`` a name such as ``S2 execute``; ``text`` is printable."""
+
+    at: float
+    stage: str
+    mark: Mark
+    who: str
+    text: str
+
+
+def stage_name(state: str) -> str:
+    """``S2 execute``; FAILED and ABORTED stand for themselves."""
+    name = DETOUR if state == "S5" else STAGES.get(state)
+    return f"{state} {name}" if name else state
+
+
+def lines(record: OrchestratorEvent, view: RunView) -> tuple[Line, ...]:
+    """What there is to say about ``record``; ``view`` is the run after it."""
+    at = seconds_between(view.run.created_at, record.ts)
+    stage = stage_name(view.run.state)
+    return tuple(Line(at, stage, mark, who, printable(text)) for mark, who, text in _said(record, view))
+
+
+def _said(record: OrchestratorEvent, view: RunView) -> list[tuple[Mark, str, str]]:  # noqa: C901, PLR0912 - one case an event
+    payload = e.payload_of(record)
+    match payload:
+        case e.RunAccepted():
+            baseline = f" at {payload.baseline_commit[:12]}" if payload.baseline_commit else ""
+            return [("plain", "gatekeeper", f"accepted {record.run_id}: {payload.repository_url}{baseline}")]
+        case e.GateJudged(report=report):
+            return _judged(report, view)
+        case e.TaskDispatched():
+            return [("given", payload.role, f"is given {view.short(payload.task_id)}")]
+        case e.ContractCompiled(contract=contract):
+            tests = _count(len(contract.acceptance_tests), "acceptance test")
+            return [("plain", "pm", f"compiled the contract: {', '.join(contract.allowed_paths)}; {tests}")]
+        case e.PlanAccepted(plan=plan):
+            parts = [f"{view.short(c.task_id)}: {', '.join(c.allowed_paths)}" for c in plan.contracts]
+            return [("plain", "techlead", f"{_count(len(parts), 'shard')}: " + "; ".join(parts))]
+        case e.LocksWaiting(holders=holders):
+            return [("warn", "gatekeeper", f"waits for paths that are locked by {', '.join(holders)}")]
+        case e.LocksTaken(paths=paths):
+            return [("plain", "gatekeeper", f"locked {', '.join(paths)}")]
+        case e.TaskFinished(result=result):
+            mark: Mark = "good" if result.status == "SUCCESS" else "bad"
+            words = _count(len(result.git.changed_files), "file") + " changed" if mark == "good" else result.failure or ""
+            return [(mark, f"worker {result.producer.agent_id}", f"{view.short(result.task_id)} {result.status}: {words}")]
+        case e.UsageReported(task_id=task_id, usage=usage):
+            return [("plain", record.role or "", f"{view.short(task_id)} has used {usage_words(usage)}")]
+        case e.BudgetExceeded():
+            whose = f" by {view.short(payload.task_id)}, of its share" if payload.task_id else ""
+            used = Excess(payload.budget, payload.limit, payload.used).words
+            return [("bad", "gatekeeper", f"budget: {used}{whose}")]
+        case e.TaskFailed(error=error):
+            return [("bad", error.role or "role", _failed(error, view))]
+        case e.CandidateComposed():
+            return [
+                ("plain", "gatekeeper", f"candidate tree {payload.tree[:12]}, {_count(payload.changed_files, 'file')} changed")
+            ]
+        case e.ReviewReceived(report=review):
+            return [_reviewed(review)]
+        case e.TestsReceived(report=tests):
+            return [_tested(tests)]
+        case e.FixOrdered():
+            return [("warn", "gatekeeper", f"orders attempt {payload.attempt}: {payload.reason}")]
+        case e.Landed():
+            where = f"{payload.ref} is {payload.commit[:12]}" if payload.ref else "nothing was to be landed"
+            return [("good", "gatekeeper", f"{where} (tree {payload.tree[:12]}, the tested one)")]
+        case e.AbortRequested():
+            return [("warn", "gatekeeper", f"abort asked for by {payload.requested_by}: {payload.reason}")]
+        case e.RunFinished(status=status):
+            words = "" if status == "SUCCESS" else f": {payload.code}"
+            return [("good" if status == "SUCCESS" else "bad", "gatekeeper", f"run {status}{words}")]
+        case e.BundleSealed():
+            return [("plain", "gatekeeper", f"sealed {payload.location}")]
+        case _:
+            return []
+
+
+def _judged(report: GateReport, view: RunView) -> list[tuple[Mark, str, str]]:
+    passed = report.verdict == "PASS"
+    words = report.summary if passed else f"{report.code}: {in_options(report.summary)}"
+    about = f" ({view.short(report.task_id)})" if report.task_id else ""
+    said: list[tuple[Mark, str, str]] = [("good" if passed else "bad", f"{report.gate} gate", words + about)]
+    said += [("bad", "", f"  {line}") for line in violation_lines(report)]
+    return said
+
+
+def violation_lines(report: GateReport) -> list[str]:
+    """The broken rules of a verdict: ``path: code (rule) detail``, the first few and how many more.
+
+    None where the summary has said it all.
+    """
+    if len(report.violations) == 1 and report.violations[0].path is None and report.violations[0].detail in report.summary:
+        return []
+    shown = [_violation(violation) for violation in report.violations[:MOST_VIOLATIONS]]
+    more = len(report.violations) - len(shown)
+    return [*shown, f"... and {more} more"] if more > 0 else shown
+
+
+def _violation(violation: Violation) -> str:
+    path = f"{violation.path}: " if violation.path else ""
+    return f"{path}{violation.code} ({violation.rule}) {in_options(violation.detail)}".rstrip()
+
+
+def finding_lines(review: ReviewReport) -> list[str]:
+    """The blocking findings of a review: ``path:line: code: message``, the first few and how many more."""
+    blocking = [finding for finding in review.findings if finding.blocking]
+    shown = []
+    for finding in blocking[:MOST_VIOLATIONS]:
+        place = "".join((finding.path or "", f":{finding.line}" if finding.line else ""))
+        shown.append(f"{place + ': ' if place else ''}{finding.code}: {finding.message}")
+    more = len(blocking) - len(shown)
+    return [*shown, f"... and {more} more"] if more > 0 else shown
+
+
+def _failed(error: Error, view: RunView) -> str:
+    task = view.short(error.task_id or "")
+    about = f"{task} " if task not in ("", error.role) else ""
+    return f"{about}{error.code}: {error.message}"
+
+
+def _reviewed(review: ReviewReport) -> tuple[Mark, str, str]:
+    blocking = sum(finding.blocking for finding in review.findings)
+    findings = f"; {_count(len(review.findings), 'finding')}, {blocking} blocking" if review.findings else ""
+    return ("good" if review.verdict == "PASS" else "bad", "reviewer", f"{review.verdict}{findings}")
+
+
+def _tested(tests: TestReport) -> tuple[Mark, str, str]:
+    good = sum(command.exit_code == 0 and not command.timed_out for command in tests.commands)
+    words = f"{tests.status}: {good} of {_count(len(tests.commands), 'command')} succeeded"
+    words += f" (sandbox {tests.sandbox})" if tests.sandbox else ""
+    words += f"; {tests.failure}" if tests.failure else ""
+    return ("good" if tests.status == "PASS" else "bad", "testrunner", words)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

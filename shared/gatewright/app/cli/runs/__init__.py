@@ -1,0 +1,1 @@
+"""Commands that look at runs: where they are read from and how they are told."""

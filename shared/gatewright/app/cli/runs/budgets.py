@@ -1,0 +1,64 @@
+"""A run's budget for programs and for people: how much of each there is, and how much was used. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from gatewright.app.cli.runs.view import RunView
+from gatewright.budgets import number
+from gatewright.contracts.vocabulary import Usage
+from gatewright.ledger.spending import budget_of, elapsed, spent
+
+
+class Used(msgspec.Struct, frozen=True):
+    """``limit`` is None where there is none."""
+
+    used: float
+    limit: float | None
+
+
+class BudgetEntry(msgspec.Struct, frozen=True):
+    """The ``budget`` of ``show --json``."""
+
+    wall_sec: Used
+    tokens: Used
+    cost_usd: Used
+    iterations: Used
+
+
+def budget_entry(view: RunView, now: datetime | None = None) -> BudgetEntry:
+    """What the run has used; its time until ``now``, or until its last event."""
+    run = view.run
+    limits, used = budget_of(run), spent(run)
+    seconds = view.seconds if run.ended or now is None else elapsed(run, now)
+    return BudgetEntry(
+        wall_sec=Used(round(seconds, 3), limits.wall_sec),
+        tokens=Used(used.tokens, limits.tokens),
+        cost_usd=Used(used.cost_usd, limits.cost_usd),
+        iterations=Used(used.iterations, limits.iterations),
+    )
+
+
+def budget_words(entry: BudgetEntry) -> str:
+    """``2.1 of 2 s; 120 of 1,000 tokens``: what is limited, and what was used of tokens and money; empty where nothing is."""
+    parts = [
+        _words(entry.wall_sec, "s", always=False),
+        _words(entry.tokens, "tokens", always=True),
+        _words(entry.cost_usd, "USD", always=True),
+        _words(entry.iterations, "iterations", always=False),
+    ]
+    return "; ".join(part for part in parts if part)
+
+
+def usage_words(usage: Usage) -> str:
+    """What a task has used, of everything that it used."""
+    amounts = ((usage.tokens, "tokens"), (usage.cost_usd, "USD"), (usage.iterations, "turns"))
+    return ", ".join(f"{number(amount)} {unit}" for amount, unit in amounts if amount) or "nothing"
+
+
+def _words(used: Used, unit: str, *, always: bool) -> str:
+    if used.limit is not None:
+        return f"{number(used.used)} of {number(used.limit)} {unit}"
+    return f"{number(used.used)} {unit}, no limit" if always and used.used else ""

@@ -1,0 +1,133 @@
+"""Runs in a list and one run in detail, for programs and for people. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from gatewright.app.cli.output import printable
+from gatewright.app.cli.run.result import FailureResult, RunResult, closing_words, result_of
+from gatewright.app.cli.run.timeline import stage_name, violation_lines
+from gatewright.app.cli.runs.budgets import BudgetEntry, budget_entry, budget_words
+from gatewright.app.cli.runs.view import RunView, moment, seconds_between
+from gatewright.contracts import GateReport
+from gatewright.ledger.run import Run
+
+#: How much of a request is shown in a list.
+_REQUEST_WIDTH = 60
+
+
+class RunEntry(msgspec.Struct, frozen=True):
+    """One entry of ``runs --json``."""
+
+    run_id: str
+    status: str
+    state: str
+    attempt: int
+    created_at: str
+    finished_at: str | None
+    duration_sec: float | None
+    request: str
+    repository: str
+    publisher: str
+    failure: FailureResult | None
+
+
+class TaskEntry(msgspec.Struct, frozen=True):
+    """``agent`` is who did it, as far as the task's own result says."""
+
+    task_id: str
+    role: str
+    status: str
+    attempt: int
+    agent: str | None
+
+
+class RunDetails(msgspec.Struct, frozen=True):
+    """The document of ``show --json``."""
+
+    run: RunEntry
+    result: RunResult
+    baseline: str
+    budget: BudgetEntry
+    tasks: tuple[TaskEntry, ...]
+    gates: tuple[GateReport, ...]
+
+
+def entry_of(run: Run) -> RunEntry:
+    return RunEntry(
+        run_id=run.run_id,
+        status=run.status,
+        state=run.state,
+        attempt=run.attempt,
+        created_at=run.created_at,
+        finished_at=run.finished_at or None,
+        duration_sec=round(seconds_between(run.created_at, run.finished_at), 3) if run.finished_at else None,
+        request=run.accepted.user_request,
+        repository=run.accepted.repository_url,
+        publisher=run.publisher,
+        failure=FailureResult(run.failure.code, run.failure.message) if run.failure else None,
+    )
+
+
+def details_of(view: RunView, now: datetime | None = None) -> RunDetails:
+    """One run for programs. ``now`` is when an open run is looked at; by default its last event."""
+    tasks = tuple(
+        TaskEntry(
+            task_id=task.task_id,
+            role=task.role,
+            status=task.status,
+            attempt=task.attempt,
+            agent=task.result.producer.agent_id if task.result else None,
+        )
+        for task in view.run.tasks.values()
+    )
+    budget = budget_entry(view, now)
+    return RunDetails(entry_of(view.run), result_of(view), view.run.accepted.baseline_commit, budget, tasks, view.gates)
+
+
+def table(entries: Sequence[RunEntry]) -> list[str]:
+    """The list for people."""
+    if not entries:
+        return ["no runs yet; start one with `gatewright run`"]
+    states = [printable(entry.failure.code if entry.failure else stage_name(entry.state)) for entry in entries]
+    width = max(map(len, (*states, "STATE")))
+    lines = [f"{'RUN':<25} {'STATUS':<8} {'STATE':<{width}} {'STARTED':<19} {'TOOK':>8}  REQUEST"]
+    for entry, state in zip(entries, states, strict=True):
+        took = f"{entry.duration_sec:.1f} s" if entry.duration_sec is not None else "-"
+        started = moment(entry.created_at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+        words = printable(" ".join(entry.request.split()))
+        shown = words if len(words) <= _REQUEST_WIDTH else words[: _REQUEST_WIDTH - 1] + "…"
+        lines.append(f"{entry.run_id:<25} {entry.status:<8} {state:<{width}} {started:<19} {took:>8}  {shown}")
+    return lines
+
+
+def story(view: RunView, now: datetime | None = None) -> list[str]:
+    """One run for people: what was asked, the tasks, the gates, and the closing words. ``now`` as in ``details_of``."""
+    run = view.run
+    lines = [
+        f"{run.run_id}   {run.status}   {stage_name(run.state)}",
+        f"  request    {printable(' '.join(run.accepted.user_request.split()))}",
+        f"  repository {printable(run.accepted.repository_url)} at {run.accepted.baseline_commit or 'no commit'}",
+    ]
+    asked = printable(" ".join(run.accepted.requested_by.split()))
+    lines.append(f"  publisher  {printable(run.publisher)}" + (f" (says: asked by {asked})" if asked else ""))
+    if run.contract is not None:
+        lines.append(f"  may change {printable(', '.join(run.contract.allowed_paths))}")
+    if budget := budget_words(budget_entry(view, now)):
+        lines.append(f"  used       {budget}")
+    lines += ["", "tasks"]
+    for task in run.tasks.values():
+        agent = f"  by {printable(task.result.producer.agent_id)}" if task.result else ""
+        status = "stopped" if run.ended and task.status in ("RUNNING", "PENDING") else task.status
+        lines.append(f"  {task.role:<11} {printable(view.short(task.task_id)):<16} {status}{agent}")
+    lines += ["", "gates"]
+    for gate in view.gates:
+        sign = "✔" if gate.verdict == "PASS" else "✘"
+        about = f" ({printable(view.short(gate.task_id))})" if gate.task_id else ""
+        code = "" if gate.verdict == "PASS" else f"{gate.code}: "
+        lines.append(f"  {sign} {gate.gate:<11} {code}{printable(gate.summary)}{about}")
+        lines += [f"      {printable(line)}" for line in violation_lines(gate)]
+    return [*lines, "", *closing_words(view)]

@@ -1,0 +1,139 @@
+"""What the commands of a failed run printed: which of it there is to see, where it lies, and its last lines for people.
+
+The output is the repository's own: it is cut, and every character that does not simply print is written as an escape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gatewright.app.cli.output import printable
+from gatewright.app.cli.runs.view import RunView
+from gatewright.contracts.reports import TestCommand
+from gatewright.errors import GatewrightError
+from gatewright.evidence import layout
+from gatewright.ledger.run import Run
+
+#: Lines of one stream that are shown unasked, and characters of one line.
+TAIL_LINES = 20
+_WIDTH = 200
+#: Streams that are shown unasked: those of the first commands that failed.
+_MOST_STREAMS = 4
+#: Bytes that are looked at for the last lines.
+_TAIL_BYTES = 64 << 10
+
+Fetch = Callable[[str], Awaitable[bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """One stream of one command: ``title`` for people, the artifact's URI, and where a bundle keeps it, if it does."""
+
+    title: str
+    uri: str
+    place: str | None
+    failed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The last lines of a stream, printable; ``cut`` when there was more before them."""
+
+    title: str
+    lines: tuple[str, ...]
+    cut: bool
+
+
+def streams_of(run: Run) -> tuple[Stream, ...]:
+    """Every stream of every command of the run that printed anything: the workers', then the tests'."""
+    return (*_executor_streams(run), *_test_streams(run))
+
+
+async def with_tails(view: RunView, fetch: Fetch | None) -> RunView:
+    """The view with the last lines of what failed. What cannot be had (any more) is left out: it is an extra."""
+    if view.run.status != "FAILED":
+        return view
+    wanted = [stream for stream in streams_of(view.run) if stream.failed][:_MOST_STREAMS]
+    tails = []
+    for stream in wanted:
+        try:
+            data = await read_stream(stream, view, fetch, last=_TAIL_BYTES)
+        except GatewrightError:
+            continue
+        if data is not None and (tail := _tail(stream.title, data)).lines:
+            tails.append(tail)
+    return replace(view, tails=tuple(tails))
+
+
+async def read_stream(stream: Stream, view: RunView, fetch: Fetch | None, *, last: int | None = None) -> bytes | None:
+    """The bytes of a stream (with ``last`` those at its end) from the bundle if it lies on this host, else by ``fetch``.
+
+    None when there is neither. Raises GatewrightError as ``fetch`` does.
+    """
+    if view.bundle and stream.place and (found := _from_bundle(Path(view.bundle) / stream.place, last)) is not None:
+        return found
+    if fetch is None:
+        return None
+    data = await fetch(stream.uri)
+    return data[-last:] if last else data
+
+
+def shown_lines(data: bytes) -> Iterator[str]:
+    """The lines of an output as a terminal may be given them; a line that was drawn over itself is what it ended as."""
+    for line in data.decode("utf-8", "replace").removesuffix("\n").split("\n"):
+        yield printable(line.rstrip("\r").rpartition("\r")[2].expandtabs())
+
+
+def tail_lines(tail: Tail) -> list[str]:
+    """A tail for people."""
+    return [f"  output    {tail.title}", *(["  │ ..."] if tail.cut else []), *(f"  │ {line}" for line in tail.lines)]
+
+
+def _tail(title: str, data: bytes) -> Tail:
+    lines = list(shown_lines(data))
+    while lines and not lines[-1].strip():
+        lines.pop()
+    kept = [line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…" for line in lines[-TAIL_LINES:]]
+    return Tail(title, tuple(kept), cut=len(lines) > TAIL_LINES or len(data) >= _TAIL_BYTES)
+
+
+def _from_bundle(file: Path, last: int | None) -> bytes | None:
+    try:
+        with file.open("rb") as stream:
+            if last:
+                stream.seek(max(0, file.stat().st_size - last))
+            return stream.read()
+    except OSError:
+        return None
+
+
+def _test_streams(run: Run) -> Iterator[Stream]:
+    if run.tests is None:
+        return
+    for number, command in enumerate(run.tests.commands, start=1):
+        words = printable(f"{command.name}: {' '.join(command.cmd_argv)} ({_ending(command)})")
+        failed = command.must_pass and (command.exit_code != 0 or command.timed_out or bool(command.stopped))
+        for name, uri in (("stdout", command.stdout), ("stderr", command.stderr)):
+            if uri:
+                place = layout.test_output(run.tests.task_id, number, name) if layout.is_safe(run.tests.task_id) else None
+                yield Stream(f"{words}, {name}", uri, place, failed)
+
+
+def _ending(command: TestCommand) -> str:
+    if command.timed_out:
+        return "timed out"
+    return f"killed: {command.stopped}" if command.stopped else f"exit {command.exit_code}"
+
+
+def _executor_streams(run: Run) -> Iterator[Stream]:
+    for task in run.tasks.values():
+        if task.role != "worker" or task.result is None:
+            continue
+        for artifact in task.result.artifacts:
+            if artifact.name in ("stdout", "stderr"):
+                title = printable(f"{task.task_id.removeprefix(run.run_id + '.')}: {artifact.name}")
+                place = layout.result_artifact(task.task_id, artifact.name) if layout.is_safe(task.task_id) else None
+                failed = task.result.status != "SUCCESS" and task.attempt == run.attempt
+                yield Stream(title, artifact.uri, place, failed)

@@ -1,0 +1,240 @@
+"""Where past and present runs are read from: the ledger when there is a bus, else the bundles in the home folder."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import glob
+import heapq
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from gatewright.app.cli.runs.view import RunView, view_of
+from gatewright.client.client import Client
+from gatewright.client.refusals import NOBODY_THERE
+from gatewright.contracts import OrchestratorEvent, codec
+from gatewright.errors import BusError, GatewrightError, MalformedError, UnavailableError
+from gatewright.ledger.run import Run
+
+#: Runs that are read at the same time, that are looked for by the beginning of their ids, and that are named of those.
+_AT_ONCE = 8
+_SOME = 50
+_SHOWN = 5
+_LONGEST_LINE = 16 << 20
+#: A whole run id, as the gatekeeper makes them.
+WHOLE_ID = re.compile(r"run-[0-9a-f]{20}")  # noqa: TID251 - linear: of a fixed length
+
+RUNS_FOLDER = "runs"
+EVENTS_FILE = "events.jsonl"
+
+
+class _First(msgspec.Struct):
+    ts: str
+
+
+class RunPage(NamedTuple):
+    """``runs``: the newest first. ``more``: whether there are older ones."""
+
+    runs: tuple[Run, ...]
+    more: bool
+
+
+class RunSource(Protocol):
+    """Read-only access to runs."""
+
+    async def page(self, limit: int, before: str | None) -> RunPage:
+        """The newest runs, or the newest of those before a run. Raises MalformedError (``run_unknown``) for an unknown one."""
+
+    async def beginning(self, prefix: str) -> tuple[str, ...]:
+        """The ids of some runs that begin so, the newest first; enough to see whether there is one, or more."""
+
+    async def view(self, run_id: str) -> RunView:
+        """One run. Raises MalformedError (code ``run_unknown``)."""
+
+    async def output(self, uri: str) -> bytes:
+        """What a command of a run printed, by its URI, where it lies in no bundle on this host. Raises GatewrightError."""
+
+
+class LedgerSource:
+    """Runs as the ledger has them."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def page(self, limit: int, before: str | None) -> RunPage:
+        try:
+            listed = await self._client.list_runs(limit=limit, before=before)
+        except BusError as error:
+            if error.reason not in NOBODY_THERE:
+                raise
+            # Without a gatekeeper nothing but the ledger itself can be asked.
+            return _page(tuple(reversed(await self._client.runs())), limit, before)
+        return RunPage(await self._runs(run.run_id for run in listed.runs), listed.more)
+
+    async def beginning(self, prefix: str) -> tuple[str, ...]:
+        try:
+            listed = await self._client.list_runs(limit=_SOME, prefix=prefix)
+        except BusError as error:
+            if error.reason not in NOBODY_THERE:
+                raise
+            return tuple(run.run_id for run in await self._client.runs() if run.run_id.startswith(prefix))
+        return tuple(run.run_id for run in listed.runs)
+
+    async def _runs(self, run_ids: Iterable[str]) -> tuple[Run, ...]:
+        """Each run as it stands; one whose history cannot be read is passed over."""
+        places = asyncio.Semaphore(_AT_ONCE)
+
+        async def read(run_id: str) -> Run | None:
+            async with places:
+                try:
+                    return await self._client.get(run_id)
+                except MalformedError:
+                    return None
+
+        return tuple([run for run in await asyncio.gather(*map(read, run_ids)) if run is not None])
+
+    async def view(self, run_id: str) -> RunView:
+        view = view_of(await self._client.events(run_id))
+        return _existing(view, run_id)
+
+    async def output(self, uri: str) -> bytes:
+        return await self._client.get_artifact(uri)
+
+
+#: By how much the clock of the events and that of the disk may differ.
+_CLOCK_SECONDS = 1.0
+
+
+class BundleSource:
+    """Runs as their bundles on this host tell them. Reads events only; whether they are genuine is for ``verify``."""
+
+    def __init__(self, home: Path, warn: Callable[[str], None]) -> None:
+        self._folder = home / RUNS_FOLDER
+        self._warn = warn
+
+    async def page(self, limit: int, before: str | None) -> RunPage:
+        folders = self._newest_first()
+        if before is not None and not any(folder.name == before for folder in folders):
+            raise unknown_run(before)  # else the rest of them is what is older
+        found: list[Run] = []
+        for folder in folders:
+            if len(found) == limit:
+                return RunPage(tuple(found), more=True)
+            try:
+                view = view_of(read_events(folder / EVENTS_FILE))
+                if view is not None:
+                    _check_place(view.run, folder)
+            except GatewrightError as error:
+                self._warn(f"{folder} is passed over: {error.message}")
+            else:
+                found += [view.run] if view else []
+        return RunPage(tuple(found), more=False)
+
+    async def beginning(self, prefix: str) -> tuple[str, ...]:
+        return tuple(folder.name for folder in self._newest_first(prefix))
+
+    def _newest_first(self, prefix: str = "") -> Iterator[Path]:
+        """By when each run was begun, which is the first thing that is written of it, and never later than the last.
+
+        So those that were written last are opened first, and of a long history no more than are asked for.
+        """
+        written = sorted(
+            ((_changed(events), events.parent) for events in self._folder.glob(f"{glob.escape(prefix)}*/{EVENTS_FILE}")),
+            reverse=True,
+        )
+        opened: list[tuple[float, str, Path]] = []
+        for changed, folder in written:
+            while opened and -opened[0][0] > changed + _CLOCK_SECONDS:
+                yield heapq.heappop(opened)[2]
+            heapq.heappush(opened, (-_begun(folder), folder.name, folder))
+        while opened:
+            yield heapq.heappop(opened)[2]
+
+    async def view(self, run_id: str) -> RunView:
+        bundle = self._folder / run_id
+        if bundle.parent != self._folder or not (bundle / EVENTS_FILE).is_file():
+            raise unknown_run(run_id)
+        view = _existing(view_of(read_events(bundle / EVENTS_FILE)), run_id)
+        _check_place(view.run, bundle)
+        return replace(view, bundle=str(bundle))
+
+    async def output(self, uri: str) -> bytes:
+        raise UnavailableError(f"{uri} is in no bundle here, and no system runs that may have it", code="artifact_unavailable")
+
+
+def read_events(path: Path) -> list[OrchestratorEvent]:
+    """The events of a bundle; a last line that was cut off by a crash is left out. Raises MalformedError."""
+    try:
+        whole, _, _ = path.read_bytes().rpartition(b"\n")
+    except OSError as error:
+        raise MalformedError(f"{path} cannot be read: {error.strerror}", code="invalid_input") from error
+    return [codec.decode(line, OrchestratorEvent) for line in whole.split(b"\n") if line]
+
+
+async def find_run(source: RunSource, wanted: str | None) -> str:
+    """The id that ``wanted`` means: an id, the unambiguous beginning of one, or None for the newest run.
+
+    Raises MalformedError (codes ``run_unknown``, ``run_ambiguous``).
+    """
+    if wanted is None:
+        newest = await source.page(1, None)
+        if not newest.runs:
+            raise MalformedError("there are no runs yet", code="run_unknown")
+        return newest.runs[0].run_id
+    if WHOLE_ID.fullmatch(wanted):
+        return wanted  # it is found, or not, by who reads it
+    matching = await source.beginning(wanted) or await source.beginning(f"run-{wanted}")
+    if wanted in matching:
+        return wanted
+    if not matching:
+        raise unknown_run(wanted)
+    if len(matching) > 1:
+        raise MalformedError(f"{wanted} may be any of {', '.join(matching[:_SHOWN])}", code="run_ambiguous")
+    return matching[0]
+
+
+def _page(newest_first: tuple[Run, ...], limit: int, before: str | None) -> RunPage:
+    if before is not None:
+        ids = [run.run_id for run in newest_first]
+        if before not in ids:
+            raise unknown_run(before)
+        newest_first = newest_first[ids.index(before) + 1 :]
+    return RunPage(newest_first[:limit], len(newest_first) > limit)
+
+
+def _begun(folder: Path) -> float:
+    """The time of a run's first event, in seconds since 1970; of one that cannot be read, 0."""
+    with contextlib.suppress(OSError, msgspec.MsgspecError, ValueError), (folder / EVENTS_FILE).open("rb") as file:
+        return datetime.fromisoformat(msgspec.json.decode(file.readline(_LONGEST_LINE), type=_First).ts).timestamp()
+    return 0.0
+
+
+def _changed(events: Path) -> float:
+    """When a file was last written, in seconds since 1970; 0 for one that has just gone."""
+    with contextlib.suppress(OSError):
+        return events.stat().st_mtime
+    return 0.0
+
+
+def unknown_run(run_id: str) -> MalformedError:
+    return MalformedError(f"there is no run {run_id}; `gatewright runs` lists them", code="run_unknown")
+
+
+def _check_place(run: Run, bundle: Path) -> None:
+    """Raises MalformedError (``other_run``) for the events of one run in the folder of another."""
+    if run.run_id != bundle.name:
+        raise MalformedError(
+            f"{bundle} holds the events of {run.run_id}, not of the run that it is called by", code="other_run"
+        )
+
+
+def _existing(view: RunView | None, run_id: str) -> RunView:
+    if view is None:
+        raise unknown_run(run_id)
+    return view

@@ -1,0 +1,26 @@
+"""What the gatekeeper answers about a run, for people. Pure."""
+
+from __future__ import annotations
+
+from gatewright.app.cli.output import printable
+from gatewright.app.cli.run.timeline import stage_name
+from gatewright.contracts import RunStatus
+
+
+def standing(status: RunStatus) -> list[str]:
+    """Where the run stands, what is being done, what was refused, and where its evidence lies."""
+    lines = [f"{status.run_id}   {status.status}   {stage_name(status.state)} since {printable(status.since)}"]
+    lines.append(f"  publisher  {printable(status.publisher)}")
+    lines += [f"  {task.role:<10} {task.status}" for task in status.tasks if task.status == "RUNNING"]
+    if status.waiting_for_locks and status.status == "RUNNING":
+        lines.append("  waits for paths that another run holds")
+    lines += [f"  ✘ {gate.gate} {printable(gate.code)}" for gate in status.gates if gate.verdict == "FAIL"]
+    if status.code is not None:
+        lines.append(f"  {printable(status.code)}: {printable(status.message or '')}")
+    if status.landed is not None and status.landed.ref:
+        lines.append(f"  landed     {printable(status.landed.commit)} on {printable(status.landed.ref)}")
+    if status.bundle is not None:
+        lines.append(
+            f"  bundle     {printable(status.bundle.location)} (manifest sha256 {printable(status.bundle.manifest_sha256)})"
+        )
+    return lines

@@ -1,0 +1,83 @@
+"""A run as the command line shows it: the folded run, every gate's verdict, and when each task was given out.
+
+A read model: it folds the same events with the same ``evolve`` as the gatekeeper, and keeps what that one may forget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from gatewright.contracts import GateReport, OrchestratorEvent
+from gatewright.ledger import events as e
+from gatewright.ledger.evolve import evolve
+from gatewright.ledger.run import Run
+
+if TYPE_CHECKING:
+    from gatewright.app.cli.runs.outputs import Tail
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """``dispatched`` holds, by task id, when a task was last given out; ``bundle`` is where the bundle lies, if it does.
+
+    ``tails`` are the last lines of what failed, where they were asked for."""
+
+    run: Run
+    gates: tuple[GateReport, ...] = ()
+    dispatched: Mapping[str, datetime] = field(default_factory=dict)
+    bundle: str | None = None
+    last: str = ""
+    tails: tuple[Tail, ...] = ()
+
+    @property
+    def failing_gate(self) -> GateReport | None:
+        """The gate that ended the run; None where it was no gate, although one may have ordered a round of fixing before."""
+        failure = self.run.failure
+        refusals = (gate for gate in reversed(self.gates) if gate.verdict == "FAIL")
+        last = next(refusals, None)
+        return last if last is not None and failure is not None and last.code == failure.code else None
+
+    @property
+    def seconds(self) -> float:
+        """From acceptance to the end, or to the last event of an open run."""
+        return seconds_between(self.run.created_at, self.run.finished_at or self.last)
+
+    def short(self, task_id: str) -> str:
+        """A task id without the run id before it."""
+        return task_id.removeprefix(self.run.run_id + ".")
+
+
+def advance(view: RunView | None, record: OrchestratorEvent) -> RunView:
+    """The view after one more event. Raises MalformedError as ``evolve`` does."""
+    run = evolve(view.run if view else None, record)
+    view = replace(view, run=run, last=record.ts) if view else RunView(run, last=record.ts)
+    match e.payload_of(record):
+        case e.GateJudged(report=report):
+            return replace(view, gates=(*view.gates, report))
+        case e.TaskDispatched(task_id=task_id):
+            return replace(view, dispatched={**view.dispatched, task_id: moment(record.ts)})
+        case e.BundleSealed(location=location):
+            return replace(view, bundle=location)
+        case _:
+            return view
+
+
+def view_of(records: Iterable[OrchestratorEvent]) -> RunView | None:
+    """The view that a run's events add up to; None for none."""
+    view: RunView | None = None
+    for record in records:
+        view = advance(view, record)
+    return view
+
+
+def moment(timestamp: str) -> datetime:
+    """An RFC 3339 timestamp of a document as an aware datetime."""
+    return datetime.fromisoformat(timestamp)
+
+
+def seconds_between(first: str, last: str) -> float:
+    """Seconds from one timestamp to another; 0 where one is missing."""
+    return max(0.0, (moment(last) - moment(first)).total_seconds()) if first and last else 0.0

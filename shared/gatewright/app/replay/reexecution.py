@@ -1,0 +1,170 @@
+"""Re-execution (specification 3, replay): the same order on the same baseline, done again, and compared with the first time.
+
+What an executor was given is taken from the bundle: its command, or the recorded reply or patch; no model is asked anew. The
+second run lands nowhere. Pure: who runs it, and where, is for the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from gatewright.artifacts import stored_digest
+from gatewright.contracts import ReexecReport, RunRequest, TaskContract, TestReport
+from gatewright.contracts.reports import Difference
+from gatewright.contracts.vocabulary import Artifact, Repository
+from gatewright.errors import MalformedError, VerificationError
+from gatewright.evidence.signing.keys import PublicKey
+from gatewright.evidence.verification.findings import PRECEDENCE
+from gatewright.evidence.verification.reading import MAX_PATCH_BYTES, Reading, read
+from gatewright.evidence.verification.verify import examine
+from gatewright.ledger.run import Run
+
+#: A command that takes up to twice its time, or a second more, has taken the same time.
+_SLACK_SECONDS = 1.0
+
+
+class Order(NamedTuple):
+    """What is to be submitted again: ``attachments`` are the bytes of its artifacts, in order."""
+
+    document: RunRequest | TaskContract
+    attachments: tuple[tuple[Artifact, bytes], ...]
+
+    @property
+    def url(self) -> str:
+        """The repository that it is to be carried out on."""
+        return self.document.repository.url if self.document.repository is not None else ""
+
+    def attached(self, artifacts: Sequence[Artifact]) -> RunRequest | TaskContract:
+        """The document with its artifacts where they are stored now."""
+        if isinstance(self.document, RunRequest):
+            return replace(self.document, artifacts=tuple(artifacts))
+        return replace(self.document, inputs=replace(self.document.inputs, artifacts=tuple(artifacts)))
+
+
+def read_order(bundle: Path, trusted: Sequence[PublicKey], repository: str | None = None) -> tuple[Run, Order]:
+    """The run of a verified bundle, and its order made ready to be given again; ``repository``: where it lies now.
+
+    Raises VerificationError (``bundle_not_verified``): a forged order is not carried out. MalformedError
+    (``not_reexecutable``) when the run was aborted or never had a baseline, ``artifact_missing``.
+    """
+    reading, _, _ = examine(bundle, trusted)
+    run = reading.run
+    if reading.findings.found or run is None:
+        worst = min(reading.findings.found, key=lambda finding: PRECEDENCE.index(finding.fault), default=None)
+        words = f"{worst.path or bundle}: {worst.message}" if worst else "there are no events"
+        raise VerificationError(f"the bundle does not verify, so it is not run again: {words}", code="bundle_not_verified")
+    if run.status == "ABORTED":
+        raise MalformedError(f"{run.run_id} was aborted: there is no result to compare with", code="not_reexecutable")
+    document = run.request or run.contract
+    if document is None or not run.accepted.baseline_commit:
+        raise MalformedError(f"{run.run_id} was refused before its baseline was known", code="not_reexecutable")
+    given = document.artifacts if isinstance(document, RunRequest) else document.inputs.artifacts
+    return run, Order(_again(document, run, repository), tuple((item, _bytes(reading, item)) for item in given))
+
+
+def compare(first: Run, second: Run, when: str) -> ReexecReport:
+    """What must be equal (outcome, patch, tests) and what should be (words, outputs, versions). ``when``: RFC 3339."""
+    hard, soft = tuple(_hard(first, second)), tuple(_soft(first, second))
+    return ReexecReport(
+        run_id=first.run_id,
+        status="fail" if hard else "pass",
+        reexec_ts=when,
+        hard_equal_pass=not hard,
+        soft_equal_pass=not soft,
+        hard_diffs=hard,
+        soft_diffs=soft,
+        errors=(),
+    )
+
+
+def _again(document: RunRequest | TaskContract, run: Run, repository: str | None) -> RunRequest | TaskContract:
+    place = document.repository or Repository(url=run.accepted.repository_url)
+    nowhere = replace(place, url=repository or place.url, landing="none")
+    commit = run.accepted.baseline_commit
+    if isinstance(document, RunRequest):
+        return replace(document, repository=nowhere, baseline_ref=commit, idempotency_key=None)
+    return replace(document, repository=nowhere, rollback=replace(document.rollback, baseline_ref=commit))
+
+
+def _bytes(reading: Reading, artifact: Artifact) -> bytes:
+    digest = stored_digest(artifact.uri)
+    path = next((path for path, record in reading.listed.items() if record.sha256 == digest), None)
+    if path is None:
+        withheld = any(artifact.uri in note for note in reading.notes)
+        why = ": it was withheld, because it holds what looks like a secret" if withheld else ""
+        raise MalformedError(f"the bundle does not hold the artifact {artifact.name!r}{why}", code="artifact_missing")
+    try:
+        _, data = read(reading.root, path, keep=MAX_PATCH_BYTES)
+    except OSError as error:
+        raise MalformedError(f"{path} cannot be read: {error.strerror or error}", code="artifact_missing") from error
+    if data is None:
+        raise MalformedError(f"{path} is too large to be given again", code="artifact_missing")
+    return data
+
+
+def _hard(first: Run, second: Run) -> Iterator[Difference]:
+    yield from _differ("status", first.status, second.status)
+    yield from _differ("failure.code", _code(first), _code(second))
+    yield from _differ("candidate.tree", _tree(first), _tree(second))
+    yield from _differ("patch.diff", _patch(first), _patch(second))
+    yield from _differ("attempts", first.attempt, second.attempt)
+    yield from _differ("tests", _tests(first.tests), _tests(second.tests))
+
+
+def _soft(first: Run, second: Run) -> Iterator[Difference]:
+    yield from _differ("failure.message", _message(first), _message(second))
+    yield from _differ("policy_sha256", first.accepted.policy_sha256, second.accepted.policy_sha256)
+    names = sorted({*first.accepted.versions, *second.accepted.versions})
+    for name in names:
+        yield from _differ(f"versions.{name}", first.accepted.versions.get(name), second.accepted.versions.get(name))
+    yield from _differ("review.summary", _review(first), _review(second))
+    commands = zip(first.tests.commands if first.tests else (), second.tests.commands if second.tests else (), strict=False)
+    for number, (before, after) in enumerate(commands, 1):
+        yield from _differ(f"tests.{number}.stdout", before.stdout, after.stdout)
+        yield from _differ(f"tests.{number}.stderr", before.stderr, after.stderr)
+        if abs(before.duration_sec - after.duration_sec) > max(_SLACK_SECONDS, before.duration_sec):
+            yield Difference(key=f"tests.{number}.duration_sec", expected=before.duration_sec, actual=after.duration_sec)
+
+
+def _differ(key: str, expected: Any, actual: Any) -> Iterator[Difference]:
+    if expected != actual:
+        yield Difference(key=key, expected=expected, actual=actual)
+
+
+def _code(run: Run) -> str | None:
+    return run.failure.code if run.failure else None
+
+
+def _message(run: Run) -> str | None:
+    return run.failure.message if run.failure else None
+
+
+def _tree(run: Run) -> str | None:
+    return run.candidate.tree if run.candidate else None
+
+
+def _patch(run: Run) -> str | None:
+    return run.candidate.patch if run.candidate else None
+
+
+def _review(run: Run) -> str | None:
+    return run.review.summary if run.review else None
+
+
+def _tests(report: TestReport | None) -> list[dict[str, Any]] | None:
+    """What the commands were and how they ended; None when none was run."""
+    if report is None:
+        return None
+    return [
+        {
+            "name": command.name,
+            "argv": list(command.cmd_argv),
+            "exit_code": command.exit_code,
+            "timed_out": command.timed_out,
+        }
+        for command in report.commands
+    ]

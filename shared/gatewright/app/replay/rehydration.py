@@ -1,0 +1,78 @@
+"""Rehydration (specification 3, replay): the run's states again from its events, through the same ``evolve`` that made them.
+
+No model is called, no command is run, no bus is asked. Every document that follows from the events is made again and compared
+with the one in the bundle. Who signed the bundle is for ``verify``; here only whether it agrees with itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gatewright.contracts import OrchestratorEvent
+from gatewright.evidence.verification.findings import Finding
+from gatewright.evidence.verification.verify import examine
+from gatewright.ledger.evolve import evolve
+from gatewright.ledger.run import Run
+
+#: What ``examine`` finds when nobody is trusted, which is no concern of a replay.
+_ABOUT_TRUST = "no_trusted_key"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One event and where it led. ``ts`` is RFC 3339; ``state`` is the run's state after it."""
+
+    seq: int
+    ts: str
+    event_type: str
+    task_id: str | None
+    attempt: int | None
+    state: str
+    entered: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Rehydration:
+    """A run told again. ``derived`` are the files that follow from its events, ``findings`` what does not agree."""
+
+    location: Path
+    run_id: str
+    status: str
+    steps: tuple[Step, ...]
+    derived: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    #: Steps of the comparison that could not be taken, and why.
+    unchecked: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Everything was compared, and everything agrees."""
+        return not self.findings and not self.unchecked and bool(self.steps)
+
+
+def rehydrate(bundle: Path) -> Rehydration:
+    """Tell the run in the folder ``bundle`` again. Raises nothing about the bundle: what is wrong is a finding."""
+    reading, _, unchecked = examine(bundle, ())
+    return Rehydration(
+        location=bundle,
+        run_id=reading.run.run_id if reading.run else "",
+        status=reading.run.status if reading.run else "",
+        steps=retrace(reading.records),
+        derived=reading.derived,
+        findings=tuple(finding for finding in reading.findings.found if finding.code != _ABOUT_TRUST),
+        unchecked=unchecked,
+    )
+
+
+def retrace(records: Sequence[OrchestratorEvent]) -> tuple[Step, ...]:
+    """The state of the run after each of its events. Raises MalformedError when one cannot follow the one before."""
+    run: Run | None = None
+    steps = []
+    for record in records:
+        before = run
+        run = evolve(run, record)
+        entered = before is None or run.state != before.state
+        steps.append(Step(record.seq, record.ts, record.event_type, record.task_id, record.attempt, run.state, entered))
+    return tuple(steps)

@@ -1,0 +1,200 @@
+"""The change as people read it: each file with its hunks, coloured, large ones folded, and plainly said what is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from xml.etree.ElementTree import Element
+
+from gatewright.app.report.account import Account
+from gatewright.app.report.folders import MOST_FOLDERS, summed
+from gatewright.app.report.limits import Limits
+from gatewright.app.report.markup import Child, classed, fold, table, tag
+from gatewright.app.report.patch import FilePatch, Hunk, Line, listed_paths, parse_patch
+from gatewright.app.report.syntax import Colours, Piece, language_of
+from gatewright.app.report.visible import size_words
+from gatewright.evidence import layout
+from gatewright.git.paths import display
+
+#: Lines longer than this are cut in the page.
+MOST_CHARACTERS = 2_000
+#: A true minus, as wide as the plus beside it.
+MINUS = "\N{MINUS SIGN}"
+_KINDS = {"added": "new", "deleted": "deleted", "modified": "", "mode": "mode"}
+
+
+@dataclass
+class _Room:
+    """How many lines may still be shown, and the colours for them."""
+
+    lines: int
+    colours: Colours = field(default_factory=Colours)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A patch of the bundle: where it lies, its size in bytes, what was read of it, and its files."""
+
+    path: str
+    size: int
+    read: int
+    files: tuple[FilePatch, ...]
+    #: All paths that the bundle lists, where the patch is the canonical one.
+    names: tuple[bytes, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """How many files it changes, read or not."""
+        return max(len(self.files), len(self.names))
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of it was read, so that lines can be counted."""
+        return self.read == self.size
+
+
+def change_of(account: Account, path: str, limits: Limits) -> Change:
+    """The patch in ``path``, as far as the limits let it be read."""
+    found = account.excerpt(path, limits.patch)
+    names = listed_paths(account.excerpt(layout.NAMES, limits.patch).head) if path == layout.PATCH else ()
+    return Change(path, found.size, len(found.head), parse_patch(found.head), names)
+
+
+def changes(account: Account, candidate: Change, limits: Limits) -> Iterator[Element]:
+    """The section's content: the canonical patch; where there is none, what the workers handed over."""
+    room = _Room(limits.all_lines)
+    if candidate.size:
+        yield from _change(candidate, room, limits)
+        return
+    yield classed("p", "note", "There is no candidate change: none was composed, or nothing was changed.")
+    handed = [path for path in account.files if path.startswith("patches/") and account.files[path]]
+    for path in handed[: limits.open_files]:
+        yield tag("h3", None, "Handed over, and not taken: ", tag("code", None, path))
+        yield from _change(change_of(account, path, limits), room, limits)
+    if len(handed) > limits.open_files:
+        yield classed("p", "cut", f"{len(handed) - limits.open_files} more patches are not shown; they are in patches/.")
+
+
+def _change(change: Change, room: _Room, limits: Limits) -> Iterator[Element]:
+    files = change.files
+    added, removed = sum(file.added for file in files), sum(file.removed for file in files)
+    noun = "file" if change.count == 1 else "files"
+    yield classed("p", "sum", f"{change.count:,} {noun}, ", *_counts(added, removed), "" if change.whole else " so far")
+    if not change.whole:
+        words = (
+            f"The patch has {size_words(change.size)}; the first {size_words(change.read)} are shown, and their lines counted. "
+        )
+        yield classed("p", "cut", f"{words}The whole is in {change.path}.")
+    few = len(files) <= limits.open_files
+    most = limits.each_file
+    if change.count > most:
+        yield from _by_folder(change)
+    shown = (_file(file, change.path, room, limits, is_open=few) for file in files[:most])
+    if few:
+        yield from shown
+    else:
+        yield fold(f"Show the {'first ' if change.count > most else ''}{min(len(files), most)} files", shown)
+    if change.count > most:
+        yield classed(
+            "p", "cut", f"{change.count - min(len(files), most):,} more files are not shown; they are in {change.path}."
+        )
+
+
+def _by_folder(change: Change) -> Iterator[Element]:
+    """Thousands of files: where they lie, most of them first."""
+    folders = summed(change.files, change.names)
+    rows = (
+        (
+            classed("code", "path", display(each.path) or "(top)"),
+            f"{each.files:,} file{'s' if each.files != 1 else ''}",
+            *(_counts(each.added, each.removed)[::2] if change.whole else ()),
+        )
+        for each in folders[:MOST_FOLDERS]
+    )
+    yield table("folders", rows)
+    if rest := folders[MOST_FOLDERS:]:
+        words = f"{len(rest):,} more folders with {sum(each.files for each in rest):,} files are not listed."
+        yield classed("p", "cut", words)
+
+
+def _counts(added: int, removed: int) -> tuple[Element, str, Element]:
+    return classed("span", "plus", f"+{added}"), " ", classed("span", "minus", f"{MINUS}{removed}")
+
+
+def _file(file: FilePatch, source: str, room: _Room, limits: Limits, *, is_open: bool) -> Element:
+    lines = sum(len(hunk.lines) for hunk in file.hunks)
+    label = _KINDS[file.kind]
+    summary: list[Child] = [classed("code", "path", file.name), " ", *_counts(file.added, file.removed)]
+    if label or file.binary:
+        summary += [" ", classed("span", "tagged", "binary" if file.binary else label)]
+    return fold(summary, _body(file, source, room, limits), is_open=is_open and lines <= limits.file_lines, kind="file")
+
+
+def _body(file: FilePatch, source: str, room: _Room, limits: Limits) -> Iterator[Element]:
+    if file.kind == "mode":
+        yield classed("p", "note", f"Its mode changes from {file.modes[0]} to {file.modes[1]}.")
+    if file.binary:
+        yield classed("p", "note", f"A binary change of {size_words(file.size)} in the patch; it is not shown.")
+        return
+    allowed = min(limits.shown_lines, room.lines)
+    shown = 0
+    body = classed("tbody", "code")
+    language = language_of(file.path)
+    for hunk in file.hunks:
+        if shown >= allowed:
+            break
+        body.extend(_hunk(hunk, hunk.lines[: allowed - shown], language, room.colours))
+        shown += min(len(hunk.lines), allowed - shown)
+    room.lines -= shown
+    if shown:
+        yield classed("div", "scroll", classed("table", "diff", body))
+    left_out = sum(len(hunk.lines) for hunk in file.hunks) - shown
+    if left_out:
+        yield classed("p", "cut", f"{left_out:,} more lines of this file are not shown; they are in {source}.")
+    if not file.hunks and file.kind != "mode":
+        yield classed("p", "note", "No line changes: an empty file.")
+
+
+def _hunk(hunk: Hunk, lines: list[Line], language: str, colours: Colours) -> Iterator[Element]:
+    heading = hunk.heading.decode("utf-8", "backslashreplace")[:MOST_CHARACTERS]
+    first = next((line.new or line.old for line in lines if line.new or line.old), 0)
+    yield classed("tr", "hunk", tag("td", {"colspan": "2"}, "⋯"), tag("td", None, f"line {first}  {heading}".rstrip()))
+    old = iter(_sides(lines, "- ", language, colours))
+    new = iter(_sides(lines, "+ ", language, colours))
+    for line in lines:
+        pieces: list[Piece]
+        if line.sign == " ":
+            next(old)
+            pieces = next(new)
+        elif line.sign == "-":
+            pieces = next(old)
+        elif line.sign == "+":
+            pieces = next(new)
+        else:
+            pieces = [(_text(line), "c")]
+        yield _line(line, pieces)
+
+
+def _sides(lines: list[Line], signs: str, language: str, colours: Colours) -> list[list[Piece]]:
+    return colours.lines([_text(line) for line in lines if line.sign in signs], language)
+
+
+def _text(line: Line) -> str:
+    text = line.text.decode("utf-8", "backslashreplace").replace("\r", "\\r")
+    return (
+        text
+        if len(text) <= MOST_CHARACTERS
+        else f"{text[:MOST_CHARACTERS]} … ({len(text) - MOST_CHARACTERS:,} more characters)"
+    )
+
+
+def _line(line: Line, pieces: list[Piece]) -> Element:
+    kind = {"+": "ins", "-": "del"}.get(line.sign, "same")
+    words = (classed("span", name, text) if name else text for text, name in pieces)
+    return classed(
+        "tr",
+        kind,
+        classed("td", "no", str(line.old) if line.old and line.sign != "+" else ""),
+        classed("td", "no", str(line.new) if line.new and line.sign != "-" else ""),
+        classed("td", "src", classed("span", "sign", line.sign if line.sign in "+-" else " "), words),
+    )

@@ -1,0 +1,279 @@
+"""The Completion Proposal and the Delivery Packet of a run, in Markdown, from its bundle alone (CHORUS rules 3 and 5).
+
+Every statement is read off a recorded fact. What a run does not measure is said to be not measured; nothing is filled in.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from datetime import datetime
+
+from gatewright.app.report.account import Account
+from gatewright.app.report.changes import Change, change_of
+from gatewright.app.report.limits import Limits, clipped
+from gatewright.app.report.markdown import block, bullets, code, field, words
+from gatewright.app.report.visible import seconds_words
+from gatewright.budgets import number
+from gatewright.contracts import GateReport, TestReport
+from gatewright.evidence import layout
+from gatewright.evidence.projection.history import History
+from gatewright.evidence.verification.findings import Verification
+from gatewright.ledger.run import Run
+from gatewright.ledger.spending import budget_of, elapsed, spent
+
+#: Files, findings and rules that a list names; the rest is counted.
+MOST = 40
+#: Bytes of the patch that the packet quotes.
+EXCERPT = 6_000
+NOT_MEASURED = "not measured by this run"
+_DOCUMENTS = ("docs/", "doc/")
+_DOCUMENT_ENDINGS = (".md", ".rst", ".adoc", ".txt")
+
+
+def packet(account: Account, verification: Verification) -> str:
+    """Both documents, one after the other. Raises nothing about the bundle: one that cannot be told says so."""
+    lines = [*_proof(verification), ""]
+    history = account.history
+    if history is None:
+        return "\n".join(
+            [*lines, f"The run cannot be told from this bundle: {words(account.trouble or 'it has not ended')}.", ""]
+        )
+    change = change_of(account, layout.PATCH, Limits())
+    lines += [*_proposal(history, change, account), "", *_delivery(history, change, account)]
+    return "\n".join([*lines, ""])
+
+
+def _proof(result: Verification) -> list[str]:
+    if result.ok:
+        return [f"> Verified: every one of {result.files} files is as it was signed by key {code(result.signer)}."]
+    codes = ", ".join(code(name) for name in dict.fromkeys(finding.code for finding in result.findings))
+    outcome = result.outcome.replace("_", " ").upper()
+    return [f"> **{outcome}** ({codes}). What follows is what the bundle claims: do not rely on it."]
+
+
+def _proposal(history: History, change: Change, account: Account) -> list[str]:
+    run, contract = history.run, history.run.contract
+    candidate = run.candidate.tree if run.candidate else ""
+    requirements = contract.requirement_ids if contract else ()
+    return [
+        "### Completion Proposal",
+        "",
+        field("Artifact", f"tree {code(candidate)}" if candidate else "none: no candidate was composed"),
+        field("Scope", words(clipped(run.accepted.user_request, 1_000))),
+        field("Snapshot", f"{words(run.finished_at)}, run {code(run.run_id)}, event {run.seq} {code(run.head[:12])}"),
+        field("Outcome", f"{run.status}{_failure(history)}"),
+        field("Spec & DR Links", ", ".join(code(each) for each in requirements) or "no requirement ids were given"),
+        field("Diff Summary", _change_words(change)),
+        *_files(change),
+        field("Tests", _tests_words(run.tests)),
+        *_commands(run.tests),
+        field("Perf/SLO", f"the run took {seconds_words(_seconds(run.tests))} in tests; a target is {NOT_MEASURED}"),
+        field("Security", _gates_words(history.decisive, ("diff", "integrated", "reviewer"))),
+        field("Compliance", _gates_words(history.decisive, ("policy", "plan"))),
+        field("Docs/Runbooks", _documents(change)),
+        field("Rollback Plan", _rollback(history)),
+        field("Open Yellows", _remarks(history)),
+        "",
+        "### Provenance",
+        "",
+        *bullets(_provenance(history), "none"),
+        "",
+        "### Evidence",
+        "",
+        *bullets(_evidence(account), "none"),
+        "",
+        "### Request for Review",
+        "",
+        field("Needed roles", _needed(history)),
+    ]
+
+
+def _delivery(history: History, change: Change, account: Account) -> list[str]:
+    run, landed = history.run, history.run.landed
+    version = landed.commit if landed and landed.commit else run.candidate.tree if run.candidate else ""
+    where = f"{code(landed.ref)} of {code(run.accepted.repository_url)}" if landed and landed.ref else "nothing was landed"
+    excerpt = account.excerpt(layout.PATCH, EXCERPT)
+    quoted = block(excerpt.head.decode("utf-8", "backslashreplace"), "diff") if excerpt.size else ["No change."]
+    if excerpt.left_out:
+        quoted.append(f"The first {len(excerpt.head)} of {excerpt.size} bytes; the whole is in {code(layout.PATCH)}.")
+    return [
+        "### Delivery Packet",
+        "",
+        field("Artifact", where),
+        field("Version", code(version) if version else "none"),
+        "",
+        "**Consensus Receipt:**",
+        "",
+        *bullets(_votes(history), "no reviewer has voted"),
+        "",
+        "**Gates:**",
+        "",
+        *bullets((_gate(gate, run.run_id) for gate in history.gates[-MOST:]), "no gate has judged anything"),
+        "",
+        "**Provenance:**",
+        "",
+        *bullets(_provenance(history), "none"),
+        "",
+        "**Final Diff:**",
+        "",
+        field("Summary", _change_words(change)),
+        "",
+        *quoted,
+        "",
+        "**Compliance:**",
+        "",
+        *bullets(_compliance(history), "none"),
+    ]
+
+
+def _failure(history: History) -> str:
+    failure = history.run.failure
+    return f": {code(failure.code)} {words(clipped(failure.message, 500))}" if failure else ""
+
+
+def _change_words(change: Change) -> str:
+    added, removed = sum(file.added for file in change.files), sum(file.removed for file in change.files)
+    noun = "file" if len(change.files) == 1 else "files"
+    partly = "" if change.read == change.size else " in the part of the patch that was read"
+    return (
+        f"{len(change.files)} {noun} changed, {added} lines added, {removed} removed{partly}" if change.files else "no change"
+    )
+
+
+def _files(change: Change) -> list[str]:
+    lines = [
+        f"- {code(file.name)} +{file.added} \\-{file.removed}{' (binary)' if file.binary else ''}"
+        for file in change.files[:MOST]
+    ]
+    more = len(change.files) - MOST
+    return ["", *lines, *([f"- and {more} more"] if more > 0 else []), ""] if lines else []
+
+
+def _tests_words(report: TestReport | None) -> str:
+    if report is None:
+        return "none were run"
+    passed = sum(command.exit_code == 0 and not command.timed_out and not command.stopped for command in report.commands)
+    return f"{report.status}, {passed} of {len(report.commands)} commands ended with 0; coverage is {NOT_MEASURED}"
+
+
+def _commands(report: TestReport | None) -> list[str]:
+    lines = []
+    for command in report.commands[:MOST] if report else ():
+        ended = "timed out" if command.timed_out else f"exit code {command.exit_code}"
+        need = "" if command.must_pass else ", need not pass"
+        argv = code(clipped(shlex.join(command.cmd_argv), 300))
+        lines.append(f"- {words(command.name)}: {argv}: {ended}, {seconds_words(command.duration_sec)}{need}")
+    return ["", *lines, ""] if lines else []
+
+
+def _seconds(report: TestReport | None) -> float:
+    return sum(command.duration_sec for command in report.commands) if report else 0.0
+
+
+def _gates_words(gates: Iterable[GateReport], names: tuple[str, ...]) -> str:
+    judged = [gate for gate in gates if gate.gate in names]
+    said = "; ".join(
+        f"{gate.gate} gate {gate.verdict}{'' if gate.verdict == 'PASS' else f' ({code(gate.code)})'}" for gate in judged
+    )
+    return said or f"no {' or '.join(names)} gate has judged"
+
+
+def _documents(change: Change) -> str:
+    named = [
+        file.name for file in change.files if file.name.startswith(_DOCUMENTS) or file.name.lower().endswith(_DOCUMENT_ENDINGS)
+    ]
+    more = f" and {len(named) - MOST} more" if len(named) > MOST else ""
+    return ", ".join(code(name) for name in named[:MOST]) + more if named else "no documentation file was changed"
+
+
+def _is_document(name: str) -> bool:
+    return name.startswith(_DOCUMENTS) or name.lower().endswith(_DOCUMENT_ENDINGS)
+
+
+def _rollback(history: History) -> str:
+    run, landed = history.run, history.run.landed
+    if landed is None or not landed.ref:
+        return "nothing was landed, so there is nothing to take back"
+    if landed.mode == "branch":
+        return f"delete {code(landed.ref)}; {code(run.accepted.baseline_commit)} is where it began"
+    before = landed.previous or run.accepted.baseline_commit
+    return f"{code(f'git revert {landed.commit}')}, or move {code(landed.ref)} back to {code(before)}"
+
+
+def _remarks(history: History) -> str:
+    review = history.run.review
+    remarks = [finding for finding in review.findings if not finding.blocking] if review else []
+    said = "; ".join(f"{code(each.code)} {words(clipped(each.message, 200))}" for each in remarks[:MOST])
+    more = f"; and {len(remarks) - MOST} more" if len(remarks) > MOST else ""
+    return said + more if said else "none were reported"
+
+
+def _provenance(history: History) -> list[str]:
+    run, landed = history.run, history.run.landed
+    accepted = run.accepted
+    facts = [
+        f"repository {code(accepted.repository_url)} from commit {code(accepted.baseline_commit)}",
+        f"baseline tree {code(accepted.baseline_tree)}",
+        f"order {code('sha256:' + accepted.submitted_sha256)} by {words(accepted.requested_by)}, {words(run.created_at)}",
+        f"policies {code('sha256:' + accepted.policy_sha256)}",
+        f"event chain {run.seq} {code(run.head)}, trace {code(run.trace_id)}",
+    ]
+    facts += [f"attempt {number}: tree {code(each.tree)}" for number, each in enumerate(history.candidates, 1)]
+    if landed and landed.commit:
+        facts.append(f"commit {code(landed.commit)} with tree {code(landed.tree)} on {code(landed.ref)}")
+    return facts
+
+
+def _evidence(account: Account) -> list[str]:
+    wanted = (layout.PATCH, layout.REVIEW_REPORT, layout.TEST_REPORT, layout.TEST_STDOUT, layout.EVENTS, layout.MANIFEST)
+    return [f"{code(path)} {_digest(account, path)}" for path in wanted if path in account.files]
+
+
+def _digest(account: Account, path: str) -> str:
+    record = account.listed.get(path)
+    return code(f"sha256:{record.sha256}") if record else f"({account.files[path]} bytes)"
+
+
+def _needed(history: History) -> str:
+    landed = history.run.landed
+    if history.run.status != "SUCCESS":
+        return "none; the run did not succeed"
+    return "whoever merges the branch" if landed and landed.mode == "branch" else "none; what was to be reviewed has been"
+
+
+def _votes(history: History) -> list[str]:
+    votes = {"PASS": "green", "FAIL": "red", "BLOCKED": "red"}
+    return [
+        f"{votes[report.verdict]}: {words(report.reviewer.agent_id)} ({report.reviewer.role}), {code(task_id)}: "
+        f"{words(clipped(report.summary, 300))}"
+        for task_id, report in history.reviews.items()
+    ]
+
+
+def _gate(gate: GateReport, run_id: str) -> str:
+    about = f" ({code(gate.task_id.removeprefix(f'{run_id}.'))})" if gate.task_id else ""
+    why = "" if gate.verdict == "PASS" else f": {code(gate.code)} {words(clipped(gate.summary, 300))}"
+    return f"{gate.verdict} {gate.gate}{about}, {len(gate.rules)} rules named{why}"
+
+
+def _compliance(history: History) -> list[str]:
+    run = history.run
+    sandbox = run.tests.sandbox if run.tests else None
+    return [
+        _gates_words(history.decisive, ("policy", "plan", "diff", "integrated")),
+        f"acceptance commands ran in: {words(sandbox) if sandbox else 'none ran'}",
+        f"budget: {_budget(run)}; licences are {NOT_MEASURED}",
+    ]
+
+
+def _budget(run: Run) -> str:
+    limits, used = budget_of(run), spent(run)
+    amounts = {
+        "wall_sec": (elapsed(run, datetime.fromisoformat(run.finished_at)), limits.wall_sec),
+        "tokens": (used.tokens, limits.tokens),
+        "cost_usd": (used.cost_usd, limits.cost_usd),
+        "iterations": (used.iterations, limits.iterations),
+    }
+    told = [f"{number(much)} of {number(limit)} {name}" for name, (much, limit) in amounts.items() if limit is not None]
+    return ", ".join(told) or "none was set"

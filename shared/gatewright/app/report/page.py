@@ -1,0 +1,229 @@
+"""A run as one HTML page: what came of it, whether that is proved, and everything it rests on. No network, no script.
+
+The page vouches for nothing. Its first words are the outcome of the verification that was made just before.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from xml.etree.ElementTree import Element
+
+from gatewright.advice import advice_for
+from gatewright.app.report.account import Account
+from gatewright.app.report.changes import MINUS, Change, change_of, changes
+from gatewright.app.report.drawing import draw
+from gatewright.app.report.evidence_tree import evidence_tree
+from gatewright.app.report.limits import Limits, clipped
+from gatewright.app.report.markup import Child, classed, document, fold, table, tag
+from gatewright.app.report.timeline import Timeline, timeline_of
+from gatewright.app.report.verdicts import done, done_words, gates, reviews, tests
+from gatewright.app.report.visible import one_line, seconds_words
+from gatewright.app.report.work import work
+from gatewright.evidence import layout
+from gatewright.evidence.projection.completion import completion_report
+from gatewright.evidence.projection.history import History
+from gatewright.evidence.verification.findings import Verification
+from gatewright.ledger.run import Run
+
+#: Findings of the verification beyond these are counted.
+MOST_FINDINGS = 50
+SECTIONS = ("Timeline", "Work", "Gates", "Change", "Review", "Tests", "Done", "Evidence")
+_OUTCOMES = {
+    "malformed": "Malformed: this is not a bundle by its form",
+    "not_verified": "Not verified: this was checked, and it is wrong",
+    "incomplete": "Incomplete: something is not there",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What a page is made of."""
+
+    account: Account
+    verification: Verification
+    generator: str
+    limits: Limits = field(default_factory=Limits)
+    #: Whose key it is that signed, in words: this host's own, a pinned one, and so on.
+    whose: str = ""
+
+
+def render(material: Material) -> bytes:
+    """The page in UTF-8. Always the same for the same bundle, verification and generator. Raises nothing about the bundle."""
+    account = material.account
+    run_id = account.run.run_id if account.run else account.folder.name
+    css = _css()
+    return document(_head(f"{run_id} — Gatewright", css), _body(material), css)
+
+
+def _head(title: str, css: str) -> Iterator[Element]:
+    digest = base64.b64encode(hashlib.sha256(css.encode()).digest()).decode("ascii")
+    # Nothing may be fetched and nothing run, even if a defect let markup through; only this very style sheet counts.
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    yield tag("meta", {"charset": "utf-8"})
+    yield tag("meta", {"http-equiv": "Content-Security-Policy", "content": policy})
+    yield tag("meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"})
+    yield tag("meta", {"name": "color-scheme", "content": "light dark"})
+    yield tag("meta", {"name": "referrer", "content": "no-referrer"})
+    yield tag("title", None, one_line(title))
+
+
+def _body(material: Material) -> Iterator[Child]:
+    account, limits = material.account, material.limits
+    candidate = change_of(account, layout.PATCH, limits)
+    timeline = timeline_of(account.records, account.run.run_id if account.run else "")
+    yield _proof(material.verification, material.whose)
+    yield _header(material, timeline, candidate)
+    yield tag("nav", {"aria-label": "Sections"}, (tag("a", {"href": f"#{name.lower()}"}, name) for name in SECTIONS))
+    run_id = account.run.run_id if account.run else ""
+    history = account.history
+    if account.trouble:
+        yield classed("p", "cut", f"Told as far as the events go: {account.trouble}.")
+    yield _section("Timeline", [draw(timeline), _legend()] if timeline.rows else [classed("p", "note", "There are no events.")])
+    yield _section("Work", work(account.run, history, limits) if account.run else _not_ended())
+    gate_reports = history.gates if history else ()
+    yield _section("Gates", gates(gate_reports, run_id, limits) if history else _not_ended())
+    yield _section("Change", changes(account, candidate, limits))
+    yield _section("Review", reviews(dict(history.reviews), run_id, limits) if history else _not_ended())
+    yield _section("Tests", tests(account, dict(history.tests), run_id, limits) if history else _not_ended())
+    checks = completion_report(history).checks if history else ()
+    yield _section("Done", done(checks, limits) if history else _not_ended())
+    faulty = frozenset(finding.path for finding in material.verification.findings if finding.path)
+    yield _section("Evidence", evidence_tree(account, faulty, limits))
+    yield classed("footer", "foot", material.generator)
+
+
+def _section(title: str, content: Iterator[Element] | list[Element]) -> Element:
+    return tag("section", {"id": title.lower()}, tag("h2", None, title), content)
+
+
+def _not_ended() -> Iterator[Element]:
+    yield classed("p", "note", "The run has no end that can be told from this bundle.")
+
+
+def _proof(result: Verification, whose: str) -> Element:
+    """The outcome of the verification, on top: one quiet line when all is well, loud when it is not."""
+    checks = fold(
+        "What this rests on",
+        tag("p", None, "Checked: ", ", ".join(words.partition(" ")[2] or words for words in result.checked), "."),
+        tag("p", None, "A bundle alone cannot tell:"),
+        tag("ul", None, (tag("li", None, words) for words in result.unchecked[:MOST_FINDINGS])),
+        tag(
+            "p",
+            None,
+            "This page itself is not signed. To be sure, run ",
+            tag("code", None, "gatewright verify"),
+            " on the bundle.",
+        ),
+        kind="quiet",
+    )
+    if result.ok:
+        words = f" Every one of {result.files} files is as it was signed by key "
+        sure = tag(
+            "p",
+            None,
+            tag("b", None, "Verified."),
+            words,
+            classed("code", "key", result.signer),
+            f" ({whose})." if whose else ".",
+        )
+        return classed("aside", "proof ok", sure, checks)
+    found = (
+        (classed("code", "reason", f.code), classed("code", "path", f.path or "the bundle"), clipped(f.message, 500))
+        for f in result.findings[:MOST_FINDINGS]
+    )
+    more = len(result.findings) - MOST_FINDINGS
+    return tag(
+        "aside",
+        {"class": "proof broken", "role": "alert"},
+        classed("p", "loud", _OUTCOMES.get(result.outcome, result.outcome)),
+        tag("p", None, "What follows is what the bundle claims. Do not rely on it."),
+        table("violations", found),
+        classed("p", "cut", f"{more} more findings are not listed.") if more > 0 else None,
+        checks,
+    )
+
+
+def _header(material: Material, timeline: Timeline, change: Change) -> Element:
+    run = material.account.run
+    if run is None:
+        return tag("header", None, classed("p", "verdict bad", "Unreadable"), tag("h1", None, material.account.folder.name))
+    verdict, kind = _verdict(run)
+    if not material.verification.ok:
+        verdict, kind = f"Claims: {verdict.lower()}", "doubtful"
+    why = None
+    if run.failure is not None:
+        why = classed("p", "why", classed("code", "reason", run.failure.code), " ", clipped(run.failure.message, 1_000))
+    return tag(
+        "header",
+        None,
+        classed("p", f"verdict {kind}", verdict),
+        tag("h1", None, clipped(one_line(run.accepted.user_request), 400)),
+        why,
+        _what_now(run),
+        _facts(run, material.account.history, timeline, change),
+    )
+
+
+def _what_now(run: Run) -> Element | None:
+    """For a run that did not succeed: that nothing landed, and what to do."""
+    if run.failure is None or run.landed is not None:
+        return None
+    advice = advice_for(run.failure.code)
+    return classed("p", "now", tag("b", None, "Nothing landed."), f" What to do: {advice}." if advice else "")
+
+
+def _verdict(run: Run) -> tuple[str, str]:
+    match run.status:
+        case "SUCCESS":
+            return ("Landed" if run.landed and run.landed.ref else "Proved, not landed"), "good"
+        case "FAILED":
+            return "Refused", "bad"
+        case "ABORTED":
+            return "Aborted", "bad"
+        case _:
+            return "Still open", "open"
+
+
+def _facts(run: Run, history: History | None, timeline: Timeline, change: Change) -> Element:
+    accepted, landed = run.accepted, run.landed
+    added, removed = sum(file.added for file in change.files), sum(file.removed for file in change.files)
+    noun = "file" if change.count == 1 else "files"
+    lines = f"+{added} {MINUS}{removed}{'' if change.whole else ' in what was read'}"
+    count = f"{change.count:,} {noun}, {lines}" if change.files else "none"
+    facts: list[tuple[str, str, bool]] = [("Run", run.run_id, True), ("Repository", accepted.repository_url, True)]
+    facts.append(("Started from", accepted.baseline_commit or "no commit", True))
+    if landed and landed.ref:
+        facts += [("Landed on", landed.ref, True), ("As commit", landed.commit, True)]
+    facts.append(("Change", count, False))
+    facts.append(("Took", f"{seconds_words(timeline.seconds)}, {run.attempt} attempt{'s' if run.attempt != 1 else ''}", False))
+    facts.append(("Asked by", accepted.requested_by, False))
+    facts.append(("Accepted", run.created_at, False))
+    if history is not None:
+        facts.append(("Definition of done", done_words(completion_report(history).checks), False))
+    if run.contract is not None:
+        facts.append(("May change", clipped(", ".join(run.contract.allowed_paths), 600), True))
+    pairs = (
+        classed("div", "fact", tag("dt", None, name), tag("dd", None, tag("code", None, value) if is_code else value))
+        for name, value, is_code in facts
+    )
+    return classed("dl", "facts", pairs)
+
+
+def _legend() -> Element:
+    return classed(
+        "p",
+        "note legend",
+        tag("span", None, classed("span", "key-good", "●"), " a gate that passed"),
+        tag("span", None, classed("span", "key-bad", "┃"), " a gate that refused"),
+        tag("span", None, "Grey bars ended well, red ones did not, dashed ones did not end."),
+    )
+
+
+@cache
+def _css() -> str:
+    return files("gatewright.app.report").joinpath("page.css").read_text("utf-8")

@@ -1,0 +1,191 @@
+"""What the gates, the reviewer and the tests said, as people read it."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from xml.etree.ElementTree import Element
+
+from gatewright.app.report.account import Account
+from gatewright.app.report.limits import Limits, clipped
+from gatewright.app.report.markup import Child, classed, fold, spaced, table, tag
+from gatewright.app.report.visible import seconds_words, size_words, terminal_text
+from gatewright.contracts import GateReport, ReviewReport, TestReport
+from gatewright.contracts.completion import CompletionCheck
+from gatewright.contracts.reports import Finding, TestCommand, Violation
+from gatewright.evidence import layout
+from gatewright.rules.tests import passed
+
+
+def sign(*, passed: bool) -> Element:
+    """A tick or a cross, told by its shape as well as its colour."""
+    words, kind, shape = ("passed", "sign-good", "✓") if passed else ("failed", "sign-bad", "✗")
+    return tag("span", {"class": kind, "role": "img", "aria-label": words}, shape)
+
+
+def done(checks: Iterable[CompletionCheck], limits: Limits) -> Iterator[Element]:
+    """The definition of done, rule by rule. A rule that was not judged is neither kept nor broken, and is drawn as neither."""
+    rules = tuple(checks)
+    reasons = {(check.verdict, check.detail) for check in rules}
+    alike = len(reasons) == 1 and rules[0].verdict == "NOT_EVALUATED"
+    if alike:
+        yield classed("p", "note", f"Not evaluated: {clipped(rules[0].detail, limits.text)}.")
+    told = ("" if alike else clipped(_told(check), limits.text) for check in rules)
+    yield table("rules", ((_mark(check), _code(check.rule), words) for check, words in zip(rules, told, strict=True)))
+
+
+def done_words(checks: Iterable[CompletionCheck]) -> str:
+    """How many rules were kept, broken, and not judged."""
+    counts = Counter(check.verdict for check in checks)
+    told = ((counts["PASS"], "kept"), (counts["FAIL"], "broken"), (counts["NOT_EVALUATED"], "not evaluated"))
+    return ", ".join(f"{count} {word}" for count, word in told if count) or "no rules"
+
+
+def _mark(check: CompletionCheck) -> Element:
+    if check.verdict == "NOT_EVALUATED":
+        return tag("span", {"class": "sign-none", "role": "img", "aria-label": "not evaluated"}, "\u2013")
+    return sign(passed=check.verdict == "PASS")
+
+
+def _told(check: CompletionCheck) -> str:
+    return f"not evaluated: {check.detail}" if check.verdict == "NOT_EVALUATED" else check.detail
+
+
+def gates(reports: tuple[GateReport, ...], run_id: str, limits: Limits) -> Iterator[Element]:
+    """Every verdict in order, its rules folded below; failed ones are open."""
+    if not reports:
+        yield classed("p", "note", "No gate has judged anything.")
+        return
+    for report in reports[: limits.rows]:
+        yield _gate(report, run_id, limits)
+    if len(reports) > limits.rows:
+        yield classed("p", "cut", f"{len(reports) - limits.rows} more verdicts are not shown; they are in reports/gates/.")
+
+
+def _gate(report: GateReport, run_id: str, limits: Limits) -> Element:
+    let_pass = report.verdict == "PASS"
+    about = (report.task_id or "").removeprefix(f"{run_id}.")
+    attempt = f"attempt {report.attempt}" if report.attempt > 1 else ""
+    count = f"{len(report.rules)} rule{'s' if len(report.rules) != 1 else ''}" if report.rules else ""
+    took = seconds_words(report.duration_ms / 1000) if report.duration_ms is not None else ""
+    words = "" if let_pass else clipped(report.summary.removeprefix(f"{report.code}: "), 300)
+    summary: list[Child] = [
+        sign(passed=let_pass),
+        classed("b", "name", report.gate),
+        classed("span", "about", " · ".join(part for part in (about, attempt) if part)),
+        classed("code", "reason", report.code) if not let_pass else None,
+        classed("span", "words", words) if words else None,
+        classed("span", "meta", " · ".join(part for part in (count, took) if part)),
+    ]
+    return fold(spaced(summary), _details(report, limits), is_open=not let_pass, kind="gate")
+
+
+def _details(report: GateReport, limits: Limits) -> Iterator[Element]:
+    if report.rules:
+        rules = report.rules[: limits.rows]
+        yield table("rules", ((sign(passed=r.verdict == "PASS"), _code(r.rule), clipped(r.detail, limits.text)) for r in rules))
+    if report.violations:
+        broken = report.violations[: limits.rows]
+        yield table("violations", ((_reason(v.code), _place(v), clipped(v.detail, limits.text)) for v in broken))
+    if report.evidence:
+        seen = table("seen", ((each.name, _code(each.digest)) for each in report.evidence[: limits.rows]))
+        yield fold("What it looked at", seen, kind="quiet")
+    if not (report.rules or report.violations or report.evidence):
+        yield classed("p", "note", clipped(report.summary, limits.text))
+
+
+def _place(violation: Violation) -> Element:
+    return classed("code", "path", violation.path) if violation.path else _code(violation.rule)
+
+
+def _code(text: str) -> Element:
+    return tag("code", None, text)
+
+
+def _reason(code: str) -> Element:
+    return classed("code", "reason", code)
+
+
+def reviews(reports: dict[str, ReviewReport], run_id: str, limits: Limits) -> Iterator[Element]:
+    """Every attempt's review with its findings."""
+    if not reports:
+        yield classed("p", "note", "No review took place.")
+    for task_id, report in reports.items():
+        yield classed(
+            "p",
+            "sum",
+            sign(passed=report.verdict == "PASS"),
+            classed("b", "name", report.verdict),
+            f" by {report.reviewer.agent_id} ",
+            classed("span", "about", task_id.removeprefix(f"{run_id}.")),
+        )
+        yield tag("p", None, clipped(report.summary, limits.text))
+        if report.findings:
+            yield table("violations", (_finding(finding, limits) for finding in report.findings[: limits.rows]))
+
+
+def _finding(finding: Finding, limits: Limits) -> tuple[Element | str, ...]:
+    place = f"{finding.path or ''}{f':{finding.line}' if finding.line else ''}"
+    how = "blocking" if finding.blocking else "note"
+    return how, _code(finding.code), classed("code", "path", place), clipped(finding.message, limits.text)
+
+
+@dataclass
+class _Room:
+    bytes: int
+
+
+def tests(account: Account, reports: dict[str, TestReport], run_id: str, limits: Limits) -> Iterator[Element]:
+    """Every attempt's commands with exit code, duration and output."""
+    if not reports:
+        yield classed("p", "note", "No tests were run.")
+    room = _Room(limits.outputs)
+    for task_id, report in reports.items():
+        if len(reports) > 1:
+            yield tag("h3", None, task_id.removeprefix(f"{run_id}."))
+        if report.failure:
+            yield classed("p", "cut", clipped(report.failure, limits.text))
+        for number, command in enumerate(report.commands[: limits.rows], 1):
+            yield _command(account, command, task_id, number, room, limits)
+        if report.sandbox:
+            yield classed("p", "note", f"Run by {report.runner.agent_id}; sandbox: {report.sandbox}.")
+
+
+def _command(account: Account, command: TestCommand, task_id: str, number: int, room: _Room, limits: Limits) -> Element:
+    good = passed(command)
+    ended = "timed out" if command.timed_out else f"exit code {command.exit_code}"
+    notes = [ended, seconds_words(command.duration_sec)]
+    if not command.must_pass:
+        notes.append("need not pass")
+    if command.stopped:
+        notes.append(f"killed at its limit of {command.stopped}")
+    if command.run > 1:
+        notes.append("second run")
+    summary: list[Child] = [
+        sign(passed=good),
+        classed("b", "name", command.name),
+        classed("code", "argv", clipped(shlex.join(command.cmd_argv), 500)),
+        classed("span", "meta", " · ".join(notes)),
+    ]
+    outputs = (_output(account, task_id, number, stream, room, limits) for stream in ("stdout", "stderr"))
+    cut = classed("p", "cut", "Output beyond the limit was thrown away when the command ran.") if command.truncated else None
+    return fold(spaced(summary), (each for output in outputs for each in output), cut, is_open=not good, kind="gate")
+
+
+def _output(account: Account, task_id: str, number: int, stream: str, room: _Room, limits: Limits) -> Iterator[Element]:
+    path = layout.test_output(task_id, number, stream) if layout.is_safe(task_id) else ""
+    found = account.excerpt(path, min(limits.output, max(room.bytes, 0)))
+    room.bytes -= len(found.head) + len(found.tail)
+    if not found.size:
+        if path in account.files:
+            yield classed("p", "note", f"{stream}: nothing")
+        return
+    yield classed("p", "stream", f"{stream} ", classed("span", "meta", size_words(found.size)))
+    if found.head:
+        yield tag("pre", None, terminal_text(found.head))
+    if found.left_out:
+        yield classed("p", "cut", f"{size_words(found.left_out)} left out here; the whole is in {path}.")
+    if found.tail:
+        yield tag("pre", None, terminal_text(found.tail))

@@ -1,0 +1,71 @@
+"""How the change was made: by which executor, with which command or given answer, by which worker, and how each task ended."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from xml.etree.ElementTree import Element
+
+from gatewright import scope
+from gatewright.app.report.limits import Limits, clipped
+from gatewright.app.report.markup import Child, classed, table, tag
+from gatewright.app.report.verdicts import sign
+from gatewright.contracts import TaskContract, TaskResult
+from gatewright.errors import CommandRefusedError
+from gatewright.evidence.projection.history import History
+from gatewright.ledger.run import Run, Task
+from gatewright.sandbox.argv import parse_command
+from gatewright.worker_role import answers
+
+_KINDS = {
+    "command": "A command made the change, in the sandbox.",
+    "patch": "The change was given as a patch; nothing was run to make it.",
+    "reply": "The change was given as the recorded reply of a model; whole files were taken from it.",
+}
+
+
+def work(run: Run, history: History | None, limits: Limits) -> Iterator[Element]:
+    """The executor in words, then every worker's task: what it did, who did it, how it ended."""
+    contract = run.contract
+    if contract is None or contract.executor is None:
+        yield classed("p", "note", "There was no contract that says how the change is made.")
+        return
+    yield tag("p", None, _KINDS[contract.executor.kind])
+    workers = [task for task in run.tasks.values() if task.role == "worker"]
+    if not workers:
+        yield classed("p", "note", "No worker was asked.")
+        return
+    results = history.results if history is not None else {}
+    yield table("work", (_row(task, run, results.get(task.task_id), limits) for task in workers[: limits.rows]))
+    if len(workers) > limits.rows:
+        yield classed("p", "cut", f"{len(workers) - limits.rows} more tasks are not shown; they are in results/.")
+
+
+def _row(task: Task, run: Run, result: TaskResult | None, limits: Limits) -> tuple[Child, ...]:
+    name = task.task_id.removeprefix(f"{run.run_id}.")
+    how = _how(task.contract or run.contract)
+    if result is None:
+        return classed("span", "sign-none", "\u2013"), tag("code", None, name), how, "\u2013", _open(task)
+    who = f"{result.producer.role.lower()} {result.producer.agent_id}"
+    words = result.failure or result.summary
+    return sign(passed=task.status == "SUCCESS"), tag("code", None, name), how, who, clipped(words, limits.text)
+
+
+def _open(task: Task) -> str:
+    return "was never given out" if task.status == "PENDING" else "was not answered"
+
+
+def _how(contract: TaskContract | None) -> Element | str:
+    """The argv of this task, with its paths in their place; or the name and digest of what was given."""
+    if contract is None or contract.executor is None:
+        return "not said"
+    given = answers(contract.executor)
+    answer = given[min(contract.attempt, len(given)) - 1] if given else ""
+    if contract.executor.kind == "command":
+        try:
+            argv = scope.expand_paths(parse_command(answer), contract.allowed_paths)
+        except CommandRefusedError:
+            return tag("code", None, clipped(answer, 500))
+        return tag("code", None, clipped(shlex.join(argv), 500))
+    digest = next((artifact.sha256 for artifact in contract.inputs.artifacts if artifact.name == answer), "")
+    return tag("code", None, f"{answer} {digest[:16]}".rstrip())

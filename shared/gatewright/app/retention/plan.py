@@ -1,0 +1,81 @@
+"""Which bundles go and which stay, and why: decided before anything is touched. Pure.
+
+A rule that keeps a bundle wins over every rule that would let it go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+from gatewright.app.retention.inventory import Entry
+from gatewright.contracts import LegalHold
+
+#: ``finish``: removing was cut short after the tombstone was set; the rest goes.
+Action = Literal["keep", "prune", "finish"]
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionPolicy:
+    """``keep_last`` sealed bundles stay whatever their age; the others for so many days after the end of their run."""
+
+    keep_last: int = 20
+    keep_days: float = 30
+    keep_failed_days: float = 90
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """What is to be done about one entry; ``size`` is in bytes."""
+
+    run_id: str
+    action: Action
+    why: str
+    size: int
+
+
+#: Says why a sealed bundle does not prove what it claims; empty when it does.
+Check = Callable[[Entry], str]
+
+
+def make_plan(
+    entries: Sequence[Entry], held: Mapping[str, LegalHold], policy: RetentionPolicy, now: datetime, check: Check
+) -> tuple[Item, ...]:
+    """One item an entry, in the order of ``entries``; ``check`` is asked only about bundles that would go."""
+    sealed = sorted((entry for entry in entries if entry.state == "sealed"), key=_ended, reverse=True)
+    newest = {entry.run_id for entry in sealed[: policy.keep_last]}
+    items = []
+    for entry in entries:
+        action, why = _judge(entry, held, newest, policy, now)
+        if action != "keep" and (fault := check(entry)):
+            action, why = "keep", f"it does not verify ({fault}): look at it before anybody removes it"
+        items.append(Item(entry.run_id, action, why, entry.size))
+    return tuple(items)
+
+
+def _judge(
+    entry: Entry, held: Mapping[str, LegalHold], newest: set[str], policy: RetentionPolicy, now: datetime
+) -> tuple[Action, str]:
+    hold = held.get(entry.run_id)
+    if hold is not None:
+        return "keep", f"on hold since {hold.at} by {hold.by}: {hold.reason}"
+    match entry.state:
+        case "open" | "odd":
+            return "keep", entry.note
+        case "pruned":
+            return "keep", "pruned; its tombstone stays"
+        case "half_pruned":
+            return "finish", "its tombstone is set, and removing was cut short"
+    days = policy.keep_days if entry.status == "SUCCESS" else policy.keep_failed_days
+    age = (now - _ended(entry)).total_seconds() / 86400
+    if entry.run_id in newest:
+        return "keep", f"one of the last {policy.keep_last}"
+    if age < days:
+        return "keep", f"{age:.1f} days old; {entry.status} bundles are kept for {days:g}"
+    return "prune", f"{entry.status}, {age:.1f} days old; kept for {days:g} days and not one of the last {policy.keep_last}"
+
+
+def _ended(entry: Entry) -> datetime:
+    return entry.finished_at or datetime.max.replace(tzinfo=UTC)

@@ -1,0 +1,94 @@
+"""Removes a bundle and leaves a signed tombstone, so that a crash at any step is made good by doing it again.
+
+Until the tombstone stands in the folder by a rename, the bundle is whole and verifies; from then on it is pruned, whatever is
+still left of it. No link is followed, and nothing outside the folder is touched.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from gatewright.app.retention.inventory import Entry, look_at
+from gatewright.contracts import Tombstone
+from gatewright.errors import UnavailableError
+from gatewright.evidence import tombstone
+from gatewright.evidence.disk import Disk
+from gatewright.evidence.signing.envelopes import Signer
+
+
+class PruningDisk(Disk):
+    """The steps of removing, each relative to an open folder: a name that is swapped for a link leads nowhere."""
+
+    def unlink_in(self, folder: int, name: str) -> None:
+        os.unlink(name, dir_fd=folder)
+
+    def remove_folder_in(self, folder: int, name: str) -> None:
+        os.rmdir(name, dir_fd=folder)
+
+
+def prune(root: Path, entry: Entry, stone: Tombstone, signer: Signer, disk: PruningDisk | None = None) -> None:
+    """Remove the sealed bundle ``entry`` of ``root``.
+
+    1. it is ours alone, and still what was looked at  2. the tombstone is written beside it, durably  3. it is renamed into
+    the bundle  4. everything else goes. Raises UnavailableError (``bundle_busy``, ``bundle_changed``, ``bundle_unwritable``).
+    """
+    disk = disk or PruningDisk()
+    with _ours(entry.folder) as folder:  # 1
+        now = look_at(entry.folder)
+        if (now.state, now.manifest_sha256) != ("sealed", stone.manifest_sha256):
+            raise UnavailableError(f"{entry.run_id} is not what it was any more", code="bundle_changed")
+        draft = root / f".{entry.run_id}.tombstone.draft"
+        disk.create(draft, tombstone.sign_tombstone(stone, signer))  # 2
+        disk.sync([draft, root])
+        disk.rename(draft, entry.folder / tombstone.FILE)  # 3
+        disk.sync([entry.folder, root])
+        _clear(folder, disk)  # 4
+        disk.sync([entry.folder])
+
+
+def finish(entry: Entry, disk: PruningDisk | None = None) -> None:
+    """Remove what is left beside a tombstone. Raises UnavailableError (``bundle_busy``, ``bundle_unwritable``)."""
+    disk = disk or PruningDisk()
+    with _ours(entry.folder) as folder:
+        if tombstone.stands(entry.folder):
+            _clear(folder, disk)
+            disk.sync([entry.folder])
+
+
+def _clear(folder: int, disk: PruningDisk) -> None:
+    """Everything below the open folder but the tombstone in it, innermost first."""
+    for _, folders, names, fd in os.fwalk(".", topdown=False, follow_symlinks=False, dir_fd=folder):
+        top = os.path.sameopenfile(fd, folder)
+        for name in names:
+            if not (top and name == tombstone.FILE):
+                disk.unlink_in(fd, name)
+        for name in folders:
+            if _is_folder(name, fd):
+                disk.remove_folder_in(fd, name)
+            else:
+                disk.unlink_in(fd, name)
+
+
+def _is_folder(name: str, folder: int) -> bool:
+    return stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+
+
+@contextmanager
+def _ours(folder: Path) -> Iterator[int]:
+    """The folder, locked as the writer of bundles locks it. Raises UnavailableError."""
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield fd
+        finally:
+            os.close(fd)
+    except BlockingIOError as error:
+        raise UnavailableError(f"{folder} is being written", code="bundle_busy") from error
+    except OSError as error:
+        raise UnavailableError(f"{folder}: {error.strerror or error}", code="bundle_unwritable") from error

@@ -1,0 +1,120 @@
+"""The supervisor's side of the nursery: asks it for processes, and knows which of them live.
+
+When the nursery dies, so does all that it forked; whoever asked then starts processes the plain way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from gatewright.app.stack.fork_server_process import SECRETS, Order, Report
+from gatewright.app.stack.launch import ProcessPlan, interpreter, prepare_log
+from gatewright.app.stack.processes import dies_with_parent
+from gatewright.errors import ConfigurationError, UnavailableError
+
+#: What is said of a process whose nursery was killed: the kernel has killed it too.
+_KILLED = -9
+
+
+class Forked:
+    """A process that the nursery has forked."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self._ended = asyncio.Event()
+
+    def end(self, returncode: int) -> None:
+        self.returncode = returncode
+        self._ended.set()
+
+    async def wait(self) -> int:
+        """Wait until it has ended; its return code."""
+        await self._ended.wait()
+        return _KILLED if self.returncode is None else self.returncode
+
+
+class Nursery:
+    """A running nursery. Make it with ``open``."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._expected: dict[str, asyncio.Future[Forked]] = {}
+        self._living: dict[int, Forked] = {}
+        self._listening = asyncio.create_task(self._listen(), name="nursery")
+
+    @classmethod
+    async def open(
+        cls, modules: Sequence[str], environment: Mapping[str, str], log: Path, *, secrets: Path | None = None
+    ) -> Nursery:
+        """Start a nursery that preloads the programs of these packages. Raises ConfigurationError when it cannot be started.
+
+        ``secrets``: load the catalogue of the scanner for secrets too; where it may be kept, if not in the installation.
+        """
+        prepare_log(log)
+        first = () if secrets is None else (SECRETS, str(secrets))
+        try:
+            with log.open("ab") as errors:
+                process = await asyncio.create_subprocess_exec(
+                    *interpreter("gatewright.app.stack.fork_server_process", *first, *modules),
+                    stdin=asyncio.subprocess.PIPE,
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=errors,
+                    env=dict(environment),
+                    start_new_session=True,
+                    preexec_fn=dies_with_parent(),
+                )
+        except OSError as error:
+            raise ConfigurationError(f"the nursery cannot be started: {error}") from error
+        return cls(process)
+
+    @property
+    def alive(self) -> bool:
+        return not self._listening.done()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def fork(self, plan: ProcessPlan) -> Forked:
+        """A process that carries out ``plan``. Raises UnavailableError when the nursery is dead or dies over it."""
+        if not self.alive or self._process.stdin is None:
+            raise UnavailableError("the nursery is dead")
+        prepare_log(plan.log)
+        born: asyncio.Future[Forked] = asyncio.get_running_loop().create_future()
+        self._expected[plan.name] = born
+        order = Order(plan.name, plan.module, dict(plan.environment), str(plan.directory), str(plan.log))
+        try:
+            self._process.stdin.write(msgspec.json.encode(order) + b"\n")
+            await self._process.stdin.drain()
+        except OSError as error:
+            raise UnavailableError(f"the nursery is dead: {error}") from error
+        return await born
+
+    async def close(self) -> None:
+        """End the nursery, and with it whatever it forked and still lives. Safe to call twice."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        await self._process.wait()
+        await self._listening
+
+    async def _listen(self) -> None:
+        assert self._process.stdout is not None  # noqa: S101 - it was opened as a pipe
+        while line := await self._process.stdout.readline():
+            report = msgspec.json.decode(line, type=Report)
+            if report.returncode is not None:
+                self._living.pop(report.pid).end(report.returncode)
+            else:
+                self._living[report.pid] = forked = Forked(report.pid)
+                born = self._expected.pop(report.name)
+                if not born.done():
+                    born.set_result(forked)
+        for forked in self._living.values():
+            forked.end(_KILLED)
+        for born in self._expected.values():
+            if not born.done():
+                born.set_exception(UnavailableError("the nursery died"))

@@ -1,0 +1,200 @@
+"""The nursery's own process: imports what all roles need once, then forks one process for each that it is asked for.
+
+A fresh interpreter spends most of its start on imports that are the same for every role. Here they are paid for once, and
+their memory is shared; so is the catalogue of the scanner for secrets, loaded in a thread beside the imports. That thread has
+ended before the first fork, and there is no event loop, so that forking is safe. It reads orders from standard input and
+reports on standard output, one JSON object a line; when its input ends it ends, and all that it forked with it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import importlib
+import os
+import runpy
+import selectors
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from gatewright.app.stack.processes import dies_with_parent
+from gatewright.errors import ConfigurationError
+from gatewright.secrets.scanner import make_scanner
+
+#: Before the modules on the command line: where the catalogue of secrets may be kept, for it to be loaded ahead.
+SECRETS = "--secrets"
+
+
+class Order(msgspec.Struct, frozen=True):
+    """Start a process: the fields of a ProcessPlan."""
+
+    name: str
+    module: str
+    environment: dict[str, str]
+    directory: str
+    log: str
+
+
+class Report(msgspec.Struct, frozen=True):
+    """``returncode`` is None for a birth, else how the process ended (negative: the signal)."""
+
+    name: str
+    pid: int
+    returncode: int | None = None
+
+
+def preload(module: str) -> None:
+    """Import what the program of a package imports. What cannot be imported fails in its own process, with its own log."""
+    try:
+        importlib.import_module(f"{module}.__main__")
+        # It is run once more, as the main program, by the process that it is for.
+        del sys.modules[f"{module}.__main__"]
+    except ImportError as error:
+        sys.stderr.write(f"{module} is not preloaded: {error}\n")
+    # What exists now stays: the collector of each child need not touch, and so copy, these pages.
+    gc.freeze()
+
+
+def load_secrets(fallback: Path) -> threading.Thread:
+    """Begin to load the catalogue. A role finds it loaded; where it cannot be had, each role says so itself."""
+
+    def load() -> None:
+        try:
+            make_scanner("kingfisher", fallback).prepare()
+        except ConfigurationError as error:
+            sys.stderr.write(f"the catalogue of secrets is not preloaded: {error.message}\n")
+
+    thread = threading.Thread(target=load, name="secrets")
+    thread.start()
+    return thread
+
+
+class Forks:
+    """Serves orders until its input ends. In a forked child, ``serve`` returns the order that the child has to carry out.
+
+    ``modules`` are preloaded in that order whenever no order waits, so that the first role need not wait for the last one.
+    ``ahead`` is a thread that has to end before anything is forked.
+    """
+
+    def __init__(self, orders: int, reports: int, modules: Sequence[str], ahead: threading.Thread | None = None) -> None:
+        self._ahead = ahead
+        self._orders = orders
+        self._reports = reports
+        self._unloaded = list(modules)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(orders, selectors.EVENT_READ)
+        self._names: dict[int, tuple[str, int]] = {}
+        self._waiting: list[Order] = []
+        self._rest = b""
+
+    def serve(self) -> Order | None:
+        while True:
+            while self._waiting:
+                order = self._waiting.pop(0)
+                if not self._fork(order):
+                    return order
+            ready = self._selector.select(0 if self._unloaded else None)
+            if not ready:
+                preload(self._unloaded.pop(0))
+            for key, _ in ready:
+                if key.fd != self._orders:
+                    self._bury(key.fd)
+                elif not self._read_orders():
+                    self._end_all()
+                    return None
+
+    def _read_orders(self) -> bool:
+        """Take in what has been ordered; False when nothing will be any more."""
+        data = os.read(self._orders, 65536)
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        self._waiting += [msgspec.json.decode(line, type=Order) for line in lines]
+        return bool(data)
+
+    def _fork(self, order: Order) -> int:
+        if order.module in self._unloaded:
+            self._unloaded.remove(order.module)
+            preload(order.module)
+        if self._ahead is not None:
+            self._ahead.join()
+        before_program = dies_with_parent()
+        pid = os.fork()
+        if pid == 0:
+            before_program()
+            self._leave()
+            return 0
+        watched = os.pidfd_open(pid)
+        self._names[watched] = (order.name, pid)
+        self._selector.register(watched, selectors.EVENT_READ)
+        self._report(Report(order.name, pid))
+        return pid
+
+    def _leave(self) -> None:
+        """In a child: give up the nursery's own files, so that its end is noticed and its reports are its own."""
+        self._selector.close()
+        for descriptor in (self._orders, self._reports, *self._names):
+            os.close(descriptor)
+
+    def _bury(self, watched: int) -> None:
+        name, pid = self._names.pop(watched)
+        self._selector.unregister(watched)
+        os.close(watched)
+        _, status = os.waitpid(pid, 0)
+        self._report(Report(name, pid, os.waitstatus_to_exitcode(status)))
+
+    def _end_all(self) -> None:
+        for _, pid in self._names.values():
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+    def _report(self, report: Report) -> None:
+        os.write(self._reports, msgspec.json.encode(report) + b"\n")
+
+
+def become(order: Order) -> None:
+    """Turn this forked process into the one that was ordered, up to running its module."""
+    os.setsid()
+    log = os.open(order.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    for source, target in ((nothing, 0), (log, 1), (log, 2)):
+        os.dup2(source, target)
+    os.close(log)
+    os.close(nothing)
+    os.environ.clear()
+    os.environ.update(order.environment)
+    os.chdir(order.directory)
+    sys.argv = [order.module]
+    _show_as(f"{order.module} ({order.name})", order.name)
+
+
+def _show_as(title: str, name: str) -> None:
+    """What ``ps`` and ``top`` show: without it, every role would look like the nursery."""
+    libc = ctypes.CDLL(None)
+    libc.prctl(15, name.encode()[:15], 0, 0, 0)
+    fields = Path("/proc/self/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+    start, end = int(fields[45]), int(fields[46])
+    if 0 < start < end:
+        room = end - start
+        ctypes.memmove(start, title.encode()[: room - 1].ljust(room, b"\0"), room)
+
+
+def main() -> None:
+    """Serve; in a child, run the module that was ordered as the main program."""
+    orders, reports = os.dup(0), os.dup(1)
+    # What an import prints must not stand between the reports.
+    os.dup2(2, 1)
+    modules, ahead = sys.argv[1:], None
+    if modules[:1] == [SECRETS]:
+        modules, ahead = modules[2:], load_secrets(Path(modules[1]))
+    order = Forks(orders, reports, modules, ahead).serve()
+    if order is not None:
+        become(order)
+        runpy.run_module(order.module, run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""``stack.json``: how another command on this host finds the stack that serves a home folder, and knows that it lives.
+
+The file says where the bus is and where its credentials lie. It is private to its owner, and a file that others could have
+written is not believed: a repository may carry a forged one. It says which processes exist; it starts and stops nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from gatewright.app.stack.processes import Identity, identity
+from gatewright.bus.identities import OPERATOR, BusAddress, seed_file
+from gatewright.errors import ConfigurationError, UnavailableError
+from gatewright.host_errors import host_error
+
+STATE_FILE = "stack.json"
+LOCK_FILE = "stack.lock"
+
+
+class Member(msgspec.Struct, frozen=True):
+    """A process of the stack: ``worker-2`` is the second worker; ``restarts`` counts how often it was started again."""
+
+    name: str
+    pid: int
+    restarts: int = 0
+
+
+class StackState(msgspec.Struct, frozen=True, kw_only=True):
+    """A stack as it announces itself. ``keys``: the folder of the bus's identities; ``shared`` is false for that of one run."""
+
+    pid: int
+    boot: str
+    started: int
+    url: str
+    keys: str
+    home: str
+    shared: bool
+    workers: int
+    ready: bool = False
+    environments: tuple[str, ...] = ()
+    members: tuple[Member, ...] = ()
+    #: Why the NATS server stores nothing; empty when it does.
+    fault: str = ""
+
+    def address(self, identity: str = OPERATOR) -> BusAddress:
+        """The bus as ``identity`` reaches it."""
+        return BusAddress(self.url, seed_file(Path(self.keys), identity))
+
+
+def write(home: Path, state: StackState) -> None:
+    """Announce the stack: a whole file or none, readable by its owner only."""
+    temporary = home / f".{STATE_FILE}.{os.getpid()}"
+    temporary.unlink(missing_ok=True)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(msgspec.json.format(msgspec.json.encode(state), indent=2))
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+    temporary.replace(home / STATE_FILE)
+
+
+def read(home: Path) -> StackState | None:
+    """The stack that lives in ``home`` now; None when there is none, or only the file of one that died.
+
+    Raises ConfigurationError when the file is not private to its owner.
+    """
+    try:
+        descriptor = os.open(home / STATE_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise ConfigurationError(f"{home / STATE_FILE} cannot be read: {error}") from error
+    with os.fdopen(descriptor, "rb") as file:
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode) or facts.st_uid != os.geteuid() or facts.st_mode & 0o077:
+            raise ConfigurationError(f"{home / STATE_FILE} is not a private file of yours; look at it and remove it")
+        data = file.read()
+    try:
+        state = msgspec.json.decode(data, type=StackState)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    return state if identity(state.pid) == Identity(state.boot, state.started) else None
+
+
+def remove(home: Path) -> None:
+    (home / STATE_FILE).unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def exclusive(home: Path) -> Iterator[None]:
+    """Hold the home folder for one stack: two NATS servers on one store would ruin it.
+
+    Raises UnavailableError (code ``home_in_use``) when another process holds it, ConfigurationError when it cannot be
+    written. The kernel lets go when the holder dies.
+    """
+    try:
+        descriptor = os.open(home / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise host_error(error) or ConfigurationError(f"{home} cannot be used as a home folder: {error.strerror}") from error
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UnavailableError(f"another stack runs in {home}", code="home_in_use") from None
+        yield
+    finally:
+        os.close(descriptor)

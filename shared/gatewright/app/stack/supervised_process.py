@@ -1,0 +1,125 @@
+"""One process that is kept alive: started, started again when it dies, and stopped so that nothing of it stays.
+
+It writes to a log file of its own. It does not know what the process does, nor when the stack as a whole has failed: it tells.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import signal
+from collections.abc import Awaitable, Callable
+
+from gatewright.app.stack.launch import ProcessPlan, Running
+from gatewright.app.stack.processes import kill, kill_all, snapshot
+from gatewright.app.stack.restarts import RestartPolicy, RestartRecord
+from gatewright.app.stack.state import Member
+from gatewright.clock import Clock
+from gatewright.errors import UnavailableError
+
+#: How much of a log is shown when its process cannot be kept alive.
+LOG_TAIL_LINES = 12
+#: Seconds between two looks for room.
+_LOOK_AGAIN = 1.0
+
+Launch = Callable[[ProcessPlan], Awaitable[Running]]
+
+
+class KeptProcess:
+    """Keeps the process of one plan, started by ``launch``; ``on_change`` is called after every start.
+
+    ``room`` raises UnavailableError while this host has none: what dies then is started when there is some, and has not failed.
+    """
+
+    def __init__(
+        self,
+        plan: ProcessPlan,
+        *,
+        launch: Launch,
+        policy: RestartPolicy,
+        clock: Clock,
+        on_change: Callable[[], None],
+        room: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._plan = plan
+        self._launch = launch
+        self._policy = policy
+        self._clock = clock
+        self._on_change = on_change
+        self._room = room
+        self._record = RestartRecord()
+        self._process: Running | None = None
+        self._keeper: asyncio.Task[None] | None = None
+        self._stopping = False
+
+    @property
+    def member(self) -> Member:
+        """Name, process number (0 between two lives) and restarts."""
+        alive = self._process is not None and self._process.returncode is None
+        return Member(self._plan.name, self._process.pid if alive and self._process else 0, self._record.restarts)
+
+    async def start(self) -> None:
+        """Start it and keep it. Raises ConfigurationError when that cannot be done."""
+        self._process = await self._launch(self._plan)
+        self._keeper = asyncio.create_task(self._keep(self._process), name=f"keep {self._plan.name}")
+
+    async def given_up(self) -> None:
+        """Return when the process was stopped; raises UnavailableError when it dies again and again."""
+        if self._keeper is not None:
+            await asyncio.shield(self._keeper)
+
+    async def stop(self, grace: float) -> None:
+        """SIGTERM, ``grace`` seconds to end by itself, then SIGKILL to it and all that descends from it."""
+        self._stopping = True
+        process = self._process
+        if process is not None and process.returncode is None:
+            below = snapshot(process.pid)
+            kill(process.pid, signal.SIGTERM)
+            try:
+                await asyncio.wait_for(process.wait(), grace)
+            except TimeoutError:
+                below |= snapshot(process.pid)
+                kill(process.pid)
+                await process.wait()
+            kill_all(below)
+        await self._dismiss_keeper()
+
+    async def _dismiss_keeper(self) -> None:
+        if self._keeper is not None:
+            self._keeper.cancel()
+            with contextlib.suppress(asyncio.CancelledError, UnavailableError):
+                await self._keeper
+
+    async def _keep(self, process: Running) -> None:
+        while True:
+            born = self._clock.monotonic()
+            self._on_change()
+            await process.wait()
+            if self._stopping:
+                return
+            if await self._waited_for_room():
+                born = -math.inf
+            self._record = self._record.died(self._policy, self._clock.monotonic() - born)
+            if self._record.hopeless(self._policy):
+                raise UnavailableError(self._obituary(process.returncode), code="role_keeps_dying")
+            await asyncio.sleep(self._record.delay(self._policy))
+            self._process = process = await self._launch(self._plan)
+
+    async def _waited_for_room(self) -> bool:
+        """Return when there is room: at once, or, true, after a while in which there was none."""
+        waited = False
+        while True:
+            try:
+                self._room()
+            except UnavailableError:
+                waited = True
+                await asyncio.sleep(_LOOK_AGAIN)
+            else:
+                return waited
+
+    def _obituary(self, code: int | None) -> str:
+        ending = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+        tail = self._plan.log.read_bytes()[-20_000:].decode("utf-8", "replace").splitlines()[-LOG_TAIL_LINES:]
+        words = "\n".join(["", *tail]) if tail else " (its log is empty)"
+        return f"{self._plan.name} died {self._record.quick_deaths} times at once ({ending}); {self._plan.log} ends:{words}"

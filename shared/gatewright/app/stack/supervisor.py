@@ -1,0 +1,310 @@
+"""The embedded stack: a NATS server and the role processes on this host, kept alive together and stopped together.
+
+It knows how they are started, not what they do. It holds the home folder while it runs and announces itself in
+``stack.json``. Start it from the main thread: its processes die with the thread that started them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gatewright.app.stack import state
+from gatewright.app.stack.fork_server import Nursery
+from gatewright.app.stack.launch import ProcessPlan, Running, execute
+from gatewright.app.stack.nats_server import NatsServer
+from gatewright.app.stack.processes import Identity, adopt_orphans, end_descendants, identity
+from gatewright.app.stack.restarts import RestartPolicy, RestartRecord
+from gatewright.app.stack.store_watch import until_restart_helps
+from gatewright.app.stack.supervised_process import KeptProcess
+from gatewright.bus import identities
+from gatewright.bus.identities import OPERATOR, PROVISIONER, BusAddress, bus_keys, process_identity, seed_file
+from gatewright.clock import Clock, SystemClock
+from gatewright.errors import BusError, HostError, UnavailableError
+from gatewright.host_errors import check_room, host_errors, until_room
+from gatewright.secrets.scanner import DEFAULT_SCANNER
+
+log = logging.getLogger(__name__)
+
+#: The first ones are needed first: with few cores they should not wait for the last ones.
+START_ORDER = ("gatekeeper", "pm", "techlead", "worker", "reviewer", "testrunner")
+
+#: Those that look for secrets; the catalogue is loaded once for all of them.
+SCANNING_ROLES = frozenset({"gatekeeper", "worker", "testrunner"})
+
+_ENVIRONMENTS = "GATEWRIGHT_ENVIRONMENTS"
+_SCANNER = "GATEWRIGHT_SECRET_SCANNER"
+_PING_SECONDS = 0.5
+_PING_PAUSE = 0.03
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackOptions:
+    """What to start. ``home`` is absolute; ``environments`` are prefixes that contracts may name.
+
+    ``shared``: others may submit to it; otherwise it serves one run. ``base_environment`` is all that the roles inherit.
+    ``grace``: seconds that a process is given to end by itself. ``adopt``: this process has no other children, so whatever
+    the roles leave behind is ended too. Each role is a package of ``package``, run as a program.
+    """
+
+    home: Path
+    base_environment: Mapping[str, str]
+    workers: int = 1
+    environments: tuple[Path, ...] = ()
+    shared: bool = False
+    grace: float = 3.0
+    adopt: bool = False
+    roles: tuple[str, ...] = START_ORDER
+    policy: RestartPolicy = field(default_factory=RestartPolicy)
+    package: str = "services"
+
+
+class Supervisor:
+    """One embedded stack: ``start`` it, use ``address``, watch ``broken``, ``stop`` it."""
+
+    def __init__(self, options: StackOptions, clock: Clock | None = None) -> None:
+        self.options = options
+        self._clock = clock or SystemClock()
+        self._held = contextlib.ExitStack()
+        self._store = options.home / "nats"
+        self._server: NatsServer | None = None
+        self._server_keeper: asyncio.Task[None] | None = None
+        self._nursery: Nursery | None = None
+        self._kept: list[KeptProcess] = []
+        self._ready = False
+        self._running = False
+        self._fault = ""
+
+    @property
+    def address(self) -> BusAddress:
+        """The bus as an operator reaches it; the same for as long as the stack runs."""
+        if self._server is None:
+            raise UnavailableError("the stack is not running", code="no_stack")
+        return self._server.address(OPERATOR)
+
+    @property
+    def environments(self) -> tuple[str, ...]:
+        """The prefixes that contracts may name: those of the operator's own setting, and those of the options."""
+        settled = self.options.base_environment.get(_ENVIRONMENTS, "").split(os.pathsep)
+        return tuple(dict.fromkeys(filter(None, (*settled, *map(str, self.options.environments)))))
+
+    @property
+    def members(self) -> tuple[state.Member, ...]:
+        """The processes as they are now: the NATS server, the nursery while it lives, the roles."""
+        members = [state.Member("nats-server", self._server.pid)] if self._server else []
+        if self._nursery is not None and self._nursery.alive:
+            members.append(state.Member("nursery", self._nursery.pid))
+        return (*members, *(kept.member for kept in self._kept))
+
+    async def start(self) -> None:
+        """Start everything; returns when the NATS server answers, while the roles are still starting.
+
+        Raises UnavailableError (code ``home_in_use``) when another stack has the home folder, or when the NATS server does
+        not come up, ConfigurationError when a program is missing. Whatever was started is stopped then.
+        """
+        self._held.enter_context(state.exclusive(self.options.home))
+        self._running = True
+        try:
+            if self.options.adopt:
+                adopt_orphans()
+            self._nursery = await self._open_nursery()
+            # Imported only now: the NATS client takes as long as the nursery's start, and on another core.
+            from gatewright.bus.jetstream.setup import ensure_topology
+
+            check_room(self.options.home)
+            identities.make(
+                bus_keys(self.options.home), (process_identity("worker", n + 1) for n in range(self.options.workers))
+            )
+            self._server = await NatsServer.start(self._store, keys=bus_keys(self.options.home))
+            self._server_keeper = asyncio.create_task(self._keep_server(), name="keep nats-server")
+            for plan in self._plans():
+                self._kept.append(self._keep(plan))
+            # The topology is made while the roles are still starting: they find it and have nothing to do.
+            await asyncio.gather(ensure_topology(self._server.address(PROVISIONER)), *(kept.start() for kept in self._kept))
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def ready(self, timeout: float) -> None:  # noqa: ASYNC109 - it bounds the wait for other processes
+        """Return when every role answers on the bus, and say so in ``stack.json``.
+
+        Raises UnavailableError (code ``not_ready``) after ``timeout`` seconds, naming who is silent.
+        """
+        from gatewright.bus.jetstream.bus import JetStreamBus
+
+        silent = set(self.options.roles)
+        async with contextlib.AsyncExitStack() as opened:
+            bus = await JetStreamBus.connect(self.address, name="supervisor")
+            opened.push_async_callback(bus.close)
+            try:
+                async with asyncio.timeout(timeout):
+                    while silent:
+                        for role in tuple(silent):
+                            with contextlib.suppress(BusError):
+                                await bus.request(f"$SRV.PING.gw-{role}", b"", schema="", timeout=_PING_SECONDS)
+                                silent.discard(role)
+                        await asyncio.sleep(_PING_PAUSE)
+            except TimeoutError:
+                names = ", ".join(sorted(silent))
+                raise UnavailableError(f"no answer after {timeout:g} s from: {names}", code="not_ready") from None
+        self._ready = True
+        self._announce()
+
+    async def broken(self) -> None:
+        """Wait until something cannot be kept alive; raises UnavailableError with its name and the end of its log."""
+        watching: list[asyncio.Future[None]] = [asyncio.ensure_future(kept.given_up()) for kept in self._kept]
+        if self._server_keeper is not None:
+            watching.append(asyncio.shield(self._server_keeper))
+        try:
+            done, _ = await asyncio.wait(watching, return_when=asyncio.FIRST_EXCEPTION)
+            for task in done:
+                task.result()
+        finally:
+            for task in watching:
+                task.cancel()
+            await asyncio.gather(*watching, return_exceptions=True)
+
+    async def stop(self) -> None:
+        """End every process, the roles before the server, and leave nothing behind. Safe to call twice."""
+        if not self._running:
+            return
+        self._running = False
+        await asyncio.gather(*(kept.stop(self.options.grace) for kept in self._kept))
+        if self._server_keeper is not None:
+            self._server_keeper.cancel()
+            await asyncio.gather(self._server_keeper, return_exceptions=True)
+        if self._nursery is not None:
+            await self._nursery.close()
+        if self._server is not None:
+            await self._server.stop()
+        if self.options.adopt:
+            await end_descendants(os.getpid())
+        self._kept.clear()
+        self._server = None
+        state.remove(self.options.home)
+        self._held.close()
+
+    async def _open_nursery(self) -> Nursery:
+        options = self.options
+        modules = [self._module(role) for role in options.roles]
+        log = options.home / "logs" / "nursery.log"
+        scans = any(role in SCANNING_ROLES for role in options.roles)
+        settled = options.base_environment.get(_SCANNER, DEFAULT_SCANNER)
+        secrets = options.home / "secret-rules" if scans and settled == DEFAULT_SCANNER else None
+        return await Nursery.open(modules, options.base_environment, log, secrets=secrets)
+
+    def _module(self, role: str) -> str:
+        return f"{self.options.package}.{role}"
+
+    def _keep(self, plan: ProcessPlan) -> KeptProcess:
+        return KeptProcess(
+            plan,
+            launch=self._launch,
+            policy=self.options.policy,
+            clock=self._clock,
+            on_change=self._announce,
+            room=lambda: check_room(self.options.home),
+        )
+
+    async def _launch(self, plan: ProcessPlan) -> Running:
+        """Fork it from the nursery; without one, start it the plain way, which only takes longer."""
+        if self._nursery is not None and self._nursery.alive:
+            with contextlib.suppress(UnavailableError):
+                return await self._nursery.fork(plan)
+        return await execute(plan)
+
+    async def _keep_server(self) -> None:
+        """Start the server again under the same address when it ends by itself: clients come back by themselves.
+
+        The same when it stores nothing more and there is room again: only a new start cures it.
+        """
+        record = RestartRecord()
+        while (server := self._server) is not None:
+            born = self._clock.monotonic()
+            try:
+                await self._until_restart(server)
+                log.warning("nats-server: there is room again; starting it anew")
+                await server.stop()
+                self._server = await self._start_server(server.port)
+            except UnavailableError:
+                record = record.died(self.options.policy, self._clock.monotonic() - born)
+                if record.hopeless(self.options.policy):
+                    raise
+                await asyncio.sleep(record.delay(self.options.policy))
+                self._server = await self._start_server(server.port)
+            self._announce()
+
+    async def _until_restart(self, server: NatsServer) -> None:
+        """Return when ``server`` is to be started anew; raises UnavailableError when it ended by itself."""
+        ending = asyncio.create_task(server.ended())
+        watching = asyncio.create_task(until_restart_helps(server.page, self._store, self._tell_fault))
+        try:
+            await asyncio.wait({ending, watching}, return_when=asyncio.FIRST_COMPLETED)
+            for task in (ending, watching):
+                if task.done():
+                    task.result()
+        finally:
+            for task in (ending, watching):
+                task.cancel()
+            await asyncio.gather(ending, watching, return_exceptions=True)
+
+    async def _start_server(self, port: int = -1) -> NatsServer:
+        """Start it once there is room: without any it would end at once."""
+        await until_room(self._store)
+        self._fault = ""
+        return await NatsServer.start(self._store, port=port, keys=bus_keys(self.options.home))
+
+    def _tell_fault(self, fault: str) -> None:
+        self._fault = fault
+        if fault:
+            log.warning("nats-server stores nothing: %s; work waits until there is room", fault)
+        self._announce()
+
+    def _plans(self) -> Iterator[ProcessPlan]:
+        options = self.options
+        environment = {
+            **options.base_environment,
+            "GATEWRIGHT_NATS_URL": self.address.url,
+            "GATEWRIGHT_HOME": str(options.home),
+            _ENVIRONMENTS: os.pathsep.join(self.environments),
+        }
+        if not options.shared:
+            # Nobody has the time to look at the metrics of a single run.
+            environment["GATEWRIGHT_METRICS_PORT"] = "-1"
+        for role in options.roles:
+            for number in range(1, options.workers + 1 if role == "worker" else 2):
+                name = f"{role}-{number}" if role == "worker" else role
+                log = options.home / "logs" / f"{name}.log"
+                # One identity a process: what one of them is given, the others do not see.
+                who = process_identity("worker", number) if role == "worker" else role
+                own = {**environment, "GATEWRIGHT_NATS_SEED": str(seed_file(bus_keys(options.home), who))}
+                yield ProcessPlan(name, self._module(role), own, options.home, log)
+
+    def _announce(self) -> None:
+        """Write ``stack.json`` anew: a process was started, or all are ready. A full disk keeps the old one."""
+        who = identity(os.getpid())
+        if who is None or self._server is None or not self._running:
+            return
+        with contextlib.suppress(HostError), host_errors():
+            state.write(self.options.home, self._state(who))
+
+    def _state(self, who: Identity) -> state.StackState:
+        return state.StackState(
+            pid=os.getpid(),
+            boot=who.boot,
+            started=who.started,
+            url=self.address.url,
+            keys=str(bus_keys(self.options.home)),
+            home=str(self.options.home),
+            shared=self.options.shared,
+            workers=self.options.workers,
+            ready=self._ready,
+            environments=self.environments,
+            members=self.members,
+            fault=self._fault,
+        )

@@ -1,0 +1,1 @@
+"""The bus on NATS JetStream, through nats-py."""

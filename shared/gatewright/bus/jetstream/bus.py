@@ -1,0 +1,173 @@
+"""The bus on NATS JetStream, through nats-py. What each part does stands in the modules it is put together from.
+
+It creates no stream, consumer or bucket: ``setup.py`` does, before. It purges nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Collection, Mapping
+from typing import Self
+
+from nats.aio.msg import Msg
+
+from gatewright.bus.artifacts import digest_in
+from gatewright.bus.identities import DEFAULT_PUBLISHER, BusAddress, Credential, is_publisher, publisher_of
+from gatewright.bus.jetstream.api import ApiReply
+from gatewright.bus.jetstream.connection import PATIENCE_SECONDS, Connection, OnLost
+from gatewright.bus.jetstream.deliveries import JetStreamSubscription
+from gatewright.bus.jetstream.micro import Services
+from gatewright.bus.jetstream.object_store import ArtifactStore
+from gatewright.bus.jetstream.replay import replay
+from gatewright.bus.jetstream.storage import Storage
+from gatewright.bus.jetstream.stream_states import StreamStates
+from gatewright.bus.jetstream.watcher_replay import guest_replay
+from gatewright.bus.listening import hear
+from gatewright.bus.port import SCHEMA_HEADER, Handler, Listener, Message, PublishAck
+from gatewright.bus.subjects import check_headers, check_key, check_pattern, check_schema, check_subject, header_id
+from gatewright.bus.topology import LOCK_BUCKET, LOCK_STREAM, SHARED_STREAMS, Consumer, stream_of
+from gatewright.clock import Clock, SystemClock
+
+
+class JetStreamBus:
+    """A connected bus; every foreign error leaves it as BusError, ConflictError, ArtifactError or MalformedError."""
+
+    def __init__(self, connection: Connection, *, patience: float = PATIENCE_SECONDS, clock: Clock | None = None) -> None:
+        self.connection = connection
+        self._clock = clock or SystemClock()
+        #: Which streams have been found to take no messages.
+        self.streams = StreamStates(self._clock.monotonic)
+        connection.watch(self._changed)
+        self._storage = Storage(connection, patience, self.streams)
+        self._artifacts = ArtifactStore(connection, self._storage)
+        self._services = Services(connection, self._clock)
+        self._patience = patience
+
+    @classmethod
+    async def connect(
+        cls, address: str | BusAddress, *, name: str, on_lost: OnLost | None = None, patience: float = PATIENCE_SECONDS
+    ) -> Self:
+        """Connect as ``name`` (a role, a command) to ``address``; its seed says which identity that is to the server.
+
+        ``patience``: seconds that this call, and later every single one, waits for a server that is away. ``on_lost`` is
+        called once when the connection is closed for good, as with a credential that is no longer taken: the process
+        should end. Raises BusError, ConfigurationError for a name that cannot stand in a subject.
+        """
+        return cls(await Connection.open(address, name=name, on_lost=on_lost, patience=patience), patience=patience)
+
+    @property
+    def connected(self) -> bool:
+        return self.connection.connected
+
+    def _changed(self) -> None:
+        if self.connected:
+            self.streams.restarted()
+
+    @property
+    def publisher(self) -> str:
+        """The publisher that this connection speaks for; the server holds it to the subjects of that name."""
+        credential = self.connection.credential
+        return (publisher_of(credential.identity) if credential else None) or DEFAULT_PUBLISHER
+
+    @property
+    def reads_ledger(self) -> bool:
+        """Whether the server lets this connection read the ledger."""
+        credential = self.connection.credential
+        return credential is None or not is_publisher(credential.identity)
+
+    def keyed_hash(self, text: str) -> str:
+        credential = self.connection.credential or Credential("", "")  # a server without identities keeps nobody apart
+        return credential.private_id(text)
+
+    async def publish(
+        self,
+        subject: str,
+        data: bytes,
+        *,
+        schema: str,
+        message_id: str,
+        expected_subject_sequence: int | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> PublishAck:
+        stream = stream_of(check_subject(subject))
+        credential = self.connection.credential
+        if credential is not None and stream in SHARED_STREAMS:
+            message_id = credential.private_id(message_id)
+        return await self._storage.store(
+            stream,
+            subject,
+            data,
+            message_id=header_id(message_id),
+            headers={**check_headers(headers), SCHEMA_HEADER: check_schema(schema)},
+            expected=expected_subject_sequence,
+        )
+
+    async def consume(self, consumer: Consumer) -> JetStreamSubscription:
+        call = f"CONSUMER.INFO.{consumer.stream}.{consumer.durable}"
+        await self.connection.patiently(lambda: self.connection.api(call, {}, ApiReply), self._patience)
+        return JetStreamSubscription(self.connection, consumer)
+
+    def replay(self, subject: str, *, follow: bool = False, after: int = 0) -> AsyncGenerator[Message, None]:
+        stream = stream_of(check_pattern(subject))
+        if self.connection.guest:
+            return guest_replay(self.connection, self._storage, stream, subject, follow=follow, after=after)
+        return replay(self.connection, stream, subject, follow=follow, after=after)
+
+    async def unsettled(self, subject: str) -> AsyncGenerator[Message, None]:
+        stream, seen = stream_of(check_pattern(subject)), 0
+        while (stored := await self._storage.following(stream, subject, seen + 1)) is not None:
+            seen = stored.seq
+            yield Message(stored.subject, stored.data, stored.headers(), stored.seq)
+
+    async def stored(self, stream: str, sequence: int) -> Message | None:
+        found = await self._storage.at(stream, sequence)
+        return None if found is None else Message(found.subject, found.data, found.headers(), found.seq)
+
+    async def remove(self, stream: str, sequence: int) -> None:
+        await self._storage.remove(stream, sequence)
+
+    async def broadcast(self, subject: str, data: bytes) -> None:
+        await self.connection.send(check_subject(subject), data)
+
+    async def listen(self, subject: str, listener: Listener) -> None:
+        async def receive(raw: Msg) -> None:
+            await hear(listener, Message(raw.subject, raw.data, raw.headers or {}))
+
+        await self.connection.subscribe(check_pattern(subject), receive)
+        await self.connection.flush()
+
+    async def request(
+        self,
+        subject: str,
+        data: bytes,
+        *,
+        schema: str,
+        timeout: float,  # noqa: ASYNC109
+        headers: Mapping[str, str] | None = None,
+    ) -> Message:
+        return await self._services.request(subject, data, schema=schema, timeout=timeout, headers=headers)
+
+    async def serve(self, service: str, endpoints: Mapping[str, Handler], *, waiting: Collection[str] = ()) -> None:
+        await self._services.register(service, endpoints, waiting=waiting)
+
+    async def put_artifact(self, data: bytes) -> str:
+        return await self._artifacts.put(data)
+
+    async def get_artifact(self, uri: str) -> bytes:
+        return await self._artifacts.get(digest_in(uri))
+
+    async def kv_get(self, key: str) -> tuple[bytes, int] | None:
+        found = await self._storage.last(LOCK_STREAM, _key_subject(key))
+        return None if found is None else (found.data, found.seq)
+
+    async def kv_put(self, key: str, value: bytes, *, revision: int) -> int:
+        subject = _key_subject(key)
+        ack = await self._storage.store(LOCK_STREAM, subject, value, message_id=self.connection.unique(), expected=revision)
+        return ack.sequence
+
+    async def close(self) -> None:
+        await self._services.close()
+        await self.connection.close()
+
+
+def _key_subject(key: str) -> str:
+    return f"$KV.{LOCK_BUCKET}.{check_key(key)}"

@@ -1,0 +1,38 @@
+"""An address of our own on the bus, to which a server or a service answers."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from nats.aio.subscription import Subscription
+
+from gatewright.bus.jetstream.api import translated
+from gatewright.bus.jetstream.connection import Connection, Receiver
+
+
+class Inbox:
+    """Receives what is sent to any token below ``subject``. Make it with ``open``."""
+
+    def __init__(self, connection: Connection, subject: str, subscription: Subscription) -> None:
+        self.subject = subject
+        self._connection = connection
+        self._subscription = subscription
+
+    @classmethod
+    async def open(cls, connection: Connection, receiver: Receiver) -> Self:
+        """Hand everything to ``receiver`` from now on, also after a reconnect. Raises BusError."""
+        subject = connection.client.new_inbox()
+        return cls(connection, subject, await connection.subscribe(f"{subject}.*", receiver))
+
+    async def leave(self) -> None:
+        """Give the inbox up after its receiver has seen all that the server sent there. Raises BusError."""
+        if not self._connection.connected:
+            await self.forsake()
+            return
+        with translated("leave an inbox"):
+            await self._subscription.drain()  # type: ignore[no-untyped-call] # nats-py left it untyped
+
+    async def forsake(self) -> None:
+        """Give the inbox up at once. Raises BusError."""
+        with translated("forsake an inbox"):
+            await self._subscription.unsubscribe()

@@ -1,0 +1,155 @@
+"""Request and reply by the NATS services protocol: what ``nats micro ls`` lists, and how a refusal travels.
+
+The protocol is spoken here and not by the client's ``micro`` module, because that answers to whatever reply subject a
+request names: whoever may ask could have the gatekeeper write its answer into the ledger. Here only inboxes are answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import Collection, Mapping
+
+from nats.aio.msg import Msg
+
+from gatewright import __version__
+from gatewright.bus.jetstream.connection import Connection, Receiver
+from gatewright.bus.port import SCHEMA_HEADER, Handler, Message, Reply
+from gatewright.bus.service_record import QUEUE_GROUP, EndpointRecord, ServiceRecord
+from gatewright.bus.subjects import check_headers, check_pattern, check_schema, check_service, check_subject
+from gatewright.clock import Clock, timestamp
+from gatewright.errors import BusError, GatewrightError
+
+#: Requests of one endpoint that are worked on at the same time; the others wait.
+CONCURRENT_REQUESTS = 32
+#: The same of an endpoint whose requests do little but wait.
+PATIENT_REQUESTS = 4096
+#: Requests of one endpoint that wait for their turn; more are refused.
+WAITING_REQUESTS = 1024
+
+_ERROR_HEADER = "Nats-Service-Error"
+_CODE_HEADER = "Nats-Service-Error-Code"
+_LONGEST_WORDS = 1000
+#: An inbox, or the server's own name for one in another account.
+_INBOX = re.compile(r"(_INBOX[A-Za-z0-9_-]*|_R_)\.")  # noqa: TID251 - linear: anchored, and no repetition can give to the next
+_VERBS = ("PING", "INFO", "STATS")
+
+
+class Services:
+    """The services that one connection offers, and its questions to those of others."""
+
+    def __init__(self, connection: Connection, clock: Clock) -> None:
+        self._connection = connection
+        self._clock = clock
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def register(self, service: str, endpoints: Mapping[str, Handler], *, waiting: Collection[str] = ()) -> None:
+        """Offer ``endpoints`` (subject or pattern to handler) as ``service``. Raises BusError, ConfigurationError."""
+        records = {subject: EndpointRecord(_endpoint_name(check_pattern(subject)), subject) for subject in endpoints}
+        started = timestamp(self._clock.now())
+        record = ServiceRecord(check_service(service), self._connection.unique(), __version__, started, list(records.values()))
+        for verb in _VERBS:
+            for name in ("", f".{service}", f".{service}.{record.id}"):
+                await self._connection.subscribe(f"$SRV.{verb}{name}", self._presenter(record, verb))
+        for subject, handler in endpoints.items():
+            most = PATIENT_REQUESTS if subject in waiting else CONCURRENT_REQUESTS
+            receiver = self._side_by_side(handler, records[subject], most)
+            await self._connection.subscribe(subject, receiver, queue=QUEUE_GROUP)
+        await self._connection.flush()
+
+    async def request(
+        self,
+        subject: str,
+        data: bytes,
+        *,
+        schema: str,
+        timeout: float,  # noqa: ASYNC109
+        headers: Mapping[str, str] | None = None,
+    ) -> Message:
+        """Ask; the answer of a handler that refused raises BusError with the refusal's reason."""
+        sent = check_headers(headers) | ({SCHEMA_HEADER: check_schema(schema)} if schema else {})
+        raw = await self._connection.request(check_subject(subject), data, sent, timeout=timeout, survives_reconnect=True)
+        answer = raw.headers or {}
+        if _ERROR_HEADER in answer:
+            raise BusError(answer[_ERROR_HEADER], code=answer.get(_CODE_HEADER) or BusError.code)
+        return Message(subject, raw.data, answer)
+
+    async def close(self) -> None:
+        """Stop what is being worked on, and what waits for its turn; who asked is told."""
+        await asyncio.sleep(0)  # a task that has not begun could not tell
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _presenter(self, record: ServiceRecord, verb: str) -> Receiver:
+        async def present(message: Msg) -> None:
+            await self._reply(message, record.answer(verb), {})
+
+        return present
+
+    def _side_by_side(self, handler: Handler, record: EndpointRecord, most: int) -> Receiver:
+        """One slow request must not hold up the others; the client alone would hand them over one by one.
+
+        Every request is answered: those that wait for their turn are told when the service closes, one too many at once.
+        """
+        places = asyncio.Semaphore(most)
+        in_hand: set[asyncio.Task[None]] = set()
+
+        async def in_turn(message: Msg) -> None:
+            try:
+                await places.acquire()
+            except asyncio.CancelledError:
+                await self._refuse(message, record, ("service_stopping", "the service is being stopped; ask again"))
+                raise
+            try:
+                await self._answer(handler, record, message)
+            finally:
+                places.release()
+
+        async def start(message: Msg) -> None:
+            if len(in_hand) >= most + WAITING_REQUESTS:
+                await self._refuse(message, record, ("service_busy", f"{WAITING_REQUESTS} requests wait already; ask again"))
+                return
+            task = asyncio.get_running_loop().create_task(in_turn(message))
+            in_hand.add(task)
+            self._tasks.add(task)
+            task.add_done_callback(in_hand.discard)
+            task.add_done_callback(self._tasks.discard)
+
+        return start
+
+    async def _refuse(self, message: Msg, record: EndpointRecord, refusal: tuple[str, str]) -> None:
+        record.count(0.0, refusal[0])
+        await self._reply(message, b"", {_CODE_HEADER: refusal[0], _ERROR_HEADER: refusal[1]})
+
+    async def _answer(self, handler: Handler, record: EndpointRecord, message: Msg) -> None:
+        start = self._clock.monotonic()
+        refusal = ("internal_error", "the service failed; its log tells why")
+        reply: Reply | None = None
+        try:
+            answer = await handler(Message(message.subject, message.data, message.headers or {}))
+            check_schema(answer.schema)
+            self._connection.check_size(answer.data)
+            reply = answer
+        except GatewrightError as error:
+            refusal = (error.reason, error.message[:_LONGEST_WORDS])
+        finally:
+            # Also after a defect, whose exception goes on: who asked should not have to wait for nothing.
+            if reply is not None:
+                record.count(self._clock.monotonic() - start)
+                await self._reply(message, reply.data, {SCHEMA_HEADER: reply.schema})
+            else:
+                record.count(self._clock.monotonic() - start, refusal[0])
+                await self._reply(message, b"", {_CODE_HEADER: refusal[0], _ERROR_HEADER: refusal[1]})
+
+    async def _reply(self, message: Msg, data: bytes, headers: Mapping[str, str]) -> None:
+        if _INBOX.match(message.reply):
+            with contextlib.suppress(BusError):
+                await self._connection.send(message.reply, data, headers=headers)
+
+
+def _endpoint_name(pattern: str) -> str:
+    """What an endpoint is called in listings, where neither dots nor wildcards may stand."""
+    return pattern.replace(".", "-").replace("*", "each").replace(">", "all")

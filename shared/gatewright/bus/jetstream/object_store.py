@@ -1,0 +1,117 @@
+"""Artifacts in a JetStream stream: the bytes with a sha256, as one identity wrote them, in pieces.
+
+Piece ``n`` of an artifact lies under ``gw.artifact.<writer>.<sha256>.<n>``. The server holds a writer to its own name and takes
+one message per subject, for good: what was written is never written over. Two identities that store the same bytes have a copy
+each, so that neither can spoil the other's. What is read is checked against its name.
+"""
+
+from __future__ import annotations
+
+import math
+
+from gatewright.artifacts import stored_uri
+from gatewright.bus.artifacts import MAX_ARTIFACT_BYTES, checked, digest_of
+from gatewright.bus.identities import is_publisher
+from gatewright.bus.jetstream.connection import Connection
+from gatewright.bus.jetstream.storage import Storage, StoredMessage
+from gatewright.bus.topology import ARTIFACTS, artifact_subject
+from gatewright.errors import ArtifactError, ConflictError
+
+#: Fits into the default limit of a NATS server (1 MiB).
+PIECE_BYTES = 512 * 1024
+#: On the first piece: the size of the whole, in bytes.
+SIZE_HEADER = "Gw-Artifact-Size"
+
+_LONGEST_SIZE = len(str(MAX_ARTIFACT_BYTES))
+
+
+class ArtifactStore:
+    """The artifacts of the bus, written under the identity of the connection."""
+
+    def __init__(self, connection: Connection, storage: Storage) -> None:
+        self._storage = storage
+        self._credential = connection.credential
+        self._own_only = self._credential is not None and is_publisher(self._credential.identity)
+        self._writer = connection.credential.identity if connection.credential else connection.name
+
+    async def put(self, data: bytes) -> str:
+        """Store ``data`` unless this identity has; returns its URI.
+
+        Raises BusError, MalformedError when it is too large, ArtifactError (``artifact_damaged``) when a process of the same
+        identity has written other bytes under this name.
+        """
+        digest = digest_of(data)
+        pieces = max(1, math.ceil(len(data) / PIECE_BYTES))
+        if pieces > 1 and _begins(await self._own(digest, 0), data):
+            return stored_uri(digest)
+        # The first one is written last: once it is there, all are.
+        for number in reversed(range(pieces)):
+            await self._write(digest, number, data)
+        return stored_uri(digest)
+
+    async def get(self, digest: str) -> bytes:
+        """The bytes with this sha256, whichever identity wrote them; a publisher is given its own.
+
+        Raises ArtifactError when no identity has (``artifact_missing``) or none has written the right ones, BusError.
+        """
+        if self._own_only:
+            first = await self._own(digest, 0)
+            if first is None:
+                raise ArtifactError(f"{self._writer} has stored no {stored_uri(digest)}", code="artifact_missing")
+            return checked(digest, await self._read(first, digest))
+        spoilt: ArtifactError | None = None
+        sequence = 0
+        while first := await self._storage.following(ARTIFACTS.name, artifact_subject("*", digest, 0), sequence + 1):
+            sequence = first.seq
+            try:
+                return checked(digest, await self._read(first, digest))
+            except ArtifactError as error:
+                spoilt = error
+        raise spoilt or ArtifactError(f"there is no {stored_uri(digest)}", code="artifact_missing")
+
+    async def _write(self, digest: str, number: int, data: bytes) -> None:
+        subject = artifact_subject(self._writer, digest, number)
+        piece = data[number * PIECE_BYTES : (number + 1) * PIECE_BYTES]
+        headers = {SIZE_HEADER: str(len(data))} if number == 0 else None
+        message_id = f"{self._writer}.{digest}.{number}"
+        if self._credential is not None:
+            message_id = self._credential.private_id(message_id)
+        try:
+            await self._storage.store(ARTIFACTS.name, subject, piece, message_id=message_id, headers=headers, expected=0)
+        except ConflictError as error:
+            there = await self._own(digest, number)
+            if there is None or there.data != piece or (number == 0 and not _begins(there, data)):
+                raise ArtifactError(
+                    f"other bytes were stored as {stored_uri(digest)} with the credential of {self._writer}",
+                    code="artifact_damaged",
+                ) from error
+
+    async def _own(self, digest: str, number: int) -> StoredMessage | None:
+        return await self._piece(self._writer, digest, number)
+
+    async def _piece(self, writer: str, digest: str, number: int) -> StoredMessage | None:
+        return await self._storage.last(ARTIFACTS.name, artifact_subject(writer, digest, number))
+
+    async def _read(self, first: StoredMessage, digest: str) -> bytes:
+        """All pieces of one writer. Raises ArtifactError when they cannot be an artifact."""
+        writer, size = first.subject.split(".")[2], _size(first)
+        data = bytearray(first.data)
+        for number in range(1, math.ceil(size / PIECE_BYTES)):
+            piece = await self._piece(writer, digest, number)
+            if piece is None or len(piece.data) > PIECE_BYTES:
+                break
+            data += piece.data
+        return bytes(data)
+
+
+def _begins(first: StoredMessage | None, data: bytes) -> bool:
+    """Whether ``first`` is the first piece of ``data``."""
+    return first is not None and first.header(SIZE_HEADER) == str(len(data)) and first.data == data[:PIECE_BYTES]
+
+
+def _size(first: StoredMessage) -> int:
+    text = first.header(SIZE_HEADER)
+    size = int(text) if text.isascii() and text.isdigit() and len(text) <= _LONGEST_SIZE else -1
+    if not 0 <= size <= MAX_ARTIFACT_BYTES:
+        raise ArtifactError(f"{first.subject} does not say how large the artifact is", code="artifact_damaged")
+    return size

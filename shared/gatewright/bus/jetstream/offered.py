@@ -1,0 +1,41 @@
+"""What a NATS server offers the streams of the topology, as far as the caller may ask: its account's limit, what is used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from gatewright.bus.jetstream.api import ApiReply
+from gatewright.bus.jetstream.connection import Connection
+from gatewright.bus.topology import STREAMS, Stream
+
+
+class _Limits(msgspec.Struct):
+    max_storage: int = -1
+
+
+class _AccountReply(ApiReply):
+    storage: int = 0
+    limits: _Limits = msgspec.field(default_factory=_Limits)
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """Bytes. ``limit`` is None where the account has none: then the server's volume is what bounds it."""
+
+    used: int
+    limit: int | None
+
+
+async def offered(connection: Connection) -> Offered:
+    """What the account of this connection may keep. Raises BusError; an operator may ask."""
+    reply = await connection.api("INFO", {}, _AccountReply)
+    return Offered(reply.storage, reply.limits.max_storage if reply.limits.max_storage >= 0 else None)
+
+
+def reserved(streams: Sequence[Stream] = STREAMS) -> tuple[int, int]:
+    """Bytes that the streams reserve: as they are meant to be, and at the least."""
+    bounded = [stream for stream in streams if stream.least_bytes > 0]
+    return sum(stream.max_bytes for stream in bounded), sum(stream.least_bytes for stream in bounded)

@@ -1,0 +1,133 @@
+"""The work queues in an operator's hands: which there are, how they stand, and stopping one for a while.
+
+A paused queue takes in messages and hands none out; what is in hand is finished. A pause ends by itself at its deadline, by the
+clock of the server. JetStream only: the bus in memory has no operators.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from gatewright.bus.jetstream.api import MISSING, ApiReply
+from gatewright.bus.jetstream.connection import Connection
+from gatewright.bus.jetstream.queue_depths import QueueDepth, queue_depth
+from gatewright.bus.topology import (
+    EXHAUSTED_CONSUMER,
+    INTAKE_CONSUMER,
+    RESULT_CONSUMER,
+    TASK_CLASSES,
+    TASK_ROLES,
+    Consumer,
+    task_consumer,
+)
+from gatewright.clock import timestamp
+from gatewright.errors import BusError, MalformedError
+
+#: Seconds that a queue may be paused for at most: a pause is no way to switch something off.
+LONGEST_PAUSE = 30 * 86_400.0
+_TASKS = "TASKS"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueState:
+    """``paused_until`` is None while the queue hands out messages."""
+
+    depth: QueueDepth
+    paused_until: datetime | None
+
+
+class _NamesReply(ApiReply):
+    consumers: tuple[str, ...] | None = None
+
+
+class _Config(msgspec.Struct):
+    pause_until: datetime | None = None
+
+
+class _PausedReply(ApiReply):
+    ts: datetime = datetime.fromtimestamp(0, UTC)
+    paused: bool = False
+    config: _Config = msgspec.field(default_factory=_Config)
+
+
+class _PauseReply(ApiReply):
+    paused: bool = False
+    pause_until: datetime | None = None
+
+
+async def queues(connection: Connection) -> tuple[Consumer, ...]:
+    """Every work queue that the server has: the gatekeeper's own, and those of each role, pool and class. Raises BusError."""
+    reply = await connection.api(f"CONSUMER.NAMES.{_TASKS}", {}, _NamesReply)
+    found = [queue for name in reply.consumers or () if (queue := queue_named(name)) is not None]
+    found.sort(key=lambda queue: (TASK_ROLES.index(queue.owner), queue.subject.split(".")[3], class_rank(queue)))
+    return (INTAKE_CONSUMER, RESULT_CONSUMER, EXHAUSTED_CONSUMER, *found)
+
+
+def queue_named(durable: str) -> Consumer | None:
+    """The queue of tasks that a durable consumer serves; None for one that is none of ours."""
+    for role in TASK_ROLES:
+        for task_class in TASK_CLASSES:
+            beginning, ending = f"{role}-", f"-{task_class}"
+            if durable.startswith(beginning) and durable.endswith(ending) and len(durable) > len(beginning) + len(ending):
+                return task_consumer(role, durable[len(beginning) : -len(ending)], task_class)
+    return None
+
+
+def class_rank(queue: Consumer) -> int:
+    """0 for the most urgent class."""
+    classes: Sequence[str] = TASK_CLASSES
+    return classes.index(queue.subject.rpartition(".")[2])
+
+
+async def state_of(connection: Connection, queue: Consumer) -> QueueState | None:
+    """How a queue stands; None when it does not exist. Raises BusError."""
+    try:
+        depth, paused = await asyncio.gather(queue_depth(connection, queue), _info(connection, queue))
+    except BusError as error:
+        if error.reason in MISSING:
+            return None
+        raise
+    return QueueState(depth, paused.config.pause_until if paused.paused else None)
+
+
+async def pause(connection: Connection, queue: Consumer, seconds: float) -> datetime:
+    """Hand out nothing for ``seconds``, counted by the server's clock; returns when the pause ends. Raises BusError.
+
+    A pause that is there already is replaced. Raises MalformedError (``queue_unknown``, ``pause_too_long``).
+    """
+    if not 0 < seconds <= LONGEST_PAUSE:
+        raise MalformedError(f"a queue is paused for at most {LONGEST_PAUSE / 86_400:.0f} days", code="pause_too_long")
+    until = (await _known(connection, queue)).ts + timedelta(seconds=seconds)
+    reply = await connection.api(_call(queue), {"pause_until": timestamp(until)}, _PauseReply)
+    if not reply.paused:
+        raise BusError(f"{queue.durable} was not paused")
+    return reply.pause_until or until
+
+
+async def resume(connection: Connection, queue: Consumer) -> bool:
+    """Hand out messages again; whether it had been paused. Raises BusError, MalformedError (``queue_unknown``)."""
+    was_paused = (await _known(connection, queue)).paused
+    await connection.api(_call(queue), {}, _PauseReply)
+    return was_paused
+
+
+def _call(queue: Consumer) -> str:
+    return f"CONSUMER.PAUSE.{queue.stream}.{queue.durable}"
+
+
+async def _known(connection: Connection, queue: Consumer) -> _PausedReply:
+    try:
+        return await _info(connection, queue)
+    except BusError as error:
+        if error.reason in MISSING:
+            raise MalformedError(f"there is no queue {queue.durable}", code="queue_unknown") from error
+        raise
+
+
+async def _info(connection: Connection, queue: Consumer) -> _PausedReply:
+    return await connection.api(f"CONSUMER.INFO.{queue.stream}.{queue.durable}", {}, _PausedReply)

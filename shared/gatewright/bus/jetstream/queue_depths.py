@@ -1,0 +1,102 @@
+"""A look at the work queues from outside: how much waits, how long, and whether anybody asks for it. It changes nothing.
+
+All figures are the server's own, its clock included, so that clocks of hosts that differ do not make messages old.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import msgspec
+
+from gatewright.bus.jetstream.api import ApiReply
+from gatewright.bus.jetstream.connection import Connection
+from gatewright.bus.topology import Consumer, dead_subject
+from gatewright.errors import BusError
+from gatewright.tasks.dead_letters import DECIDER
+
+#: No message there: it was taken between two looks.
+_NO_MESSAGE = "jetstream_10037"
+_DEAD = "DEAD"
+#: What an answer without a time says.
+_NEVER = datetime.fromtimestamp(0, UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDepth:
+    """``waiting``: not delivered yet; ``in_hand``: delivered, not settled; ``pulls``: requests for work that lie open.
+
+    ``oldest``: seconds that the oldest waiting message has waited, 0 when none waits.
+    """
+
+    queue: Consumer
+    waiting: int
+    in_hand: int
+    pulls: int
+    paused: bool
+    oldest: float
+
+
+class _Place(msgspec.Struct):
+    stream_seq: int = 0
+
+
+class _QueueReply(ApiReply):
+    ts: datetime = _NEVER
+    delivered: _Place = msgspec.field(default_factory=_Place)
+    num_pending: int = 0
+    num_ack_pending: int = 0
+    num_waiting: int = 0
+    paused: bool = False
+
+
+class _Stored(msgspec.Struct):
+    time: datetime
+
+
+class _StoredReply(ApiReply):
+    message: _Stored | None = None
+
+
+class _Subjects(msgspec.Struct):
+    subjects: dict[str, int] | None = None
+
+
+class _StreamReply(ApiReply):
+    state: _Subjects = msgspec.field(default_factory=_Subjects)
+
+
+async def queue_depth(connection: Connection, queue: Consumer) -> QueueDepth:
+    """How it stands with one queue. Raises BusError, with a reason of ``answers.MISSING`` when it does not exist."""
+    found = await connection.api(f"CONSUMER.INFO.{queue.stream}.{queue.durable}", {}, _QueueReply)
+    since = await _oldest(connection, queue, found.delivered.stream_seq + 1) if found.num_pending else None
+    return QueueDepth(
+        queue,
+        found.num_pending,
+        found.num_ack_pending,
+        found.num_waiting,
+        found.paused,
+        max(0.0, (found.ts - since).total_seconds()) if since is not None else 0.0,
+    )
+
+
+async def _oldest(connection: Connection, queue: Consumer, sequence: int) -> datetime | None:
+    """When the first message of the queue from ``sequence`` on was stored; None when there is none any more."""
+    try:
+        reply = await connection.api(
+            f"STREAM.MSG.GET.{queue.stream}", {"seq": sequence, "next_by_subj": queue.subject}, _StoredReply
+        )
+    except BusError as error:
+        if error.reason == _NO_MESSAGE:
+            return None
+        raise
+    return reply.message.time if reply.message is not None else None
+
+
+async def open_dead_letters(connection: Connection) -> int:
+    """Dead letters that nobody has decided about. Letters and decisions are both kept for good. Raises BusError."""
+    reply = await connection.api(f"STREAM.INFO.{_DEAD}", {"subjects_filter": dead_subject(">")}, _StreamReply)
+    found = dict(reply.state.subjects or {})
+    decided = found.pop(dead_subject(DECIDER), 0)
+    return max(0, sum(found.values()) - decided)

@@ -1,0 +1,318 @@
+"""Makes the bus be what the topology says: streams, durable consumers and the key-value bucket.
+
+Explicit and idempotent: what is missing is created, what differs is updated (by the provisioner, which alone may), and a
+difference that the server will not update is named and stops the start. Settings that the topology does not speak of (replicas,
+limits on size) stay as an operator has set them. Any number of processes may do this at the same time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from gatewright.bus.identities import PROVISIONER, BusAddress
+from gatewright.bus.jetstream.api import MISSING, ApiReply
+from gatewright.bus.jetstream.bus import JetStreamBus
+from gatewright.bus.jetstream.connection import Connection
+from gatewright.bus.jetstream.offered import reserved
+from gatewright.bus.memory.bus import MemoryBus
+from gatewright.bus.port import Bus
+from gatewright.bus.topology import (
+    LOCK_BUCKET,
+    LOCK_STREAM,
+    STREAMS,
+    Consumer,
+    Stream,
+    consumers,
+)
+from gatewright.errors import BusError, ConfigurationError, HostError
+from gatewright.host_errors import BUS_FULL
+
+Config = dict[str, Any]
+
+#: Headers of a message are commands to the server, and any publisher can give them: to remove what lay there before, to forget
+#: a message after a time, to deliver it later, to count, to bundle. No stream of ours obeys any of them.
+_DEAF: Config = {
+    "allow_rollup_hdrs": False,
+    "allow_msg_ttl": False,
+    "allow_msg_schedules": False,
+    "allow_msg_counter": False,
+    "allow_atomic": False,
+}
+
+_NANOSECONDS = 1_000_000_000
+_PATIENCE_SECONDS = 15.0
+_LOOK_AGAIN_SECONDS = 0.05
+#: What it says when there is not so much to reserve: of the server, or of the account.
+_NO_STORAGE = frozenset({"jetstream_10047", "jetstream_10002", BUS_FULL})
+
+
+class _ConfigReply(ApiReply):
+    config: Config = msgspec.field(default_factory=dict)
+
+
+async def ensure_topology(
+    bus: str | BusAddress | JetStreamBus | MemoryBus,
+    *,
+    queues: Iterable[Consumer] | None = None,
+    streams: Iterable[Stream] = STREAMS,
+    replicas: int | None = None,
+) -> Mapping[str, int]:
+    """Create or update everything that a system of these queues needs (default: every role with the default pool).
+
+    Returns the streams that had to be made smaller than the topology has them, for want of storage: name -> bytes.
+
+    ``replicas``: servers of a cluster that keep each stream; None leaves it as it is, which is one for a new stream.
+
+    ``bus`` is a connected bus or the address of a server, which is then connected to for this only. Raises BusError when the
+    server cannot be had, ConfigurationError naming the difference when it keeps something that cannot be updated, HostError
+    (``bus_storage_too_small``) when it has not the room that the streams need at the least.
+    """
+    queues = consumers() if queues is None else tuple(queues)
+    if isinstance(bus, MemoryBus):
+        bus.server.ensure(streams, queues)
+        return {}
+    if isinstance(bus, JetStreamBus):
+        return await _ensure(bus.connection, tuple(streams), queues, replicas)
+    connected = await JetStreamBus.connect(bus, name="setup")
+    try:
+        return await _ensure(connected.connection, tuple(streams), queues, replicas)
+    finally:
+        await connected.close()
+
+
+async def ensure_queues(bus: Bus, queues: Iterable[Consumer]) -> None:
+    """Create or update these consumers, of streams that exist. Raises BusError, ConfigurationError."""
+    if isinstance(bus, JetStreamBus):
+        await asyncio.gather(*(_KeptConsumer(bus.connection, queue).agree() for queue in queues))
+
+
+async def await_queues(
+    bus: JetStreamBus, queues: Iterable[Consumer], stop: asyncio.Event, missing: Callable[[str], None]
+) -> None:
+    """Return when these consumers exist, or ``stop`` is set; ``missing`` is told which one is waited for.
+
+    Who sets up the bus is the gatekeeper or an operator; a role has no right to. Raises BusError when the server cannot be had.
+    """
+    for queue in queues:
+        while not stop.is_set() and not await _exists(bus.connection, queue):
+            missing(queue.durable)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), _LOOK_AGAIN_SECONDS)
+
+
+async def _exists(connection: Connection, queue: Consumer) -> bool:
+    call = f"CONSUMER.INFO.{queue.stream}.{queue.durable}"
+    try:
+        await connection.patiently(lambda: connection.api(call, {}, ApiReply), _PATIENCE_SECONDS)
+    except BusError as error:
+        if error.reason in MISSING:
+            return False
+        raise
+    return True
+
+
+async def _ensure(
+    connection: Connection, streams: tuple[Stream, ...], queues: tuple[Consumer, ...], replicas: int | None
+) -> Mapping[str, int]:
+    copies = {} if replicas is None else {"num_replicas": replicas}
+
+    async def agree(configs: Iterable[Config]) -> None:
+        kept = ({**config, **copies} for config in configs)
+        making = (_Kept(connection, f"STREAM.{{}}.{config['name']}", config).agree() for config in kept)
+        # All of them are waited for: what is refused is tried again with less, and must not meet itself.
+        for outcome in await asyncio.gather(*making, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    bounded = tuple(stream for stream in streams if stream.least_bytes > 0)
+    await agree((*(stream_config(each) for each in streams if each not in bounded), lock_bucket_config()))
+    sizes = await _bounded(bounded, agree)
+    await asyncio.gather(*(_KeptConsumer(connection, queue).agree() for queue in queues))
+    return {stream.name: sizes[stream.name] for stream in bounded if sizes[stream.name] < stream.max_bytes}
+
+
+async def _bounded(streams: Sequence[Stream], agree: Callable[[Iterable[Config]], Awaitable[None]]) -> Mapping[str, int]:
+    """Streams whose room the server reserves: all halved until it has so much. Returns the bytes of each."""
+    for sizes in halved(streams):
+        try:
+            await agree(stream_config(dataclasses.replace(stream, max_bytes=sizes[stream.name])) for stream in streams)
+        except BusError as error:
+            if error.reason not in _NO_STORAGE:
+                raise
+        else:
+            return sizes
+    needed = reserved(streams)[1] >> 20
+    raise HostError(
+        f"the NATS server has not the {needed} MiB that its streams need at the least: free some space on its volume and "
+        "start it anew (it gives out three quarters of what is free then), or raise the limit of the server or the account",
+        code="bus_storage_too_small",
+    )
+
+
+def halved(streams: Sequence[Stream]) -> Iterator[Mapping[str, int]]:
+    """The sizes to try, the wanted ones first: stream -> bytes. The last ones are the least of each."""
+    halvings = 0
+    while True:
+        sizes = {stream.name: max(stream.least_bytes, stream.max_bytes >> halvings) for stream in streams}
+        yield sizes
+        if all(sizes[stream.name] <= stream.least_bytes for stream in streams):
+            return
+        halvings += 1
+
+
+class _Kept:
+    """Something that the server keeps: a stream. ``call`` has a place for the verb."""
+
+    def __init__(self, connection: Connection, call: str, wanted: Config) -> None:
+        self._connection = connection
+        self._call = call
+        self._wanted = wanted
+        identity = connection.credential.identity if connection.credential else PROVISIONER
+        self._may_update = identity == PROVISIONER
+        #: How much room there is, was found out by the provisioner.
+        self._given = frozenset() if self._may_update else frozenset({"max_bytes"})
+
+    @property
+    def _name(self) -> str:
+        return self._call.format("").replace("..", " ").strip(".")
+
+    async def agree(self) -> None:
+        """1. Look. 2. Write what is missing or differs. 3. When refused, look again: another may have done it."""
+        refusal: BusError | None = None
+        for _ in range(2):
+            actual = await self._look()
+            if actual is not None and not self._differences(actual):
+                return
+            if actual is not None and not self._may_update:
+                raise ConfigurationError(
+                    f"{self._name} of the NATS server is not as this version needs it: {'; '.join(self._differences(actual))}; "
+                    "bring it up to date with `gatewright topology --apply`, as the identity provisioner",
+                    code="topology_outdated",
+                )
+            try:
+                await (self._create() if actual is None else self._update({**actual, **self._wanted}))
+            except BusError as error:
+                refusal = error
+            else:
+                return
+        if refusal is not None and refusal.reason in _NO_STORAGE:
+            raise refusal
+        actual = await self._look()
+        if actual is not None and refusal is not None:
+            words = "; ".join(self._differences(actual))
+            raise ConfigurationError(f"{self._name} of the NATS server: {words} ({refusal.message})")
+        if refusal is not None:
+            raise refusal
+
+    async def _create(self) -> None:
+        await self._ask(self._call.format("CREATE"), self._wanted)
+
+    async def _update(self, config: Config) -> None:
+        await self._ask(self._call.format("UPDATE"), config)
+
+    async def _ask(self, call: str, body: Config) -> None:
+        await self._connection.patiently(lambda: self._connection.api(call, body, ApiReply), _PATIENCE_SECONDS)
+
+    async def _look(self) -> Config | None:
+        call = self._call.format("INFO")
+        try:
+            reply = await self._connection.patiently(lambda: self._connection.api(call, {}, _ConfigReply), _PATIENCE_SECONDS)
+        except BusError as error:
+            if error.reason in MISSING:
+                return None
+            raise
+        return reply.config
+
+    def _differences(self, actual: Config) -> list[str]:
+        """Absent, zero and false are one to the server."""
+        return [
+            f"{key} is {actual.get(key)!r} and must be {value!r}"
+            for key, value in self._wanted.items()
+            if key not in self._given and (actual.get(key) or None) != (value or None)
+        ]
+
+
+class _KeptConsumer(_Kept):
+    """A durable consumer: created and updated by one call, which says which of the two is meant."""
+
+    def __init__(self, connection: Connection, queue: Consumer) -> None:
+        super().__init__(connection, f"CONSUMER.{{}}.{queue.stream}.{queue.durable}", consumer_config(queue))
+        self._queue = queue
+        # Creating and updating a consumer is one call to the server.
+        self._may_update = True
+
+    async def _create(self) -> None:
+        await self._write("create", self._wanted)
+
+    async def _update(self, config: Config) -> None:
+        await self._write("update", config)
+
+    async def _write(self, action: str, config: Config) -> None:
+        call = f"{self._call.format('CREATE')}.{self._queue.subject}"
+        await self._ask(call, {"stream_name": self._queue.stream, "config": config, "action": action})
+
+
+def stream_config(stream: Stream) -> Config:
+    """The server's form of a stream of the topology. ``discard: new``: a full stream refuses, it forgets nothing."""
+    return {
+        "name": stream.name,
+        "description": stream.description,
+        "subjects": list(stream.subjects),
+        "retention": stream.retention,
+        "storage": "file",
+        "discard": "new",
+        "max_msg_size": stream.max_message_bytes,
+        "duplicate_window": int(stream.dedupe_seconds * _NANOSECONDS),
+        "deny_delete": stream.append_only,
+        "allow_direct": stream.direct,
+        **_DEAF,
+        **_limits(stream),
+        **({"republish": {"src": stream.subjects[0], "dest": stream.repeated}} if stream.repeated else {}),
+    }
+
+
+def _limits(stream: Stream) -> Config:
+    """Those that the topology sets; the others stay as the operator has set them."""
+    wanted = {"max_msgs": stream.max_messages, "max_msgs_per_subject": stream.max_per_subject, "max_bytes": stream.max_bytes}
+    limits: Config = {name: limit for name, limit in wanted.items() if limit > 0}
+    return limits | ({"discard_new_per_subject": True} if stream.max_per_subject > 0 else {})
+
+
+def consumer_config(queue: Consumer) -> Config:
+    """The server's form of a work queue, with the settings off that would make it something else."""
+    return {
+        "durable_name": queue.durable,
+        "name": queue.durable,
+        "filter_subject": queue.subject,
+        "filter_subjects": [],
+        "deliver_policy": "all",
+        "deliver_subject": "",
+        "replay_policy": "instant",
+        "ack_policy": "explicit",
+        "ack_wait": int(queue.ack_wait * _NANOSECONDS),
+        "backoff": [],  # it would take the place of ack_wait
+        "max_deliver": queue.max_deliver,
+        "max_ack_pending": queue.max_ack_pending,
+        "headers_only": False,
+    }
+
+
+def lock_bucket_config() -> Config:
+    """The stream of a key-value bucket (NATS ADR-8) that remembers the last value only."""
+    return {
+        "name": LOCK_STREAM,
+        "description": "path locks, one key per repository",
+        "subjects": [f"$KV.{LOCK_BUCKET}.>"],
+        "retention": "limits",
+        "storage": "file",
+        "discard": "new",
+        "max_msgs_per_subject": 1,
+        "deny_delete": True,
+        **_DEAF,
+    }

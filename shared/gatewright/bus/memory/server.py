@@ -1,0 +1,132 @@
+"""The place where in-memory buses meet: what is stored, who listens, who serves, and who waits for a change."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import secrets
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from gatewright.bus.identities import Credential
+from gatewright.bus.memory.streams import MemoryQueue, MemoryStream
+from gatewright.bus.port import MESSAGE_ID_HEADER, Handler, Message
+from gatewright.bus.subjects import matches
+from gatewright.bus.topology import Consumer, Stream, stream_of
+from gatewright.clock import Clock, SystemClock
+from gatewright.errors import BusError, ConfigurationError, ConflictError
+
+_EXHAUSTED = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Listening:
+    """Somebody who listens: what comes in is put into ``inbox``."""
+
+    pattern: str
+    inbox: asyncio.Queue[Message]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Offer:
+    """What a bus serves, by subject; ``start`` runs a piece of work until that bus is closed."""
+
+    service: str
+    endpoints: Mapping[str, Handler]
+    start: Callable[[Coroutine[Any, Any, None]], None]
+
+
+class MemoryServer:
+    """One for all buses of an event loop. ``clock`` decides on redelivery, delays and the dedupe window."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self.clock: Clock = clock or SystemClock()
+        self.artifacts: dict[str, bytes] = {}
+        self.credential = Credential("memory", secrets.token_hex())
+        self.listening: set[Listening] = set()
+        self.offers: list[Offer] = []
+        self._streams: dict[str, MemoryStream] = {}
+        self._queues: dict[tuple[str, str], MemoryQueue] = {}
+        self._locks: dict[str, tuple[bytes, int]] = {}
+        self._revision = 0
+        self._waiting: set[asyncio.Future[None]] = set()
+
+    def ensure(self, streams: Iterable[Stream], queues: Iterable[Consumer]) -> None:
+        """Create or update streams and durable consumers. Raises ConfigurationError for what JetStream would not update."""
+        for wanted in streams:
+            stream = self._streams.setdefault(wanted.name, MemoryStream(wanted, self.clock))
+            if stream.config.retention != wanted.retention:
+                raise ConfigurationError(
+                    f"stream {wanted.name}: retention is {stream.config.retention!r} and must be {wanted.retention!r}"
+                )
+            stream.config = wanted
+        for config in queues:
+            queue = self._queues.setdefault(
+                (config.stream, config.durable), MemoryQueue(config, self._streams[config.stream], self.clock, self._report)
+            )
+            queue.config = config
+
+    def stream(self, subject: str) -> MemoryStream:
+        """The stream that keeps a subject; raises BusError when it was not set up."""
+        return self.stream_named(stream_of(subject))
+
+    def stream_named(self, name: str) -> MemoryStream:
+        """A stream; raises BusError when it was not set up."""
+        if name not in self._streams:
+            raise BusError(f"the stream {name} does not exist")
+        return self._streams[name]
+
+    def queue(self, consumer: Consumer) -> MemoryQueue:
+        """A durable consumer; raises BusError when it was not set up."""
+        try:
+            return self._queues[consumer.stream, consumer.durable]
+        except KeyError:
+            raise BusError(f"the consumer {consumer.stream}.{consumer.durable} does not exist") from None
+
+    def send(self, message: Message) -> None:
+        for one in self.listening:
+            if matches(one.pattern, message.subject):
+                one.inbox.put_nowait(message)
+
+    def lock(self, key: str) -> tuple[bytes, int] | None:
+        return self._locks.get(key)
+
+    def set_lock(self, key: str, value: bytes, revision: int) -> int:
+        """Compare and set; raises ConflictError."""
+        current = self._locks.get(key, (b"", 0))[1]
+        if current != revision:
+            raise ConflictError(f"{key} has moved on: its revision is {current}, not {revision}")
+        self._revision += 1
+        self._locks[key] = (value, self._revision)
+        return self._revision
+
+    def _report(self, queue: Consumer, sequence: int, deliveries: int) -> None:
+        """Store what a server says of a message that it delivers no more, where a stream keeps that."""
+        subject = f"{_EXHAUSTED}.{queue.stream}.{queue.durable}"
+        kept = next((each for each in self._streams.values() if any(matches(p, subject) for p in each.config.subjects)), None)
+        if kept is not None:
+            report = {"stream": queue.stream, "consumer": queue.durable, "stream_seq": sequence, "deliveries": deliveries}
+            # The server gives its reports no id.
+            kept.append(subject, msgspec.json.encode(report), {MESSAGE_ID_HEADER: f"{subject}:{sequence}"}, None)
+            self.wake()
+
+    def wake(self) -> None:
+        """Let everybody who waits look again: something changed, or a clock that does not run by itself was moved."""
+        for future in self._waiting:
+            if not future.done():
+                future.set_result(None)
+
+    async def wait(self, seconds: float = math.inf) -> None:
+        """Until the next ``wake``, at most ``seconds`` of real time."""
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.add(future)
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(None if seconds == math.inf else seconds):
+                    await future
+        finally:
+            self._waiting.discard(future)

@@ -1,0 +1,1 @@
+"""A bundle as a pure function of an ended run's events."""

@@ -1,0 +1,149 @@
+"""The run manifest: who did what in the run, every file with its digest, and the end of the event chain.
+
+A pure function of the run's events and of the digests of its files, so that a checker can make it again and compare.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from gatewright.bus.topology import STREAMS, run_subject
+from gatewright.contracts import RunManifest, Transition
+from gatewright.contracts.records import FileRecord, Integrity, RepoRecord, TaskRecord
+from gatewright.contracts.vocabulary import RoleName
+from gatewright.evidence import layout
+from gatewright.evidence.projection.history import History, evidence_transitions
+from gatewright.evidence.projection.summary_reports import failure_reason
+from gatewright.ledger.run import Run, Task, TaskStatus
+
+LEDGER_STREAM = next(stream.name for stream in STREAMS if run_subject("*") in stream.subjects)
+_ROLES: Mapping[str, RoleName] = {
+    "pm": "PM",
+    "techlead": "TECH_LEAD",
+    "worker": "WORKER",
+    "reviewer": "REVIEWER",
+    "testrunner": "TEST_RUNNER",
+}
+#: How a task stands once the run is over: never given out is skipped, never answered is blocked.
+_STATUS: Mapping[TaskStatus, Literal["SUCCESS", "FAILED", "BLOCKED", "SKIPPED"]] = {
+    "PENDING": "SKIPPED",
+    "RUNNING": "BLOCKED",
+    "SUCCESS": "SUCCESS",
+    "FAILED": "FAILED",
+}
+
+
+def file_record(path: str, data: bytes) -> FileRecord:
+    return FileRecord(path=path, size=len(data), sha256=hashlib.sha256(data).hexdigest())
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The ledger messages that a bundle rests on: how many, and the stream sequences of the first and the last."""
+
+    transitions: int
+    first: int | None
+    last: int | None
+
+
+def span_of(transitions: Sequence[Transition], sequences: Sequence[int]) -> Span:
+    """The span of a run: all messages but the one that holds the seal alone. ``sequences``: one for each transition."""
+    steps = evidence_transitions(transitions)
+    if len(sequences) != len(transitions) or not steps:
+        return Span(steps, None, None)
+    return Span(steps, sequences[0], sequences[steps - 1])
+
+
+def make_manifest(history: History, files: Iterable[FileRecord], *, span: Span, signer: str) -> RunManifest:
+    """The manifest of a bundle that holds ``files`` (itself and the signatures left out).
+
+    ``signer`` is the key id of whoever signs it.
+    """
+    run = history.run
+    listed = _listed(history, files)
+    digests = {file.path: file.sha256 for file in listed}
+    last = history.records[-1]
+    contract = run.contract
+    return RunManifest(
+        run_id=run.run_id,
+        created_at=run.created_at,
+        finished_at=run.finished_at,
+        status="SUCCESS" if run.status == "SUCCESS" else "FAILURE",
+        failure_reason=failure_reason(history),
+        user_request=run.accepted.user_request,
+        trace_id=run.trace_id,
+        repo=_repository(run),
+        versions=run.accepted.versions,
+        tasks=tuple(_task(task, digests) for task in run.tasks.values()),
+        artifacts=tuple(path for path in digests if path.startswith("artifacts/")),
+        evidence_hashes={path: digests[path] for path in layout.HASHED if path in digests},
+        policy_pack=contract.policy_pack if contract else None,
+        runner=contract.executor.kind if contract and contract.executor else None,
+        integrity=Integrity(
+            files=listed,
+            chain_head=last.hash,
+            chain_length=last.seq,
+            ledger_stream=LEDGER_STREAM,
+            ledger_subject=run_subject(run.run_id),
+            transitions=span.transitions,
+            policy_sha256=run.accepted.policy_sha256,
+            signer=signer,
+            ledger_first=span.first,
+            ledger_last=span.last,
+        ),
+        layout=layout.VERSION,
+        publisher=run.accepted.publisher or None,
+    )
+
+
+def _listed(history: History, files: Iterable[FileRecord]) -> tuple[FileRecord, ...]:
+    """The files by path, each second place of a fact with the name of the first."""
+    ranked = sorted((file for file in files if file.path not in layout.UNLISTED), key=lambda file: file.path)
+    digests = {file.path: file.sha256 for file in ranked}
+    reviewed = [*history.reviews][-1] if history.run.review else None
+    tested = [*history.tests][-1] if history.run.tests else None
+    firsts = layout.first_places(reviewed, tested)
+    firsts |= {layout.result_patch(task_id): layout.task_patch(task_id) for task_id in history.results}
+    return tuple(
+        FileRecord(path=file.path, size=file.size, sha256=file.sha256, same_as=_first(firsts.get(file.path), file, digests))
+        for file in ranked
+    )
+
+
+def _first(place: str | None, file: FileRecord, digests: Mapping[str, str]) -> str | None:
+    return place if place is not None and digests.get(place) == file.sha256 else None
+
+
+def _repository(run: Run) -> RepoRecord:
+    landed = run.landed
+    return RepoRecord(
+        root=run.accepted.repository_url,
+        remote_url=run.accepted.repository_url,
+        baseline_ref=run.accepted.baseline_commit,
+        branch=(landed.ref or None) if landed else None,
+        final_ref=(landed.commit or None) if landed else None,
+    )
+
+
+def _task(task: Task, digests: Mapping[str, str]) -> TaskRecord:
+    contract = layout.task_contract(task.task_id) if task.contract else layout.REQUEST
+    compiled = task.role == "pm" and task.status == "SUCCESS"
+    answers = (*_answers(task.task_id), *((layout.CONTRACT,) if compiled else ()))
+    result = next((path for path in answers if path in digests), None)
+    review, test = layout.review(task.task_id), layout.test(task.task_id)
+    return TaskRecord(
+        task_id=task.task_id,
+        role=_ROLES[task.role],
+        status=_STATUS[task.status],
+        contract=contract if contract in digests else "",
+        result=result,
+        review_report=review if review in digests else None,
+        test_report=test if test in digests else None,
+    )
+
+
+def _answers(task_id: str) -> tuple[str, ...]:
+    return layout.task_result(task_id), layout.task_plan(task_id), layout.task_error(task_id)

@@ -1,0 +1,170 @@
+"""What a bundle holds: a pure function of an ended run's events, so that a lost bundle can be made again byte for byte.
+
+``project`` names every file and where its bytes come from: written here, or artifacts named by digest. It asks no clock, no
+host and no store. The manifest, which lists the files, and the signature come afterwards (``manifest.py``, ``statement.py``).
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from gatewright.contracts import GateReport, TestReport, codec
+from gatewright.contracts.reports import EvidenceReport
+from gatewright.contracts.vocabulary import Artifact
+from gatewright.evidence import layout
+from gatewright.evidence.projection import summary_reports as closing_reports
+from gatewright.evidence.projection.completion import completion_report
+from gatewright.evidence.projection.decisions import decisions_of
+from gatewright.evidence.projection.file_plan import Content, FilePlan
+from gatewright.evidence.projection.history import History
+from gatewright.evidence.projection.names import name_list
+from gatewright.evidence.projection.provenance import meta
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """Every file of a bundle but the manifest and its signature.
+
+    ``files`` is sorted by path. ``essential`` are the gatekeeper's own artifacts: without them no bundle can be made.
+    """
+
+    files: Mapping[str, Content]
+    essential: frozenset[str]
+
+    def artifacts(self) -> frozenset[str]:
+        """The URIs of all artifacts that the files need."""
+        return frozenset(uri for content in self.files.values() if isinstance(content, tuple) for uri in content)
+
+
+def project(
+    history: History, *, names: bytes = b"", lost: frozenset[str] = frozenset(), withheld: frozenset[str] = frozenset()
+) -> Projection:
+    """The files of the bundle of ``history``.
+
+    ``names`` are the candidate's changed paths, each ended by a NUL (empty without a candidate); ``lost`` are URIs that the
+    artifact store could not give, ``withheld`` those that hold a secret: files that rest on them are left out, and the evidence
+    report names them.
+    Raises MalformedError for an id that cannot be a file name.
+    """
+    files = FilePlan(lost, withheld)
+    _run_files(files, history, names)
+    _task_files(files, history)
+    _test_files(files, history)
+    for number, gate in enumerate(history.gates, 1):
+        files.document(layout.gate_report(number, gate.gate, gate.task_id), gate)
+    _artifact_files(files, history)
+    status: Literal["ok", "fail"] = "fail" if files.missing else "ok"
+    report = EvidenceReport(status=status, missing=tuple(files.missing), withheld=tuple(sorted(files.left_out)))
+    files.document(layout.EVIDENCE_REPORT, report)
+    candidate = history.run.candidate
+    return Projection(files.finished(), frozenset({candidate.patch, candidate.names} - {""} if candidate else ()))
+
+
+def events_file(history: History) -> bytes:
+    """``events.jsonl``: one event a line, canonical JSON."""
+    return b"".join(codec.encode(record) + b"\n" for record in history.records)
+
+
+def _run_files(files: FilePlan, history: History, names: bytes) -> None:
+    run, why = history.run, closing_reports.why_not(history)
+    files.bytes(layout.EVENTS, events_file(history))
+    if run.request:
+        files.document(layout.REQUEST, run.request)
+    if run.contract:
+        files.document(layout.CONTRACT, run.contract)
+    else:
+        files.bytes(layout.CONTRACT, layout.NO_CONTRACT)
+        files.missing.append(f"{layout.CONTRACT}: no contract was made: {why}")
+    for patch, listing in ((layout.PATCH, layout.NAMES), (layout.GIT_PATCH, layout.GIT_NAMES)):
+        files.artifact(patch, run.candidate.patch if run.candidate else "")
+        files.bytes(listing, name_list(names))
+    if run.candidate is None:
+        files.missing += [f"{path}: empty, no candidate was composed: {why}" for path in (layout.PATCH, layout.NAMES)]
+    files.text(layout.GIT_BASELINE, run.accepted.baseline_commit)
+    files.text(layout.GIT_BASELINE_TREE, run.accepted.baseline_tree)
+    if run.candidate:
+        files.text(layout.GIT_CANDIDATE, run.candidate.tree)
+    if run.landed:
+        files.document(layout.GIT_LANDED, run.landed)
+    # No worktree is ever linked: the tree object that stood for it is named instead.
+    files.text(layout.WORKTREE_REF, f"git-tree:{run.candidate.tree if run.candidate else run.accepted.baseline_tree}")
+    files.text(layout.TRACE_ID, run.trace_id)
+    files.document(layout.META, meta(history))
+    files.document(layout.DECISIONS, decisions_of(run, history.records))
+    files.document(layout.TASK_RESULT, closing_reports.final_result(history, names))
+    files.document(layout.COMPLETION_REPORT, completion_report(history))
+    files.document(layout.EVIDENCE_BUNDLE, closing_reports.findings_bundle(history))
+    files.document(layout.REVIEW_REPORT, closing_reports.review_report(history))
+    if run.review is None:
+        files.missing.append(f"{layout.REVIEW_REPORT}: stands in for a review that did not take place: {why}")
+    files.document(layout.TEST_REPORT, closing_reports.test_report(history))
+    if run.tests is None:
+        files.missing.append(f"{layout.TEST_REPORT}: stands in for tests that were not run: {why}")
+
+
+def _task_files(files: FilePlan, history: History) -> None:
+    for task in history.run.tasks.values():
+        if task.contract:
+            files.document(layout.task_contract(task.task_id), task.contract)
+    for task_id, result in history.results.items():
+        files.document(layout.task_result(task_id), result)
+        files.artifact(layout.result_patch(task_id), result.git.patch)
+        files.artifact(layout.task_patch(task_id), result.git.patch)
+        for artifact in result.artifacts:
+            path = layout.result_artifact(task_id, artifact.name)
+            if path and path not in files:
+                files.artifact(path, artifact.uri)
+    for gate in history.gates:
+        _refused_patch(files, gate)
+    for task_id, error in history.errors.items():
+        files.document(layout.task_error(task_id), error)
+    for task_id, plan in history.plans.items():
+        files.document(layout.task_plan(task_id), plan)
+    for task_id, report in history.reviews.items():
+        files.document(layout.review(task_id), report)
+    for task_id, tests in history.tests.items():
+        files.document(layout.test(task_id), tests)
+        for number, command in enumerate(tests.commands, 1):
+            files.artifact(layout.test_output(task_id, number, "stdout"), command.stdout)
+            files.artifact(layout.test_output(task_id, number, "stderr"), command.stderr)
+
+
+def _refused_patch(files: FilePlan, gate: GateReport) -> None:
+    """A patch that the diff gate refused is in no accepted result; its verdict names it."""
+    patch = next((evidence.digest for evidence in gate.evidence if evidence.name == "patch"), "")
+    if gate.gate == "diff" and gate.task_id and layout.digest_of(patch):
+        path = layout.task_patch(gate.task_id)
+        if path not in files:
+            files.artifact(path, patch)
+
+
+def _test_files(files: FilePlan, history: History) -> None:
+    """The run's own test evidence: that of the last attempt, all commands after one another."""
+    tests: TestReport | None = history.run.tests
+    commands = tests.commands if tests else ()
+    files.bytes(layout.TEST_COMMAND, "".join(f"{shlex.join(command.cmd_argv)}\n" for command in commands).encode())
+    files.joined(layout.TEST_STDOUT, (command.stdout for command in commands))
+    files.joined(layout.TEST_STDERR, (command.stderr for command in commands))
+
+
+def _artifact_files(files: FilePlan, history: History) -> None:
+    """Whatever else the events name: inputs, reports' attachments, what a gate looked at. Once per digest, by digest."""
+    run = history.run
+    contracts = [run.contract, *(task.contract for task in run.tasks.values())]
+    named: list[Artifact] = [*(run.request.artifacts if run.request else ())]
+    named += [artifact for contract in contracts if contract for artifact in contract.inputs.artifacts]
+    named += [artifact for result in history.results.values() for artifact in result.artifacts]
+    named += [artifact for tests in history.tests.values() for artifact in tests.artifacts]
+    uris = [artifact.uri for artifact in named]
+    uris += [uri for candidate in history.candidates for uri in (candidate.patch, candidate.names)]
+    uris += [uri for review in history.reviews.values() for uri in review.evidence]
+    uris += [uri for contract in contracts if contract for uri in contract.evidence_links]
+    uris += [evidence.digest for gate in history.gates for evidence in gate.evidence]
+    for uri in uris:
+        digest = layout.digest_of(uri)
+        # Anything else is a data: URI, which holds its own bytes, or a name of the repository's.
+        if digest and not files.holds(uri):
+            files.artifact(layout.artifact(digest), uri)

@@ -1,0 +1,165 @@
+"""The reports that the gatekeeper itself writes about an ended run: its result, and honest stand-ins for what never happened.
+
+A bundle always has its review and test report (specification 5.2: removals are not allowed). Where no review or test took
+place, the report says so and can never be read as a pass. Pure: everything comes from the run's events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gatewright.contracts import EvidenceBundle, GateReport, ReviewReport, TaskResult, TestReport
+from gatewright.contracts.reports import (
+    GateName,
+    GateOutcome,
+    GateOutcomes,
+    GitOutcome,
+    NextSteps,
+    ScopeCheck,
+    TestSummary,
+    Violation,
+)
+from gatewright.contracts.vocabulary import Agent, Artifact
+from gatewright.evidence.layout import digest_of
+from gatewright.evidence.projection.history import History
+from gatewright.evidence.projection.names import name_list
+
+#: Who signs the gatekeeper's own reports. The inherited role names know no gatekeeper; OPS is the nearest.
+GATEKEEPER = Agent(role="OPS", agent_id="gatekeeper")
+#: Which verdicts make up each outcome of a task result.
+_OUTCOMES: dict[str, frozenset[GateName]] = {
+    "diff_gate": frozenset({"diff", "integrated"}),
+    "policy_gate": frozenset({"schema", "policy", "plan"}),
+    "review_gate": frozenset({"reviewer"}),
+    "tests_gate": frozenset({"tests"}),
+}
+
+
+def failure_reason(history: History) -> str | None:
+    """``code: message`` of a run that did not succeed; that of an aborted one begins with ``aborted``."""
+    failure = history.run.failure
+    if history.run.status == "SUCCESS":
+        return None
+    words = f"{failure.code}: {failure.message}" if failure else "unknown: no reason was recorded"
+    return f"aborted: {words}" if history.run.status == "ABORTED" and not words.startswith("aborted") else words
+
+
+def why_not(history: History) -> str:
+    """Why something that a whole run has is not there, in words."""
+    return f"the run ended as {history.run.status} ({failure_reason(history) or 'no failure'})"
+
+
+def outcomes(gates: Iterable[GateReport]) -> GateOutcomes:
+    """What the gates really said. An outcome is passed when it was judged and every verdict on it is PASS (fail closed)."""
+    judged = tuple(gates)
+    return GateOutcomes(**{name: _outcome(gate for gate in judged if gate.gate in kinds) for name, kinds in _OUTCOMES.items()})
+
+
+def final_result(history: History, names: bytes) -> TaskResult:
+    """``reports/task_result.json``: the whole run. ``names`` are the changed paths, each ended by a NUL."""
+    run = history.run
+    candidate, landed = run.candidate, run.landed
+    head = (landed.commit if landed else "") or (candidate.tree if candidate else "")
+    patch = candidate.patch if candidate else ""
+    digest = digest_of(patch)
+    return TaskResult(
+        run_id=run.run_id,
+        task_id=run.contract.task_id if run.contract else run.run_id,
+        producer=GATEKEEPER,
+        status="SUCCESS" if run.status == "SUCCESS" else "BLOCKED" if run.status == "ABORTED" else "FAILED",
+        started_at=run.created_at,
+        finished_at=run.finished_at,
+        summary=_summary(history),
+        artifacts=(Artifact(name="candidate.patch", uri=patch, sha256=digest),) if digest else (),
+        git=GitOutcome(
+            baseline_ref=run.accepted.baseline_commit,
+            head_ref=head,
+            changed_files=tuple(name_list(names).decode("ascii").splitlines()),
+            patch=patch,
+        ),
+        gates=outcomes(history.decisive),
+        next_steps=_next_steps(history),
+        attempt=run.attempt,
+        failure=failure_reason(history),
+    )
+
+
+def review_report(history: History) -> ReviewReport:
+    """The reviewer's report, or one that says that there was none."""
+    run = history.run
+    return run.review or ReviewReport(
+        run_id=run.run_id,
+        reviewer=GATEKEEPER,
+        reviewed_at=run.finished_at,
+        verdict="BLOCKED",
+        summary=f"No review took place: {why_not(history)}.",
+        scope_check=ScopeCheck(passed=False, violations=("not_evaluated",)),
+        evidence=(),
+    )
+
+
+def test_report(history: History) -> TestReport:
+    """The test runner's report, or one that says that nothing was run."""
+    run = history.run
+    return run.tests or TestReport(
+        run_id=run.run_id,
+        task_id=run.contract.task_id if run.contract else run.run_id,
+        runner=GATEKEEPER,
+        started_at=run.finished_at,
+        finished_at=run.finished_at,
+        status="SKIPPED",
+        commands=(),
+        artifacts=(),
+        summary=TestSummary(passed=0, failed=0, skipped=0),
+        failure=f"tests_not_run: {why_not(history)}",
+    )
+
+
+def findings_bundle(history: History) -> EvidenceBundle:
+    """A searcher's findings; no run has a searcher yet, and the file says so."""
+    run = history.run
+    return EvidenceBundle(
+        bundle_id=run.run_id,
+        created_at=run.finished_at,
+        requested_by=run.accepted.requested_by or "unknown",
+        query="",
+        sources=(),
+        claims=(),
+        limitations=("No search was part of this run.",),
+    )
+
+
+def _outcome(gates: Iterable[GateReport]) -> GateOutcome:
+    judged = tuple(gates)
+    violations = tuple(text for gate in judged if gate.verdict != "PASS" for text in _violations(gate))
+    if not judged:
+        violations = ("not_evaluated",)
+    return GateOutcome(passed=not violations, violations=violations)
+
+
+def _violations(gate: GateReport) -> tuple[str, ...]:
+    return tuple(_words(violation) for violation in gate.violations) or (f"{gate.code}: {gate.summary}",)
+
+
+def _words(violation: Violation) -> str:
+    return ": ".join(part for part in (violation.code, violation.path or "", violation.detail) if part)
+
+
+def _summary(history: History) -> str:
+    run = history.run
+    if run.status != "SUCCESS":
+        return f"The run ended as {run.status}: {failure_reason(history)}"
+    if run.landed and run.landed.ref:
+        return f"Tree {run.landed.tree} passed every gate and is on {run.landed.ref} as {run.landed.commit}."
+    return f"Tree {run.candidate.tree if run.candidate else ''} passed every gate; nothing was to be landed."
+
+
+def _next_steps(history: History) -> NextSteps:
+    run = history.run
+    if run.status == "ABORTED":
+        return NextSteps(suggested_action="submit_again", notes="The run was stopped on request.")
+    if run.status == "FAILED":
+        return NextSteps(suggested_action="correct_and_submit_again", notes=failure_reason(history) or "")
+    if run.landed and run.landed.mode == "branch":
+        return NextSteps(suggested_action="merge", notes=run.landed.ref)
+    return NextSteps(suggested_action="none", notes="")

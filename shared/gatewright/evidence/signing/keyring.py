@@ -1,0 +1,191 @@
+"""The keys of a home folder over time: one signs, and every public key that ever did (or is trusted besides) verifies.
+
+``<home>/keys/trusted/*.pub`` are the keys that verifying accepts: PEM, with ``Created`` and ``Retired`` above it for people. A
+file that is put there by hand is trusted too; taking a file away is how a key stops being trusted. What a retired key signed
+about a run that ended after its retirement is not accepted; the holder of an old key can still write an old date.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from gatewright.clock import timestamp
+from gatewright.errors import ConfigurationError
+from gatewright.evidence.signing import keys
+from gatewright.evidence.signing.durable_files import put_file
+
+_NOTE = re.compile(rb"^(Created|Retired): ([0-9TZ:.+-]{1,40})$", re.MULTILINE)  # noqa: TID251 - linear: each try ends where the next one begins
+#: ``signing``: this host's own; ``retired``: was its own; ``trusted``: put into the ring; ``given``: named for one command.
+State = Literal["signing", "trusted", "retired", "given"]
+#: Private keys that no longer sign: a lost bundle of their time can only be made again with them.
+RETIRED = "retired"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownKey:
+    """A trusted key, and why it is. Times are RFC 3339, empty where they were not noted; ``file`` is the public half."""
+
+    key_id: str
+    state: State
+    created: str
+    retired: str
+    file: Path
+
+    @property
+    def whose(self) -> str:
+        """In words."""
+        return {
+            "signing": "this host's own",
+            "trusted": "pinned in this home",
+            "retired": f"retired {self.retired}",
+            "given": "given with --key",
+        }[self.state]
+
+
+def trusted_folder(home: Path) -> Path:
+    """Where the public keys lie that verifying accepts."""
+    return home / "keys" / "trusted"
+
+
+def make(home: Path, private: Path) -> keys.PrivateKey:
+    """The signing key in ``private``, made when there is none, and known to the ring. Raises ConfigurationError."""
+    key = keys.load_or_create(private)
+    with _ours(home):
+        _note(home, key.public, created=_made(private))
+    return key
+
+
+def rotate(home: Path, private: Path, now: datetime, *, discard: bool = False) -> tuple[keys.PublicKey, keys.PublicKey]:
+    """A new signing key in the place of the one in ``private``; returns the old public key and the new one.
+
+    1. the old public key is trusted on, with the time of its retirement  2. the old private key is kept beside (not with
+    ``discard``)  3. the new public key is trusted  4. the new private key takes the place, in one step  5. its public file too.
+    Cut short anywhere, what is there is whole: doing it again makes a further key. Raises ConfigurationError.
+    """
+    old = keys.load(private)
+    new = keys.generate()
+    try:
+        with _ours(home):
+            _note(home, old.public, created=_made(private), retired=timestamp(now))  # 1
+            if not discard:
+                put_file(home / "keys" / RETIRED / f"{old.public.key_id}.pem", keys.private_pem(old), mode=0o600)  # 2
+            _note(home, new.public, created=timestamp(now))  # 3
+            # A public file of another key beside a private one is refused: without one it is written again.
+            keys.public_path(private).unlink(missing_ok=True)
+            put_file(private, keys.private_pem(new), mode=0o600)  # 4
+            put_file(keys.public_path(private), new.public.pem(), mode=0o644)  # 5
+    except OSError as error:
+        raise ConfigurationError(f"{error.filename or home}: {error.strerror}", code="key_unwritable") from error
+    return old.public, new.public
+
+
+def signing_file(home: Path, private: Path, key_id: str) -> Path:
+    """The private key with this id, which may be one that was retired; ``private`` where there is none."""
+    retired = home / "keys" / RETIRED / f"{key_id}.pem"
+    return retired if key_id and retired.is_file() else private
+
+
+def trusted(home: Path, private: Path) -> list[keys.PublicKey]:
+    """Every key that verifying accepts in this home: that of ``private`` first. Empty when there is none.
+
+    Raises ConfigurationError for a file among them that is no key.
+    """
+    public = keys.public_path(private)
+    own = [keys.load_public(public)] if public.exists() else []
+    others = [replace(keys.load_public(file), retired=_retired(file)) for file in _files(home)]
+    return list(dict.fromkeys([*own, *others]))
+
+
+def approvers(home: Path, own: keys.PublicKey) -> tuple[keys.PublicKey, ...]:
+    """Whose signatures approve what needs a person's leave: this home's own key, and those in ``keys/approvers/*.pub``.
+
+    Raises ConfigurationError for a file among them that is no key.
+    """
+    return (own, *(keys.load_public(file) for file in sorted((home / "keys" / "approvers").glob("*.pub"))))
+
+
+def known(home: Path, private: Path) -> list[KnownKey]:
+    """The whole ring, the signing key first, then by the time of making. Raises ConfigurationError."""
+    public = keys.public_path(private)
+    beside = keys.load_public(public).key_id if public.exists() else ""
+    # A public half whose private one lies elsewhere is trusted, and nothing is signed with it here.
+    own = beside if private.exists() else ""
+    found: dict[str, KnownKey] = {}
+    for file in _files(home):
+        key_id, notes = keys.load_public(file).key_id, _notes(file)
+        retired = "" if key_id == own else notes.get("Retired", "")
+        found.setdefault(key_id, KnownKey(key_id, _state(key_id, own, retired), notes.get("Created", ""), retired, file))
+    if beside:
+        found.setdefault(beside, KnownKey(beside, _state(beside, own, ""), _made(private), "", public))
+    return sorted(found.values(), key=lambda key: (key.state != "signing", key.created, key.key_id))
+
+
+def _state(key_id: str, own: str, retired: str) -> State:
+    if key_id == own:
+        return "signing"
+    return "retired" if retired else "trusted"
+
+
+def _files(home: Path) -> list[Path]:
+    return sorted(trusted_folder(home).glob("*.pub"))
+
+
+def _retired(file: Path) -> str:
+    """When the key in ``file`` was retired. Raises ConfigurationError for a note that is no time: it is not passed over."""
+    noted = _notes(file).get("Retired", "")
+    try:
+        moment = datetime.fromisoformat(noted) if noted else None
+    except ValueError as error:
+        raise ConfigurationError(f"{file}: {noted!r} is no time of retirement", code="key_unreadable") from error
+    if moment is not None and moment.tzinfo is None:
+        raise ConfigurationError(f"{file}: {noted!r} is a time of retirement without its zone", code="key_unreadable")
+    return noted
+
+
+def _notes(file: Path) -> dict[str, str]:
+    try:
+        head = file.read_bytes()[: keys.MAX_KEY_BYTES].partition(b"-----BEGIN")[0]
+    except OSError as error:
+        raise ConfigurationError(f"{file} cannot be read: {error.strerror}", code="key_unreadable") from error
+    return {name.decode(): value.decode() for name, value in _NOTE.findall(head)}
+
+
+def _note(home: Path, key: keys.PublicKey, *, created: str, retired: str = "") -> None:
+    """Have ``key`` in the ring; what is noted of it already stays. Raises OSError."""
+    file = trusted_folder(home) / f"{key.key_id}.pub"
+    notes = {"Created": created, "Retired": retired} | (_notes(file) if file.exists() else {})
+    words = "".join(f"{name}: {value}\n" for name, value in notes.items() if value)
+    data = f"{words}\n".encode() + key.pem()
+    if not file.exists() or file.read_bytes() != data:
+        put_file(file, data, mode=0o644)
+
+
+def _made(private: Path) -> str:
+    """When a key file was made, as the file system knows it."""
+    return timestamp(datetime.fromtimestamp(private.stat().st_mtime, UTC)) if private.exists() else ""
+
+
+@contextmanager
+def _ours(home: Path) -> Iterator[None]:
+    """The ring, ours alone among all processes. Raises ConfigurationError when it cannot be written."""
+    folder = trusted_folder(home)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise ConfigurationError(f"{folder} cannot be made: {error.strerror}", code="key_unwritable") from error
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    except OSError as error:
+        raise ConfigurationError(f"{error.filename or folder}: {error.strerror}", code="key_unwritable") from error
+    finally:
+        os.close(fd)

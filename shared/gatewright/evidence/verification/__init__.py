@@ -1,0 +1,1 @@
+"""``verify``: a bundle read as hostile input and held against everything that it claims."""

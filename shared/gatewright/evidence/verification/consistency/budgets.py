@@ -1,0 +1,47 @@
+"""7. No more was used up than there was: an answer that came too late, or cost too much, does not count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gatewright.evidence import layout
+from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, just_before
+from gatewright.ledger import events as e
+from gatewright.ledger.spending import budget_of, excess
+
+BUDGET = "budget_contradicts"
+
+
+def check_budgets(telling: Telling) -> Iterator[Contradiction]:
+    """1. every answer that counted came within the budget  2. a run that a budget ended had used it up."""
+    for moment in telling.moments:
+        match moment.payload:
+            case e.TaskFinished(accepted=False):
+                pass
+            case (
+                e.ContractCompiled() | e.PlanAccepted() | e.TaskFinished() | e.ReviewReceived() | e.TestsReceived() | e.Landed()
+            ):
+                yield from _within(moment)  # 1
+            case e.BudgetExceeded():
+                yield from _used_up(moment, moment.payload)  # 2
+            case _:
+                pass
+
+
+def _within(moment: Moment) -> Iterator[Contradiction]:
+    when = just_before(moment.record.ts)
+    gone = excess(moment.before, when) if when is not None and just_before(moment.before.created_at) is not None else None
+    # A landing takes the time it takes: nothing is begun after the wall clock has run out, and nothing is called back.
+    if gone is not None and not (gone.budget == "wall_sec" and isinstance(moment.payload, e.Landed)):
+        words = f"{moment.record.event_type} counted, and by then {gone.words}"
+        yield moment.says(BUDGET, layout.EVENTS, layout.CONTRACT, words)
+
+
+def _used_up(moment: Moment, event: e.BudgetExceeded) -> Iterator[Contradiction]:
+    run = moment.before
+    task = run.tasks.get(event.task_id or "")
+    limits = budget_of(run) if event.task_id is None else task.contract.budget if task and task.contract else None
+    limit = getattr(limits, event.budget, None)
+    if limit != event.limit or event.used < event.limit:
+        words = f"{event.budget}: {event.used:g} of {event.limit:g} was used up, and the limit is {limit}"
+        yield moment.says(BUDGET, layout.EVENTS, layout.CONTRACT, words)

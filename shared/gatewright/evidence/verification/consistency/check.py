@@ -1,0 +1,58 @@
+"""Step 7 of a verification: the rules that decided while the run went on, held once more against everything that it left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from gatewright.errors import MalformedError
+from gatewright.evidence import layout
+from gatewright.evidence.verification.consistency.budgets import check_budgets
+from gatewright.evidence.verification.consistency.change import check_change
+from gatewright.evidence.verification.consistency.ending import check_ending
+from gatewright.evidence.verification.consistency.gates import check_gates
+from gatewright.evidence.verification.consistency.orders import check_orders
+from gatewright.evidence.verification.consistency.reports import check_reports
+from gatewright.evidence.verification.consistency.rounds import check_rounds
+from gatewright.evidence.verification.consistency.sequence import check_sequence
+from gatewright.evidence.verification.consistency.signed import check_signed
+from gatewright.evidence.verification.consistency.subjects import check_subjects
+from gatewright.evidence.verification.consistency.telling import Contradiction, Telling, retell
+from gatewright.evidence.verification.reading import Reading
+
+Check = Callable[[Telling], Iterator[Contradiction]]
+CHECKS: tuple[Check, ...] = (
+    check_subjects,
+    check_sequence,
+    check_orders,
+    check_gates,
+    check_reports,
+    check_rounds,
+    check_budgets,
+    check_ending,
+)
+
+
+def check_consistency(reading: Reading, step: int) -> str:
+    """7. The documents do not contradict one another.
+
+    1. subjects: every document is about this run, its contract and its baseline  2. sequence: nothing happens before what it
+    rests on, and time does not go back  3. orders: contract, plan and tasks order the same  4. gates: nothing happened that a
+    gate had not let pass, no refusal was passed over, no verdict contradicts itself or what it looked at  5. reports: review,
+    tests and results bear the verdicts on them  6. rounds: no more than the contract allows, each for a reason
+    7. budgets: no more used up than there was  8. ending: what landed, and the end, follow from all that
+    9. change: patch, list of names and shards are about the same files  10. signed: the two statements say the same.
+    """
+    history = reading.history
+    if history is None:
+        return "the story could not be told"
+    try:
+        telling = retell(history, reading.names)
+        found = [contradiction for check in CHECKS for contradiction in check(telling)]  # 1 to 8
+        found += check_change(telling, reading, step)  # 9
+    except MalformedError as error:
+        reading.findings.malformed(step, error.reason, layout.EVENTS, error.message)
+        return "the events cannot be followed"
+    found += check_signed(reading)  # 10
+    for contradiction in dict.fromkeys(found):
+        reading.findings.contradiction(step, *contradiction)
+    return ""

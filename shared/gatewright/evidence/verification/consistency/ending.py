@@ -1,0 +1,117 @@
+"""8. What landed, and how the run ended, follow from all that: tree, ref and mode, status, code and definition of done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gatewright.evidence import layout
+from gatewright.evidence.projection.completion import completion_report
+from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling
+from gatewright.ledger import events as e
+from gatewright.rules import completion
+from gatewright.rules.landing import landing_ref
+
+LANDED = "landed_contradicts"
+END = "end_contradicts"
+DONE = "completion_contradicts"
+#: Reasons for which the gatekeeper ends a run that no other event tells of.
+_OWN_REASONS = frozenset({"evidence_unwritable", "output_schema_mismatch", "gate_not_evaluated"})
+_STATUS: dict[str, e.Status] = {"S6": "SUCCESS", "FAILED": "FAILED", "ABORTED": "ABORTED"}
+
+
+def check_ending(telling: Telling) -> Iterator[Contradiction]:
+    """1. what landed is what was tested, where the contract says  2. the end is that of the last state, for a reason that an
+    event tells  3. a run that succeeded is done, by every rule of the definition of done."""
+    ends = 0
+    for number, moment in enumerate(telling.moments):
+        match moment.payload:
+            case e.Landed():
+                yield from _landed(moment, moment.payload)  # 1
+            case e.RunFinished():
+                ends += 1
+                yield from _finished(moment, moment.payload, telling.moments[:number])  # 2
+            case _:
+                pass
+    if ends != 1:
+        yield Contradiction(END, layout.EVENTS, layout.MANIFEST, f"a run ends once, and this one ended {ends} times")
+    if telling.run.status == "SUCCESS":
+        yield from _done(telling)  # 3
+    elif telling.run.landed is not None:
+        words = f"the run ended as {telling.run.status}, and it had landed"
+        yield Contradiction(END, layout.MANIFEST, layout.GIT_LANDED, words)
+
+
+def _landed(moment: Moment, event: e.Landed) -> Iterator[Contradiction]:
+    run = moment.before
+    tree = run.candidate.tree if run.candidate is not None else ""
+    if event.tree != tree:
+        words = f"tree {event.tree} landed, and {tree or 'none'} was composed"
+        yield moment.says(LANDED, layout.GIT_LANDED, layout.GIT_CANDIDATE, words)
+    for path, tested in ((layout.TEST_REPORT, run.tests), (layout.REVIEW_REPORT, run.review)):
+        if tested is None or tested.tree != event.tree:
+            words = f"tree {event.tree} landed, and the report is about {tested.tree if tested else 'none'}"
+            yield moment.says(LANDED, layout.GIT_LANDED, path, words)
+    repository = run.contract.repository if run.contract is not None else None
+    if repository is None:
+        return
+    ref = landing_ref(run.run_id, repository)
+    previous = run.accepted.baseline_commit if repository.landing == "target" else None
+    for name, said, ordered in (
+        ("mode", event.mode, repository.landing),
+        ("ref", event.ref, ref),
+        ("previous", event.previous, previous),
+    ):
+        if said != ordered:
+            words = f"its {name} is {said or 'none'}, and the contract orders {ordered or 'none'}"
+            yield moment.says(LANDED, layout.GIT_LANDED, layout.CONTRACT, words)
+    if bool(event.commit) != bool(ref):
+        words = f"it has {'a' if event.commit else 'no'} commit, and its ref is {ref or 'none'}"
+        yield moment.says(LANDED, layout.GIT_LANDED, layout.CONTRACT, words)
+
+
+def _finished(moment: Moment, event: e.RunFinished, earlier: tuple[Moment, ...]) -> Iterator[Contradiction]:
+    status = _STATUS.get(moment.before.state)
+    if event.status != status or (event.status == "SUCCESS") != (event.code == "ok"):
+        words = f"it ended as {event.status} ({event.code}) in state {moment.before.state}"
+        yield moment.says(END, layout.EVENTS, layout.MANIFEST, words)
+    entered = [each for each in earlier if not isinstance(each.payload, e.StateEntered)]
+    if status not in {None, "SUCCESS"} and (why := _unfounded(event, entered[-1] if entered else None)):
+        yield moment.says(END, layout.EVENTS, layout.MANIFEST, why)
+
+
+def _unfounded(event: e.RunFinished, cause: Moment | None) -> str:
+    """Why the last event before the end is no reason for it; empty when it is."""
+    match cause.payload if cause is not None else None:
+        case e.GateJudged(report=report) if report.verdict == "FAIL":
+            founded = event.code == report.code
+        case e.BudgetExceeded():
+            founded = event.code == "budget_exceeded"
+        case e.AbortRequested(reason=reason):
+            founded = event.status == "ABORTED" and event.message == reason
+        case e.TaskFailed():
+            founded = event.status == "FAILED"
+        case e.TaskFinished(result=result):
+            founded = event.status == "FAILED" and (result.status != "SUCCESS" or event.code in _OWN_REASONS)
+        case _:
+            founded = event.status == "FAILED" and event.code in _OWN_REASONS
+    return "" if founded else f"it ended as {event.status} ({event.code}), for a reason that no event tells"
+
+
+def _done(telling: Telling) -> Iterator[Contradiction]:
+    """The definition of done, as far as the records tell it, and as the landing gate told it."""
+    run, contract = telling.run, telling.run.contract
+    if contract is None:
+        yield Contradiction(DONE, layout.MANIFEST, layout.CONTRACT, "it succeeded without a contract")
+        return
+    broken = [
+        *completion.open_shards(run),
+        *completion.missing_tests(run, contract),
+        *completion.open_violations(run),
+    ]
+    for each in broken:
+        yield Contradiction(DONE, layout.MANIFEST, layout.COMPLETION_REPORT, f"it succeeded, and {each.detail}")
+    report = completion_report(telling.history)
+    for check in report.checks:
+        if check.verdict != "PASS":
+            words = f"it succeeded, and {check.rule} is {check.verdict}: {check.detail}"
+            yield Contradiction(DONE, layout.MANIFEST, layout.COMPLETION_REPORT, words)

@@ -1,0 +1,169 @@
+"""4. Nothing happened that a gate had not let pass, no refusal was passed over, no verdict contradicts what it looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from gatewright.contracts import GateReport
+from gatewright.contracts.reports import GateName
+from gatewright.evidence import layout
+from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, gate_file
+from gatewright.ledger import events as e
+from gatewright.ledger.run import Run
+
+MISSING = "gate_missing"
+IGNORED = "gate_ignored"
+CONTRADICTS = "gate_contradicts"
+#: Verdicts on what was asked for at the start; a round of fixing leaves them standing.
+_LASTING = frozenset({"schema", "policy", "plan"})
+
+
+@dataclass
+class _Standing:
+    """The verdicts that count now, with their files: by gate and task, and the last one of each gate."""
+
+    verdicts: dict[tuple[GateName, str | None], tuple[str, GateReport]] = field(default_factory=dict)
+    by_gate: dict[GateName, tuple[str, GateReport]] = field(default_factory=dict)
+
+    def add(self, path: str, report: GateReport) -> None:
+        self.verdicts[report.gate, report.task_id] = self.by_gate[report.gate] = (path, report)
+
+    def renew(self) -> None:
+        """A new attempt is judged anew."""
+        self.verdicts = {key: verdict for key, verdict in self.verdicts.items() if key[0] in _LASTING}
+        self.by_gate = {gate: verdict for gate, verdict in self.by_gate.items() if gate in _LASTING}
+
+    def withdraw(self, *gates: GateName) -> None:
+        """What is to be judged now has no verdict yet."""
+        for gate in gates:
+            self.by_gate.pop(gate, None)
+
+
+def check_gates(telling: Telling) -> Iterator[Contradiction]:
+    """1. each verdict agrees with itself and with the run's records  2. what a gate refused does not go on
+    3. every step that a gate must allow has its verdict."""
+    standing = _Standing()
+    refused: Moment | None = None
+    for moment in telling.moments:
+        if refused is not None:
+            yield from _passed_over(moment, refused)  # 2
+        refused = None
+        match moment.payload:
+            case e.GateJudged(report=report):
+                path = gate_file(moment.gates, report)
+                standing.add(path, report)
+                yield from _itself(moment, path, report)  # 1
+                yield from _evidence(moment, path, report)
+                refused = moment if report.verdict == "FAIL" else None
+            case e.FixOrdered():
+                standing.renew()
+            case e.TaskDispatched(role="pm"):
+                standing.withdraw("policy")
+            case e.ReviewReceived():
+                standing.withdraw("reviewer", "tests", "landing")
+            case e.TestsReceived():
+                standing.withdraw("tests", "landing")
+            case _:
+                yield from _allowed(moment, standing)  # 3
+
+
+def _passed_over(moment: Moment, refused: Moment) -> Iterator[Contradiction]:
+    """After a refusal the run ends, or turns to fixing; a budget may end it in that moment."""
+    turned = isinstance(moment.payload, e.StateEntered) and moment.payload.state in {"S5", "FAILED"}
+    if turned or isinstance(moment.payload, e.BudgetExceeded) or not isinstance(refused.payload, e.GateJudged):
+        return
+    report = refused.payload.report
+    words = f"the {report.gate} gate refused ({report.code}), and the run went on with {moment.record.event_type}"
+    yield moment.says(IGNORED, gate_file(refused.gates, report), layout.EVENTS, words)
+
+
+def _itself(moment: Moment, path: str, report: GateReport) -> Iterator[Contradiction]:
+    broken = bool(report.violations) or any(rule.verdict == "FAIL" for rule in report.rules)
+    if report.verdict == "PASS" and (broken or report.code != "ok"):
+        yield moment.says(CONTRADICTS, path, path, "the verdict is PASS, and a rule was broken")
+    if report.verdict == "FAIL" and (not report.violations or report.violations[0].code != report.code):
+        yield moment.says(CONTRADICTS, path, path, f"the verdict is FAIL as {report.code}, and no violation begins so")
+
+
+def _evidence(moment: Moment, path: str, report: GateReport) -> Iterator[Contradiction]:
+    """What a gate says it looked at, against what the run had then."""
+    for name, (expected, against) in _looked_at(moment.before, report).items():
+        for seen in report.evidence:
+            if seen.name == name and expected and seen.digest != expected:
+                yield moment.says(CONTRADICTS, path, against, f"the gate looked at {name} {seen.digest}, and it was {expected}")
+
+
+def _looked_at(run: Run, report: GateReport) -> Mapping[str, tuple[str, str]]:
+    tree = run.candidate.tree if run.candidate is not None else ""
+    accepted = run.accepted
+    match report.gate:
+        case "policy":
+            return {
+                "policies": (accepted.policy_sha256, layout.META),
+                "baseline_commit": (accepted.baseline_commit, layout.GIT_BASELINE),
+                "baseline_tree": (accepted.baseline_tree, layout.GIT_BASELINE_TREE),
+            }
+        case "diff":
+            task = run.tasks.get(report.task_id or "")
+            if task is None or task.result is None:
+                return {}
+            result = layout.task_result(task.task_id)
+            return {"patch": (task.result.git.patch, result), "candidate_tree": (task.tree, layout.EVENTS)}
+        case "reviewer" | "tests" | "landing":
+            return {"candidate_tree": (tree, layout.GIT_CANDIDATE), "tree": (tree, layout.GIT_CANDIDATE)}
+        case _:
+            return {}
+
+
+def _allowed(moment: Moment, standing: _Standing) -> Iterator[Contradiction]:
+    run = moment.before
+    match moment.payload:
+        case e.StateEntered(state="S1") | e.ContractCompiled():
+            yield from _need(moment, standing, "policy", layout.CONTRACT)
+        case e.PlanAccepted(plan=plan):
+            yield from _need(moment, standing, "plan", layout.task_plan(plan.task_id))
+        case e.LocksTaken(token=token):
+            yield from _need(moment, standing, "locks", layout.EVENTS)
+            yield from _same(moment, standing, "locks", {"token": (str(token), layout.EVENTS)})
+        case e.CandidateComposed(tree=tree, patch=patch):
+            yield from _need(moment, standing, "integrated", layout.GIT_CANDIDATE)
+            facts = {"candidate_tree": (tree, layout.GIT_CANDIDATE), "patch": (patch, layout.PATCH)}
+            facts |= {task.task_id: (task.tree, layout.EVENTS) for task in run.workers()}
+            yield from _same(moment, standing, "integrated", facts)
+            for task in run.workers():
+                yield from _need(moment, standing, "diff", layout.task_result(task.task_id), task.task_id)
+        case e.StateEntered(state="S4"):
+            yield from _need(moment, standing, "reviewer", layout.REVIEW_REPORT)
+        case e.Landed(commit=commit, tree=tree):
+            yield from _need(moment, standing, "tests", layout.TEST_REPORT)
+            yield from _need(moment, standing, "landing", layout.GIT_LANDED)
+            facts = {"commit": (commit, layout.GIT_LANDED), "tree": (tree, layout.GIT_LANDED)}
+            yield from _same(moment, standing, "landing", facts)
+        case _:
+            pass
+
+
+def _need(
+    moment: Moment, standing: _Standing, gate: GateName, path: str, task_id: str | None = None
+) -> Iterator[Contradiction]:
+    """A verdict of this gate, and PASS: on the task, where one is named."""
+    found = standing.verdicts.get((gate, task_id)) if task_id is not None else standing.by_gate.get(gate)
+    about = f" on {task_id}" if task_id is not None else ""
+    if found is None:
+        words = f"{moment.record.event_type}, and the {gate} gate gave no verdict{about}"
+        yield moment.says(MISSING, path, layout.EVENTS, words)
+    elif found[1].verdict != "PASS":
+        yield moment.says(IGNORED, found[0], path, f"{moment.record.event_type}, and the {gate} gate had refused{about}")
+
+
+def _same(moment: Moment, standing: _Standing, gate: GateName, facts: Mapping[str, tuple[str, str]]) -> Iterator[Contradiction]:
+    found = standing.by_gate.get(gate)
+    if found is None:
+        return
+    path, report = found
+    for seen in report.evidence:
+        expected, against = facts.get(seen.name, (seen.digest, ""))
+        if seen.digest != expected:
+            words = f"the gate looked at {seen.name} {seen.digest}, and {expected} was recorded"
+            yield moment.says(CONTRADICTS, path, against, words)

@@ -1,0 +1,93 @@
+"""5. Review, tests and results bear the verdicts on them: judged once more, by the rules of the gates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from gatewright.contracts import GateReport
+from gatewright.evidence import layout
+from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, gate_file
+from gatewright.ledger import events as e
+from gatewright.ledger.run import Run
+from gatewright.rules import reviews
+from gatewright.rules import tests as test_rules
+from gatewright.rules.broken import Broken
+from gatewright.rules.results import broken_by_result
+
+UNFOUNDED = "refusal_unfounded"
+RESULT = "result_contradicts"
+#: The second place of a rule's contradiction, by its code; else it is the verdict.
+_AGAINST = {
+    "reviewer_wrong_tree": layout.GIT_CANDIDATE,
+    "tests_wrong_tree": layout.GIT_CANDIDATE,
+    "tests_incomplete": layout.CONTRACT,
+    "rerun_not_allowed": layout.CONTRACT,
+}
+
+
+def check_reports(telling: Telling) -> Iterator[Contradiction]:
+    """1. what the reviewer gate passed is a review that passes  2. what the tests gate passed proves the candidate
+    3. neither refused for a reason that is not there  4. an accepted result is about its task, and has a tree."""
+    for moment in telling.moments:
+        match moment.payload:
+            case e.GateJudged(report=report) if report.gate == "reviewer":
+                yield from _reviewed(moment, report)  # 1, 3
+            case e.GateJudged(report=report) if report.gate == "tests":
+                yield from _tested(moment, report)  # 2, 3
+            case e.TaskFinished():
+                yield from _finished(moment, moment.payload)  # 4
+            case _:
+                pass
+
+
+def _reviewed(moment: Moment, gate: GateReport) -> Iterator[Contradiction]:
+    run, review = moment.before, moment.before.review
+    verdict = gate_file(moment.gates, gate)
+    if review is None:
+        yield moment.says(UNFOUNDED, verdict, layout.REVIEW_REPORT, "a verdict on a review that never came")
+        return
+    path = layout.review(_asked(run, "reviewer"))
+    broken = [*test_rules.wrong_tree(review.tree, _tree(run), "reviewer_wrong_tree"), *reviews.not_independent(review, run)]
+    yield from _weighed(moment, gate, path, [*broken, *reviews.not_passed(review)], reviews.CODES)
+
+
+def _tested(moment: Moment, gate: GateReport) -> Iterator[Contradiction]:
+    run, tests = moment.before, moment.before.tests
+    verdict = gate_file(moment.gates, gate)
+    if tests is None or run.contract is None:
+        yield moment.says(UNFOUNDED, verdict, layout.TEST_REPORT, "a verdict on tests that never came")
+        return
+    path = layout.test(_asked(run, "testrunner"))
+    broken = test_rules.broken_by_tests(tests, _tree(run), run.contract)
+    yield from _weighed(moment, gate, path, broken, test_rules.CODES)
+
+
+def _weighed(
+    moment: Moment, gate: GateReport, path: str, broken: Iterable[Broken], codes: frozenset[str]
+) -> Iterator[Contradiction]:
+    verdict, found = gate_file(moment.gates, gate), tuple(broken)
+    if gate.verdict == "PASS":
+        for each in found:
+            yield moment.says(each.code, path, _AGAINST.get(each.code, verdict), each.detail)
+    elif gate.code in codes and gate.code not in {each.code for each in found}:
+        yield moment.says(UNFOUNDED, verdict, path, f"refused as {gate.code}, and the report does not bear it out")
+
+
+def _finished(moment: Moment, event: e.TaskFinished) -> Iterator[Contradiction]:
+    result, path = event.result, layout.task_result(event.result.task_id)
+    task = moment.before.tasks.get(result.task_id)
+    if task is None or not event.accepted:
+        return
+    for broken in broken_by_result(result, task, moment.before):
+        yield moment.says(RESULT, path, layout.task_contract(task.task_id), broken.detail)
+    if result.status != "SUCCESS" or not event.tree:
+        yield moment.says(RESULT, path, layout.EVENTS, f"it was accepted as {result.status} with tree {event.tree or 'none'}")
+
+
+def _tree(run: Run) -> str:
+    return run.candidate.tree if run.candidate is not None else ""
+
+
+def _asked(run: Run, role: str) -> str:
+    """The task that the role was last given."""
+    return next((task.task_id for task in reversed(tuple(run.tasks.values())) if task.role == role), "unknown")

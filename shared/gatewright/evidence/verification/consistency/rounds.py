@@ -1,0 +1,53 @@
+"""6. Rounds of fixing: no more than the contract allows, each for a reason that can be cured, after its pause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gatewright.contracts import GateReport, TaskContract
+from gatewright.evidence import layout
+from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, just_before, moment_of
+from gatewright.ledger import events as e
+from gatewright.rules.rounds import CURABLE, most_attempts
+
+ROUNDS = "rounds_contradict"
+
+
+def check_rounds(telling: Telling) -> Iterator[Contradiction]:
+    """1. one attempt more, and no more than there may be  2. because of what a gate refused and fixing can cure
+    3. not before the pause that the contract orders."""
+    refusal: GateReport | None = None
+    for moment in telling.moments:
+        contract = moment.before.contract
+        match moment.payload:
+            case e.GateJudged(report=report):
+                refusal = report if report.verdict == "FAIL" else None
+            case e.FixOrdered() if contract is not None:
+                yield from _ordered(moment, moment.payload, contract, refusal)  # 1, 2
+            case e.StateEntered(state="S2") if contract is not None and moment.before.state == "S5":
+                yield from _paused(moment, contract)  # 3
+            case _:
+                pass
+
+
+def _ordered(
+    moment: Moment, event: e.FixOrdered, contract: TaskContract, refusal: GateReport | None
+) -> Iterator[Contradiction]:
+    run = moment.before
+    most = most_attempts(contract)
+    if event.attempt != run.attempt + 1 or event.attempt > most:
+        words = f"attempt {event.attempt} was ordered after attempt {run.attempt}, and there may be {most}"
+        yield moment.says(ROUNDS, layout.EVENTS, layout.CONTRACT, words)
+    if refusal is None or event.reason != refusal.code or refusal.code not in CURABLE or run.state != "S5":
+        words = f"fixing was ordered because of {event.reason}, which no gate had just refused for, or which cannot be cured"
+        yield moment.says(ROUNDS, layout.EVENTS, layout.EVENTS, words)
+
+
+def _paused(moment: Moment, contract: TaskContract) -> Iterator[Contradiction]:
+    since, when = just_before(moment.before.fix_ordered_at), moment_of(moment.record.ts)
+    pause = contract.timeout_retry.retry_backoff_sec
+    if since is not None and when is not None and (when - since).total_seconds() < pause:
+        words = (
+            f"the next round began {(when - since).total_seconds():.1f} s after it was ordered, and the pause is {pause:g} s"
+        )
+        yield moment.says(ROUNDS, layout.EVENTS, layout.CONTRACT, words)

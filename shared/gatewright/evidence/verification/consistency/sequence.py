@@ -1,0 +1,159 @@
+"""2. Nothing happens before what it rests on, and time does not go back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gatewright.evidence import layout
+from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, moment_of
+from gatewright.ledger import events as e
+from gatewright.ledger.run import Run, TaskRole
+
+TIME = "time_reversed"
+TURN = "out_of_turn"
+ATTEMPT = "attempt_contradicts"
+ROLE = "role_contradicts"
+#: In which state a role is given its task, and answers it.
+STATES: dict[TaskRole, e.State] = {"pm": "S0", "techlead": "S1", "worker": "S2", "reviewer": "S3", "testrunner": "S4"}
+#: Whose word an event is: the record's ``role``, where it has one.
+ROLES: dict[str, str] = {
+    "gate_judged": "gatekeeper",
+    "task_dispatched": "gatekeeper",
+    "contract_compiled": "pm",
+    "plan_accepted": "techlead",
+    "task_finished": "worker",
+    "review_received": "reviewer",
+    "tests_received": "testrunner",
+}
+
+
+def check_sequence(telling: Telling) -> Iterator[Contradiction]:
+    """1. times of events, and of verdicts in them  2. attempts  3. roles  4. every event where its turn is."""
+    last = telling.history.records[0].ts
+    for moment in telling.moments:
+        yield from _times(moment, last)  # 1
+        yield from _labels(moment)  # 2, 3
+        yield from _turn(moment)  # 4
+        last = moment.record.ts
+
+
+def _times(moment: Moment, last: str) -> Iterator[Contradiction]:
+    when, before = moment.when, moment_of(last)
+    if when is None or before is None:
+        yield moment.says(TIME, layout.EVENTS, layout.EVENTS, f"{moment.record.ts[:40]!r} is no time with a zone")
+    elif when < before:
+        words = f"it happened {moment.record.ts}, and the event before it {last}"
+        yield moment.says(TIME, layout.EVENTS, layout.EVENTS, words)
+    if isinstance(moment.payload, e.GateJudged) and when is not None:
+        report = moment.payload.report
+        evaluated = moment_of(report.evaluated_at)
+        if evaluated is None or evaluated > when:
+            path = layout.gate_report(moment.gates, report.gate, report.task_id)
+            words = f"the verdict was given {report.evaluated_at}, and recorded {moment.record.ts}"
+            yield moment.says(TIME, path, layout.EVENTS, words)
+
+
+def _labels(moment: Moment) -> Iterator[Contradiction]:
+    record, run = moment.record, moment.before
+    if record.attempt not in {None, run.attempt}:
+        words = f"it is called one of attempt {record.attempt}, and attempt {run.attempt} was under way"
+        yield moment.says(ATTEMPT, layout.EVENTS, layout.EVENTS, words)
+    role = ROLES.get(record.event_type)
+    if role is not None and record.role not in {None, role}:
+        yield moment.says(ROLE, layout.EVENTS, layout.EVENTS, f"{record.event_type} is not a word of the {record.role}")
+    if isinstance(moment.payload, e.GateJudged):
+        report = moment.payload.report
+        path = layout.gate_report(moment.gates, report.gate, report.task_id)
+        if report.attempt != run.attempt:
+            words = f"the verdict is on attempt {report.attempt}, and attempt {run.attempt} was under way"
+            yield moment.says(ATTEMPT, path, layout.EVENTS, words)
+        if record.task_id != report.task_id:
+            words = f"the verdict is on {report.task_id}, its event is about {record.task_id}"
+            yield moment.says(TURN, path, layout.EVENTS, words)
+
+
+def _turn(moment: Moment) -> Iterator[Contradiction]:
+    path, why = _answer(moment) or _step(moment) or (layout.EVENTS, "")
+    if why:
+        yield moment.says(TURN, path, layout.EVENTS, why)
+
+
+def _answer(moment: Moment) -> tuple[str, str] | None:
+    """What a role is asked or says: its place, and why it is out of turn; None for other events."""
+    run = moment.before
+    match moment.payload:
+        case e.TaskDispatched(task_id=task_id, role=role):
+            return layout.task_contract(task_id), _given(run, task_id, role)
+        case e.ContractCompiled():
+            return layout.CONTRACT, _answered(run, "pm", None)
+        case e.PlanAccepted(plan=plan):
+            return layout.task_plan(plan.task_id), _answered(run, "techlead", plan.task_id)
+        case e.TaskFinished(result=result):
+            task = run.tasks.get(result.task_id)
+            fits = task is not None and task.role == "worker" and task.status == "RUNNING" and task.attempt == run.attempt
+            why = "" if fits and run.state == "S2" else "no worker was at this task"
+            return layout.task_result(result.task_id), why
+        case e.ReviewReceived(report=review):
+            return layout.REVIEW_REPORT, _answered(run, "reviewer", review.task_id)
+        case e.TestsReceived(report=tests):
+            return layout.TEST_REPORT, _answered(run, "testrunner", tests.task_id)
+        case _:
+            return None
+
+
+def _step(moment: Moment) -> tuple[str, str] | None:
+    """What the gatekeeper does itself, in the same way."""
+    run = moment.before
+    match moment.payload:
+        case e.LocksTaken():
+            ready, why = run.state == "S1" and run.plan is not None and run.locks is None, "it is not the time to take locks"
+            return layout.EVENTS, "" if ready else why
+        case e.CandidateComposed():
+            ready = run.state == "S2" and run.candidate is None
+            return layout.GIT_CANDIDATE, "" if ready else "it is not the time to compose"
+        case e.Landed():
+            ready = run.state == "S4" and run.tests_passed and run.landed is None
+            return layout.GIT_LANDED, "" if ready else "it landed before its tests had passed"
+        case e.StateEntered(state=state):
+            return layout.EVENTS, _entered(run, state)
+        case e.RunFinished():
+            ready = run.ended and not run.finished_at
+            return layout.EVENTS, "" if ready else "the run ends once, when it has come to its last state"
+        case _:
+            return None
+
+
+def _given(run: Run, task_id: str, role: TaskRole) -> str:
+    task = run.tasks.get(task_id)
+    if run.state != STATES[role]:
+        return f"the {role} is not asked in state {run.state}"
+    if role == "worker":
+        return "" if task is not None and task.status == "PENDING" else "no plan has this task, or it was given out before"
+    return "" if task is None and run.running(role) is None else f"the {role} was asked twice"
+
+
+def _answered(run: Run, role: TaskRole, task_id: str | None) -> str:
+    task = run.running(role)
+    if task is None or run.state != STATES[role]:
+        return f"the {role} was not at work"
+    return (
+        f"the {role} was asked for {task.task_id}, and this is about {task_id}" if task_id not in {None, task.task_id} else ""
+    )
+
+
+def _entered(run: Run, state: e.State) -> str:
+    """What must be there before a state is entered."""
+    match state:
+        case "S1":
+            there = run.contract is not None
+        case "S2":
+            there = run.locks is not None and (run.state == "S1" or bool(run.fix_ordered_at))
+        case "S3":
+            there = run.candidate is not None
+        case "S4":
+            there = run.review is not None
+        case "S6":
+            there = run.landed is not None
+        case _:
+            there = True
+    return "" if there else f"{state} is entered without what it rests on"

@@ -1,0 +1,105 @@
+"""A run told event by event, with the run as it was before and after each, and the places in the bundle that tell of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from gatewright.contracts import GateReport, OrchestratorEvent
+from gatewright.evidence import layout
+from gatewright.evidence.projection.history import History
+from gatewright.ledger import events as e
+from gatewright.ledger.evolve import evolve
+from gatewright.ledger.run import Run, Task, TaskRole
+
+
+class Contradiction(NamedTuple):
+    """``path`` and ``against`` are the two places in the bundle that cannot both be true."""
+
+    code: str
+    path: str
+    against: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One event: ``before`` is the run that it happened to, ``after`` what became of it. ``gates`` counts verdicts so far."""
+
+    record: OrchestratorEvent
+    payload: e.Payload
+    before: Run
+    after: Run
+    gates: int
+
+    @property
+    def when(self) -> datetime | None:
+        """Its time; None for what is no time with a zone."""
+        return moment_of(self.record.ts)
+
+    def says(self, code: str, path: str, against: str, words: str) -> Contradiction:
+        """A contradiction that shows in this event."""
+        return Contradiction(code, path, against, f"{words} (event {self.record.seq})")
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """What every check is given: the history, its moments, and the changed paths, each ended by a NUL."""
+
+    history: History
+    moments: tuple[Moment, ...]
+    names: bytes
+
+    @property
+    def run(self) -> Run:
+        return self.history.run
+
+    @property
+    def changed(self) -> tuple[bytes, ...]:
+        return tuple(path for path in self.names.split(b"\0") if path)
+
+
+def retell(history: History, names: bytes) -> Telling:
+    """The moments of a history, without the first event, which makes the run. Raises what ``evolve`` raises."""
+    moments = []
+    run, gates = evolve(None, history.records[0]), 0
+    for record in history.records[1:]:
+        payload, before = e.payload_of(record), run
+        run = evolve(run, record)
+        gates += isinstance(payload, e.GateJudged)
+        moments.append(Moment(record, payload, before, run, gates))
+    return Telling(history, tuple(moments), names)
+
+
+def moment_of(text: str) -> datetime | None:
+    """A time of RFC 3339; None for anything else."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else None
+
+
+def just_before(text: str) -> datetime | None:
+    """The time, less what writing it in milliseconds may have added."""
+    found = moment_of(text)
+    return found - timedelta(milliseconds=1) if found is not None else None
+
+
+def gate_file(number: int, report: GateReport) -> str:
+    """Where the ``number``-th verdict lies."""
+    return layout.gate_report(number, report.gate, report.task_id)
+
+
+def asked(run: Run, role: TaskRole) -> Task | None:
+    """The task of a serial role that is being done."""
+    return run.running(role)
+
+
+def judged(telling: Telling) -> Iterator[tuple[Moment, GateReport]]:
+    """Every verdict, in order."""
+    for moment in telling.moments:
+        if isinstance(moment.payload, e.GateJudged):
+            yield moment, moment.payload.report

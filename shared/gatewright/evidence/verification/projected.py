@@ -1,0 +1,142 @@
+"""Step 6 of a verification: the events are folded and projected anew, and the bundle must be exactly what comes out.
+
+So contract, tasks, results, reports, patch, landed commit, manifest and signature tell one story, or the file that does not
+is named. Files are compared by the digests in the manifest, which step 3 has held against the bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+
+from gatewright.contracts import EvidenceReport, RunManifest, codec
+from gatewright.errors import MalformedError
+from gatewright.evidence import layout
+from gatewright.evidence.projection.file_plan import Content
+from gatewright.evidence.projection.history import History, tell
+from gatewright.evidence.projection.manifest import Span, make_manifest
+from gatewright.evidence.projection.projection import Projection, project
+from gatewright.evidence.statement import make_statements
+from gatewright.evidence.verification.reading import Reading, digest_of_all
+
+
+def check_story(reading: Reading, step: int) -> str:
+    """6. Make the bundle's files, manifest and statement again from its events, and compare."""
+    run, manifest = reading.run, reading.manifest
+    if manifest is not None and manifest.layout != layout.VERSION:
+        return f"the bundle has layout {manifest.layout or 1}, and only layout {layout.VERSION} can be made again"
+    if run is None or manifest is None:
+        return "there is no whole story: events or manifest cannot be read"
+    if not run.ended or not run.finished_at:
+        return "the run has not ended"
+    try:
+        history = tell(run, reading.records)
+        projection = _project(reading, history, step)
+        expected = make_manifest(
+            history,
+            reading.listed.values(),
+            span=_span(manifest),
+            signer=manifest.integrity.signer if manifest.integrity else "",
+        )
+    except MalformedError as error:
+        reading.findings.malformed(step, error.reason, layout.EVENTS, error.message)
+        return "the events make no bundle"
+    reading.derived, reading.history = tuple(projection.files), history
+    _compare_files(reading, projection, step)
+    _compare_manifest(reading, manifest, expected, step)
+    digests = {path: record.sha256 for path, record in reading.listed.items()}
+    for path, statement in make_statements(history, reading.manifest_bytes, digests).items():
+        if reading.payloads.get(path, statement) != statement:
+            reading.findings.wrong(step, "statement_differs", path, "what was signed is not what the events tell")
+    return ""
+
+
+def _span(manifest: RunManifest) -> Span:
+    """What the manifest says of its place in the ledger, which no event tells."""
+    integrity = manifest.integrity
+    if integrity is None:
+        return Span(0, None, None)
+    return Span(integrity.transitions, integrity.ledger_first, integrity.ledger_last)
+
+
+def _places(reading: Reading) -> dict[str, str]:
+    """Digest -> a listed file that has it."""
+    return {record.sha256: path for path, record in reading.listed.items()}
+
+
+def _project(reading: Reading, history: History, step: int) -> Projection:
+    places = _places(reading)
+    candidate = history.run.candidate
+    names = b""
+    if candidate and candidate.names:
+        path = places.get(layout.digest_of(candidate.names) or "")
+        names = (reading.document(path, step) if path else None) or b""
+    reading.names = names
+    withheld = _withheld(reading, step)
+    whole = project(history, names=names, withheld=withheld)
+    lost = frozenset(
+        uri
+        for path, content in whole.files.items()
+        if isinstance(content, tuple) and path not in reading.listed
+        for uri in content
+        if layout.digest_of(uri) not in places
+    )
+    if not lost:
+        return whole
+    message = f"{len(lost)} artifact(s) are not in the bundle, the first is {min(lost)}"
+    reading.findings.incomplete(step, "evidence_lost", layout.EVIDENCE_REPORT, message)
+    return project(history, names=names, lost=lost, withheld=withheld)
+
+
+def _withheld(reading: Reading, step: int) -> frozenset[str]:
+    """What the gatekeeper says that it left out because it holds a secret; the report is then made again and compared."""
+    data = reading.document(layout.EVIDENCE_REPORT, step)
+    try:
+        uris = codec.decode(data, EvidenceReport).withheld if data is not None else ()
+    except MalformedError:
+        return frozenset()
+    reading.notes += [f"{uri}: withheld, because the gatekeeper found what looks like a secret in it" for uri in uris]
+    return frozenset(uris)
+
+
+def _compare_files(reading: Reading, projection: Projection, step: int) -> None:
+    findings, listed = reading.findings, reading.listed
+    for path, content in projection.files.items():
+        record = listed.get(path)
+        if record is None:
+            findings.incomplete(step, "story_missing", path, "the events speak of it, and the manifest does not list it")
+        elif (digest := _digest(reading, content)) is not None and digest != record.sha256:
+            findings.wrong(step, "story_differs", path, "it is not what the events tell")
+    for path in listed.keys() - projection.files.keys():
+        findings.wrong(step, "story_unknown", path, "no event speaks of it")
+
+
+def _digest(reading: Reading, content: Content) -> str | None:
+    """The digest that a file must have; None when it cannot be told, because its parts were found altered or missing."""
+    if isinstance(content, bytes):
+        return hashlib.sha256(content).hexdigest()
+    digests = [layout.digest_of(uri) or "" for uri in content]
+    if len(digests) == 1:
+        return digests[0]
+    places = _places(reading)
+    paths = [places.get(digest, "") for digest in digests]
+    actual = [reading.facts[path].sha256 if path in reading.facts else "" for path in paths]
+    if actual != digests:
+        return None
+    try:
+        return digest_of_all(reading.root, paths)
+    except OSError:
+        return None
+
+
+def _compare_manifest(reading: Reading, manifest: RunManifest, expected: RunManifest, step: int) -> None:
+    if codec.encode(expected) == reading.manifest_bytes:
+        return
+    names = [
+        field.name
+        for field in msgspec.structs.fields(RunManifest)
+        if getattr(manifest, field.name) != getattr(expected, field.name)
+    ]
+    message = f"not what the events tell: {', '.join(names) or 'its form'}"
+    reading.findings.wrong(step, "manifest_differs", layout.MANIFEST, message)

@@ -1,0 +1,184 @@
+"""Reads a bundle's folder as hostile input: follows no link, opens only plain files, bounds its memory. Judges no content."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gatewright.bus.artifacts import MAX_ARTIFACT_BYTES
+from gatewright.contracts import OrchestratorEvent, RunManifest
+from gatewright.contracts.records import FileRecord
+from gatewright.errors import MalformedError
+from gatewright.evidence import layout
+from gatewright.evidence.projection.history import History
+from gatewright.evidence.signing.keys import PublicKey
+from gatewright.evidence.verification.findings import Findings
+from gatewright.ledger.run import Run
+
+#: Larger documents are not parsed, and a folder of more entries is no bundle. A patch may be as large as any artifact.
+MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
+MAX_PATCH_BYTES = MAX_ARTIFACT_BYTES
+MAX_ENTRIES = 100_000
+_BLOCK = 1024 * 1024
+#: A folder that is called so says which run's bundle it holds.
+_RUN_FOLDER = re.compile(r"run-[0-9a-f]{20}")  # noqa: TID251 - linear: of a fixed length
+
+
+@dataclass(slots=True)
+class Shape:
+    """What lies in a folder: plain files with their size in bytes, folders, and ``path -> code`` of what is neither."""
+
+    files: dict[str, int] = field(default_factory=dict)
+    folders: set[str] = field(default_factory=set)
+    odd: dict[str, str] = field(default_factory=dict)
+    #: Files of several names, by the number of their inode: the names here, and how many there are in all.
+    shared: dict[tuple[int, int], tuple[list[str], int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """A file as it was read."""
+
+    size: int
+    sha256: str
+
+
+@dataclass(slots=True)
+class Reading:
+    """A verification under way: what is trusted, and what has been read so far."""
+
+    root: Path
+    trusted: tuple[PublicKey, ...]
+    #: Whether a bundle without a signature is to be looked at all the same.
+    unsigned: bool = False
+    findings: Findings = field(default_factory=Findings)
+    notes: list[str] = field(default_factory=list)
+    shape: Shape = field(default_factory=Shape)
+    facts: dict[str, Facts] = field(default_factory=dict)
+    manifest_bytes: bytes = b""
+    manifest: RunManifest | None = None
+    #: What the signatures were made over, checked or not, by the name of their envelope.
+    payloads: dict[str, bytes] = field(default_factory=dict)
+    #: The id of the trusted key that signed; empty when none did.
+    signer: str = ""
+    records: tuple[OrchestratorEvent, ...] = ()
+    run: Run | None = None
+    #: The run told in order, once step 6 has done so, and the changed paths of its candidate, each ended by a NUL.
+    history: History | None = None
+    names: bytes = b""
+    #: The files that the events make, but for manifest and signature; empty until they have been made again.
+    derived: tuple[str, ...] = ()
+
+    @property
+    def listed(self) -> dict[str, FileRecord]:
+        """The manifest's list, by path."""
+        return {file.path: file for file in self.manifest.integrity.files} if self.manifest and self.manifest.integrity else {}
+
+    def patch(self, step: int) -> bytes | None:
+        """The bytes of the canonical patch, as ``document`` gives them."""
+        return self.document(layout.PATCH, step, limit=MAX_PATCH_BYTES)
+
+    def document(self, path: str, step: int, *, limit: int | None = None) -> bytes | None:
+        """The bytes of a document; None, with a finding unless it is simply not there."""
+        limit = MAX_DOCUMENT_BYTES if limit is None else limit
+        if path not in self.shape.files:
+            return None
+        try:
+            facts, data = read(self.root, path, keep=limit)
+        except OSError as error:
+            self.findings.incomplete(step, "unreadable", path, f"cannot be read: {error.strerror or error}")
+            return None
+        if data is None:
+            self.findings.malformed(step, "too_large", path, f"more than {limit} bytes are no document")
+        if self.facts.setdefault(path, facts) != facts:
+            self.findings.wrong(step, "changing", path, "it changes while it is being read")
+        return data
+
+
+def runs_named(bundle: Path) -> frozenset[str]:
+    """The runs that the folder's name speaks of: as it was given, and, through a link, as it is called."""
+    names = (bundle.absolute().name, bundle.resolve().name)
+    return frozenset(name for name in names if _RUN_FOLDER.fullmatch(name))
+
+
+def scan(root: Path) -> Shape:
+    """Everything below ``root``, by path with ``/``. Raises MalformedError (``not_a_bundle``, ``too_many_files``), OSError."""
+    shape = Shape()
+    if not root.is_dir():
+        raise MalformedError(f"{root} is not a folder", code="not_a_bundle")
+    pending = [""]
+    while pending:
+        prefix = pending.pop()
+        with os.scandir(root / prefix) as entries:
+            for entry in entries:
+                path = prefix + entry.name
+                _enter(shape, shown(path), entry.stat(follow_symlinks=False))
+                if len(shape.files) + len(shape.folders) + len(shape.odd) > MAX_ENTRIES:
+                    raise MalformedError(f"more than {MAX_ENTRIES} files", code="too_many_files")
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append(f"{path}/")
+    for paths, names in shape.shared.values():
+        # A large file may have several names in its bundle. By one outside it could be changed after it was checked.
+        for path in paths if names != len(paths) or shape.files[paths[0]] < layout.SHARED_FROM else ():
+            del shape.files[path]
+            shape.odd[path] = "hard_link"
+    return shape
+
+
+def shown(path: str) -> str:
+    """A path for people and JSON: bytes that are not UTF-8 become ``\\xNN``. No listed file can have such a name."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def read(root: Path, path: str, *, keep: int = 0) -> tuple[Facts, bytes | None]:
+    """Size and sha256 of a plain file, and its bytes when they are no more than ``keep``. Raises OSError."""
+    digest, size, blocks = hashlib.sha256(), 0, []
+    fd = _open(root, path)
+    try:
+        buffer = bytearray(min(_BLOCK, os.fstat(fd).st_size + 1))
+        view = memoryview(buffer)
+        while count := os.readv(fd, [buffer]):
+            digest.update(view[:count])
+            size += count
+            if size <= keep:
+                blocks.append(bytes(view[:count]))
+    finally:
+        os.close(fd)
+    return Facts(size, digest.hexdigest()), b"".join(blocks) if keep and size <= keep else None
+
+
+def digest_of_all(root: Path, paths: Iterable[str]) -> str:
+    """The sha256 of files read one after another. Raises OSError."""
+    digest = hashlib.sha256()
+    for path in paths:
+        with os.fdopen(_open(root, path), "rb", buffering=0) as file:
+            while block := file.read(_BLOCK):
+                digest.update(block)
+    return digest.hexdigest()
+
+
+def _open(root: Path, path: str) -> int:
+    # Not blocking, for a pipe that was put there since the scan; checked again on what was really opened.
+    fd = os.open(f"{root}/{path}", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(f"{path} is not a plain file")
+    return fd
+
+
+def _enter(shape: Shape, path: str, status: os.stat_result) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        shape.folders.add(path)
+    elif stat.S_ISLNK(status.st_mode):
+        shape.odd[path] = "symlink"
+    elif not stat.S_ISREG(status.st_mode):
+        shape.odd[path] = "special_file"
+    else:
+        shape.files[path] = status.st_size
+        if status.st_nlink != 1:
+            shape.shared.setdefault((status.st_dev, status.st_ino), ([], status.st_nlink))[0].append(path)

@@ -1,0 +1,119 @@
+"""Step 8 of a verification, where a repository is given: the recorded trees, patch and landed commit against its real objects.
+
+Objects are fetched into a mirror of our own in a temporary folder; the repository is only read. What the diff gate judged by
+policy (protected paths, limits) is not judged again: a bundle holds the digest of the policies, not the policies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+import tempfile
+from pathlib import Path
+
+from gatewright import scope
+from gatewright.contracts import codec
+from gatewright.errors import GitError, MalformedError, PatchError
+from gatewright.evidence import layout
+from gatewright.evidence.verification.reading import Reading
+from gatewright.git.mirror import Mirror, Mirrors
+from gatewright.git.paths import display
+from gatewright.ledger.run import Run
+
+_TRAILER = re.compile(r"^Gatewright-(Run|Contract|Event-Chain): (\S+)$", re.MULTILINE)  # noqa: TID251 - linear: each try ends where the next one begins
+
+
+def check_repository(reading: Reading, step: int, url: str) -> str:
+    """8. The objects of the repository at ``url`` say the same. Not to be called from a running event loop.
+
+    1. the baseline commit has the recorded tree  2. patch.diff, applied to it, gives the candidate, and is its canonical diff
+    3. every changed path lies in the contract's  4. the landed commit has the baseline as its parent and the candidate's tree
+    5. its ref holds it, now or through what came later; a ref that is gone is only noted, as branches are deleted when merged
+    6. its trailers name this run, its contract and an event of its chain.
+    """
+    run = reading.run
+    if run is None or not run.accepted.baseline_commit:
+        return "there is no baseline to start from"
+    try:
+        with tempfile.TemporaryDirectory(prefix="gatewright-verify-") as scratch:
+            asyncio.run(_check(reading, run, step, url, Path(scratch)))
+    except (MalformedError, GitError) as error:
+        reading.findings.incomplete(step, "repository_unavailable", "", f"{url}: {error.message}")
+    except OSError as error:
+        reading.findings.incomplete(step, "repository_unavailable", "", f"no room for a mirror: {error.strerror or error}")
+    return ""
+
+
+async def _check(reading: Reading, run: Run, step: int, url: str, scratch: Path) -> None:
+    findings, accepted = reading.findings, run.accepted
+    mirror = await Mirrors(scratch).open(url)
+    try:
+        await mirror.ensure(accepted.baseline_commit)
+    except GitError as error:
+        findings.incomplete(step, "baseline_missing", layout.GIT_BASELINE, error.message)
+        return
+    tree = await mirror.tree_of(accepted.baseline_commit)  # 1
+    if tree != accepted.baseline_tree:
+        findings.wrong(step, "baseline_differs", layout.GIT_BASELINE, f"the repository's commit has tree {tree}")
+        return
+    if run.candidate is None:
+        reading.notes.append("no candidate was composed, so there is no tree to make again")
+        return
+    await _check_patch(reading, run, mirror, step, run.candidate.tree)
+    if run.landed is not None and run.landed.commit:
+        await _check_landed(reading, run, mirror, step, run.landed.commit)
+
+
+async def _check_patch(reading: Reading, run: Run, mirror: Mirror, step: int, candidate: str) -> None:
+    findings = reading.findings
+    patch = reading.patch(step)
+    if patch is None:
+        return
+    baseline = run.accepted.baseline_commit
+    try:
+        tree = await mirror.apply(baseline, patch)  # 2
+    except PatchError as error:
+        findings.wrong(step, "patch_does_not_apply", layout.PATCH, error.message)
+        return
+    if tree != candidate:
+        findings.wrong(step, "patch_leads_elsewhere", layout.PATCH, f"it gives tree {tree}, and {candidate} was judged")
+    elif await mirror.diff(run.accepted.baseline_tree, tree) != patch:
+        findings.wrong(step, "patch_not_canonical", layout.PATCH, "it is not the diff that git makes of the two trees")
+    allowed = run.contract.allowed_paths if run.contract else ()
+    changed = (change.path for change in await mirror.changes(run.accepted.baseline_tree, tree))
+    for path in scope.outside(allowed, changed):  # 3
+        findings.wrong(step, "path_out_of_scope", layout.PATCH, f"{display(path)} is outside the contract's paths")
+
+
+async def _check_landed(reading: Reading, run: Run, mirror: Mirror, step: int, commit: str) -> None:
+    findings, baseline = reading.findings, run.accepted.baseline_commit
+    try:
+        await mirror.ensure(commit)  # 4
+    except GitError as error:
+        findings.incomplete(step, "landed_missing", layout.GIT_LANDED, error.message)
+        return
+    tree = await mirror.tree_of(commit)
+    if run.candidate is None or tree != run.candidate.tree:
+        findings.wrong(step, "landed_differs", layout.GIT_LANDED, f"the landed commit has tree {tree}")
+    parents = await mirror.parents(commit)
+    if parents != (baseline,):
+        findings.wrong(step, "landed_differs", layout.GIT_LANDED, f"the landed commit's parents are {', '.join(parents)}")
+    await _check_ref(reading, run, mirror, step, commit)  # 5
+    told = dict(_TRAILER.findall(await mirror.message(commit)))  # 6
+    digest = hashlib.sha256(codec.encode(run.contract)).hexdigest() if run.contract is not None else ""
+    events = {f"{record.seq}:{record.hash}" for record in reading.records}
+    if (told.get("Run"), told.get("Contract")) != (run.run_id, f"sha256:{digest}") or told.get("Event-Chain") not in events:
+        findings.wrong(step, "trailers_differ", layout.GIT_LANDED, "the landed commit's trailers are not about this run")
+
+
+async def _check_ref(reading: Reading, run: Run, mirror: Mirror, step: int, commit: str) -> None:
+    ref = run.landed.ref if run.landed is not None else ""
+    current = await mirror.current(ref) if ref else None
+    if current is None:
+        reading.notes.append(f"that the commit is on {ref or 'a ref'}: the repository has no longer such a ref")
+        return
+    await mirror.ensure(current)
+    if not await mirror.descends(current, commit):
+        words = f"{ref} is at {current}, which does not hold the landed commit {commit}"
+        reading.findings.wrong(step, "landed_not_on_ref", layout.GIT_LANDED, words)

@@ -1,0 +1,119 @@
+"""A repository that a person works in, looked at: what a branch adds to another, what is not committed, what is checked out.
+
+Nothing is written to it, no file of ours is made, and nothing that its configuration names (hooks, filters) is started.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from gatewright.errors import GitError, MalformedError
+from gatewright.git.command import GitCommand
+from gatewright.git.host.staged import git_directory, top_directory
+from gatewright.git.objects import Objects
+from gatewright.git.refs import check_ref
+
+#: Commits of a branch whose authors are looked at.
+_MOST_COMMITS = 10_000
+#: The most bytes that git may say about them.
+_LIMIT = 64 << 20
+_FIELD, _RECORD = "\x1f", "\x1e"
+
+
+@dataclass(frozen=True, slots=True)
+class BranchChange:
+    """What ``head`` has that ``onto`` lacks: ``patch`` leads from ``base``, where they parted, to ``head``.
+
+    ``authors`` are (name, address) of its commits without repetition, ``subject`` is the first line of the last commit.
+    """
+
+    head: str
+    base: str
+    commits: int
+    patch: bytes
+    authors: tuple[tuple[str, str], ...]
+    subject: str
+
+
+@dataclass(frozen=True, slots=True)
+class Uncommitted:
+    """How many files of a work tree differ from its last commit, and how many git does not know."""
+
+    changed: int
+    untracked: int
+
+
+def branch_change(start: Path, branch: str, onto: str) -> BranchChange:
+    """What the branch (or tag, or commit) ``branch`` of the repository of ``start`` adds to ``onto``.
+
+    GitError: ``ref_not_found``, ``no_common_history``, ``branch_has_nothing`` when all of it is in ``onto`` already;
+    MalformedError (``bad_ref``); PatchError (``patch_too_large``).
+    """
+    git = GitCommand(git_directory(start))
+    head, target = commit_named(start, branch), commit_named(start, onto)
+    base = git.execute("merge-base", target, head, ok=(0, 1)).decode("ascii", "replace").strip()
+    if not base:
+        raise GitError(f"{branch} and {onto} have no commit in common", code="no_common_history")
+    form = f"--format=%an{_FIELD}%ae{_FIELD}%s{_RECORD}"
+    limit = f"--max-count={_MOST_COMMITS}"
+    listed = git.execute("log", "--no-show-signature", "--no-mailmap", limit, form, head, f"^{target}", "--", limit=_LIMIT)
+    records = [record.strip("\n").split(_FIELD) for record in listed.decode("utf-8", "replace").split(_RECORD)]
+    commits = [record for record in records if len(record) == 3]
+    if not commits:
+        raise GitError(f"{branch} has no commit that {onto} lacks", code="branch_has_nothing")
+    authors = tuple(dict.fromkeys((name, email) for name, email, _ in commits))
+    patch = Objects(git, git.git_dir).diff(base, head)
+    return BranchChange(head, base, len(commits), patch, authors, commits[0][2])
+
+
+def commit_named(start: Path, name: str) -> str:
+    """The full id of the commit that a branch, tag, remote branch or commit id names. GitError (``ref_not_found``)."""
+    if name != "HEAD":
+        check_ref(name)
+    git = GitCommand(git_directory(start))
+    for full in (f"refs/heads/{name}", f"refs/remotes/{name}", name):
+        found = git.execute("rev-parse", "--verify", "--quiet", "--end-of-options", f"{full}^{{commit}}", ok=(0, 1, 128))
+        if commit := found.decode("ascii", "replace").strip():
+            return commit
+    raise GitError(f"the repository has no branch and no commit {name!r}", code="ref_not_found")
+
+
+def uncommitted(start: Path, excludes: Path | None = None) -> Uncommitted:
+    """What the work tree of ``start`` has that its last commit lacks; nothing for a bare repository and before any commit.
+
+    ``excludes`` is the user's own list of files to pass over. Raises GitError.
+    """
+    top = top_directory(start)
+    if top is None:
+        return Uncommitted(0, 0)
+    git = GitCommand(git_directory(start))
+    try:
+        commit_named(start, "HEAD")
+    except (GitError, MalformedError):
+        return Uncommitted(0, 0)
+    settings = [f"core.excludesFile={excludes or '/dev/null'}", *_without_filters(git)]
+    options = [word for setting in settings for word in ("-c", setting)]
+    shown = ("--porcelain=v1", "-z", "--no-renames", "--ignore-submodules=all", "--untracked-files=normal")
+    said = git.execute(*options, "status", *shown, timeout=30, limit=_LIMIT, environment={"GIT_WORK_TREE": str(top)})
+    lines = [line for line in said.split(b"\0") if line]
+    untracked = sum(line.startswith(b"?? ") for line in lines)
+    return Uncommitted(len(lines) - untracked, untracked)
+
+
+def checked_out_at(git_dir: Path, ref: str) -> Path | None:
+    """The work tree, the main one or a linked one, in which the branch of the full name ``ref`` is checked out."""
+    listed = GitCommand(git_dir).execute("worktree", "list", "--porcelain", limit=_LIMIT).decode("utf-8", "surrogateescape")
+    for block in listed.split("\n\n"):
+        lines = block.splitlines()
+        if f"branch {ref}" in lines and "bare" not in lines:
+            return Path(lines[0].removeprefix("worktree "))
+    return None
+
+
+def _without_filters(git: GitCommand) -> list[str]:
+    """Settings that switch off every filter of the repository's configuration: comparing files would start them."""
+    named = git.execute("config", "--null", "--name-only", "--includes", "--get-regexp", r"^filter\.", ok=(0, 1))
+    drivers = {name.rpartition(".")[0] for name in named.decode("utf-8", "surrogateescape").split("\0") if name}
+    off = ("clean=", "smudge=", "process=", "required=false")
+    return [f"{driver}.{setting}" for driver in sorted(drivers) for setting in off]

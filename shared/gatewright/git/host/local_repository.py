@@ -1,0 +1,149 @@
+"""A repository in a folder of this host: which folders it is made of, and that it agrees to be there.
+
+git follows what it finds (``.git`` as a file, ``commondir``), so a folder that an attacker filled could name another user's
+repository as its own. Here a pointer counts only when the place that it leads to points back. What lies in the folders is the
+business of ``gatewright.git.host.planted_links``.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from gatewright.errors import GitError
+from gatewright.git.command import CommandFailedError, GitCommand
+
+LEADS_ELSEWHERE = "repository_leads_elsewhere"
+_UNREADABLE = "repository_unreadable"
+#: Bytes of the small files that point somewhere.
+_LONGEST_POINTER = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class LocalRepository:
+    """Both are real paths, without a link in them. ``git_dir`` has the ``HEAD``; ``common`` the objects and branches.
+
+    They differ in a linked worktree only.
+    """
+
+    git_dir: Path
+    common: Path
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        return (self.common,) if self.git_dir == self.common else (self.common, self.git_dir)
+
+    @contextmanager
+    def held(self) -> Iterator[tuple[Path, ...]]:
+        """Names of its folders that stay theirs, whatever is moved or linked meanwhile.
+
+        GitError (``repository_leads_elsewhere``) when another folder stands there already.
+        """
+        with ExitStack() as stack:
+            handles = [os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC) for folder in self.folders]
+            for handle in handles:
+                stack.callback(os.close, handle)
+            names = tuple(Path(f"/proc/self/fd/{handle}") for handle in handles)
+            for name, folder in zip(names, self.folders, strict=True):
+                if name.readlink() != folder:
+                    raise _elsewhere(f"{folder} was replaced while it was looked at", "try again")
+            yield names
+
+
+def find_repository(address: str) -> LocalRepository:
+    """The repository that git finds at ``address``, an absolute path (git's ``enter_repo``, in the same order).
+
+    GitError: ``repository_unreadable`` for none, ``repository_leads_elsewhere`` for one that is not agreed upon.
+    """
+    try:
+        for ending in ("", ".git"):
+            place = Path(os.path.realpath(f"{address}{ending}"))
+            git_dir = _git_dir(place)
+            if git_dir is not None:
+                return _complete(git_dir)
+    except (OSError, ValueError) as error:
+        raise GitError(f"the repository cannot be read: {error}", code=_UNREADABLE) from error
+    raise GitError(f"the repository cannot be read: there is none at {address}", code=_UNREADABLE)
+
+
+def _git_dir(place: Path) -> Path | None:
+    inner = place / ".git"
+    match _kind(inner):
+        case stat.S_IFDIR if _kind(inner / "HEAD"):
+            return inner
+        case stat.S_IFREG | stat.S_IFLNK:
+            return _agreed(inner)
+    if _kind(place) == stat.S_IFREG:
+        return _agreed(place)
+    return place if _kind(place / "HEAD") and (_kind(place / "objects") or _kind(place / "commondir")) else None
+
+
+def _agreed(pointer: Path) -> Path:
+    """Where the ``.git`` of a linked worktree, of a submodule or of a separate git folder leads, if that knows of it."""
+    if pointer.is_symlink():
+        git_dir = Path(os.path.realpath(pointer))
+    else:
+        said = _read(pointer)
+        if not said.startswith("gitdir: "):
+            raise GitError(f"the repository cannot be read: {pointer} is no pointer to a git folder", code=_UNREADABLE)
+        git_dir = Path(os.path.realpath(pointer.parent / said.removeprefix("gitdir: ")))
+    if _kind(git_dir / "gitdir") == stat.S_IFREG:
+        back = Path(os.path.realpath(git_dir / _read(git_dir / "gitdir")))
+    else:
+        back = Path(os.path.realpath(git_dir / (_configured_worktree(git_dir) or "nowhere"))) / ".git"
+    if back != pointer:
+        raise _elsewhere(
+            f"{pointer} leads to {git_dir}, which does not know of it",
+            "name that folder itself, have git repair it (git worktree repair), or say there where it belongs "
+            f"(git --git-dir={git_dir} config core.worktree {pointer.parent})",
+        )
+    return git_dir
+
+
+def _configured_worktree(git_dir: Path) -> str:
+    config = git_dir / "config"
+    if _kind(config) != stat.S_IFREG:
+        return ""
+    try:
+        said = GitCommand(git_dir).execute("config", "--file", str(config), "--no-includes", "--get", "core.worktree")
+    except CommandFailedError:
+        return ""
+    return said.decode("utf-8", "surrogateescape").removesuffix("\n")
+
+
+def _complete(git_dir: Path) -> LocalRepository:
+    """With the common folder. ``commondir`` counts only in the place where git keeps its linked worktrees."""
+    # git would look for a repository inside of the one that it is told to use.
+    if _kind(git_dir / ".git"):
+        raise _elsewhere(f"{git_dir} holds another .git", "remove it")
+    match _kind(git_dir / "commondir"):
+        case 0:
+            return LocalRepository(git_dir, git_dir)
+        case stat.S_IFREG:
+            common = Path(os.path.realpath(git_dir / _read(git_dir / "commondir")))
+            if git_dir.parent == common / "worktrees" and not _kind(common / "commondir") and not _kind(common / ".git"):
+                return LocalRepository(git_dir, common)
+    raise _elsewhere(f"{git_dir / 'commondir'} leads out of the repository", "remove it, or name the repository itself")
+
+
+def _read(pointer: Path) -> str:
+    """The first line of a small regular file."""
+    handle = os.open(pointer, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(handle, "rb") as file:  # noqa: PTH123 - a descriptor
+        return os.fsdecode(file.read(_LONGEST_POINTER).split(b"\n")[0])
+
+
+def _kind(path: Path) -> int:
+    """The kind of file that ``path`` is, itself and not what it leads to; 0 for none."""
+    try:
+        return stat.S_IFMT(path.lstat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
+
+
+def _elsewhere(fault: str, advice: str) -> GitError:
+    return GitError(f"{fault}; {advice}", code=LEADS_ELSEWHERE)

@@ -1,0 +1,226 @@
+"""Looks for what a repository may have planted in the way of git: links, pipes and devices where git expects plain files.
+
+git follows a link below its folder like any other path: it appends to the log that the link leads to, makes files in the folder
+that it leads to, and quotes lines of it in its errors; at a pipe it waits for ever. None of these belong into a repository,
+except in the parts that serving a fetch or a push never touches (hooks, the folders of extensions).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from gatewright.errors import GitError
+from gatewright.git.command import GitCommand
+from gatewright.git.host.local_repository import LEADS_ELSEWHERE, LocalRepository
+
+HAS_LINKS = "repository_has_links"
+HAS_SPECIAL_FILES = "repository_has_special_files"
+#: What git reads at the top of a git folder, beside the trees below.
+_FILES = ("HEAD", "commondir", "config", "config.worktree", "gitdir", "packed-refs", "shallow")
+_TREES = ("refs", "objects", "reftable")
+_ADVICE = "replace it by what it leads to (for folders that repositories share: git worktree, or objects/info/alternates)"
+#: A folder that changed this recently may change again without a trace in its times.
+_SETTLED_NS = 1_000_000_000
+_MOST_CONFIGS = 64
+#: Top folders whose files are made by the kernel as they are read, some of them without an end.
+_NOT_STORED = (("dev",), ("proc",), ("sys",))
+_MOST_STORES = 32
+#: How the file of a symbolic ref begins.
+_SYMBOLIC = b"ref:"
+_LONGEST_REF = 8192
+_MOST_LED = 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A folder without anything planted in it: how it was then, and the folders in it."""
+
+    facts: tuple[int, int, int]
+    folders: tuple[str, ...]
+
+
+class PlantedLinks:
+    """Remembers which folders held nothing, for as long as their times of change stay what they were."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Known] = {}
+
+    def refuse(self, repository: LocalRepository, *, writing: bool, refs: Sequence[str] = ()) -> None:
+        """Nothing, or GitError that names the path: ``repository_has_links``, ``repository_has_special_files`` or
+        ``repository_leads_elsewhere``. With ``writing`` the logs are looked at as well, which git appends to.
+
+        With ``refs`` (full names) git will open these alone: of the others, of which there may be many thousands, none is
+        looked at.
+        """
+        names = _opened(repository.folders, refs)
+        for folder in repository.folders:
+            self._git_folder(folder, writing=writing, refs=names)
+        worktrees = repository.common / "worktrees"
+        if _plain(worktrees, stat.S_IFDIR):
+            for name in os.listdir(worktrees):  # noqa: PTH208 - names are all that is wanted
+                if _plain(worktrees / name, stat.S_IFDIR):
+                    self._git_folder(worktrees / name, writing=writing)
+        self._stores(repository.common / "objects")
+        for folder in repository.folders:
+            _check_includes(folder)
+
+    def _git_folder(self, folder: Path, *, writing: bool, refs: Sequence[str] = ()) -> None:
+        for name in _FILES:
+            _plain(folder / name, stat.S_IFREG)
+        if _plain(folder / "info", stat.S_IFDIR):
+            _plain(folder / "info" / "grafts", stat.S_IFREG)
+        for name in (*_TREES, "logs") if writing else _TREES:
+            if name in ("refs", "logs") and refs:
+                top = folder if name == "refs" else folder / name
+                # What moves the branch that is checked out is written into the log of HEAD as well.
+                for ref in {*refs, "HEAD"}:
+                    self._ref(top, ref, single=name == "logs")
+            else:
+                self._tree(folder / name, single=name == "logs")
+
+    def _ref(self, top: Path, ref: str, *, single: bool) -> None:
+        """Look at what lies on the way to ``ref`` below ``top``, and at what stands in its place."""
+        path = top
+        for part in ref.split("/"):
+            if not path.is_dir() or not _plain(path, stat.S_IFDIR):
+                return  # nothing can be below it
+            path /= part
+        if path.is_dir() and not path.is_symlink():
+            self._tree(path, single=single)
+        elif _plain(path, stat.S_IFREG) and single and path.lstat().st_nlink > 1:
+            _refuse_second_name(str(path))
+
+    def _tree(self, top: Path, *, single: bool) -> None:
+        """Look at ``top`` and all below it. ``single``: a file with a second name is a link too."""
+        if not _plain(top, stat.S_IFDIR):
+            return
+        waiting = [str(top)]
+        while waiting:
+            folder = waiting.pop()
+            facts = os.lstat(folder)
+            if not stat.S_ISDIR(facts.st_mode):
+                _refuse(folder, facts.st_mode)
+            seen = (facts.st_dev, facts.st_ino, facts.st_ctime_ns)
+            known = self._known.get(folder)
+            if known is None or known.facts != seen:
+                known = _Known(seen, tuple(_folders_in(folder, single=single)))
+                if time.time_ns() - facts.st_ctime_ns > _SETTLED_NS:
+                    self._known[folder] = known
+                else:
+                    self._known.pop(folder, None)
+            waiting += (f"{folder}/{name}" for name in known.folders)
+
+    def _stores(self, objects: Path) -> None:
+        """The object stores that ``objects`` borrows from, and those that these borrow from: read, never written."""
+        waiting, seen = [objects], {objects}
+        while waiting:
+            for store in _borrowed(waiting.pop()):
+                if store in seen:
+                    continue
+                seen.add(store)
+                if len(seen) > _MOST_STORES:
+                    raise GitError(f"{objects} borrows from more than {_MOST_STORES} object stores", code=LEADS_ELSEWHERE)
+                self._tree(store, single=False)
+                waiting.append(store)
+
+
+def _folders_in(folder: str, *, single: bool) -> Iterator[str]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield entry.name
+            elif not entry.is_file(follow_symlinks=False):
+                _refuse(entry.path, entry.stat(follow_symlinks=False).st_mode)
+            elif single and entry.stat(follow_symlinks=False).st_nlink > 1:
+                _refuse_second_name(entry.path)
+
+
+def _refuse_second_name(path: str) -> NoReturn:
+    raise GitError(f"{path!a} has a second name elsewhere; replace it by a copy", code=HAS_LINKS)
+
+
+def _opened(folders: Sequence[Path], refs: Sequence[str]) -> tuple[str, ...]:
+    """``refs`` and those that symbolic ones of them lead to; nothing when that cannot be said, so that all are looked at."""
+    found = list(refs)
+    for name in found:
+        for folder in folders:
+            said = _first_bytes(folder / name)
+            if not said.startswith(_SYMBOLIC):
+                continue
+            led = os.fsdecode(said.removeprefix(_SYMBOLIC).strip())
+            if not led.startswith("refs/") or not {"", ".", ".."}.isdisjoint(led.split("/")) or len(found) > _MOST_LED:
+                return ()
+            found.append(led)
+    return tuple(found)
+
+
+def _first_bytes(ref: Path) -> bytes:
+    """Of a regular file; of anything else nothing: it is refused for what it is, or is not there."""
+    try:
+        handle = os.open(ref, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    with open(handle, "rb", buffering=0) as file:  # noqa: PTH123 - a descriptor
+        return (file.read(_LONGEST_REF) or b"") if stat.S_ISREG(os.fstat(handle).st_mode) else b""
+
+
+def _plain(path: Path, kind: int) -> bool:
+    """Whether ``path`` is there, as what it should be: a regular file, a folder."""
+    try:
+        mode = path.lstat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    if stat.S_IFMT(mode) != kind:
+        _refuse(str(path), mode)
+    return True
+
+
+def _refuse(path: str, mode: int) -> NoReturn:
+    if stat.S_ISLNK(mode):
+        raise GitError(f"{path!a} is a link, and git would follow it; {_ADVICE}", code=HAS_LINKS)
+    raise GitError(f"{path!a} is not what git keeps there (mode {mode:o}); remove it", code=HAS_SPECIAL_FILES)
+
+
+def _borrowed(objects: Path) -> Iterator[Path]:
+    """The real folders that ``info/alternates`` names, as far as they exist."""
+    alternates = objects / "info" / "alternates"
+    if not _plain(objects / "info", stat.S_IFDIR) or not _plain(alternates, stat.S_IFREG):
+        return
+    for line in alternates.read_bytes().split(b"\n"):
+        if line.startswith(b'"'):
+            raise GitError(f"{str(alternates)!a} quotes a path; write it plainly", code=LEADS_ELSEWHERE)
+        if line and not line.startswith(b"#"):
+            store = Path(os.path.realpath(objects / os.fsdecode(line)))
+            if store.is_dir():
+                yield store
+
+
+def _check_includes(folder: Path) -> None:
+    """That every file which the configuration includes is a regular one: at any other git might wait for ever."""
+    waiting, seen = [folder / "config", folder / "config.worktree"], set[Path]()
+    while waiting:
+        config = waiting.pop()
+        if config in seen or not config.exists():
+            continue
+        seen.add(config)
+        if len(seen) > _MOST_CONFIGS:
+            raise GitError(f"{folder / 'config'} includes more than {_MOST_CONFIGS} files", code=LEADS_ELSEWHERE)
+        if not config.is_file() or config.parts[1:2] in _NOT_STORED:
+            raise GitError(f"{folder / 'config'} includes {config}, which is no file; remove it", code=HAS_SPECIAL_FILES)
+        if b"include" in config.read_bytes().lower():
+            waiting += _included(folder, config)
+
+
+def _included(folder: Path, config: Path) -> Iterator[Path]:
+    query = ("config", "--file", str(config), "--no-includes", "--null", "--get-regexp", r"^include(if\..*)?\.path$")
+    for record in GitCommand(folder).execute(*query, ok=(0, 1)).split(b"\0"):
+        value = os.fsdecode(record.partition(b"\n")[2])
+        # A path below the home of a user: git has none here, and finds nothing.
+        if value and not value.startswith(("~", "%(")):
+            yield Path(os.path.realpath(config.parent / value))

@@ -1,0 +1,105 @@
+"""Whether a folder of this host is, in whole or in part, what a repository tracks: then its committers say what is in it.
+
+It is when git's index of a work tree that it lies in names it, something below it, or a link on the way to it; when the tree
+of a baseline does; and when the repository lies in it. Nothing of a repository is run, and of its files only the index is read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from gatewright.errors import DeniedError, GitError
+from gatewright.git.command import GitCommand
+from gatewright.git.host.identity import PROTOCOLS
+from gatewright.git.host.local_repository import LocalRepository, find_repository
+from gatewright.git.host.planted_links import PlantedLinks
+from gatewright.git.mirror import Mirror
+from gatewright.git.process import in_thread
+from gatewright.git.refs import parse_url
+
+TRACKED = "environment_tracked"
+
+
+async def refuse_tracked_environment(prefix: Path, mirror: Mirror, baseline: str) -> None:
+    """Nothing, or DeniedError (``environment_tracked``).
+
+    ``prefix`` is an absolute path as it was given; ``baseline`` the commit or tree in the mirror that the work begins on.
+    """
+    asked = await in_thread(_places_in_work_trees, prefix, mirror.url)
+    for place, names in asked:
+        entries = await mirror.files(baseline, names if names[0] else ())
+        if _meets(names, (os.fsdecode(entry.path) for entry in entries)):
+            raise _refused(place, f"{baseline[:12]} tracks {names[0]}")
+
+
+def refuse_tracked_folder(prefix: Path) -> None:
+    """The same as far as the host itself can tell. Blocks; DeniedError (``environment_tracked``)."""
+    _places_in_work_trees(prefix, "")
+
+
+def _places_in_work_trees(prefix: Path, url: str) -> list[tuple[Path, tuple[str, ...]]]:
+    """Where ``prefix`` lies in work trees, as ``_names`` says it; none of which has it in its index, and none is all in it."""
+    source = parse_url(url, PROTOCOLS) if url else None
+    found = []
+    for place in _spellings(prefix):
+        if source is not None and source.local and Path(os.path.realpath(source.address)).is_relative_to(place):
+            raise _refused(place, "it holds the repository itself")
+        for top in (folder for folder in (place, *place.parents) if os.path.lexists(folder / ".git")):
+            repository = _repository(top)
+            if repository is not None:
+                names = _names(top, place)
+                if _meets(names, _in_index(top, repository, names)):
+                    raise _refused(place, f"the repository in {top} tracks {names[0] or 'files of it'}")
+                found.append((place, names))
+    return found
+
+
+def _spellings(prefix: Path) -> tuple[Path, ...]:
+    """With the links as they were given, and without."""
+    given = Path(os.path.abspath(prefix))  # noqa: PTH100 - links must stay
+    real = Path(os.path.realpath(prefix))
+    return (given,) if given == real else (given, real)
+
+
+def _names(top: Path, place: Path) -> tuple[str, ...]:
+    """Of the work tree ``top``: the place itself, and every link on the way to it."""
+    inside = place.relative_to(top)
+    links = [way for way in inside.parents if str(way) != "." and (top / way).is_symlink()]
+    return ("" if str(inside) == "." else str(inside), *map(str, links))
+
+
+def _meets(names: tuple[str, ...], tracked: Iterable[str]) -> bool:
+    place, *links = names
+    return any(path in (place, *links) or path.startswith(f"{place}/") or not place for path in tracked)
+
+
+def _repository(top: Path) -> LocalRepository | None:
+    """None for a folder of that name that is no repository."""
+    try:
+        return find_repository(str(top))
+    except GitError as error:
+        if error.reason == "repository_unreadable" and not (top / ".git").is_file():
+            return None
+        raise _refused(top, error.message) from error
+
+
+def _in_index(top: Path, repository: LocalRepository, names: tuple[str, ...]) -> list[str]:
+    index = repository.git_dir / "index"
+    if not os.path.lexists(index):
+        return []
+    try:
+        PlantedLinks().refuse(repository, writing=False)
+        if not index.is_file():
+            raise _refused(top, "its index is no file")
+        wanted = names if names[0] else ()
+        listed = GitCommand(repository.git_dir).execute("ls-files", "--cached", "-z", "--", *wanted)
+    except (GitError, OSError) as error:
+        raise _refused(top, f"what it tracks cannot be read: {error}") from error
+    return [os.fsdecode(path) for path in listed.split(b"\0") if path]
+
+
+def _refused(place: Path, why: str) -> DeniedError:
+    words = f"{place} is no environment for commands that a repository brings ({why}); make one outside of what it tracks"
+    return DeniedError(words, code=TRACKED)

@@ -1,0 +1,1 @@
+"""A sandboxed command as a tree of processes: started, followed, ended whole."""

@@ -1,0 +1,83 @@
+"""A PID namespace made by bubblewrap, as something that can be killed whole.
+
+Process 1 of the namespace is the handle: when it dies the kernel kills all others, daemons and double forks included, and lets
+it end only after them. It is the only child that bubblewrap's own process ever has. Bubblewrap could tell its number
+(``--info-fd``), but writing that when nobody reads any more would kill it halfway through the set-up, and leave a process
+behind that waits for ever; so it is looked for instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+from typing import Final
+
+from gatewright.sandbox.process.lineage import children, descendants, state
+from gatewright.sandbox.process.start_barrier import readable
+
+_PAUSE_SECONDS: Final = 0.001
+#: Far more than process 1 needs to get from its birth to its wait, even on a busy host.
+_TRIES: Final = 2000
+
+
+class Namespace:
+    """What ``process``, a bubblewrap with a PID namespace of its own, has started."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        self._first: int | None = None
+        self._number = 0
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        if self._first is not None:
+            os.close(self._first)
+
+    async def grasp(self) -> None:
+        """Get hold of process 1, and see that it has asked to die with its parent. Nothing happens when it has ended."""
+        if not self._find():
+            return
+        with contextlib.suppress(OSError):
+            for _ in range(_TRIES):
+                # It asks just before it waits for its children, where it sleeps.
+                if state(self._number)[0] == "S":
+                    return
+                await asyncio.sleep(_PAUSE_SECONDS)
+
+    def members(self) -> list[int]:
+        """Process 1 and all below it: whoever loses its parent becomes its child."""
+        return descendants(self._number) if self._first is not None else []
+
+    async def end(self) -> None:
+        """Kill process 1 and wait until the kernel has ended all of the namespace."""
+        if self._first is None:
+            # Stopped, it cannot have a child that we have not seen.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._process.pid, signal.SIGSTOP)
+            self._find()
+        if self._first is not None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._first, signal.SIGKILL)
+            await readable(self._first)
+            _reap(self._number)
+        self._process.kill()
+
+    def _find(self) -> bool:
+        for number in children(self._process.pid):
+            with contextlib.suppress(OSError):
+                descriptor = os.pidfd_open(number)
+                # Its parent has not reaped it, or it would not be its child: the number and the descriptor are the same one's.
+                if state(number)[1] == self._process.pid:
+                    self._first, self._number = descriptor, number
+                    return True
+                os.close(descriptor)
+        return False
+
+
+def _reap(number: int) -> None:
+    """An orphan is our child when we are the process that adopts orphans here, as the first process of a container is."""
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(number, os.WNOHANG)

@@ -1,0 +1,192 @@
+"""Follows one started command to its end, and sees that nothing of it is left.
+
+Time, output and the watched limits end a command early; so does cancelling the caller. In every case the whole process tree is
+killed and waited for before anything else happens, so whoever reads the workspace afterwards reads what cannot change any more.
+How a tree is killed is the business of the ``Tree`` that is passed in: a PID namespace, or a process group.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Protocol
+
+from gatewright.errors import SandboxError
+from gatewright.sandbox.limits import Limits
+from gatewright.sandbox.port import Completed, Stopped
+from gatewright.sandbox.process.output import Output
+from gatewright.sandbox.process.start_barrier import Gate, forget, when_readable
+from gatewright.sandbox.process.uncancelled import uncancelled
+from gatewright.sandbox.process.watch import exceeded
+
+#: Between start and gate only the sandbox's own set-up runs: milliseconds, unless the host is in trouble.
+_START_SECONDS: Final = 30.0
+_END_SECONDS: Final = 10.0
+_NICE: Final = 10
+_FIRST_LOOK_SECONDS: Final = 0.05
+_LOOK_SECONDS: Final = 0.2
+
+
+class Tree(Protocol):
+    """All processes of one command."""
+
+    async def grasp(self) -> None:
+        """Called while the command waits at its gate."""
+
+    def members(self) -> list[int]:
+        """The process numbers of all of them now."""
+
+    async def end(self) -> None:
+        """Kill all of them; return when none is left."""
+
+
+class Started(NamedTuple):
+    """A process whose command waits behind ``gate``. Its pipes and its number are consumed by ``supervise``."""
+
+    process: subprocess.Popen[bytes]
+    gate: Gate
+    tree: Tree
+
+
+def start(
+    argv: Sequence[str], gate: Gate, *, cwd: Path, env: Mapping[str, str], descriptors: Sequence[int] = ()
+) -> subprocess.Popen[bytes]:
+    """Start ``argv``, which waits behind ``gate``, in a session of its own. Raises SandboxError.
+
+    ``descriptors`` stay open in it, under their numbers.
+    """
+    try:
+        process = subprocess.Popen(
+            argv,
+            stdin=gate.inner.fileno(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=cwd,
+            env=env,
+            pass_fds=descriptors,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise SandboxError(f"{argv[0]} cannot be started: {error}") from error
+    finally:
+        gate.inner.close()
+    _yield_processor(os.PRIO_PGRP, process.pid)
+    return process
+
+
+def _yield_processor(which: int, who: int) -> None:
+    """Hundreds of busy processes must not keep the service from its heartbeats and from ending them."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.setpriority(which, who, _NICE)
+
+
+class NotStartedError(Exception):
+    """The sandbox ended before the command could start; the text is what it said."""
+
+
+async def supervise(started: Started, limits: Limits, *, disk: Path | None) -> Completed:
+    """Open the gate, follow the command to its end. ``disk`` is a folder on the file system that it writes to, None for memory.
+
+    Raises NotStartedError when the sandbox's set-up failed, SandboxError when something does not end although it was killed.
+    """
+    process = started.process
+    begun = time.monotonic()
+    try:
+        exit_fd = os.pidfd_open(process.pid)
+        output = Output(*_pipes(process), limits.output_bytes)
+    except OSError as error:
+        # The command still waits at its gate and ends when that is closed.
+        process.kill()
+        process.wait()
+        raise SandboxError(f"the command cannot be followed: {error}") from error
+    exited = when_readable(exit_fd)
+    try:
+        try:
+            stopped = await _follow(started, exited, output, limits, disk)
+        finally:
+            await uncancelled(_end(started, exited, output))
+    finally:
+        output.close()
+        forget(exit_fd)
+        os.close(exit_fd)
+    if stopped is None:
+        raise NotStartedError(output.stderr.decode("utf-8", "replace").strip() or f"it ended with code {process.returncode}")
+    code = process.returncode
+    return Completed(
+        exit_code=code if code >= 0 else 128 - code,
+        stdout=output.stdout,
+        stderr=output.stderr,
+        duration_seconds=time.monotonic() - begun,
+        timed_out=stopped == "time",
+        truncated=output.truncated,
+        stopped="output" if output.truncated and not stopped else stopped,
+    )
+
+
+def _pipes(process: subprocess.Popen[bytes]) -> tuple[int, int]:
+    """The reading ends, taken away from Popen."""
+    if process.stdout is None or process.stderr is None:
+        raise SandboxError("the command was started without pipes")
+    ends = os.dup(process.stdout.fileno()), os.dup(process.stderr.fileno())
+    process.stdout.close()
+    process.stderr.close()
+    return ends
+
+
+async def _follow(
+    started: Started, exited: asyncio.Future[None], output: Output, limits: Limits, disk: Path | None
+) -> Stopped | None:
+    """Why the command has to be ended, the empty string when it ended by itself, None when it never started."""
+    waiting = asyncio.ensure_future(started.gate.waiting())
+    either: tuple[asyncio.Future[Any], ...] = (waiting, exited)
+    try:
+        await asyncio.wait(either, timeout=_START_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        pid = waiting.result() if waiting.done() else None
+    finally:
+        waiting.cancel()
+    if pid is None:
+        return None
+    await started.tree.grasp()
+    _give_up_first(pid)
+    # The command may have begun a session of its own before its starter's group was told.
+    _yield_processor(os.PRIO_PROCESS, pid)
+    started.gate.open()
+    deadline = time.monotonic() + limits.wall_seconds
+    pause = _FIRST_LOOK_SECONDS
+    while True:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return "time"
+        await asyncio.wait({exited, output.overflow}, timeout=min(left, pause), return_when=asyncio.FIRST_COMPLETED)
+        if exited.done():
+            return ""
+        if output.overflow.done():
+            return "output"
+        if stopped := exceeded(started.tree.members(), limits, disk):
+            return stopped
+        pause = _LOOK_SECONDS
+
+
+def _give_up_first(pid: int) -> None:
+    """When the host runs out of memory, let the kernel take the command rather than a service; its children inherit this."""
+    with contextlib.suppress(OSError):
+        Path(f"/proc/{pid}/oom_score_adj").write_bytes(b"1000")
+
+
+async def _end(started: Started, exited: asyncio.Future[None], output: Output) -> None:
+    try:
+        async with asyncio.timeout(_END_SECONDS):
+            await started.tree.end()
+            await exited
+            await output.ended
+    except TimeoutError as error:
+        raise SandboxError("the command was killed but does not end; the host needs a look") from error
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            started.process.kill()
+        started.process.wait()

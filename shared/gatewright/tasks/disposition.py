@@ -1,0 +1,81 @@
+"""What becomes of a delivery whose task went wrong: the class of the error alone decides. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from gatewright.bus.jetstream.api import NO_ANSWER, NO_RESPONDERS
+from gatewright.errors import BusError, GatewrightError, UnavailableError
+from gatewright.host_errors import is_waited_for
+from gatewright.telemetry.redaction import redact_text
+
+FIRST_DELAY = 0.5
+LONGEST_DELAY = 30.0
+#: Between two tries of work that waits for room.
+LONGEST_WAIT = 5.0
+_BUS_AWAY = frozenset({BusError.code, NO_ANSWER, NO_RESPONDERS})
+#: Of an error's words, what goes into an answer or a header.
+MAX_WORDS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Disposition:
+    """``refuse``: answer with an Error, dead-letter, never again. ``retry``: again after ``delay`` seconds. ``crash``: that,
+    and the process ends. ``code`` and ``message`` say why, with secrets taken out.
+    """
+
+    action: Literal["refuse", "retry", "crash"]
+    code: str
+    message: str
+    delay: float = 0.0
+
+
+def handled_deliveries(max_deliver: int) -> float:
+    """How many deliveries of a task are worked on.
+
+    The last one that the server makes is kept back: it is refused unseen. Else a task that kills its process
+    every time would be left in the queue for ever, and its run without an end.
+    """
+    return float("inf") if max_deliver < 1 else max(1, max_deliver - 1)
+
+
+def backoff(attempts: int) -> float:
+    """Seconds until the next try after ``attempts`` deliveries: 0.5, 1, 2 ... 30."""
+    return min(LONGEST_DELAY, FIRST_DELAY * 2.0 ** min(attempts - 1, 30))
+
+
+def waits(error: BaseException) -> bool:
+    """Whether the work is done again, in hand and without a count: there is no room, or the bus is away or takes nothing."""
+    return is_waited_for(error) or (isinstance(error, BusError) and error.reason in _BUS_AWAY)
+
+
+def waiting_pause(rounds: int) -> float:
+    """Seconds until work that waits is tried again, after so many rounds."""
+    return min(LONGEST_WAIT, backoff(rounds))
+
+
+def disposition(error: BaseException, attempts: int, max_deliver: int) -> Disposition:
+    """What to do after ``error`` on delivery ``attempts`` (1 = first) of at most ``max_deliver`` (-1: without end).
+
+    1. A final error (malformed, denied, anything but unavailable) is refused.
+    2. On the last delivery that is worked on, every error is final.
+    3. UnavailableError is tried again later.
+    4. Anything else nobody expected: the process ends, the supervisor starts a clean one, and the task comes back.
+    """
+    expected = isinstance(error, GatewrightError)
+    code = error.reason if isinstance(error, GatewrightError) else "internal_error"
+    # The words of an unexpected error may show anything; they stand in the log, with the traceback.
+    message = words(str(error)) if expected else f"the role failed with {type(error).__name__}; see its log"
+    if expected and not isinstance(error, UnavailableError):  # 1
+        return Disposition("refuse", code, message)
+    if attempts >= handled_deliveries(max_deliver):  # 2
+        return Disposition("refuse", code, f"{message} (given up after {attempts} attempts)")
+    action: Literal["retry", "crash"] = "retry" if expected else "crash"  # 3, 4
+    return Disposition(action, code, message, backoff(attempts))
+
+
+def words(text: str) -> str:
+    """``text`` as it may leave the process: secrets taken out, bounded."""
+    text = redact_text(text)
+    return text if len(text) <= MAX_WORDS else text[:MAX_WORDS] + "..."

@@ -1,0 +1,85 @@
+"""What a role implements, and what it is given: the port between the runner and a role's own knowledge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar, runtime_checkable
+
+from gatewright.bus.port import Bus
+from gatewright.clock import Clock
+from gatewright.contracts.vocabulary import Document
+from gatewright.tasks.budget_meter import Meter
+from gatewright.telemetry.logs import Logger
+
+TaskKind_contra = TypeVar("TaskKind_contra", bound=Document, contravariant=True)
+
+
+class ArtifactPort(Protocol):
+    """Blobs by digest, all that a role sees of the bus."""
+
+    async def put(self, data: bytes) -> str:
+        """Store bytes; returns ``artifact:sha256:<hex>``. Raises BusError."""
+
+    async def get(self, uri: str) -> bytes:
+        """The bytes of an artifact, digest checked. Raises ArtifactError, BusError."""
+
+
+class BusArtifacts:
+    """The artifacts of a bus."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+
+    async def put(self, data: bytes) -> str:
+        return await self._bus.put_artifact(data)
+
+    async def get(self, uri: str) -> bytes:
+        return await self._bus.get_artifact(uri)
+
+
+def _unwatched() -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskContext:
+    """What a handler may use while it does one task. ``attempts``: how often the task has been delivered, this time included.
+
+    ``progress()`` says that a step was finished: the task's time limit starts anew. A handler that runs several commands,
+    each of which may take the contract's ``timeout_sec``, calls it between them.
+
+    ``spend(tokens=..., cost_usd=..., iterations=...)`` says what was used since the last call; whoever uses anything that costs
+    calls it as soon as it is known. ``meter.within`` ends work that uses more than the task was given.
+    """
+
+    artifacts: ArtifactPort
+    clock: Clock
+    log: Logger
+    attempts: int
+    progress: Callable[[], None] = _unwatched
+    meter: Meter = field(default_factory=Meter)
+
+    def spend(self, *, tokens: int = 0, cost_usd: float = 0.0, iterations: int = 0) -> None:
+        """Raises BudgetError when the task has used more than it was given: stop at once."""
+        self.meter.spend(tokens=tokens, cost_usd=cost_usd, iterations=iterations)
+
+
+class TaskHandler(Protocol[TaskKind_contra]):
+    """A role: a task in, a document out. It knows no bus and keeps nothing between tasks that it could not lose."""
+
+    async def handle(self, task: TaskKind_contra, context: TaskContext) -> Document:
+        """Do the task and return the role's answer (or an ``Error`` document).
+
+        The class of an error decides: UnavailableError is tried again later; any other GatewrightError ends the task;
+        everything else is a fault of the program and ends the process. It may be cancelled at any await, and it may be
+        called again for a task that was done already.
+        """
+
+
+@runtime_checkable
+class Probing(Protocol):
+    """A handler that can tell whether it could do its work on this host."""
+
+    async def probe(self) -> Mapping[str, str]:
+        """How it will work here, for the log, when it could. Raises GatewrightError with the cause when not."""

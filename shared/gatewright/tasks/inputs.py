@@ -1,0 +1,117 @@
+"""What a task's contract points at, fetched and checked: repository and baseline, artifacts, candidate, environment.
+
+Shared by the roles that look at trees. Nothing here believes a name: commits are full ids, artifacts have the digest that the
+contract gives, a prefix is one that the operator listed. Whether the contract may ask for it is the gatekeeper's question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gatewright.artifacts import stored_digest, uri_of
+from gatewright.contracts import TaskContract
+from gatewright.contracts.vocabulary import Artifact, Environment
+from gatewright.errors import DeniedError, MalformedError
+from gatewright.git.host.tracked import refuse_tracked_environment
+from gatewright.git.mirror import Mirror, Mirrors
+from gatewright.tasks.handler import ArtifactPort
+
+#: Name of the input artifact that holds the canonical patch of the candidate, for the reviewer and the test runner.
+CANDIDATE = "candidate.patch"
+#: Seconds. No single command runs longer, whatever a contract says; the kernel's own limits need a sane number.
+LONGEST_COMMAND = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A candidate rebuilt from the baseline: ``baseline`` is a commit id, ``baseline_tree`` and ``tree`` are tree ids."""
+
+    mirror: Mirror
+    baseline: str
+    baseline_tree: str
+    tree: str
+
+
+async def open_baseline(contract: TaskContract, mirrors: Mirrors) -> tuple[Mirror, str]:
+    """The mirror of the contract's repository, holding its baseline, and that commit's full id.
+
+    Raises MalformedError (``repository_missing``, ``bad_ref``), GitError.
+    """
+    if contract.repository is None:
+        raise MalformedError("the contract names no repository", code="repository_missing")
+    mirror = await mirrors.open(contract.repository.url)
+    await mirror.ensure(contract.rollback.baseline_ref)
+    return mirror, contract.rollback.baseline_ref
+
+
+async def rebuild_candidate(contract: TaskContract, mirrors: Mirrors, artifacts: ArtifactPort) -> Candidate:
+    """The candidate that the contract's ``candidate.patch`` makes of its baseline.
+
+    Raises MalformedError, GitError, ArtifactError, and PatchError when the patch does not apply.
+    """
+    mirror, baseline = await open_baseline(contract, mirrors)
+    patch = await read_artifact(contract, CANDIDATE, artifacts)
+    tree = await mirror.apply(baseline, patch)
+    return Candidate(mirror, baseline, await mirror.tree_of(baseline), tree)
+
+
+def find_artifact(contract: TaskContract, name: str) -> Artifact:
+    """The input artifact ``name``. Raises MalformedError (``artifact_missing``, ``artifact_ambiguous`` for two of a name)."""
+    named = {
+        (artifact.uri, artifact.sha256.lower()): artifact for artifact in contract.inputs.artifacts if artifact.name == name
+    }
+    if len(named) != 1:
+        code = "artifact_ambiguous" if named else "artifact_missing"
+        raise MalformedError(f"the contract has {len(named) or 'no'} input artifact(s) named {name!r}", code=code)
+    return next(iter(named.values()))
+
+
+async def read_artifact(contract: TaskContract, name: str, artifacts: ArtifactPort) -> bytes:
+    """The bytes of the input artifact ``name``, digest checked.
+
+    Raises MalformedError (also ``bad_artifact_uri``, ``artifact_digest_mismatch``), ArtifactError.
+    """
+    artifact = find_artifact(contract, name)
+    if stored_digest(artifact.uri) != artifact.sha256.lower():
+        raise MalformedError(f"the artifact {name!r} has two different digests", code="artifact_digest_mismatch")
+    return await artifacts.get(artifact.uri)
+
+
+def reference(name: str, data: bytes) -> Artifact:
+    """How a document refers to ``data`` under ``name``, stored already or not."""
+    uri = uri_of(data)
+    return Artifact(name=name, uri=uri, sha256=stored_digest(uri))
+
+
+def environment_prefix(environment: Environment | None, listed: Sequence[Path]) -> Path | None:
+    """The listed prefix that the contract names; None when it names none.
+
+    Raises DeniedError (``environment_not_allowed``) when the operator did not list it for this role.
+    """
+    if environment is None:
+        return None
+    asked = Path(environment.prefix)
+    found = next((prefix for prefix in listed if asked.is_absolute() and prefix.resolve() == asked.resolve()), None)
+    if found is None:
+        raise DeniedError(f"the environment {environment.prefix!r} is not listed for this role", code="environment_not_allowed")
+    return found
+
+
+async def usable_environment(
+    environment: Environment | None, listed: Sequence[Path], mirror: Mirror, baseline: str
+) -> Path | None:
+    """The same, when no repository says what is in it.
+
+    Raises DeniedError (``environment_not_allowed``, ``environment_tracked``).
+    """
+    prefix = environment_prefix(environment, listed)
+    if prefix is not None and environment is not None:
+        await refuse_tracked_environment(Path(environment.prefix), mirror, baseline)
+    return prefix
+
+
+def command_seconds(contract: TaskContract) -> float:
+    """Seconds that one command of the task may take."""
+    return min(contract.timeout_retry.timeout_sec, LONGEST_COMMAND)

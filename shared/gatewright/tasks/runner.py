@@ -1,0 +1,242 @@
+"""The one runner of all task roles: pull, decode, handle, validate, publish, acknowledge.
+
+A role gives it a handler; the class of an error alone decides what becomes of a task (``disposition.py``). Delivery is at least
+once: a task may be done twice, its answer has the same message id both times. It knows nothing of what tasks are about.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from gatewright.bus.port import Bus, Delivery, Message
+from gatewright.bus.topology import CANCEL_SUBJECT, Consumer, Role, task_consumers
+from gatewright.clock import Clock
+from gatewright.contracts.vocabulary import Document
+from gatewright.errors import BusError, MalformedError, UnavailableError
+from gatewright.host_errors import host_errors
+from gatewright.tasks.budget_meter import Meter, budget_of
+from gatewright.tasks.disposition import Disposition, handled_deliveries, waiting_pause, waits
+from gatewright.tasks.handler import ArtifactPort, BusArtifacts, TaskContext, TaskHandler
+from gatewright.tasks.priority_queue import ClassQueue
+from gatewright.tasks.protocol import Task, has_failed, read_cancel_notice, read_task, ref_of, trace_id
+from gatewright.tasks.settlement import Settlement
+from gatewright.tasks.usage_reports import UsageReports
+from gatewright.tasks.watchdog import TaskWatch
+from gatewright.telemetry.logs import Logger
+from gatewright.telemetry.metrics import Metrics, TaskOutcome
+
+__all__ = ["ArtifactPort", "Runner", "RunnerOptions", "TaskContext", "TaskHandler"]
+
+#: Aborted runs whose tasks may still lie in the queue.
+_REMEMBERED_CANCELLATIONS = 10_000
+#: One wait for a task; it ends at once when the process is told to leave.
+_POLL_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerOptions:
+    """All in seconds but ``concurrency``, the number of tasks in hand at once.
+
+    ``drain``: for tasks in hand once the process is told to leave. ``grace``: beyond a task's own time limit, so that a handler
+    can report a time-out itself. ``patience``: for a cancelled handler to end, and for the bus to take an answer or give a
+    task, before the process ends. ``pause``: between two tries to get a task. ``room`` raises when this host has none for work.
+    """
+
+    concurrency: int = 1
+    drain: float = 10.0
+    grace: float = 15.0
+    patience: float = 20.0
+    pause: float = 0.5
+    room: Callable[[], None] = lambda: None
+
+
+class Runner:
+    """Serves one role's queues. ``consumers`` defaults to those of the role's default pool, the most urgent first."""
+
+    def __init__(
+        self,
+        role: Role,
+        handler: TaskHandler[Any],
+        bus: Bus,
+        *,
+        clock: Clock,
+        log: Logger,
+        metrics: Metrics,
+        options: RunnerOptions | None = None,
+        consumers: tuple[Consumer, ...] | None = None,
+    ) -> None:
+        self._role: Role = role
+        self._handler = handler
+        self._bus = bus
+        self._clock = clock
+        self._log = log
+        self._metrics = metrics
+        self._options = options or RunnerOptions()
+        self._consumers = consumers or task_consumers(role)
+        self._consumer = self._consumers[0]  # what is said of deliveries is the same for all of them
+        self._artifacts = BusArtifacts(bus)
+        self._settlement = Settlement(role, bus, self._consumer, clock=clock, metrics=metrics, patience=self._options.patience)
+        self._refused_polls = 0
+        self._watches: dict[TaskWatch, str] = {}
+        self._cancelled: dict[str, None] = {}  # run ids, the last named last
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until ``stop`` is set, then let the tasks in hand finish or give them back.
+
+        Raises GatewrightError when a handler failed in a way that nobody expected, BusError when the bus is gone.
+        """
+        self._settlement.leaving = stop
+        await self._bus.listen(CANCEL_SUBJECT, self._on_cancel)
+        queue = await ClassQueue.open(self._bus, self._consumers)
+        try:
+            async with asyncio.TaskGroup() as group:
+                await self._pull(queue, group, stop)
+        except BaseExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+        finally:
+            await queue.close()
+
+    async def _pull(self, queue: ClassQueue, group: asyncio.TaskGroup, stop: asyncio.Event) -> None:
+        stopping = group.create_task(stop.wait())
+        attending: set[asyncio.Task[None]] = set()
+        while not stop.is_set():
+            if len(attending) >= self._options.concurrency:
+                await asyncio.wait({stopping, *attending}, return_when=asyncio.FIRST_COMPLETED)
+                continue
+            delivery = await self._next(queue, stopping)
+            if delivery is not None and stop.is_set():
+                await self._settlement.settle(delivery.nak(), self._log)
+            elif delivery is not None:
+                attendance = group.create_task(self._attend(delivery))
+                attending.add(attendance)
+                attendance.add_done_callback(attending.discard)
+        if attending:
+            self._log.info("draining", tasks=len(attending), seconds=self._options.drain)
+            await asyncio.wait(attending, timeout=self._options.drain)
+        for watch in self._watches:
+            watch.interrupt("released")
+
+    async def _next(self, queue: ClassQueue, stopping: asyncio.Task[Any]) -> Delivery | None:
+        """The next delivery; None when none came in time, or when it is time to leave."""
+        polling = asyncio.create_task(queue.next(_POLL_SECONDS))
+        try:
+            await asyncio.wait({polling, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            delivery = polling.result() if polling.done() else None
+        except BusError as error:
+            self._refused_polls += 1
+            self._log.warning("bus_unavailable", cause=error.message)
+            if self._refused_polls * self._options.pause > self._options.patience:
+                raise  # a stream or consumer that is gone does not come back by waiting; a new start makes it
+            await asyncio.wait({stopping}, timeout=self._options.pause)
+            return None
+        finally:
+            polling.cancel()
+            await asyncio.gather(polling, return_exceptions=True)  # what came too late for us is given back
+        self._refused_polls = 0
+        return delivery
+
+    async def _on_cancel(self, message: Message) -> None:
+        try:
+            run_ids = read_cancel_notice(message.data)
+        except MalformedError as error:
+            self._log.warning("cancellation_not_understood", cause=error.message)
+            return
+        for run_id in run_ids:
+            self._cancelled.pop(run_id, None)
+            self._cancelled[run_id] = None
+        while len(self._cancelled) > _REMEMBERED_CANCELLATIONS:
+            del self._cancelled[next(iter(self._cancelled))]
+        for watch, watched in self._watches.items():
+            if watched in run_ids:
+                watch.interrupt("cancelled")
+
+    async def _attend(self, delivery: Delivery) -> None:
+        started = self._clock.monotonic()
+        self._metrics.task_taken(redelivered=delivery.attempts > 1)
+        outcome: TaskOutcome = "crashed"
+        try:
+            outcome = await self._process(delivery)
+        finally:
+            self._metrics.task_ended(outcome, self._clock.monotonic() - started)
+
+    async def _process(self, delivery: Delivery) -> TaskOutcome:
+        message, settlement = delivery.message, self._settlement
+        log = self._log.bind(delivery=delivery.attempts, trace_id=trace_id(message))
+        try:
+            task = read_task(self._role, message)
+        except MalformedError as error:
+            ref = ref_of(message)
+            return await settlement.failed(delivery, ref, error, log.bind(**ref._asdict()) if ref else log)
+        log = log.bind(**task.ref._asdict(), attempt=task.attempt)
+        if task.ref.run_id in self._cancelled:
+            log.info("task_cancelled")
+            await settlement.settle(delivery.term(), log)
+            return "cancelled"
+        if delivery.attempts > handled_deliveries(self._consumer.max_deliver):
+            why = Disposition("refuse", "attempts_exhausted", f"no answer after {delivery.attempts - 1} attempts")
+            await settlement.refused(delivery, task.ref, why, log)
+            return "exhausted"
+        return await self._handle(delivery, task, log)
+
+    async def _handle(self, delivery: Delivery, task: Task, log: Logger) -> TaskOutcome:
+        settlement, options = self._settlement, self._options
+        beat, limit = self._consumer.ack_wait / 3, task.seconds + options.grace
+        watch = TaskWatch(delivery, limit=limit, beat=beat, patience=options.patience, clock=self._clock, log=log)
+        meter = Meter(budget_of(task.document), delivery=f"{delivery.message.sequence}.{delivery.attempts}")
+        context = TaskContext(self._artifacts, self._clock, log, delivery.attempts, watch.progress, meter)
+        reports = UsageReports(self._bus, self._role, delivery.message, task.ref, meter, log)
+        log.info("task_started")
+        self._watches[watch] = task.ref.run_id
+        try:
+            async with reports.sent():
+                handling = await watch.watch(self._patiently(task, context))
+                reports.told_by(handling)
+        except asyncio.CancelledError:
+            # Another task in hand ended the process; this one is not to wait for ack_wait.
+            await settlement.settle(delivery.nak(), log)
+            raise
+        finally:
+            del self._watches[watch]
+        if watch.interruption == "cancelled":
+            log.info("task_cancelled")
+            await settlement.settle(delivery.term(), log)
+            return "cancelled"
+        error = asyncio.CancelledError() if handling.cancelled() else handling.exception()
+        if error is None:
+            return await settlement.answered(delivery, task, handling.result(), log)
+        if watch.interruption == "released":
+            log.info("task_released")
+            await settlement.settle(delivery.nak(), log)
+            return "released"
+        if watch.interruption == "timed_out":
+            why = Disposition("refuse", "task_timeout", f"no progress for {limit:g} seconds")
+            await settlement.refused(delivery, task.ref, why, log)
+            return "timed_out"
+        return await settlement.failed(delivery, task.ref, error, log)
+
+    async def _patiently(self, task: Task, context: TaskContext) -> Document:
+        """Have the task done; again while this host has no room for it, or the bus takes nothing: then it has not failed.
+
+        What a full disk makes of work is not always an error of ours: a command or a test fails in its own words. So a failure
+        is believed only where there is room.
+        """
+        rounds = 0
+        while True:
+            try:
+                with host_errors():
+                    self._options.room()
+                    document = await self._handler.handle(task.document, context)
+                    if has_failed(document):
+                        self._options.room()
+            except UnavailableError as error:
+                if not waits(error):
+                    raise
+                rounds += 1
+                context.log.warning("task_waits", code=error.reason, cause=error.message)
+            else:
+                return document
+            await asyncio.sleep(waiting_pause(rounds))
+            context.progress()
