@@ -24,7 +24,7 @@ from gatewright.contracts.vocabulary import Scope
 from gatewright.git.mirror import Mirrors
 from gatewright.resources import policy_directory
 from services.gatekeeper.gates.change.candidate import judge_patch
-from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.gates.report_builder import GateReportBuilder
 from services.gatekeeper.policies.load import Policies, load
 from tests.factories import make_contract
 from tests.gatekeeper.recorded import make_open_run
@@ -106,7 +106,7 @@ async def _gate(work: _Work, folder: Path) -> float:
     os.sync()
     mirror = await Mirrors(folder).open(str(work.repository))
     run = make_open_run(RUN, work.contract, work.baseline, work.tree)
-    found = Judgement(RUN, "diff")
+    found = GateReportBuilder(RUN, "diff")
     started = time.perf_counter()
     await judge_patch(work.patch, work.contract, run, mirror, work.policies, found)
     seconds = time.perf_counter() - started

@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks.processor import Machine, used
 from benchmarks.workload import IDENTITY, git
 from gatewright import Client
-from gatewright.app.stack.fork_server import Nursery
+from gatewright.app.stack.fork_server import ForkServer
 from gatewright.app.stack.launch import ProcessPlan
 from gatewright.app.stack.processes import kill
 from gatewright.app.stack.supervisor import Supervisor
@@ -92,14 +92,14 @@ async def crew(stack: Supervisor, kind: Kind, workers: int) -> AsyncIterator[lis
         "GATEWRIGHT_METRICS_PORT": "-1",
     }
     logs = home / "crews" / f"{kind.module}-{workers}"
-    nursery = await Nursery.open([kind.module], environment, logs / "nursery.log", secrets=home / "secret-rules")
+    fork_server = await ForkServer.open([kind.module], environment, logs / "fork-server.log", secrets=home / "secret-rules")
     try:
         plans = [
             ProcessPlan(f"crew-{number}", kind.module, environment, home, logs / f"{number}.log") for number in range(workers)
         ]
         for plan in plans:
             plan.log.touch()
-        processes = [await nursery.fork(plan) for plan in plans]
+        processes = [await fork_server.fork(plan) for plan in plans]
         async with asyncio.timeout(READY_SECONDS):
             for plan in plans:
                 while b'"probed"' not in plan.log.read_bytes():  # noqa: ASYNC110 - another process writes it
@@ -109,7 +109,7 @@ async def crew(stack: Supervisor, kind: Kind, workers: int) -> AsyncIterator[lis
             kill(process.pid, signal.SIGTERM)
         await asyncio.gather(*(process.wait() for process in processes))
     finally:
-        await nursery.close()
+        await fork_server.close()
 
 
 async def do_all(client: Client, fields: Path, kind: Kind, tasks: int) -> float:

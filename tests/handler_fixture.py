@@ -17,7 +17,7 @@ from gatewright.contracts.task_contract import Rollback
 from gatewright.contracts.vocabulary import Artifact, Repository
 from gatewright.errors import ArtifactError, SandboxError
 from gatewright.git.mirror import Mirror, Mirrors
-from gatewright.sandbox import Completed, Limits, Place, SandboxReport
+from gatewright.sandbox import Completed, SandboxLimits, SandboxReport, WorkingFolder
 from gatewright.sandbox.port import SOURCE_DATE_EPOCH
 from gatewright.tasks.handler import TaskContext
 from gatewright.telemetry.logs import make_logger
@@ -46,9 +46,9 @@ class BrokenSandbox:
         self,
         argv: Sequence[str],
         *,
-        workspace: Place,
+        workspace: WorkingFolder,
         prefix: Path | None,
-        limits: Limits,
+        limits: SandboxLimits,
         source_date_epoch: int = SOURCE_DATE_EPOCH,
     ) -> Completed:
         raise SandboxError("user namespaces are forbidden here")

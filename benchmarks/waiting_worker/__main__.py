@@ -12,7 +12,7 @@ from gatewright.git.mirror import Mirrors
 from gatewright.sandbox import make_sandbox
 from gatewright.service.tasks import run_service
 from gatewright.workspace import Workspaces
-from services.worker.executors.port import Execution, Job
+from services.worker.executors.port import ExecutionResult, Job
 from services.worker.handler import WorkerHandler
 from services.worker.settings import Settings
 
@@ -22,9 +22,9 @@ SECONDS = 1.0
 class WaitingExecutor:
     """Takes ``SECONDS`` of time and none of the processor's."""
 
-    async def execute(self, job: Job) -> Execution:
+    async def execute(self, job: Job) -> ExecutionResult:
         await asyncio.sleep(SECONDS)
-        return Execution(await job.mirror.tree_of(job.baseline), b"", {}, "waited")
+        return ExecutionResult(await job.mirror.tree_of(job.baseline), b"", {}, "waited")
 
 
 class WaitingWorker(WorkerHandler):

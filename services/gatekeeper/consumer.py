@@ -27,7 +27,7 @@ LONGEST = 1800.0
 
 
 @dataclass
-class Feeding:
+class InputConsumer:
     """``places``: inputs in hand at a time. ``drain``: seconds that they are given when it is time to leave.
 
     ``mend`` makes what is missing of the queues; it is called when one cannot be read.

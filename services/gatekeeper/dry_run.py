@@ -19,13 +19,13 @@ from gatewright.contracts import GateReport, TaskContract, codec
 from gatewright.errors import ConfigurationError, DeniedError, GatewrightError, GitError
 from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.secrets.scanner import make_scanner
-from services.gatekeeper.gates.change.candidate import Candidate, judge_patch_on
+from services.gatekeeper.gates.change.candidate import ComposedCandidate, judge_patch_on
 from services.gatekeeper.gates.change.destructive import judge_losses
 from services.gatekeeper.gates.change.secrets import SecretsCheck
 from services.gatekeeper.gates.change.whole_change import judge_whole_change
 from services.gatekeeper.gates.contract.breadth import judge_breadth
 from services.gatekeeper.gates.contract.policy import judge_contract
-from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.gates.report_builder import GateReportBuilder
 from services.gatekeeper.intake.publishers import document_faults, rule_of
 from services.gatekeeper.policies.load import Policies, load
 from services.gatekeeper.policies.publishers import SubmissionKind
@@ -52,14 +52,14 @@ class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kind: SubmissionKind = "contract"
 
 
-class Answer(msgspec.Struct, frozen=True):
+class DryRunResult(msgspec.Struct, frozen=True):
     """``reports`` of the gates, and ``unjudged``: rules that could not be asked here, which a run would judge."""
 
     reports: tuple[GateReport, ...]
     unjudged: tuple[str, ...]
 
 
-async def examine(question: Question, scratch: Path) -> Answer:
+async def examine(question: Question, scratch: Path) -> DryRunResult:
     """Judge. Raises MalformedError, ConfigurationError, GitError when the question cannot be answered."""
     contract = codec.decode(bytes(question.contract), TaskContract)
     policies = load(Path(question.policies))
@@ -75,13 +75,13 @@ async def examine(question: Question, scratch: Path) -> Answer:
             unjudged.append("the change: without the repository (--repo) there is no tree to judge; a run would fail here")
         else:
             reports.append(await _change(question, contract, policies, mirror, commit))
-    return Answer(tuple(reports), tuple(unjudged))
+    return DryRunResult(tuple(reports), tuple(unjudged))
 
 
 async def _policy(
     question: Question, contract: TaskContract, policies: Policies, mirror: Mirror | None, commit: str
 ) -> GateReport:
-    clock, found = SystemClock(), Judgement(RUN, "policy")
+    clock, found = SystemClock(), GateReportBuilder(RUN, "policy")
     started = clock.monotonic()
     found.saw("policies", policies.sha256)
     if question.publisher is not None:
@@ -95,7 +95,7 @@ async def _policy(
     return found.report(clock, started)
 
 
-def _publisher(name: str, kind: SubmissionKind, contract: TaskContract, policies: Policies, found: Judgement) -> None:
+def _publisher(name: str, kind: SubmissionKind, contract: TaskContract, policies: Policies, found: GateReportBuilder) -> None:
     """What the gatekeeper would say to this publisher before there is a run. Limits are not asked: they are the moment's."""
     rule = f"publishers.{name}"
     try:
@@ -110,7 +110,7 @@ def _publisher(name: str, kind: SubmissionKind, contract: TaskContract, policies
 
 async def _change(question: Question, contract: TaskContract, policies: Policies, mirror: Mirror, commit: str) -> GateReport:
     """What the diff gate and the integrated gate ask of a change, all in one report."""
-    clock, found = SystemClock(), Judgement(RUN, "integrated")
+    clock, found = SystemClock(), GateReportBuilder(RUN, "integrated")
     started = clock.monotonic()
     found.saw("policies", policies.sha256)
     baseline = await mirror.tree_of(commit)
@@ -121,7 +121,7 @@ async def _change(question: Question, contract: TaskContract, policies: Policies
     try:
         tree = await judge_patch_on(commit, baseline, patch or b"", contract, mirror, policies, found)
         if tree:
-            candidate = Candidate(tree, await mirror.changes(baseline, tree), patch or b"")
+            candidate = ComposedCandidate(tree, await mirror.changes(baseline, tree), patch or b"")
             await judge_losses(candidate.changes, contract, tree, mirror, found)
             await judge_whole_change(candidate, contract, mirror, policies, found)
             scanner = make_scanner("kingfisher", Path(tempfile.gettempdir()) / "gatewright-secret-rules")

@@ -26,10 +26,10 @@ from gatewright.tasks.protocol import cancel_notice
 from gatewright.telemetry.logs import Logger
 from gatewright.telemetry.metrics import Metrics
 from services.gatekeeper.decider.decide import decide
-from services.gatekeeper.decider.gate_checks import next_step, questions
-from services.gatekeeper.decider.inputs import AbortAsked, Answered, Continue, Input, SealReported, Submitted
+from services.gatekeeper.decider.gate_checks import next_step, required_checks
+from services.gatekeeper.decider.inputs import AbortRequested, Continue, Input, RoleReplied, SealReported, Submitted
 from services.gatekeeper.dispatch.dispatcher import Dispatcher, UnderWay
-from services.gatekeeper.gates.engine import Gates
+from services.gatekeeper.gates.engine import GateEngine
 from services.gatekeeper.run_metrics import measure
 
 #: Times an input is decided anew after another gatekeeper appended first.
@@ -37,12 +37,12 @@ CONFLICT_TRIES = 20
 
 
 @dataclass(frozen=True)
-class Conductor:
+class Orchestrator:
     """Moves runs. One per process; any number of processes."""
 
     bus: Bus
     ledger: Ledger
-    gates: Gates
+    gates: GateEngine
     bundles: BundleWriter
     signer: Signer
     clock: Clock
@@ -146,7 +146,7 @@ class Conductor:
             remembered = self.ledger.known(run_id)
             position = assumed or remembered or await self.ledger.load(run_id)
             assumed = None
-            asked = questions(position.run, item)
+            asked = required_checks(position.run, item)
             verdicts = [await self.gates.answer(question) for question in asked]
             transition = decide(position.run, item, verdicts, self.clock.now())
             if transition is None:
@@ -154,7 +154,7 @@ class Conductor:
                     continue
                 if position.run is None and not isinstance(item, Submitted):
                     raise MalformedError(f"there is no run {run_id}", code="run_unknown")
-                if isinstance(item, Answered):
+                if isinstance(item, RoleReplied):
                     # Said before, said out of turn, of an earlier attempt, or of a run that is over.
                     self.log.info("answer_ignored", run_id=run_id, role=item.role, message_id=item.message_id)
                 return position, False
@@ -207,7 +207,7 @@ class Conductor:
 
     def _check_room(self, run_id: str, item: Input) -> None:
         """Ending a run on demand, and saying that it was sealed, need no room that the run has not taken."""
-        if isinstance(item, AbortAsked | SealReported):
+        if isinstance(item, AbortRequested | SealReported):
             return
         self.room()
         if run_id in self.behind:

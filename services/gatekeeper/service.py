@@ -29,16 +29,16 @@ from gatewright.secrets.scanner import SecretScanner
 from gatewright.service.mirror_care import look_after
 from gatewright.service.process import Service
 from services.gatekeeper.artifact_cache import ArtifactCache
-from services.gatekeeper.consumer import Feeding
+from services.gatekeeper.consumer import InputConsumer
 from services.gatekeeper.gates.change.secrets import SecretsCheck
-from services.gatekeeper.gates.engine import Gates
+from services.gatekeeper.gates.engine import GateEngine
 from services.gatekeeper.gates.landing.locks import PathLocks
 from services.gatekeeper.intake.endpoint import Desk
-from services.gatekeeper.intake.limits import Limits
-from services.gatekeeper.intake.run_queries import RunQuestions
-from services.gatekeeper.orchestrator import Conductor
+from services.gatekeeper.intake.limits import PublisherLimits
+from services.gatekeeper.intake.run_queries import RunQueries
+from services.gatekeeper.orchestrator import Orchestrator
 from services.gatekeeper.policies.load import load
-from services.gatekeeper.projections.follower import LOOK, Lookout
+from services.gatekeeper.projections.follower import LOOK, LedgerFollower
 from services.gatekeeper.projections.publisher_runs import PublisherRuns
 from services.gatekeeper.projections.run_index import RunIndex
 from services.gatekeeper.run_metrics import watch_queues
@@ -50,60 +50,60 @@ DEBTS = 2.0
 
 async def serve(service: Service, settings: Settings) -> None:
     """Take messages until the process is told to leave; what is in hand then is finished, or given back at once."""
-    conductor, desk = assemble(service, settings)
-    lookout = Lookout(conductor, publishers=desk.limits.runs)
-    asked = RunQuestions(service.bus, conductor, desk.limits, lookout.index, service.log)
+    orchestrator, desk = assemble(service, settings)
+    follower = LedgerFollower(orchestrator, publishers=desk.limits.runs)
+    asked = RunQueries(service.bus, orchestrator, desk.limits, follower.index, service.log)
 
     async def mend() -> None:
         await ensure_queues(service.bus, consumers(settings.pools))
 
-    feeding = Feeding(desk, service.stop, service.log, settings.parallel_inputs, settings.drain_seconds, mend)
+    inputs = InputConsumer(desk, service.stop, service.log, settings.parallel_inputs, settings.drain_seconds, mend)
     async with contextlib.AsyncExitStack() as stack:
         queues = [await _open(service, consumer, stack) for consumer in (INTAKE_CONSUMER, RESULT_CONSUMER, EXHAUSTED_CONSUMER)]
         async with asyncio.TaskGroup() as group:
             # Beside everything else: the first look for secrets waits for it, and the process ends when it cannot be had.
             group.create_task(asyncio.to_thread(desk.scanner.prepare))
             # Beside the work, too: a long ledger takes minutes, and a submission needs nothing of it but its own subject.
-            following = group.create_task(_look_after(service, lookout))
-            timing = group.create_task(lookout.deadlines.keep(conductor, service.stop))
-            tending = group.create_task(look_after(settings.mirrors("gatekeeper"), service.log, conductor.ledger.baselines))
+            following = group.create_task(_look_after(service, follower))
+            timing = group.create_task(follower.deadlines.keep(orchestrator, service.stop))
+            tending = group.create_task(look_after(settings.mirrors("gatekeeper"), service.log, orchestrator.ledger.baselines))
             await service.register(
                 {
-                    subject: feeding.attended(handler)
+                    subject: inputs.attended(handler)
                     for plain, handler in {SUBMIT_SUBJECT: desk.submit, **asked.endpoints()}.items()
                     for subject in (plain, f"{plain}.*")
                 },
                 waiting=(EVENTS_SUBJECT, f"{EVENTS_SUBJECT}.*"),
             )
-            group.create_task(_release(service.stop, lookout.index))
-            group.create_task(_pay_debts(service, conductor))
-            group.create_task(lookout.notices.keep(service.bus, service.clock, service.stop))
+            group.create_task(_release(service.stop, follower.index))
+            group.create_task(_pay_debts(service, orchestrator))
+            group.create_task(follower.notices.keep(service.bus, service.clock, service.stop))
             group.create_task(watch_queues(service, consumers(settings.pools)))
-            await feeding.run(queues)
+            await inputs.run(queues)
             tending.cancel()
             await asyncio.wait({following, timing}, timeout=settings.drain_seconds)
             following.cancel()
             timing.cancel()
 
 
-async def _look_after(service: Service, lookout: Lookout) -> None:
+async def _look_after(service: Service, follower: LedgerFollower) -> None:
     """Read the ledger to its end, then follow it and look at what stands still, until the process is told to leave."""
     while not service.stop.is_set():
         try:
-            await lookout.catch_up()
+            await follower.catch_up()
         except UnavailableError as error:
             service.log.warning("ledger_unavailable", code=error.reason, cause=error.message)
             await asyncio.sleep(LOOK)
         else:
             break
-    service.log.info("ledger_read", sequence=lookout.sequence, open_runs=len(lookout.runs))
+    service.log.info("ledger_read", sequence=follower.sequence, open_runs=len(follower.runs))
     async with asyncio.TaskGroup() as group:
-        following = group.create_task(lookout.follow())
-        await lookout.watch(service.stop)
+        following = group.create_task(follower.follow())
+        await follower.watch(service.stop)
         following.cancel()
 
 
-def assemble(service: Service, settings: Settings) -> tuple[Conductor, Desk]:
+def assemble(service: Service, settings: Settings) -> tuple[Orchestrator, Desk]:
     """The gatekeeper's parts. Raises ConfigurationError when a policy file or the signing key cannot be used."""
     policies = load(settings.policies, settings.publishers)
     signer = Signer(keys.load_or_create(settings.signing_key))
@@ -130,15 +130,15 @@ def assemble(service: Service, settings: Settings) -> tuple[Conductor, Desk]:
     artifacts = ArtifactCache(service.bus)
     scanner = settings.scanner()
     approvers = keyring.approvers(settings.home, signer.public)
-    gates = Gates(policies, mirrors, artifacts, locks, service.clock, versions(scanner), SecretsCheck(scanner), approvers)
+    gates = GateEngine(policies, mirrors, artifacts, locks, service.clock, versions(scanner), SecretsCheck(scanner), approvers)
     bundles = BundleWriter(settings.home / "runs")
-    conductor = Conductor(
+    orchestrator = Orchestrator(
         *(service.bus, ledger, gates, bundles, signer, service.clock, service.log, service.metrics),
         room=lambda: check_room(settings.home),
     )
     runs = PublisherRuns(service.clock, policies.publishers.counted)
-    limits = Limits(runs, service.clock)
-    return conductor, Desk(service.bus, conductor, limits, service.log, service.metrics, scanner)
+    limits = PublisherLimits(runs, service.clock)
+    return orchestrator, Desk(service.bus, orchestrator, limits, service.log, service.metrics, scanner)
 
 
 def versions(scanner: SecretScanner) -> dict[str, str]:
@@ -154,18 +154,18 @@ async def _release(stop: asyncio.Event, index: RunIndex) -> None:
     index.release()
 
 
-async def _pay_debts(service: Service, conductor: Conductor) -> None:
+async def _pay_debts(service: Service, orchestrator: Orchestrator) -> None:
     """Until the process is told to leave, try to seal what the disk did not take; meanwhile the process says so."""
     while not service.stop.is_set():
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(service.stop.wait(), DEBTS)
         try:
             with host_errors():
-                await conductor.pay_debts()
+                await orchestrator.pay_debts()
         except UnavailableError as error:
             service.log.warning("debts_left_for_later", code=error.reason, cause=error.message)
-        service.metrics.bundles_owed(len(conductor.owed))
-        if unwritten := {**conductor.owed, **conductor.behind}:
+        service.metrics.bundles_owed(len(orchestrator.owed))
+        if unwritten := {**orchestrator.owed, **orchestrator.behind}:
             service.readiness.lacks("evidence", next(iter(unwritten.values())))
         else:
             service.readiness.has("evidence")

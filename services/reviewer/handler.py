@@ -8,19 +8,19 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from gatewright.bounded.judge import BeyondLimitError, BoundedJudge, Bounds
+from gatewright.bounded.judge import BeyondLimitError, BoundedJudge, ProcessBounds
 from gatewright.clock import timestamp
 from gatewright.confinement import confine_writes
 from gatewright.contracts import ReviewReport, TaskContract
 from gatewright.contracts.reports import Finding
 from gatewright.contracts.vocabulary import Agent
 from gatewright.errors import PatchError
-from gatewright.git.changes import Change
+from gatewright.git.changes import TreeChange
 from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.git.process import OutputTooLargeError
 from gatewright.host_facts import surroundings
 from gatewright.tasks.handler import TaskContext
-from gatewright.tasks.inputs import CANDIDATE, Candidate, find_artifact, rebuild_candidate
+from gatewright.tasks.inputs import CANDIDATE, RebuiltCandidate, find_artifact, rebuild_candidate
 from gatewright.worker_role import WORKER
 from services.reviewer.judging import FUNCTION, findings_in, question_about
 from services.reviewer.report import review_report
@@ -44,7 +44,7 @@ def make_handler(settings: Settings) -> ReviewerHandler:
     """The handler of a process with these settings."""
     mirrors = _mirrors(settings)
     mirrors.mkdir(mode=0o700, parents=True, exist_ok=True)
-    judge = BoundedJudge(FUNCTION, Bounds(settings.review_seconds))
+    judge = BoundedJudge(FUNCTION, ProcessBounds(settings.review_seconds))
     return ReviewerHandler(settings.agent_id, Mirrors(mirrors), settings.max_file_bytes, judge, confined=_is_confined(mirrors))
 
 
@@ -89,7 +89,7 @@ class ReviewerHandler:
         context.log.info("reviewed", verdict=report.verdict, findings=len(report.findings))
         return report
 
-    async def _findings(self, task: TaskContract, candidate: Candidate) -> tuple[Finding, ...]:
+    async def _findings(self, task: TaskContract, candidate: RebuiltCandidate) -> tuple[Finding, ...]:
         """Every check, in a process of its own: a hostile change must not hold up the reviews beside it.
 
         What cannot be judged within the bounds is not let pass.
@@ -122,7 +122,7 @@ def _is_confined(mirrors: Path) -> bool:
         return True
 
 
-async def _changed_files(candidate: Candidate) -> tuple[ChangedFile, ...]:
+async def _changed_files(candidate: RebuiltCandidate) -> tuple[ChangedFile, ...]:
     changes = await candidate.mirror.changes(candidate.baseline_tree, candidate.tree)
     contents = await _contents(changes, candidate.mirror)
     return tuple(
@@ -135,7 +135,7 @@ async def _changed_files(candidate: Candidate) -> tuple[ChangedFile, ...]:
     )
 
 
-async def _contents(changes: tuple[Change, ...], mirror: Mirror) -> dict[str, bytes]:
+async def _contents(changes: tuple[TreeChange, ...], mirror: Mirror) -> dict[str, bytes]:
     old = {change.old_id for change in changes if change.old_mode not in _NO_CONTENT}
     new = {change.new_id for change in changes if change.new_mode not in _NO_CONTENT}
     return await mirror.blobs(old | new, MOST_CONTENT)

@@ -6,7 +6,7 @@ import msgspec
 
 from gatewright.contracts import TaskContract
 from gatewright.contracts.reports import Finding
-from gatewright.git.changes import Change
+from gatewright.git.changes import TreeChange
 from services.reviewer.review import review
 from services.reviewer.subject import ChangedFile, Subject
 
@@ -15,7 +15,7 @@ FUNCTION = "services.reviewer.judging:judge"
 
 
 class _File(msgspec.Struct, array_like=True):
-    change: Change
+    change: TreeChange
     old: bytes | None
     new: bytes | None
 

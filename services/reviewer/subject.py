@@ -11,7 +11,7 @@ from gatewright import scope
 from gatewright.contracts import TaskContract
 from gatewright.contracts.reports import Finding
 from gatewright.contracts.vocabulary import Scope
-from gatewright.git.changes import Change
+from gatewright.git.changes import TreeChange
 from gatewright.git.paths import display
 
 #: git's own measure: a NUL this early makes a file binary.
@@ -22,7 +22,7 @@ _LOOKED_AT = 8000
 class ChangedFile:
     """One changed path. ``old`` and ``new`` are None where the path is absent, or no file (a submodule)."""
 
-    change: Change
+    change: TreeChange
     old: bytes | None
     new: bytes | None
 

@@ -21,13 +21,13 @@ from gatewright.git.mirror import Mirrors
 from gatewright.git.paths import display
 from gatewright.host_facts import surroundings
 from gatewright.rules.tests import passed
-from gatewright.sandbox import Limits, Sandbox, make_sandbox
+from gatewright.sandbox import Sandbox, SandboxLimits, make_sandbox
 from gatewright.secrets.documents import redact_document
 from gatewright.secrets.redaction import REDACTIONS, Redaction, record_of, redact_output
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.tasks.handler import TaskContext
 from gatewright.tasks.inputs import (
-    Candidate,
+    RebuiltCandidate,
     command_seconds,
     environment_prefix,
     rebuild_candidate,
@@ -72,7 +72,7 @@ class _Place:
 
     workspace: Workspace
     prefix: Path | None
-    limits: Limits
+    limits: SandboxLimits
 
 
 class TestRunnerHandler:
@@ -88,7 +88,7 @@ class TestRunnerHandler:
         sandbox: Sandbox,
         environments: tuple[Path, ...],
         scanner: SecretScanner | None = None,
-        limits: Limits | None = None,
+        limits: SandboxLimits | None = None,
     ) -> None:
         self._agent = Agent(role="TEST_RUNNER", agent_id=agent_id)
         self._mirrors = mirrors
@@ -96,7 +96,7 @@ class TestRunnerHandler:
         self._sandbox = sandbox
         self._environments = environments
         self._scanner = scanner or SecretScanner()
-        self._limits = limits or Limits()
+        self._limits = limits or SandboxLimits()
         self._walls = {"sandbox": sandbox.name, "probe": "not finished", **self._limits.facts()}
 
     async def probe(self) -> Mapping[str, str]:
@@ -211,7 +211,7 @@ class TestRunnerHandler:
         return report
 
 
-async def _edited_files(candidate: Candidate, workspace: Workspace) -> bytes:
+async def _edited_files(candidate: RebuiltCandidate, workspace: Workspace) -> bytes:
     """A note of the candidate's own files that the commands edited: tests that rewrite what they test prove little.
 
     What lands is the tree that was judged, whatever happened in the workspace.

@@ -15,11 +15,11 @@ from gatewright.clock import timestamp
 from gatewright.contracts import TaskContract, TaskResult, codec
 from gatewright.contracts.vocabulary import Agent, Surroundings
 from gatewright.errors import ConfigurationError, DeniedError, MalformedError, SandboxError
-from gatewright.git.changes import Change
+from gatewright.git.changes import TreeChange
 from gatewright.git.mirror import Mirrors
 from gatewright.git.paths import display
 from gatewright.host_facts import surroundings
-from gatewright.sandbox import Limits, Sandbox, make_sandbox
+from gatewright.sandbox import Sandbox, SandboxLimits, make_sandbox
 from gatewright.secrets.changes import FoundSecret, secrets_brought_in
 from gatewright.secrets.documents import redact_document
 from gatewright.secrets.redaction import REDACTIONS, Redacted, Redaction, record_of, redact_output
@@ -31,7 +31,7 @@ from gatewright.worker_role import answers
 from gatewright.workspace import Workspaces
 from services.worker.executors.command import CommandExecutor
 from services.worker.executors.patch import PatchExecutor
-from services.worker.executors.port import Execution, Executor, Failure, Job
+from services.worker.executors.port import ChangeExecutor, ExecutionFailure, ExecutionResult, Job
 from services.worker.executors.reply import REPLY_LOG, ReplyExecutor
 from services.worker.report import Outcome, task_result, work_report
 from services.worker.settings import Settings
@@ -45,7 +45,7 @@ def make_handler(settings: Settings) -> WorkerHandler:
     state = settings.directory("worker")
     sandbox = make_sandbox(settings.sandbox)
     workspaces = Workspaces.for_sandbox(state / "workspaces", sandbox)
-    executors: Mapping[str, Executor] = {
+    executors: Mapping[str, ChangeExecutor] = {
         "command": CommandExecutor(workspaces, sandbox, settings.environments, settings.limits()),
         "patch": PatchExecutor(),
         "reply": ReplyExecutor(),
@@ -62,12 +62,12 @@ class WorkerHandler:
         self,
         agent_id: str,
         mirrors: Mirrors,
-        executors: Mapping[str, Executor],
+        executors: Mapping[str, ChangeExecutor],
         sandbox: Sandbox,
         workspaces: Workspaces,
         scanner: SecretScanner | None = None,
         environments: tuple[Path, ...] = (),
-        limits: Limits | None = None,
+        limits: SandboxLimits | None = None,
     ) -> None:
         self._agent = Agent(role="WORKER", agent_id=agent_id)
         self._mirrors = mirrors
@@ -76,7 +76,7 @@ class WorkerHandler:
         self._workspaces = workspaces
         self._scanner = scanner or SecretScanner()
         self._environments = environments
-        self._limits = (limits or Limits()).facts()
+        self._limits = (limits or SandboxLimits()).facts()
         self._walls = {"sandbox": sandbox.name, "probe": "not finished", **self._limits}
 
     async def probe(self) -> Mapping[str, str]:
@@ -97,13 +97,13 @@ class WorkerHandler:
         Raises UnavailableError for what another try may cure.
         """
         started = timestamp(context.clock.now())
-        changes: tuple[Change, ...] = ()
+        changes: tuple[TreeChange, ...] = ()
         try:
             execution, changes = await context.meter.within(self._execute(task, context))
         except SandboxError as error:
-            execution = Execution(failure=Failure(error.reason, redact_text(error.message), blocked=True))
+            execution = ExecutionResult(failure=ExecutionFailure(error.reason, redact_text(error.message), blocked=True))
         except (DeniedError, MalformedError, ConfigurationError) as error:
-            execution = Execution(failure=Failure(error.reason, redact_text(error.message)))
+            execution = ExecutionResult(failure=ExecutionFailure(error.reason, redact_text(error.message)))
         finished = timestamp(context.clock.now())
         logs = await asyncio.to_thread(self._storable, execution.logs)
         references = tuple(reference(name, data) for name, data in logs.items())
@@ -121,7 +121,7 @@ class WorkerHandler:
         context.log.info("worked", status=result.status, changed=len(changes), failure=result.failure)
         return result
 
-    async def _execute(self, task: TaskContract, context: TaskContext) -> tuple[Execution, tuple[Change, ...]]:
+    async def _execute(self, task: TaskContract, context: TaskContext) -> tuple[ExecutionResult, tuple[TreeChange, ...]]:
         if task.executor is None:
             raise DeniedError("the contract does not say how the change is made", code="executor_missing")
         given = answers(task.executor)
@@ -136,10 +136,10 @@ class WorkerHandler:
         if secrets:
             # The gatekeeper would refuse the patch all the same; refused here, it is never stored.
             places = ", ".join(dict.fromkeys(_place_of(secret) for secret in secrets[:_MAX_PLACES]))
-            return replace(execution, tree="", patch=b"", failure=Failure("secret_found", places)), ()
+            return replace(execution, tree="", patch=b"", failure=ExecutionFailure("secret_found", places)), ()
         return execution, changes
 
-    def _surroundings(self, task: TaskContract, execution: Execution) -> Surroundings:
+    def _surroundings(self, task: TaskContract, execution: ExecutionResult) -> Surroundings:
         """What the change was made with; the prefix only where the executor runs commands, and it is listed here."""
         prefix = None
         if task.executor is not None and task.executor.kind == "command":

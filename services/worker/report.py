@@ -10,9 +10,9 @@ from gatewright import scope
 from gatewright.contracts import TaskContract, TaskResult, WorkReport
 from gatewright.contracts.reports import GateOutcome, GateOutcomes, GitOutcome, NextSteps
 from gatewright.contracts.vocabulary import Agent, Artifact, Usage
-from gatewright.git.changes import Change
+from gatewright.git.changes import TreeChange
 from gatewright.git.paths import display
-from services.worker.executors.port import Execution
+from services.worker.executors.port import ExecutionResult
 
 #: Paths and violations that a result lists; the summary counts all.
 MAX_LISTED = 1000
@@ -29,8 +29,8 @@ class Outcome:
     agent: Agent
     started_at: str
     finished_at: str
-    execution: Execution
-    changes: tuple[Change, ...]
+    execution: ExecutionResult
+    changes: tuple[TreeChange, ...]
     patch: str
     logs: tuple[Artifact, ...]
     usage: Usage | None = None

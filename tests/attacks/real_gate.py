@@ -21,13 +21,13 @@ from gatewright.contracts.vocabulary import AcceptanceTest, Agent, Artifact
 from gatewright.contracts.vocabulary import Repository as RepositoryField
 from gatewright.git.mirror import Mirrors
 from gatewright.ledger.events import CandidateComposed
-from gatewright.ledger.run import Run, Task
+from gatewright.ledger.run import Run, RunTask
 from gatewright.resources import policy_directory
 from gatewright.secrets.scanner import SecretScanner, make_scanner
 from services.gatekeeper.artifact_cache import ArtifactCache
 from services.gatekeeper.decider import gate_checks as q
 from services.gatekeeper.gates.change.secrets import SecretsCheck
-from services.gatekeeper.gates.engine import Gates
+from services.gatekeeper.gates.engine import GateEngine
 from services.gatekeeper.gates.landing.locks import PathLocks
 from services.gatekeeper.policies.load import load
 from tests.factories import make_contract
@@ -45,7 +45,7 @@ class RealGate:
     """One repository, one run on its HEAD, and every gate of the gatekeeper."""
 
     repository: Repository
-    gates: Gates
+    gates: GateEngine
     bus: MemoryBus
     run: Run
 
@@ -86,13 +86,13 @@ class RealGate:
 
     async def diff(self, result: TaskResult) -> GateReport:
         """The diff gate's verdict on a worker's result."""
-        return (await self.gates.answer(q.DiffQuestion(self.run, self.task(), result))).report
+        return (await self.gates.answer(q.DiffCheck(self.run, self.task(), result))).report
 
     async def integrated(self, result: TaskResult, tree: str) -> GateReport:
         """The integrated gate's verdict when the diff gate had let ``tree`` pass."""
         task = changed(self.task(), status="SUCCESS", result=result, tree=tree)
         run = changed(self.run, tasks={SHARD: task})
-        return (await self.gates.answer(q.IntegratedQuestion(run))).report
+        return (await self.gates.answer(q.IntegratedCheck(run))).report
 
     async def judged(self, result: TaskResult) -> GateReport:
         """The verdict of the diff gate or, when that lets the result pass, of the integrated gate."""
@@ -113,14 +113,14 @@ class RealGate:
         return tree
 
     async def tests(self, report: TestReport) -> GateReport:
-        return (await self.gates.answer(q.TestsQuestion(self.run, report))).report
+        return (await self.gates.answer(q.TestsCheck(self.run, report))).report
 
     async def review(self, report: ReviewReport) -> GateReport:
-        return (await self.gates.answer(q.ReviewQuestion(self.run, report))).report
+        return (await self.gates.answer(q.ReviewCheck(self.run, report))).report
 
-    def task(self) -> Task:
+    def task(self) -> RunTask:
         """The worker's task, as it runs."""
-        return Task(
+        return RunTask(
             task_id=SHARD,
             role="worker",
             pool="default",
@@ -147,7 +147,7 @@ async def open_gate(repository: Repository, folder: Path, **changes: object) -> 
     await ensure_topology(bus)
     mirrors, policies = Mirrors(folder / "gatekeeper-mirrors"), load(policy_directory())
     locks, secrets = PathLocks(bus, nobody_has_ended), SecretsCheck(default_scanner())
-    gates = Gates(policies, mirrors, ArtifactCache(bus), locks, SystemClock(), {}, secrets)
+    gates = GateEngine(policies, mirrors, ArtifactCache(bus), locks, SystemClock(), {}, secrets)
     mirror = await mirrors.open(repository.url)
     baseline = await mirror.resolve("HEAD")
     contract = make_contract(RUN, repository=RepositoryField(url=repository.url), **changes)

@@ -11,7 +11,7 @@ from gatewright import scope
 from gatewright.contracts.task_contract import RuntimeOptions
 from gatewright.contracts.vocabulary import AcceptanceTest, Executor
 from services.gatekeeper.gates.contract.policy import judge_contract
-from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.gates.report_builder import GateReportBuilder
 from services.gatekeeper.policies.load import Policies
 from tests.factories import make_contract
 
@@ -26,7 +26,7 @@ def refused(policies: Policies, *, test: str = "pytest", command: str = "touch s
         executor=Executor(kind="command", commands=(command,)),
         runtime_options=RuntimeOptions(strict_acceptance=True) if strict else None,
     )
-    found = Judgement(RUN, "policy")
+    found = GateReportBuilder(RUN, "policy")
     judge_contract(contract, policies, found)
     return [violation.code for violation in found.violations if violation.rule == "command_allowlist"]
 
@@ -466,7 +466,7 @@ def test_the_classes_of_every_command_are_in_the_report(policies: Policies) -> N
         acceptance_tests=(AcceptanceTest(name="t", cmd="python -m pytest -q", must_pass=True),),
         executor=Executor(kind="command", commands=("sed -i s/a/b/ src/a.py",)),
     )
-    found = Judgement(RUN, "policy")
+    found = GateReportBuilder(RUN, "policy")
     judge_contract(contract, policies, found)
     told = {name: outcome.detail for name, outcome in found.rules.items() if name.startswith("commands.")}
     assert told == {

@@ -15,7 +15,7 @@ from gatewright.contracts.task_contract import Inputs, Rollback
 from gatewright.contracts.vocabulary import AcceptanceTest, Artifact, BlastRadius, DestructiveStatement, Executor, Scope
 from services.gatekeeper.decider import gate_checks as q
 from services.gatekeeper.gates.change.destructive import DELETE_FILES, MOST_LOST, judge_destructive
-from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.gates.report_builder import GateReportBuilder
 from tests.attacks.real_gate import RUN, RealGate, codes, evidence, open_gate
 from tests.factories import make_contract
 from tests.git.repositories import MakeRepository
@@ -127,7 +127,7 @@ def classify(argv: tuple[str, ...]) -> frozenset[str]:
 
 
 def judged(**changes: object) -> list[str]:
-    found = Judgement(RUN, "policy")
+    found = GateReportBuilder(RUN, "policy")
     contract: TaskContract = make_contract(RUN, **{"inputs": inputs(), **changes})
     judge_destructive(contract, classify, found)
     return [violation.code for violation in found.violations]
@@ -179,7 +179,7 @@ async def test_a_contract_without_its_dry_run_is_refused_at_the_door(opened: Ope
 
 
 async def intake(gate: RealGate, contract: TaskContract) -> GateReport:
-    return (await gate.gates.answer(q.IntakeQuestion(RUN, contract))).report
+    return (await gate.gates.answer(q.IntakeCheck(RUN, contract))).report
 
 
 BODY = b"# Copyright of a person\n\n" + b"".join(b"def function_%d(): return %d\n" % (n, n) for n in range(30))

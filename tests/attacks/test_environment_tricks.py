@@ -16,7 +16,7 @@ from gatewright.contracts.vocabulary import AcceptanceTest, Agent, Environment, 
 from gatewright.contracts.vocabulary import Repository as RepositoryField
 from gatewright.environment_state import see_environment
 from gatewright.host_facts import surroundings
-from services.gatekeeper.decider.gate_checks import IntakeQuestion
+from services.gatekeeper.decider.gate_checks import IntakeCheck
 from services.testrunner.handler import make_handler as make_test_runner
 from services.testrunner.settings import Settings as RunnerSettings
 from services.worker.handler import make_handler as make_worker
@@ -91,7 +91,7 @@ async def test_run_with_an_environment_in_the_repository_is_not_accepted(
         environment=Environment(prefix=f"{repository.url}/.venv"),
     )
     async with open_gate(repository, tmp_path) as gate:
-        verdict = await gate.gates.answer(IntakeQuestion(RUN, asked))
+        verdict = await gate.gates.answer(IntakeCheck(RUN, asked))
     assert codes(verdict.report) == ["environment_tracked"]
 
 

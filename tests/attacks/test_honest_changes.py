@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from gatewright.contracts.vocabulary import ChangeKind, Scope
 from services.gatekeeper.gates.contract.policy import judge_contract
-from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.gates.report_builder import GateReportBuilder
 from services.gatekeeper.policies.load import Policies
 from tests.attacks.real_gate import RUN, RealGate, codes, open_gate
 from tests.factories import make_contract
@@ -108,7 +108,7 @@ async def test_a_private_key_is_refused_by_its_content_whatever_its_name(gate: R
 
 @pytest.mark.parametrize("path", ["src/credentials", "src/secrets", "src/secrets.py", ".github/workflows"])
 def test_a_contract_may_name_them(path: str, policies: Policies) -> None:
-    found = Judgement(RUN, "policy")
+    found = GateReportBuilder(RUN, "policy")
     judge_contract(make_contract(RUN, allowed_paths=(path,)), policies, found)
     assert "path_protected" not in [violation.code for violation in found.violations]
 

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from gatewright.contracts import GateReport
-from gatewright.evidence.approvals import APPROVAL, TO_APPROVE, Approval, ApprovedChange, signed
+from gatewright.evidence.approvals import APPROVAL, TO_APPROVE, ApprovedChange, ContentApproval, signed
 from gatewright.evidence.signing import keys
 from gatewright.evidence.signing.envelopes import Signer
 from tests.attacks.real_gate import RealGate, artifact, codes, evidence, open_gate
@@ -45,13 +45,15 @@ async def judged(gate: RealGate, files: dict[str, bytes | None] | None = None, a
     return await gate.judged(await gate.worked(patch))
 
 
-async def asked(gate: RealGate, files: dict[str, bytes | None] | None = None) -> Approval:
+async def asked(gate: RealGate, files: dict[str, bytes | None] | None = None) -> ContentApproval:
     """The approval that the refusal asks for."""
     report = await judged(gate, files)
     assert codes(report) == ["path_protected"]
     found = [(seen.name.removeprefix(TO_APPROVE), seen.digest) for seen in report.evidence if seen.name.startswith(TO_APPROVE)]
     changes = tuple(ApprovedChange(path, *sides.split(" -> ")) for path, sides in found)
-    return Approval("ci", gate.run.accepted.repository_url, changes, "A. Person", "pull requests too", LATER, "run-refused")
+    return ContentApproval(
+        "ci", gate.run.accepted.repository_url, changes, "A. Person", "pull requests too", LATER, "run-refused"
+    )
 
 
 async def test_without_an_approval_the_refusal_says_how_to_get_one(gate: RealGate) -> None:

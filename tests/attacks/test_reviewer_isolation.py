@@ -21,9 +21,9 @@ from gatewright.contracts.task_contract import Inputs
 from gatewright.contracts.vocabulary import Agent
 from gatewright.errors import MalformedError
 from gatewright.ledger.run import Run
-from gatewright.tasks.protocol import Task, TaskRef, make_answer
-from services.gatekeeper.decider.gate_checks import expected, questions
-from services.gatekeeper.decider.inputs import Answered
+from gatewright.tasks.protocol import DeliveredTask, TaskRef, make_answer
+from services.gatekeeper.decider.gate_checks import expected, required_checks
+from services.gatekeeper.decider.inputs import RoleReplied
 from services.gatekeeper.intake.endpoint import answer_of
 from services.reviewer.handler import make_handler
 from services.reviewer.settings import Settings
@@ -168,11 +168,11 @@ async def test_a_worker_result_from_a_reviewer_does_not_count(gate: RealGate) ->
     """Over the reviewer's own subject, about the worker's running task."""
     result = await gate.worked(gate.patch({"src/app.py": b"mine\n"}))
     run: Run = gate.run
-    message = Answered("reviewer", result, "forged")
+    message = RoleReplied("reviewer", result, "forged")
     assert expected(run, message) is None
-    assert questions(run, message) == ()
+    assert required_checks(run, message) == ()
     with pytest.raises(MalformedError, match="may not answer"):
-        make_answer("reviewer", Task(gate.contract, TaskRef(RUN, f"{RUN}.review.a1"), 1, 60), result)
+        make_answer("reviewer", DeliveredTask(gate.contract, TaskRef(RUN, f"{RUN}.review.a1"), 1, 60), result)
 
 
 def test_a_reviewer_may_publish_nothing_but_reviews() -> None:

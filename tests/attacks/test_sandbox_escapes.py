@@ -19,7 +19,7 @@ from gatewright.contracts.vocabulary import AcceptanceTest, Agent, Executor, Tim
 from gatewright.git.mirror import Mirrors
 from gatewright.resources import policy_directory
 from services.gatekeeper.gates.change.candidate import judge_patch
-from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.gates.report_builder import GateReportBuilder
 from services.gatekeeper.policies.load import load
 from services.testrunner.handler import make_handler as make_testrunner
 from services.testrunner.settings import Settings as RunnerSettings
@@ -66,7 +66,7 @@ async def judged(desk: Desk, result: TaskResult, tmp_path: Path) -> GateReport:
     await mirror.ensure(desk.baseline)
     contract = desk.contract()
     run = make_open_run(RUN, contract, desk.baseline, await mirror.tree_of(desk.baseline))
-    found = Judgement(RUN, "diff")
+    found = GateReportBuilder(RUN, "diff")
     await judge_patch(patch, contract, run, mirror, load(policy_directory()), found)
     return found.report(StandingClock(), 0.0)
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from gatewright.contracts import GateReport
 from gatewright.contracts.vocabulary import Agent, Scope
-from gatewright.ledger.run import Run, Task
+from gatewright.ledger.run import Run, RunTask
 from services.gatekeeper.decider import gate_checks as q
 from tests.attacks.real_gate import RUN, RealGate, codes, evidence, open_gate
 from tests.git.repositories import MakeRepository
@@ -199,14 +199,14 @@ async def test_more_changed_files_than_anybody_would_review(gate: RealGate) -> N
 # --- the shards of one run -------------------------------------------------------------------------------------------
 
 
-def shard(gate: RealGate, number: int, path: str) -> Task:
+def shard(gate: RealGate, number: int, path: str) -> RunTask:
     """The task of a worker whose shard is ``path``."""
     task_id = f"{RUN}.plan.w{number:02}"
     contract = replace(gate.contract, task_id=task_id, allowed_paths=(path,))
-    return Task(task_id, "worker", "default", "RUNNING", 1, contract)
+    return RunTask(task_id, "worker", "default", "RUNNING", 1, contract)
 
 
-async def done(gate: RealGate, task: Task, files: dict[str, bytes]) -> Task:
+async def done(gate: RealGate, task: RunTask, files: dict[str, bytes]) -> RunTask:
     """The task with a patch of ``files`` handed over and its tree recorded, as if its diff gate had been passed."""
     gate.repository.git("reset", "--quiet", "--hard")
     patch = gate.patch(files)
@@ -218,9 +218,9 @@ async def done(gate: RealGate, task: Task, files: dict[str, bytes]) -> Task:
     return changed(task, status="SUCCESS", result=result, tree=tree)
 
 
-async def integrated(gate: RealGate, *tasks: Task) -> GateReport:
+async def integrated(gate: RealGate, *tasks: RunTask) -> GateReport:
     run: Run = changed(gate.run, tasks={task.task_id: task for task in tasks})
-    return (await gate.gates.answer(q.IntegratedQuestion(run))).report
+    return (await gate.gates.answer(q.IntegratedCheck(run))).report
 
 
 async def test_honest_shards_own_their_files(gate: RealGate) -> None:

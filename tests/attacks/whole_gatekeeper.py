@@ -23,17 +23,17 @@ from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import BundleWriter
 from gatewright.git.mirror import Mirrors
 from gatewright.ledger.events import GateJudged, payload_of
-from gatewright.ledger.run import Run, Task
+from gatewright.ledger.run import Run, RunTask
 from gatewright.ledger.store import Ledger
 from gatewright.resources import policy_directory
 from gatewright.telemetry.logs import make_logger
 from gatewright.telemetry.metrics import Metrics
 from gatewright.worker_role import PERMISSIONS, REQUIRED_OUTPUTS, WORKER, resolve_role
 from services.gatekeeper.artifact_cache import ArtifactCache
-from services.gatekeeper.decider.inputs import Answer, Answered, Submitted
-from services.gatekeeper.gates.engine import Gates
+from services.gatekeeper.decider.inputs import RoleDocument, RoleReplied, Submitted
+from services.gatekeeper.gates.engine import GateEngine
 from services.gatekeeper.gates.landing.locks import PathLocks
-from services.gatekeeper.orchestrator import Conductor
+from services.gatekeeper.orchestrator import Orchestrator
 from services.gatekeeper.policies.load import load
 from tests.factories import make_contract
 from tests.git.repositories import Repository
@@ -50,29 +50,29 @@ class Gatekeeper:
 
     repository: Repository
     bus: MemoryBus
-    conductor: Conductor
+    orchestrator: Orchestrator
     refs: bytes
     numbers: itertools.count[int] = field(default_factory=itertools.count)
 
     async def submit(self, document: RunRequest | TaskContract) -> Run:
         """A document from outside; the run as it stands when the gatekeeper has done all that it can do alone."""
-        await self.conductor.advance(RUN, Submitted(RUN, "0" * 32, document, "0" * 64, "submit"))
+        await self.orchestrator.advance(RUN, Submitted(RUN, "0" * 32, document, "0" * 64, "submit"))
         return await self.run()
 
-    async def answer(self, role: str, document: Answer) -> Run:
+    async def answer(self, role: str, document: RoleDocument) -> Run:
         """What a role publishes on its result subject."""
         name = next(known for known in ("pm", "techlead", "worker", "reviewer", "testrunner") if known == role)
-        await self.conductor.advance(RUN, Answered(name, document, f"answer:{next(self.numbers)}"))
+        await self.orchestrator.advance(RUN, RoleReplied(name, document, f"answer:{next(self.numbers)}"))
         return await self.run()
 
     async def run(self) -> Run:
-        run = (await self.conductor.ledger.get(RUN)).run
+        run = (await self.orchestrator.ledger.get(RUN)).run
         assert run is not None
         return run
 
     async def reports(self, gate: str) -> list[GateReport]:
         """The verdicts of one gate, in order, as the ledger has them."""
-        records = [record for step in (await self.conductor.ledger.get(RUN)).transitions for record in step.events]
+        records = [record for step in (await self.orchestrator.ledger.get(RUN)).transitions for record in step.events]
         payloads = [payload_of(record) for record in records]
         return [each.report for each in payloads if isinstance(each, GateJudged) and each.report.gate == gate]
 
@@ -123,11 +123,13 @@ async def open_gatekeeper(
     await ensure_topology(bus)
     now = clock or SystemClock()
     mirrors = Mirrors(folder / "gatekeeper-mirrors")
-    gates = Gates(load(policies or policy_directory()), mirrors, ArtifactCache(bus), PathLocks(bus, nobody_has_ended), now, {})
+    gates = GateEngine(
+        load(policies or policy_directory()), mirrors, ArtifactCache(bus), PathLocks(bus, nobody_has_ended), now, {}
+    )
     signer = Signer(keys.load_or_create(folder / "key.pem"))
     bundles = BundleWriter(folder / "runs")
-    conductor = Conductor(bus, Ledger(bus), gates, bundles, signer, now, make_logger(), Metrics("gatekeeper"))
-    yield Gatekeeper(repository, bus, conductor, refs_of(repository))
+    orchestrator = Orchestrator(bus, Ledger(bus), gates, bundles, signer, now, make_logger(), Metrics("gatekeeper"))
+    yield Gatekeeper(repository, bus, orchestrator, refs_of(repository))
     await bus.close()
 
 
@@ -233,5 +235,5 @@ def make_tests(run: Run) -> TestReport:
     )
 
 
-def _running(run: Run, role: str) -> Task:
+def _running(run: Run, role: str) -> RunTask:
     return next(task for task in run.tasks.values() if task.role == role and task.status == "RUNNING")

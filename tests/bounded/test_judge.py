@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.bounded.judge import BeyondLimitError, BoundedJudge, Bounds
+from gatewright.bounded.judge import BeyondLimitError, BoundedJudge, ProcessBounds
 from gatewright.errors import GatewrightError
 
-PLENTY = Bounds(seconds=60.0)
+PLENTY = ProcessBounds(seconds=60.0)
 
 
-def judge(name: str, bounds: Bounds = PLENTY) -> BoundedJudge:
+def judge(name: str, bounds: ProcessBounds = PLENTY) -> BoundedJudge:
     return BoundedJudge(f"tests.bounded.questions:{name}", bounds)
 
 
@@ -53,7 +53,7 @@ async def test_a_child_has_no_settings_and_no_secrets_in_its_environment(monkeyp
 
 async def test_an_endless_judgement_is_given_up_and_its_child_is_gone() -> None:
     before = children()
-    asked = judge("forever", Bounds(seconds=3.0))
+    asked = judge("forever", ProcessBounds(seconds=3.0))
     with pytest.raises(BeyondLimitError, match="not judged within 3 s"):
         await asked.ask(b"go")
     assert children() <= before
@@ -75,7 +75,7 @@ async def test_a_judgement_that_is_cancelled_kills_its_child_at_once() -> None:
 
 async def test_a_judgement_that_eats_memory_is_refused_and_not_taken_for_a_defect() -> None:
     with pytest.raises(BeyondLimitError, match="memory"):
-        await judge("devour", Bounds(seconds=60.0, memory=1 << 30)).ask(b"%d" % (2 << 30))
+        await judge("devour", ProcessBounds(seconds=60.0, memory=1 << 30)).ask(b"%d" % (2 << 30))
 
 
 async def test_a_defect_is_no_limit() -> None:
@@ -86,7 +86,7 @@ async def test_a_defect_is_no_limit() -> None:
 
 
 async def test_questions_do_not_wait_for_one_that_never_ends() -> None:
-    asked = judge("forever", Bounds(seconds=30.0))
+    asked = judge("forever", ProcessBounds(seconds=30.0))
     endless = asyncio.create_task(asked.ask(b"go"))
     assert await asyncio.gather(*(asked.ask(b"answer") for _ in range(3))) == [b"answer"] * 3
     assert not endless.done()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 
-from gatewright.git.changes import Change
+from gatewright.git.changes import TreeChange
 from gatewright.git.names import Known, limit_faults, unreadable_faults
 from gatewright.git.patch_names import is_harmless, named_paths
 from gatewright.sandbox import Completed
@@ -31,7 +31,7 @@ for _name, _content in _DOCUMENTS.items():
     def _(content: bytes = _content) -> object:
         shown = content + b"\n<<<<<<<\n=======\n>>>>>>>\n"
         files = tuple(
-            ChangedFile(Change(b"a" + ending, "100644", "100644", "1" * 40, "2" * 40, "M"), b"", shown)
+            ChangedFile(TreeChange(b"a" + ending, "100644", "100644", "1" * 40, "2" * 40, "M"), b"", shown)
             for ending in (b".md", b".adoc")
         )
         return list(conflict_markers(Subject(make_contract(), files, MiB)))
@@ -83,15 +83,15 @@ for _name, _content in {
 
 @case("remains of many files that become one")
 def _() -> object:
-    changes = [Change(b"%d" % n, "100644", "100644", f"{n:040}", "f" * 40, "M") for n in range(2000)]
+    changes = [TreeChange(b"%d" % n, "100644", "100644", f"{n:040}", "f" * 40, "M") for n in range(2000)]
     contents = {**{change.old_id: b"%s is one line\n" % change.path for change in changes}, "f" * 40: b"a line\n" * (MiB // 7)}
     return _gone(changes, contents, frozenset({"f" * 40}))
 
 
 @case("remains of many files of one name that may have moved")
 def _() -> object:
-    gone = [Change(b"%d/a" % n, "100644", "000000", "1" * 40, "0" * 40, "D") for n in range(500)]
-    places = [Change(b"x%d/a" % n, "000000", "100644", "0" * 40, f"{n:040}", "A") for n in range(8)]
+    gone = [TreeChange(b"%d/a" % n, "100644", "000000", "1" * 40, "0" * 40, "D") for n in range(500)]
+    places = [TreeChange(b"x%d/a" % n, "000000", "100644", "0" * 40, f"{n:040}", "A") for n in range(8)]
     contents = {f"{n:040}": b"".join(b"line %d of %d\n" % (m, n) for m in range(7000)) for n in range(8)}
     return _moved(gone, {b"a": places}, {**contents, "1" * 40: contents[f"{0:040}"].replace(b"of", b"in")})
 

@@ -31,7 +31,7 @@ from gatewright.contracts.reports import ScopeCheck
 from gatewright.contracts.vocabulary import AcceptanceTest, Agent, Executor
 from gatewright.contracts.vocabulary import Scope as Opened
 from gatewright.errors import ExtractionError, GatewrightError
-from gatewright.git.changes import Change
+from gatewright.git.changes import TreeChange
 from gatewright.git.objects import _MODE
 from gatewright.git.paths import folded_path, path_fault
 from gatewright.git.refs import parse_url
@@ -45,7 +45,7 @@ from services.gatekeeper.gates.commands.proof import _matches_anything
 from services.gatekeeper.gates.contract.forbidden_actions import judge_forbidden_edits
 from services.gatekeeper.gates.contract.plan import judge_plan
 from services.gatekeeper.gates.contract.policy import judge_contract, judge_request
-from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.gates.report_builder import GateReportBuilder
 from services.gatekeeper.gates.reports.role_reports import judge_review
 from services.gatekeeper.intake.submission import submission
 from services.gatekeeper.policies.full_access import names_full_access
@@ -99,7 +99,7 @@ _NEW = {
 
 
 def _file(path: bytes, old: bytes, new: bytes) -> ChangedFile:
-    return ChangedFile(Change(path, "100644", "100644", "1" * 40, "2" * 40, "M"), old, new)
+    return ChangedFile(TreeChange(path, "100644", "100644", "1" * 40, "2" * 40, "M"), old, new)
 
 
 for _name, _content in _NEW.items():
@@ -181,12 +181,12 @@ for _name, _fields in _CONTRACTS.items():
 
     @case(f"policy {_name}")
     def _(fields: dict[str, object] = _fields) -> object:
-        return judge_contract(replace(make_contract(), **fields), POLICIES, Judgement(RUN, "policy"))
+        return judge_contract(replace(make_contract(), **fields), POLICIES, GateReportBuilder(RUN, "policy"))
 
 
 @case("policy a request of many paths")
 def _() -> None:
-    judge_request(replace(make_request(), **_CONTRACTS["many-paths"]), POLICIES, Judgement(RUN, "policy"))
+    judge_request(replace(make_request(), **_CONTRACTS["many-paths"]), POLICIES, GateReportBuilder(RUN, "policy"))
 
 
 for _name in ("many-paths", "a-long-spec", "combining-marks-in-a-command", "many-commands"):
@@ -219,7 +219,7 @@ def _() -> None:
         created_at="2026-01-01T00:00:00Z",
         batches=(tuple(shard.task_id for shard in shards),),
     )
-    judge_plan(plan, contract, POLICIES, Judgement(RUN, "plan"))
+    judge_plan(plan, contract, POLICIES, GateReportBuilder(RUN, "plan"))
 
 
 @case("partition of many paths")
@@ -237,8 +237,8 @@ def _() -> object:
 # ---------------------------------------------------------------------------------------------------- the change
 
 
-def _changes(paths: list[bytes]) -> tuple[Change, ...]:
-    return tuple(Change(path, "000000", "100644", "0" * 40, "2" * 40, "A") for path in paths)
+def _changes(paths: list[bytes]) -> tuple[TreeChange, ...]:
+    return tuple(TreeChange(path, "000000", "100644", "0" * 40, "2" * 40, "A") for path in paths)
 
 
 _PATHS = {
@@ -256,7 +256,7 @@ for _name, _list in _PATHS.items():
     @case(f"change of paths {_name}")
     def _(paths: list[bytes] = _list) -> object:
         contract = make_contract(allowed_paths=("src", "b/" * 2000 + "x"), forbidden_actions=("edit secrets",))
-        changes, found = _changes(paths), Judgement(RUN, "diff")
+        changes, found = _changes(paths), GateReportBuilder(RUN, "diff")
         judge_changes(changes, contract, POLICIES, found)
         judge_forbidden_edits(changes, contract, found)
         return [(folded_path(path), path_fault(path), scope.covers(("src",), path)) for path in paths]
@@ -289,7 +289,7 @@ def _() -> None:
         findings=(),
     )
     run = make_open_run(RUN, make_contract(), BASELINE, BASELINE_TREE)
-    judge_review(report, run, Judgement(RUN, "reviewer"))
+    judge_review(report, run, GateReportBuilder(RUN, "reviewer"))
 
 
 # ---------------------------------------------------------------------------------------------------- replies

@@ -13,7 +13,7 @@ from gatewright.bus.jetstream.object_store import SIZE_HEADER
 from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from gatewright.bus.port import Bus
-from gatewright.bus.topology import STREAMS, Consumer, Stream, artifact_subject, task_consumer
+from gatewright.bus.topology import STREAMS, Consumer, StreamSpec, artifact_subject, task_consumer
 from tests.unauthenticated_nats import OpenServer
 
 Connect = Callable[[str], Awaitable[Bus]]
@@ -32,7 +32,7 @@ class Backend(Protocol):
 
     async def connect(self, name: str) -> Bus: ...
 
-    async def ensure(self, queues: Iterable[Consumer] | None = None, streams: Iterable[Stream] = STREAMS) -> None:
+    async def ensure(self, queues: Iterable[Consumer] | None = None, streams: Iterable[StreamSpec] = STREAMS) -> None:
         """Set up queues and streams besides those of the topology."""
 
     async def spoil(self, uri: str, data: bytes) -> None:
@@ -51,7 +51,7 @@ class MemoryBackend:
         self._buses.append(bus)
         return bus
 
-    async def ensure(self, queues: Iterable[Consumer] | None = None, streams: Iterable[Stream] = STREAMS) -> None:
+    async def ensure(self, queues: Iterable[Consumer] | None = None, streams: Iterable[StreamSpec] = STREAMS) -> None:
         await ensure_topology(await self.connect("setup"), queues=queues, streams=streams)
 
     async def spoil(self, uri: str, data: bytes) -> None:
@@ -72,7 +72,7 @@ class JetStreamBackend:
         self._buses.append(bus)
         return bus
 
-    async def ensure(self, queues: Iterable[Consumer] | None = None, streams: Iterable[Stream] = STREAMS) -> None:
+    async def ensure(self, queues: Iterable[Consumer] | None = None, streams: Iterable[StreamSpec] = STREAMS) -> None:
         await ensure_topology(self.server.url, queues=queues, streams=streams)
 
     async def spoil(self, uri: str, data: bytes) -> None:

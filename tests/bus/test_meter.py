@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from gatewright.contracts import RequestTask
 from gatewright.contracts.vocabulary import Budget
 from gatewright.errors import BudgetError, MalformedError
-from gatewright.tasks.budget_meter import LATE, Meter, budget_of
+from gatewright.tasks.budget_meter import LATE, BudgetMeter, budget_of
 from tests.factories import BASELINE, make_contract, make_request
 
 
 def test_what_is_used_adds_up_exactly() -> None:
-    meter = Meter(Budget(cost_usd=1.0))
+    meter = BudgetMeter(Budget(cost_usd=1.0))
     for _ in range(10):
         meter.spend(cost_usd=0.1)
     assert meter.usage is not None
@@ -37,7 +37,7 @@ def test_what_is_used_adds_up_exactly() -> None:
     ],
 )
 def test_the_call_that_goes_too_far_says_so_and_every_one_after_it(budget: Budget, amounts: dict[str, int]) -> None:
-    meter = Meter(budget)
+    meter = BudgetMeter(budget)
     with pytest.raises(BudgetError) as refusal:
         meter.spend(**amounts)
     assert refusal.value.reason == "budget_exceeded"
@@ -51,11 +51,11 @@ def test_the_call_that_goes_too_far_says_so_and_every_one_after_it(budget: Budge
 )
 def test_nothing_is_ever_given_back(amounts: dict[str, float]) -> None:
     with pytest.raises(MalformedError, match="nobody uses"):
-        Meter().spend(**amounts)  # type: ignore[arg-type]  # what a careless executor may do
+        BudgetMeter().spend(**amounts)  # type: ignore[arg-type]  # what a careless executor may do
 
 
 async def test_work_that_swallows_the_error_is_cancelled() -> None:
-    meter, ended = Meter(Budget(tokens=10)), asyncio.Event()
+    meter, ended = BudgetMeter(Budget(tokens=10)), asyncio.Event()
 
     async def deaf() -> str:
         try:
@@ -74,7 +74,7 @@ async def test_work_that_swallows_the_error_is_cancelled() -> None:
 
 
 async def test_work_that_pretends_to_have_succeeded_has_not() -> None:
-    meter = Meter(Budget(tokens=10))
+    meter = BudgetMeter(Budget(tokens=10))
 
     async def sly() -> str:
         try:
@@ -88,7 +88,7 @@ async def test_work_that_pretends_to_have_succeeded_has_not() -> None:
 
 
 async def test_work_that_waits_is_cancelled_by_a_part_of_it_that_spends() -> None:
-    meter = Meter(Budget(tokens=10))
+    meter = BudgetMeter(Budget(tokens=10))
 
     async def reader() -> None:
         while True:
@@ -111,12 +111,12 @@ async def test_time_is_up_for_work_that_spends_nothing() -> None:
     """The gatekeeper says so first; this is for who does not hear it."""
     began = time.monotonic()
     with pytest.raises(BudgetError, match=r"2\.1 of 0\.1 wall_sec"):
-        await Meter(Budget(wall_sec=0.1)).within(asyncio.sleep(60))
+        await BudgetMeter(Budget(wall_sec=0.1)).within(asyncio.sleep(60))
     assert 0.1 + LATE <= time.monotonic() - began < 10
 
 
 async def test_work_within_its_budget_is_left_alone() -> None:
-    meter = Meter(Budget(tokens=10, wall_sec=60))
+    meter = BudgetMeter(Budget(tokens=10, wall_sec=60))
 
     async def modest() -> str:
         meter.spend(tokens=10)
@@ -130,7 +130,7 @@ async def test_the_error_of_the_work_itself_comes_through() -> None:
         raise MalformedError("not a patch")
 
     with pytest.raises(MalformedError, match="not a patch"):
-        await Meter(Budget(tokens=10)).within(broken())
+        await BudgetMeter(Budget(tokens=10)).within(broken())
 
 
 async def test_cancelling_the_caller_ends_the_work() -> None:
@@ -142,7 +142,7 @@ async def test_cancelling_the_caller_ends_the_work() -> None:
         finally:
             ended.set()
 
-    doing = asyncio.create_task(Meter(Budget(tokens=1)).within(long()))
+    doing = asyncio.create_task(BudgetMeter(Budget(tokens=1)).within(long()))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     doing.cancel()
@@ -162,7 +162,7 @@ def test_the_pm_s_task_has_the_request_s_budget() -> None:
 @given(limit=st.integers(1, 10_000), steps=st.lists(st.integers(0, 500), max_size=60))
 def test_a_crash_forgets_less_than_one_report_step(limit: int, steps: list[int]) -> None:
     """Reports are sent as soon as they are due: at any moment what is not reported is a step and the last amount at most."""
-    meter = Meter(Budget(tokens=limit))
+    meter = BudgetMeter(Budget(tokens=limit))
     told = used = 0
     for amount in steps:
         try:
@@ -180,7 +180,7 @@ def test_a_crash_forgets_less_than_one_report_step(limit: int, steps: list[int])
 
 
 async def test_work_that_heeds_the_error_may_tidy_up_undisturbed() -> None:
-    meter, tidy = Meter(Budget(tokens=10)), asyncio.Event()
+    meter, tidy = BudgetMeter(Budget(tokens=10)), asyncio.Event()
 
     async def honest() -> None:
         try:
@@ -195,7 +195,7 @@ async def test_work_that_heeds_the_error_may_tidy_up_undisturbed() -> None:
 
 
 async def test_tidying_up_has_an_end() -> None:
-    meter = Meter(Budget(tokens=10))
+    meter = BudgetMeter(Budget(tokens=10))
 
     async def slow() -> None:
         try:

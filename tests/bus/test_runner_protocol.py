@@ -13,7 +13,7 @@ from gatewright.contracts.vocabulary import Document, TimeoutRetry
 from gatewright.errors import MalformedError
 from gatewright.tasks import protocol as task_protocol
 from gatewright.tasks.protocol import (
-    Task,
+    DeliveredTask,
     TaskRef,
     cancel_notice,
     make_answer,
@@ -34,7 +34,7 @@ def make_message(document: Document, **headers: str) -> Message:
     return Message("gw.task.x.default", codec.encode(document), {"Gw-Schema": codec.schema_of(document), **headers})
 
 
-def make_task(contract: TaskContract | None = None) -> Task:
+def make_task(contract: TaskContract | None = None) -> DeliveredTask:
     return read_task("worker", make_message(contract or make_contract()))
 
 

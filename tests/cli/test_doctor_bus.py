@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gatewright.app.cli.context import Place
+from gatewright.app.cli.context import CommandContext
 from gatewright.app.cli.operations import bus_findings
 from gatewright.app.cli.operations.bus_findings import UnfitError
 from gatewright.app.stack.nats_server import NatsServer
@@ -48,7 +48,7 @@ async def ask(tmp_path: Path, storage: int, identity: str) -> str:
     table = accounts(identities.public_keys(keys))
     table["gatewright"]["jetstream"] = {"max_file": storage}
     async with await NatsServer.launch(tmp_path / "nats", table, keys) as server:
-        place = Place(tmp_path, tmp_path / "home", server.address(identity), tmp_path / "key")
+        place = CommandContext(tmp_path, tmp_path / "home", server.address(identity), tmp_path / "key")
         return await asyncio.to_thread(bus_findings.look, place)
 
 

@@ -17,10 +17,10 @@ from gatewright.app.cli.run.live import LiveDisplay
 from gatewright.app.cli.run.request import RunOptions
 from gatewright.app.cli.run.result import closing_words, result_of
 from gatewright.app.cli.run.retry import in_options, retry_options
-from gatewright.app.cli.runs.outputs import Tail, shown_lines
+from gatewright.app.cli.runs.outputs import OutputTail, shown_lines
 from gatewright.app.cli.runs.view import RunView
 from gatewright.contracts.reports import GateReport, Violation
-from gatewright.ledger.run import Failure
+from gatewright.ledger.run import RunFailure
 from tests.cli.test_showing_runs import view_after
 from tests.gatekeeper.simulated_run import RUN_ID, Script
 
@@ -51,7 +51,7 @@ def refused(report: GateReport) -> RunView:
     view = view_after(Script(refused_shard=1))
     run = view.run
     assert run.failure is not None
-    return replace(view, gates=(report,), run=replace(run, failure=Failure(report.code, report.summary)))
+    return replace(view, gates=(report,), run=replace(run, failure=RunFailure(report.code, report.summary)))
 
 
 def test_a_protected_test_is_refused_with_the_command_to_retry_with() -> None:
@@ -147,7 +147,7 @@ def test_a_value_that_looks_like_an_option_stays_a_value() -> None:
 
 def test_escapes_in_the_output_of_a_test_are_shown_not_obeyed(capsys: pytest.CaptureFixture[str]) -> None:
     hostile = b"ok\n\x1b]0;title\x07\x1b[2Jgone \xe2\x80\xae evil\nprogress\rE   assert 1 == 2\n"
-    tail = Tail("test-1: python -m pytest (exit 1), stdout", tuple(shown_lines(hostile)), cut=True)
+    tail = OutputTail("test-1: python -m pytest (exit 1), stdout", tuple(shown_lines(hostile)), cut=True)
     view = replace(refused(refusal(protected("tests/x.py"))), tails=(tail,))
     PlainDisplay(COMMAND).close(view)
     out = capsys.readouterr().out

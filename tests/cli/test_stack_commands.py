@@ -62,7 +62,7 @@ def wait_for_tests(process: subprocess.Popen[str]) -> frozenset[int]:
     for line in process.stdout:
         if json.loads(line)["task_id"] is not None and json.loads(line)["task_id"].endswith(".test.a1"):
             break
-    assert wait_until(lambda: len(descendants(process.pid)) > 9), "nursery, server, six roles, the sandbox and the test"
+    assert wait_until(lambda: len(descendants(process.pid)) > 9), "fork server, server, six roles, the sandbox and the test"
     return descendants(process.pid)
 
 
@@ -71,7 +71,7 @@ def test_detached_stack_is_the_only_one_and_goes_down_without_a_trace(repository
     assert up.returncode == 0, up.stderr
     processes = last_document(up.stdout)["processes"]
     assert [process["name"] for process in processes] == [
-        *("nats-server", "nursery", "gatekeeper", "pm", "techlead", "worker-1", "worker-2", "reviewer", "testrunner")
+        *("nats-server", "fork-server", "gatekeeper", "pm", "techlead", "worker-1", "worker-2", "reviewer", "testrunner")
     ]
     assert call(repository, "up", "--detach").returncode == 3, "one stack at a time"
     assert call(repository, *CHANGE, "--test", "true", "--env", "/usr").returncode == 2, "not an environment that it offers"

@@ -10,12 +10,12 @@ from msgspec.structs import replace
 from gatewright.contracts import CompletionReport, codec
 from gatewright.contracts.reports import Evidence, RuleOutcome
 from gatewright.evidence.projection.completion import completion_report
-from gatewright.evidence.projection.history import History, evidence_records, tell
+from gatewright.evidence.projection.history import RunHistory, evidence_records, tell
 from gatewright.rules.completion import RULES
 from tests.evidence.recorded_runs import MAKERS, RecordedRun, make_failed, make_success
 
 
-def history_of(recorded: RecordedRun, *broken: str, without: str = "") -> History:
+def history_of(recorded: RecordedRun, *broken: str, without: str = "") -> RunHistory:
     """The history of a run whose landing gate named every rule of the definition of done."""
     history = tell(recorded.run, evidence_records(recorded.transitions))
     rules = tuple(

@@ -10,7 +10,7 @@ import pytest
 
 from gatewright.contracts import RunManifest, codec
 from gatewright.evidence import layout
-from gatewright.evidence.projection.manifest import Span, span_of
+from gatewright.evidence.projection.manifest import LedgerSpan, span_of
 from gatewright.evidence.projection.provenance import RunMeta, digest_of
 from gatewright.ledger import events as e
 from tests.evidence.recorded_runs import MAKERS, SURROUNDINGS, RecordedRun, make_success
@@ -65,8 +65,8 @@ def test_the_place_in_the_ledger_ends_before_the_seal() -> None:
     steps = len(recorded.transitions)
     recorded.step(e.Event(e.BundleSealed(manifest_sha256="0" * 64, signer="key", location="/srv")))
     sequences = [100 + 3 * number for number in range(steps + 1)]
-    assert span_of(recorded.transitions, sequences) == Span(steps, 100, 100 + 3 * (steps - 1))
-    assert span_of(recorded.transitions, ()) == Span(steps, None, None)
+    assert span_of(recorded.transitions, sequences) == LedgerSpan(steps, 100, 100 + 3 * (steps - 1))
+    assert span_of(recorded.transitions, ()) == LedgerSpan(steps, None, None)
 
 
 def test_the_surroundings_name_policies_host_and_everybody_who_acted(sealed_bundles: dict[str, Path]) -> None:

@@ -15,10 +15,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gatewright.app.stack.fork_server import Nursery
+from gatewright.app.stack.fork_server import ForkServer
 from gatewright.app.stack.launch import ProcessPlan
 from gatewright.app.stack.restarts import RestartPolicy
-from gatewright.app.stack.supervised_process import KeptProcess
+from gatewright.app.stack.supervised_process import SupervisedProcess
 from gatewright.app.stack.supervisor import START_ORDER, StackOptions, Supervisor
 from gatewright.bus.identities import bus_keys, seed_file
 from gatewright.bus.jetstream.bus import JetStreamBus
@@ -43,13 +43,13 @@ class House:
 
     root: Path
     supervisor: Supervisor
-    gatekeepers: list[KeptProcess]
+    gatekeepers: list[SupervisedProcess]
     homes: tuple[Path, ...]
     bus: JetStreamBus
     client: Client
     points: Path
     key: Path
-    dead: list[KeptProcess] = field(default_factory=list)
+    dead: list[SupervisedProcess] = field(default_factory=list)
 
     @property
     def public_key(self) -> PublicKey:
@@ -106,8 +106,8 @@ async def open_house(
     )
     supervisor = Supervisor(options)
     module = "tests.faults.pointed_gatekeeper" if points else "services.gatekeeper"
-    nursery = await Nursery.open([module], base, root / "logs" / "nursery.log", secrets=home / "secret-rules")
-    kept: list[KeptProcess] = []
+    fork_server = await ForkServer.open([module], base, root / "logs" / "fork-server.log", secrets=home / "secret-rules")
+    kept: list[SupervisedProcess] = []
     await supervisor.start()
     try:
         for number, own in enumerate(homes, 1):
@@ -121,7 +121,9 @@ async def open_house(
             }
             log = root / "logs" / f"gatekeeper-{number}.log"
             plan = ProcessPlan(f"gatekeeper-{number}", module, environment, own, log)
-            process = KeptProcess(plan, launch=nursery.fork, policy=STUBBORN, clock=SystemClock(), on_change=lambda: None)
+            process = SupervisedProcess(
+                plan, launch=fork_server.fork, policy=STUBBORN, clock=SystemClock(), on_change=lambda: None
+            )
             await process.start()
             kept.append(process)
         await supervisor.ready(READY_SECONDS)
@@ -134,7 +136,7 @@ async def open_house(
             await bus.close()
     finally:
         await asyncio.gather(*(process.stop(10.0) for process in kept))
-        await nursery.close()
+        await fork_server.close()
         await supervisor.stop()
 
 

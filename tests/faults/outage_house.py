@@ -17,7 +17,7 @@ import msgspec
 
 from gatewright import Client
 from gatewright.app.cli.home import make_home
-from gatewright.app.stack.fork_server import Nursery
+from gatewright.app.stack.fork_server import ForkServer
 from gatewright.app.stack.launch import ProcessPlan, Running
 from gatewright.app.stack.nats_server import NatsServer
 from gatewright.app.stack.processes import kill
@@ -133,8 +133,8 @@ async def house(home: Path, *, jumping: bool = False) -> AsyncIterator[House]:
             "GATEWRIGHT_ENVIRONMENTS": str(PREFIX),
         }
         modules = [f"services.{role}" for role in ROLES] + [JUMPING] * jumping
-        nursery = await Nursery.open(modules, base, home / "logs" / "nursery.log", secrets=home / "secret-rules")
-        opened.push_async_callback(nursery.close)
+        fork_server = await ForkServer.open(modules, base, home / "logs" / "fork-server.log", secrets=home / "secret-rules")
+        opened.push_async_callback(fork_server.close)
         processes: dict[Role, Running] = {}
         for role in ROLES:
             own = {"GATEWRIGHT_NATS_URL": f"nats://127.0.0.1:{wires[role].port}"}
@@ -142,7 +142,7 @@ async def house(home: Path, *, jumping: bool = False) -> AsyncIterator[House]:
             own |= {"JUMPING_SERVICE": f"services.{role}", "JUMPING_CLOCK": str(clock_file(home, role))}
             clock_file(home, role).write_text("0")
             module, log = JUMPING if jumping else f"services.{role}", home / "logs" / f"{role}.log"
-            processes[role] = await nursery.fork(ProcessPlan(role, module, base | own, home, log))
+            processes[role] = await fork_server.fork(ProcessPlan(role, module, base | own, home, log))
         made = House(home, server, wires, processes)
         try:
             await made.all_answer(READY_SECONDS)

@@ -16,7 +16,7 @@ from gatewright.git.mirror import Mirrors
 from gatewright.sandbox import make_sandbox
 from gatewright.service.tasks import run_service
 from gatewright.workspace import Workspaces
-from services.worker.executors.port import Execution, Job
+from services.worker.executors.port import ExecutionResult, Job
 from services.worker.handler import WorkerHandler
 from services.worker.settings import Settings
 
@@ -30,7 +30,7 @@ class SpendingExecutor:
     def __init__(self, book: Path) -> None:
         self._book = book
 
-    async def execute(self, job: Job) -> Execution:
+    async def execute(self, job: Job) -> ExecutionResult:
         order = ORDER.search(job.contract.inputs.spec)
         assert order is not None
         tokens, dollars, pause, times = int(order[1]), float(order[2]), float(order[3]), int(order[4])
@@ -40,7 +40,7 @@ class SpendingExecutor:
             await asyncio.sleep(pause)
         path = f"{job.contract.allowed_paths[0]}/spent.py".encode()
         tree = await job.mirror.write_tree(job.baseline, [FileChange(path, "100644", b"edited = True\n")])
-        return Execution(tree, await job.mirror.diff(job.baseline, tree), {}, "spent")
+        return ExecutionResult(tree, await job.mirror.diff(job.baseline, tree), {}, "spent")
 
     def _write_down(self, line: str) -> None:
         book = os.open(self._book, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

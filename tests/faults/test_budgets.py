@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from gatewright.app.stack.launch import ProcessPlan, execute
-from gatewright.app.stack.supervised_process import KeptProcess
+from gatewright.app.stack.supervised_process import SupervisedProcess
 from gatewright.bus.identities import bus_keys, seed_file
 from gatewright.clock import SystemClock
 from gatewright.contracts import RunRequest
@@ -196,7 +196,7 @@ async def test_the_fix_loop_waits_for_its_back_off(tmp_path: Path, project: GitR
 
 
 @asynccontextmanager
-async def spending_workers(house: House, count: int) -> AsyncIterator[list[KeptProcess]]:
+async def spending_workers(house: House, count: int) -> AsyncIterator[list[SupervisedProcess]]:
     """Real worker processes whose executor is the double."""
     environment = {
         "PATH": os.environ["PATH"],
@@ -211,7 +211,7 @@ async def spending_workers(house: House, count: int) -> AsyncIterator[list[KeptP
     for number in range(count):
         log = house.root / "logs" / f"spending-{number}.log"
         plan = ProcessPlan(f"spending-{number}", "tests.faults.spending_worker", environment, house.homes[0], log)
-        kept.append(KeptProcess(plan, launch=execute, policy=STUBBORN, clock=SystemClock(), on_change=lambda: None))
+        kept.append(SupervisedProcess(plan, launch=execute, policy=STUBBORN, clock=SystemClock(), on_change=lambda: None))
     await asyncio.gather(*(process.start() for process in kept))
     try:
         yield kept

@@ -27,7 +27,7 @@ from gatewright.resources import policy_directory
 from services.gatekeeper.gates.change.candidate import judge_patch
 from services.gatekeeper.gates.commands.gate import check_command
 from services.gatekeeper.gates.contract.policy import judge_contract, judge_request
-from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.gates.report_builder import GateReportBuilder
 from services.gatekeeper.policies.load import load
 from services.worker.reply.files import extract
 from tests.factories import make_contract, make_request
@@ -185,7 +185,7 @@ class Targets:
         data = mutate(chance, chance.choice(_PATCHES), _PATCH_WORDS)
         if chance.random() < 0.3:
             data += mutate(chance, chance.choice(_PATCHES), _PATCH_WORDS)
-        found = Judgement(RUN, "diff")
+        found = GateReportBuilder(RUN, "diff")
         tree = self.loop.run(judge_patch(data, self.contract, self.run, self.mirror, self.policies, found))
         if not found.clean:
             return False
@@ -222,7 +222,7 @@ class Targets:
         data = mutate_json(chance, msgspec.to_builtins(base))
         if chance.random() < 0.3:
             data = mutate(chance, data, (b'"', b"{", b"}", b"null", b"1e999", b"\\u0000", b"\xff", b"[" * 50))
-        found = Judgement(RUN, "policy")
+        found = GateReportBuilder(RUN, "policy")
         kind: type[TaskContract | RunRequest] = TaskContract if isinstance(base, TaskContract) else RunRequest
         try:
             document: TaskContract | RunRequest = codec.decode(data, kind)

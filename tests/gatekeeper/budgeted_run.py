@@ -13,7 +13,7 @@ from gatewright.ledger import events as e
 from gatewright.ledger.evolve import fold
 from gatewright.ledger.run import Run
 from services.gatekeeper.decider.decide import decide
-from services.gatekeeper.decider.inputs import Answered, Input, TimeIsUp, UsageTold
+from services.gatekeeper.decider.inputs import DeadlineReached, Input, RoleReplied, UsageReceived
 from tests.gatekeeper.simulated_run import NOW, RUN_ID, SimulatedRun
 
 
@@ -55,7 +55,7 @@ class BudgetedRun(SimulatedRun):
 
     def at(self, moment: datetime, item: Input | None = None) -> bool:
         """An input (by default: time passes) at a moment; whether it counted."""
-        transition = decide(self.run, item or TimeIsUp("time"), [], moment)
+        transition = decide(self.run, item or DeadlineReached("time"), [], moment)
         if transition is not None:
             self.transitions.append(transition)
             self.run = fold([transition], self.run)
@@ -65,7 +65,7 @@ class BudgetedRun(SimulatedRun):
     def tell(self, task: str, usage: Usage, moment: datetime = NOW) -> bool:
         """A report of usage from a worker at work on ``task`` (``w01``)."""
         report = UsageReport(run_id=RUN_ID, task_id=f"{RUN_ID}.plan.{task}", usage=usage)
-        return self.at(moment, UsageTold("worker", report, "usage"))
+        return self.at(moment, UsageReceived("worker", report, "usage"))
 
     def given(self, task: str) -> Budget | None:
         """What a worker was handed."""
@@ -96,4 +96,4 @@ class BudgetedRun(SimulatedRun):
 
 
 def workers_at_work(world: BudgetedRun) -> list[str]:
-    return [item.document.task_id or "" for item in world.under_way if isinstance(item, Answered) and item.role == "worker"]
+    return [item.document.task_id or "" for item in world.under_way if isinstance(item, RoleReplied) and item.role == "worker"]

@@ -15,7 +15,7 @@ from gatewright.contracts.vocabulary import Repository
 from gatewright.git.mirror import Mirrors
 from gatewright.resources import policy_directory
 from services.gatekeeper.artifact_cache import ArtifactCache
-from services.gatekeeper.gates.engine import Gates
+from services.gatekeeper.gates.engine import GateEngine
 from services.gatekeeper.gates.landing.locks import PathLocks
 from services.gatekeeper.policies.load import Policies, load
 from tests.factories import make_request
@@ -36,12 +36,12 @@ async def bus() -> AsyncIterator[MemoryBus]:
 
 
 @pytest.fixture
-def gates(policies: Policies, bus: MemoryBus, tmp_path: Path) -> Gates:
+def gates(policies: Policies, bus: MemoryBus, tmp_path: Path) -> GateEngine:
     async def nobody_has_ended(_run_id: str) -> bool:
         return False
 
     mirrors = Mirrors(tmp_path / "gatekeeper-mirrors")
-    return Gates(policies, mirrors, ArtifactCache(bus), PathLocks(bus, nobody_has_ended), SystemClock(), {})
+    return GateEngine(policies, mirrors, ArtifactCache(bus), PathLocks(bus, nobody_has_ended), SystemClock(), {})
 
 
 @pytest.fixture

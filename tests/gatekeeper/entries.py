@@ -5,10 +5,10 @@ from __future__ import annotations
 from gatewright.bus.port import Message
 from gatewright.bus.topology import run_subject
 from gatewright.contracts import Transition, codec
-from services.gatekeeper.projections.entries import Entry, read_entry
+from services.gatekeeper.projections.entries import LedgerEntry, read_entry
 
 
-def make_entry(transition: Transition | bytes, run_id: str = "") -> Entry:
+def make_entry(transition: Transition | bytes, run_id: str = "") -> LedgerEntry:
     """The entry of a transition, which went through the bus."""
     data = transition if isinstance(transition, bytes) else codec.encode(transition)
     named = run_id or (transition.run_id if isinstance(transition, Transition) else "")

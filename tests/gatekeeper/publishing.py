@@ -22,13 +22,13 @@ from gatewright.ledger.run import Run
 from gatewright.ledger.store import Ledger
 from gatewright.telemetry.logs import make_logger
 from gatewright.telemetry.metrics import Metrics
-from services.gatekeeper.gates.engine import Gates
+from services.gatekeeper.gates.engine import GateEngine
 from services.gatekeeper.intake.endpoint import Desk
-from services.gatekeeper.intake.limits import Limits
-from services.gatekeeper.intake.run_queries import RunQuestions
-from services.gatekeeper.orchestrator import Conductor
+from services.gatekeeper.intake.limits import PublisherLimits
+from services.gatekeeper.intake.run_queries import RunQueries
+from services.gatekeeper.orchestrator import Orchestrator
 from services.gatekeeper.policies.publishers import Publisher, Publishers
-from services.gatekeeper.projections.follower import Lookout
+from services.gatekeeper.projections.follower import LedgerFollower
 from services.gatekeeper.projections.publisher_runs import PublisherRuns
 from tests.attacks.real_gate import default_scanner
 
@@ -93,7 +93,7 @@ class Counter:
     bus: MemoryBus
     desk: Desk
     clock: HandClock
-    questions: RunQuestions
+    questions: RunQueries
     following: list[asyncio.Task[None]] = field(default_factory=list)
     sequence: int = 100
 
@@ -158,18 +158,18 @@ def _sent(document: Document | bytes, headers: Mapping[str, str] | None) -> tupl
     return codec.encode(document), {**named, **(headers or {})}
 
 
-def open_desk(bus: MemoryBus, gates: Gates, folder: Path, *publishers: Publisher) -> Counter:
+def open_desk(bus: MemoryBus, gates: GateEngine, folder: Path, *publishers: Publisher) -> Counter:
     """A desk for these publishers. Those with quotas are counted, and runs listed, as long as the ``following`` tasks run."""
     policy = Publishers(version="1", publishers=publishers)
     policies = dataclasses.replace(gates.policies, publishers=policy)
     gates = dataclasses.replace(gates, policies=policies)
     clock, log, metrics = HandClock(), make_logger(), Metrics("gatekeeper")
     signer = Signer(keys.load_or_create(folder / "key.pem"))
-    conductor = Conductor(bus, Ledger(bus), gates, BundleWriter(folder / "runs"), signer, clock, log, metrics)
+    orchestrator = Orchestrator(bus, Ledger(bus), gates, BundleWriter(folder / "runs"), signer, clock, log, metrics)
     runs = PublisherRuns(clock, policy.counted)
-    desk = Desk(bus, conductor, Limits(runs, clock), log, metrics, default_scanner())
-    lookout = Lookout(conductor, publishers=runs)
-    lookout.index.read_to_the_end()
+    desk = Desk(bus, orchestrator, PublisherLimits(runs, clock), log, metrics, default_scanner())
+    follower = LedgerFollower(orchestrator, publishers=runs)
+    follower.index.read_to_the_end()
     runs.read_to_the_end()
-    questions = RunQuestions(bus, conductor, desk.limits, lookout.index, log)
-    return Counter(bus, desk, clock, questions, [asyncio.get_running_loop().create_task(lookout.follow())])
+    questions = RunQueries(bus, orchestrator, desk.limits, follower.index, log)
+    return Counter(bus, desk, clock, questions, [asyncio.get_running_loop().create_task(follower.follow())])

@@ -20,7 +20,7 @@ from gatewright.ledger.evolve import fold
 from gatewright.ledger.run import Run
 from services.gatekeeper.decider import gate_checks as q
 from services.gatekeeper.decider.decide import decide
-from services.gatekeeper.decider.inputs import Answered, Continue, Input, SealReported, Submitted
+from services.gatekeeper.decider.inputs import Continue, Input, RoleReplied, SealReported, Submitted
 from tests.factories import BASELINE, BASELINE_TREE, make_contract, make_request
 
 RUN_ID = "run-0123456789"
@@ -95,7 +95,7 @@ class SimulatedRun:
 
     def _step(self, item: Input) -> bool:
         run = self.run
-        verdicts = [self._answer(question) for question in q.questions(run, item)]
+        verdicts = [self._answer(question) for question in q.required_checks(run, item)]
         transition = decide(run, item, verdicts, NOW + timedelta(seconds=len(self.transitions)))
         if transition is None:
             return False
@@ -123,39 +123,39 @@ class SimulatedRun:
             task_id=task_id,
         )
 
-    def _answer(self, question: q.Question) -> q.Verdict:
+    def _answer(self, question: q.GateCheck) -> q.Verdict:
         match question:
-            case q.IntakeQuestion(document=document):
+            case q.IntakeCheck(document=document):
                 return q.IntakeVerdict(self._report("policy"), document, BASELINE, BASELINE_TREE, "0" * 64, {})
-            case q.LocksQuestion():
+            case q.LocksCheck():
                 if self.lock_refusals:
                     self.lock_refusals -= 1
                     return q.LocksVerdict(self._report("locks", code="locks_held"), ("src",), 0, ("run-other0000",))
                 return q.LocksVerdict(self._report("locks"), ("src",), 7, ())
-            case q.DiffQuestion(task=task):
+            case q.DiffCheck(task=task):
                 refused = task.task_id.split(".")[2] == f"w{self.script.refused_shard:02}"
                 code = "path_out_of_scope" if refused else "ok"
                 return q.DiffVerdict(self._report("diff", code=code, task_id=task.task_id), "3" * 40)
-            case q.IntegratedQuestion():
+            case q.IntegratedCheck():
                 return q.CandidateVerdict(
                     self._report("integrated"), "4" * 40, "artifact:sha256:" + "5" * 64, "artifact:sha256:" + "6" * 64, 1
                 )
-            case q.ReviewQuestion(report=review):
+            case q.ReviewCheck(report=review):
                 return q.Verdict(self._report("reviewer", code="ok" if review.verdict == "PASS" else "review_failed"))
-            case q.TestsQuestion(report=tests):
+            case q.TestsCheck(report=tests):
                 return q.Verdict(self._report("tests", code="ok" if tests.status == "PASS" else "tests_failed"))
-            case q.LandingQuestion():
+            case q.LandingCheck():
                 code = "landing_conflict" if self.script.landing_refused else "ok"
                 return q.LandingVerdict(self._report("landing", code=code), "7" * 40, "4" * 40, "refs/heads/x", None)
-            case q.ContractQuestion():
+            case q.ContractCheck():
                 return q.Verdict(self._report("policy"))
-            case q.PlanQuestion():
+            case q.PlanCheck():
                 return q.Verdict(self._report("plan"))
 
-    def _work(self, run: Run, command: CommandRef) -> Answered:
+    def _work(self, run: Run, command: CommandRef) -> RoleReplied:
         """What the role will answer to a task."""
         task = run.tasks[command.task_id]
-        return Answered(command.role, self._said(run, command, task.attempt), f"answer:{command.task_id}")
+        return RoleReplied(command.role, self._said(run, command, task.attempt), f"answer:{command.task_id}")
 
     def _said(
         self, run: Run, command: CommandRef, attempt: int

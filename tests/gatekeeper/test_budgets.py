@@ -15,8 +15,8 @@ from gatewright.errors import BudgetError
 from gatewright.ledger import chain
 from gatewright.ledger.evolve import fold
 from gatewright.ledger.spending import shares, spent
-from gatewright.tasks.budget_meter import STEP, Meter
-from services.gatekeeper.decider.inputs import UsageTold
+from gatewright.tasks.budget_meter import STEP, BudgetMeter
+from services.gatekeeper.decider.inputs import UsageReceived
 from tests.gatekeeper.budgeted_run import BudgetedRun, make_usage, workers_at_work
 from tests.gatekeeper.simulated_run import NOW, RUN_ID, Script
 
@@ -185,8 +185,8 @@ def test_a_role_cannot_report_for_another_s_task() -> None:
     world.deliver_until("S3")
     assert not world.tell("w09", make_usage(tokens=1000))
     report = UsageReport(run_id=RUN_ID, task_id=f"{RUN_ID}.review.a1", usage=make_usage(tokens=1000))
-    assert not world.at(NOW, UsageTold("worker", report, "usage"))
-    assert world.at(NOW, UsageTold("reviewer", report, "usage"))
+    assert not world.at(NOW, UsageReceived("worker", report, "usage"))
+    assert world.at(NOW, UsageReceived("reviewer", report, "usage"))
 
 
 def test_a_task_that_overdraws_its_share_ends_the_run_and_is_named() -> None:
@@ -315,7 +315,7 @@ def test_never_more_is_used_than_the_limit_and_one_report_step(
     world = BudgetedRun(Script(shards=count), budget=Budget(tokens=limit))
     world.deliver_until("S2")
     names = [f"w{number:02}" for number in range(1, count + 1)]
-    meters = {name: Meter(world.given(name), delivery="1.1") for name in names}
+    meters = {name: BudgetMeter(world.given(name), delivery="1.1") for name in names}
     used = forgotten = 0
     largest = max((amount for _, amount, _ in steps), default=0)
     for number, (place, amount, dies) in enumerate(steps, 2):
@@ -333,6 +333,6 @@ def test_never_more_is_used_than_the_limit_and_one_report_step(
         if world.opened.ended:
             break  # all are told to stop
         if dies:
-            meters[name] = Meter(world.given(name), delivery=f"1.{number}")
+            meters[name] = BudgetMeter(world.given(name), delivery=f"1.{number}")
             forgotten += amount + max(1, int(limit * STEP))
     assert used <= limit + largest + forgotten

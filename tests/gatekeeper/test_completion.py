@@ -22,10 +22,10 @@ from gatewright.contracts.task_contract import RequiredOutput
 from gatewright.contracts.vocabulary import AcceptanceTest, Agent, Artifact
 from gatewright.contracts.vocabulary import Repository as RepositoryField
 from gatewright.ledger.events import CandidateComposed
-from gatewright.ledger.run import Run, Task
+from gatewright.ledger.run import Run, RunTask
 from gatewright.rules.completion import RULES
 from services.gatekeeper.decider import gate_checks as q
-from services.gatekeeper.gates.engine import Gates
+from services.gatekeeper.gates.engine import GateEngine
 from tests.factories import make_contract
 from tests.gatekeeper.recorded import make_open_run
 from tests.git.repositories import MakeRepository, Repository
@@ -41,13 +41,13 @@ class Finished:
     """A run whose gates have all passed, on the doorstep of landing."""
 
     repository: Repository
-    gates: Gates
+    gates: GateEngine
     run: Run
 
     async def land(self, change: Change | None = None) -> GateReport:
         """The landing gate's verdict on the run after ``change``; what it refuses must not be in the repository."""
         run = change(self) if change else self.run
-        report = (await self.gates.answer(q.LandingQuestion(run))).report
+        report = (await self.gates.answer(q.LandingCheck(run))).report
         landed = self.repository.exists(f"refs/heads/gatewright/{RUN}")
         assert landed == (report.verdict == "PASS")
         return report
@@ -66,7 +66,7 @@ class Finished:
 
 
 @pytest.fixture
-async def finished(make_repository: MakeRepository, gates: Gates) -> Finished:
+async def finished(make_repository: MakeRepository, gates: GateEngine) -> Finished:
     repository = make_repository(files={"src/a.py": b"one\n", "docs/guide.md": b"guide\n", "README.md": b"read me\n"})
     contract = make_contract(RUN, repository=RepositoryField(url=repository.url))
     mirror = await gates.mirrors.open(repository.url)
@@ -116,8 +116,8 @@ async def finished(make_repository: MakeRepository, gates: Gates) -> Finished:
         tests=make_tests(tree),
         tests_passed=True,
         tasks={
-            shard.task_id: Task(shard.task_id, "worker", "default", "SUCCESS", 1, shard, result, tree),
-            f"{RUN}.review.a1": Task(f"{RUN}.review.a1", "reviewer", "default", "SUCCESS", 1, contract),
+            shard.task_id: RunTask(shard.task_id, "worker", "default", "SUCCESS", 1, shard, result, tree),
+            f"{RUN}.review.a1": RunTask(f"{RUN}.review.a1", "reviewer", "default", "SUCCESS", 1, contract),
         },
     )
     return Finished(repository, gates, run)
@@ -201,7 +201,7 @@ async def test_commit_that_was_ordered_and_never_lands_is_missing(finished: Fini
     repository = RepositoryField(url=finished.repository.url, landing="none")
     wanted = (RequiredOutput(name="commit", type="commit", acceptance="lands"),)
     run = finished.with_contract(required_outputs=wanted, repository=repository)
-    verdict = await finished.gates.answer(q.LandingQuestion(run))
+    verdict = await finished.gates.answer(q.LandingCheck(run))
     assert codes(verdict.report) == {"completion_output_missing"}
 
 

@@ -14,7 +14,7 @@ from gatewright.evidence.verification.consistency.check import CHECKS
 from gatewright.evidence.verification.consistency.telling import retell
 from gatewright.ledger.run import Run
 from services.gatekeeper.decider.decide import decide
-from services.gatekeeper.decider.inputs import AbortAsked, Input, TimeIsUp
+from services.gatekeeper.decider.inputs import AbortRequested, DeadlineReached, Input
 from tests.gatekeeper.budgeted_run import BudgetedRun, make_usage
 from tests.gatekeeper.simulated_run import NOW, RUN_ID, Script, SimulatedRun
 
@@ -23,7 +23,7 @@ DECIDED = frozenset(
     {"out_of_turn", "time_reversed", "role_contradicts", "gate_missing", "gate_ignored", "rounds_contradict"}
     | {"budget_contradicts", "end_contradicts", "task_contradicts", "locks_contradict", "run_contradicts"}
 )
-ABORT = AbortAsked(AbortRequest(run_id=RUN_ID, reason="changed my mind", requested_by="tests"), "abort")
+ABORT = AbortRequested(AbortRequest(run_id=RUN_ID, reason="changed my mind", requested_by="tests"), "abort")
 SCRIPTS = [
     Script(
         shards=shards,
@@ -98,4 +98,4 @@ def test_replica_whose_clock_is_behind_writes_no_time_that_goes_back() -> None:
     transition = decide(world.run, ABORT, [], NOW - timedelta(hours=1))
     assert transition is not None
     assert {record.ts for record in transition.events} == {world.run.at}
-    assert decide(world.run, TimeIsUp("time"), [], NOW) is None
+    assert decide(world.run, DeadlineReached("time"), [], NOW) is None

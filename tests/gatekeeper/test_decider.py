@@ -15,8 +15,8 @@ from gatewright.ledger.events import SUCCESSORS, TERMINAL
 from gatewright.ledger.evolve import fold
 from gatewright.ledger.run import Run
 from services.gatekeeper.decider.decide import decide
-from services.gatekeeper.decider.gate_checks import next_step, questions
-from services.gatekeeper.decider.inputs import AbortAsked, Answered
+from services.gatekeeper.decider.gate_checks import next_step, required_checks
+from services.gatekeeper.decider.inputs import AbortRequested, RoleReplied
 from tests.gatekeeper.simulated_run import NOW, RUN_ID, Script, SimulatedRun
 
 SCRIPTS = st.builds(
@@ -111,7 +111,7 @@ def test_serial_batches_are_dispatched_one_after_another() -> None:
     world = SimulatedRun(Script(shards=3, serial=True))
     most = 0
     while world.under_way:
-        workers = [i for i in world.under_way if isinstance(i, Answered) and i.role == "worker"]
+        workers = [i for i in world.under_way if isinstance(i, RoleReplied) and i.role == "worker"]
         most = max(most, len(workers))
         world.deliver(world.under_way.pop(0))
     assert most == 1
@@ -141,10 +141,10 @@ def test_waiting_for_locks_is_recorded_once() -> None:
 
 def test_an_answer_of_a_stale_attempt_is_ignored() -> None:
     world = SimulatedRun(Script(retries=1, tests_fail_until=1, shards=2))
-    stale: Answered | None = None
+    stale: RoleReplied | None = None
     while world.under_way:
         item = world.under_way.pop(0)
-        if isinstance(item, Answered) and item.role == "worker" and stale is None:
+        if isinstance(item, RoleReplied) and item.role == "worker" and stale is None:
             stale = item
         world.deliver(item)
         if stale is not None and world.run is not None and world.run.attempt == 2:
@@ -193,7 +193,7 @@ class AnyOrder(RuleBasedStateMachine):
             request = AbortRequest(run_id=RUN_ID, reason="enough", requested_by="tests")
             # While a ref may be moving at this moment, an abort comes too late.
             self.aborted = self.aborted or (self.world.run is not None and next_step(self.world.run) != "land")
-            self.world.deliver(AbortAsked(request, "abort"))
+            self.world.deliver(AbortRequested(request, "abort"))
 
     @invariant()
     def no_state_is_skipped(self) -> None:
@@ -234,7 +234,7 @@ def test_nothing_is_asked_and_nothing_changes_after_the_end(script: Script) -> N
     world = run_in_order(script)
     length = len(world.transitions)
     for item in list(world.delivered):
-        assert questions(world.run, item) == ()
+        assert required_checks(world.run, item) == ()
         world.deliver(item)
     assert len(world.transitions) == length
 

@@ -20,11 +20,11 @@ from gatewright.evidence.writer import BundleWriter
 from gatewright.ledger.store import Ledger
 from gatewright.telemetry.logs import make_logger
 from gatewright.telemetry.metrics import Metrics
-from services.gatekeeper.gates.engine import Gates
+from services.gatekeeper.gates.engine import GateEngine
 from services.gatekeeper.intake.endpoint import MOST_CRASHES, RETRY, Desk
-from services.gatekeeper.intake.limits import Limits
-from services.gatekeeper.intake.run_queries import RunQuestions
-from services.gatekeeper.orchestrator import Conductor
+from services.gatekeeper.intake.limits import PublisherLimits
+from services.gatekeeper.intake.run_queries import RunQueries
+from services.gatekeeper.orchestrator import Orchestrator
 from services.gatekeeper.projections.publisher_runs import PublisherRuns
 from services.gatekeeper.projections.run_index import RunIndex
 
@@ -55,12 +55,14 @@ class Given:
 
 
 @pytest.fixture
-async def broken_desk(bus: MemoryBus, gates: Gates, tmp_path: Path) -> Desk:
+async def broken_desk(bus: MemoryBus, gates: GateEngine, tmp_path: Path) -> Desk:
     log, metrics = make_logger(), Metrics("gatekeeper")
     signer = Signer(keys.load_or_create(tmp_path / "key.pem"))
-    conductor = Conductor(bus, BrokenLedger(bus), gates, BundleWriter(tmp_path / "runs"), signer, SystemClock(), log, metrics)
-    limits = Limits(PublisherRuns(SystemClock(), frozenset()), SystemClock())
-    return Desk(bus, conductor, limits, log, metrics)
+    orchestrator = Orchestrator(
+        bus, BrokenLedger(bus), gates, BundleWriter(tmp_path / "runs"), signer, SystemClock(), log, metrics
+    )
+    limits = PublisherLimits(PublisherRuns(SystemClock(), frozenset()), SystemClock())
+    return Desk(bus, orchestrator, limits, log, metrics)
 
 
 def make_delivery(attempts: int) -> Given:
@@ -112,14 +114,14 @@ async def test_what_the_host_refuses_gives_an_input_back_and_answers_with_its_ow
 ) -> None:
     ledger = HostFails(broken_desk.bus)
     ledger.number = number
-    desk = replace(broken_desk, conductor=replace(broken_desk.conductor, ledger=ledger))
+    desk = replace(broken_desk, orchestrator=replace(broken_desk.orchestrator, ledger=ledger))
     for attempts in (1, MOST_CRASHES + 1):
         delivery = make_delivery(attempts)
         await desk.handle(delivery)
         assert delivery.settled == [f"nak {RETRY}"]
     question = StatusRequest(run_id="run-0123456789")
     monkeypatch.setattr("services.gatekeeper.intake.run_queries.Ledger", lambda _bus: ledger)
-    questions = RunQuestions(desk.bus, desk.conductor, desk.limits, RunIndex(), desk.log)
+    questions = RunQueries(desk.bus, desk.orchestrator, desk.limits, RunIndex(), desk.log)
     asked = questions.endpoints()["gw.status"]
     reply = await asked(Message("gw.status", codec.encode(question), {"Gw-Schema": "status_request.v1"}))
     assert codec.decode(reply.data, Error).code == code

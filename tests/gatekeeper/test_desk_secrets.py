@@ -20,11 +20,11 @@ from gatewright.evidence.writer import BundleWriter
 from gatewright.ledger.store import Ledger
 from gatewright.telemetry.logs import make_logger
 from gatewright.telemetry.metrics import Metrics
-from services.gatekeeper.decider.inputs import AbortAsked, Answered, Input
-from services.gatekeeper.gates.engine import Gates
+from services.gatekeeper.decider.inputs import AbortRequested, Input, RoleReplied
+from services.gatekeeper.gates.engine import GateEngine
 from services.gatekeeper.intake.endpoint import Desk
-from services.gatekeeper.intake.limits import Limits
-from services.gatekeeper.orchestrator import Conductor
+from services.gatekeeper.intake.limits import PublisherLimits
+from services.gatekeeper.orchestrator import Orchestrator
 from services.gatekeeper.projections.publisher_runs import PublisherRuns
 from tests.attacks import planted
 from tests.attacks.real_gate import default_scanner, make_review
@@ -36,7 +36,7 @@ SECRET_REQUEST = codec.encode(make_request(request=f"deploy with {planted.SENDGR
 
 @dataclass
 class OpenDesk:
-    """A desk, what reached the conductor behind it, and the log."""
+    """A desk, what reached the orchestrator behind it, and the log."""
 
     desk: Desk
     log: io.BytesIO
@@ -44,18 +44,18 @@ class OpenDesk:
 
 
 @pytest.fixture
-def opened(bus: MemoryBus, gates: Gates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OpenDesk:
+def opened(bus: MemoryBus, gates: GateEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OpenDesk:
     stream, metrics = io.BytesIO(), Metrics("gatekeeper")
     log = make_logger(stream)
     signer = Signer(keys.load_or_create(tmp_path / "key.pem"))
-    conductor = Conductor(bus, Ledger(bus), gates, BundleWriter(tmp_path / "runs"), signer, SystemClock(), log, metrics)
-    limits = Limits(PublisherRuns(SystemClock(), frozenset()), SystemClock())
-    made = OpenDesk(Desk(bus, conductor, limits, log, metrics, default_scanner()), stream)
+    orchestrator = Orchestrator(bus, Ledger(bus), gates, BundleWriter(tmp_path / "runs"), signer, SystemClock(), log, metrics)
+    limits = PublisherLimits(PublisherRuns(SystemClock(), frozenset()), SystemClock())
+    made = OpenDesk(Desk(bus, orchestrator, limits, log, metrics, default_scanner()), stream)
 
-    async def advance(_self: Conductor, _run_id: str, item: Input) -> None:
+    async def advance(_self: Orchestrator, _run_id: str, item: Input) -> None:
         made.taken.append(item)
 
-    monkeypatch.setattr(Conductor, "advance", advance)
+    monkeypatch.setattr(Orchestrator, "advance", advance)
     return made
 
 
@@ -101,7 +101,7 @@ async def test_the_reason_of_an_abort_is_kept_without_its_secrets(opened: OpenDe
     asked = AbortRequest(run_id="run-0123456789", reason=f"leaked {planted.SENDGRID}", requested_by="tests")
     await opened.desk.handle(Given(Message(ABORT_SUBJECT, codec.encode(asked), {}, sequence=7), 1))
     (item,) = opened.taken
-    assert isinstance(item, AbortAsked)
+    assert isinstance(item, AbortRequested)
     assert item.request.reason == "leaked [redacted:veles.secrets.sendgrid]"
 
 
@@ -110,6 +110,6 @@ async def test_what_a_role_says_reaches_the_ledger_without_its_secrets(opened: O
     headers = {"Gw-Schema": "review_report.v1"}
     await opened.desk.handle(Given(Message(result_subject("reviewer"), codec.encode(said), headers, sequence=5), 1))
     (answered,) = opened.taken
-    assert isinstance(answered, Answered)
+    assert isinstance(answered, RoleReplied)
     assert getattr(answered.document, "summary", "") == "the key [redacted:github_token] stands in it"
     assert planted.GITHUB.encode() not in opened.log.getvalue()

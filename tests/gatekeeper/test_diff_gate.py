@@ -11,7 +11,7 @@ from gatewright.contracts import TaskContract
 from gatewright.contracts.vocabulary import Scope
 from gatewright.git.mirror import Mirrors
 from services.gatekeeper.gates.change.candidate import judge_patch
-from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.gates.report_builder import GateReportBuilder
 from services.gatekeeper.policies.load import Policies
 from tests.factories import make_contract
 from tests.gatekeeper.recorded import make_open_run
@@ -53,7 +53,7 @@ async def judge(
     mirror = await Mirrors(tmp_path / "judging").open(repository.url)
     baseline = await mirror.resolve("HEAD")
     run = make_open_run(RUN, contract, baseline, await mirror.tree_of(baseline))
-    found = Judgement(RUN, "diff")
+    found = GateReportBuilder(RUN, "diff")
     await judge_patch(patch, contract, run, mirror, policies, found)
     return [(violation.code, violation.path) for violation in found.violations]
 

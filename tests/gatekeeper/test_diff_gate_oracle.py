@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.resources import policy_directory
 from services.gatekeeper.gates.change.candidate import judge_patch
-from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.gates.report_builder import GateReportBuilder
 from services.gatekeeper.policies.load import load
 from tests.factories import make_contract
 from tests.gatekeeper.recorded import make_open_run
@@ -98,7 +98,7 @@ class Ground:
         return tree, git("diff", "--cached", "--binary", "--no-renames", "HEAD")
 
     def accepts(self, patch: bytes) -> bool:
-        found = Judgement(RUN, "diff")
+        found = GateReportBuilder(RUN, "diff")
         run = make_open_run(RUN, self.contract, self.commit, self.tree)
         self.runner.run(judge_patch(patch, self.contract, run, self.mirror, self.policies, found))
         return found.clean

@@ -17,9 +17,9 @@ from gatewright.evidence.signing import keys
 from gatewright.evidence.verification.verify import verify
 from gatewright.evidence.writer import BundleWriter
 from gatewright.ledger.store import Ledger
-from services.gatekeeper.decider.inputs import AbortAsked, Continue
-from services.gatekeeper.orchestrator import Conductor
-from services.gatekeeper.projections.follower import Lookout
+from services.gatekeeper.decider.inputs import AbortRequested, Continue
+from services.gatekeeper.orchestrator import Orchestrator
+from services.gatekeeper.projections.follower import LedgerFollower
 from tests.attacks.whole_gatekeeper import RUN, Gatekeeper, contract_on, open_gatekeeper
 from tests.evidence.crashing_disk import CrashingDisk, PowerCutError
 from tests.evidence.full_disk import FullDisk
@@ -36,10 +36,10 @@ def repository(make_repository: MakeRepository) -> Repository:
     return make_repository()
 
 
-def on_disk(conductor: Conductor, runs: Path, disk: Disk | None = None) -> Conductor:
+def on_disk(orchestrator: Orchestrator, runs: Path, disk: Disk | None = None) -> Orchestrator:
     """The same gatekeeper, started anew, with this disk: it knows what the ledger knows."""
-    ledger, bundles = Ledger(conductor.bus), BundleWriter(runs, disk)
-    return dataclasses.replace(conductor, ledger=ledger, bundles=bundles, owed={}, behind={})
+    ledger, bundles = Ledger(orchestrator.bus), BundleWriter(runs, disk)
+    return dataclasses.replace(orchestrator, ledger=ledger, bundles=bundles, owed={}, behind={})
 
 
 async def test_a_gatekeeper_killed_at_any_step_of_writing_seals_the_run_after_its_start(
@@ -49,13 +49,13 @@ async def test_a_gatekeeper_killed_at_any_step_of_writing_seals_the_run_after_it
         folder = tmp_path / str(steps)
         async with open_gatekeeper(repository, folder) as gatekeeper:
             runs = folder / "runs"
-            first = on_disk(gatekeeper.conductor, runs, CrashingDisk(steps, "halved"))
-            crashed = await dies(dataclasses.replace(gatekeeper, conductor=first), repository)
+            first = on_disk(gatekeeper.orchestrator, runs, CrashingDisk(steps, "halved"))
+            crashed = await dies(dataclasses.replace(gatekeeper, orchestrator=first), repository)
             public = keys.load(folder / "key.pem").public
             if crashed and (runs / RUN / layout.MANIFEST).exists():
                 assert verify(runs / RUN, [public]).ok, steps
-            second = on_disk(gatekeeper.conductor, runs)
-            await Lookout(second).resume()
+            second = on_disk(gatekeeper.orchestrator, runs)
+            await LedgerFollower(second).resume()
             run = (await second.ledger.load(RUN)).run
             assert run is not None
             assert run.sealed is not None, steps
@@ -78,19 +78,19 @@ async def dies(gatekeeper: Gatekeeper, repository: Repository) -> bool:
 async def test_a_run_waits_for_a_full_disk_and_goes_on_when_there_is_room(repository: Repository, tmp_path: Path) -> None:
     async with open_gatekeeper(repository, tmp_path) as gatekeeper:
         disk, runs = FullDisk(), tmp_path / "runs"
-        conductor = on_disk(gatekeeper.conductor, runs, disk)
-        full = dataclasses.replace(gatekeeper, conductor=conductor)
+        orchestrator = on_disk(gatekeeper.orchestrator, runs, disk)
+        full = dataclasses.replace(gatekeeper, orchestrator=orchestrator)
         await full.submit(contract_on(repository))
         with pytest.raises(UnavailableError, match="No space left on device") as refused:
             await full.plan()
         assert refused.value.reason == "bundle_unwritable"
         waiting = await full.run()
-        assert (waiting.ended, list(conductor.behind)) == (False, [RUN])
-        await conductor.pay_debts()
-        assert list(conductor.behind) == [RUN]
+        assert (waiting.ended, list(orchestrator.behind)) == (False, [RUN])
+        await orchestrator.pay_debts()
+        assert list(orchestrator.behind) == [RUN]
         disk.make_room()
-        await conductor.pay_debts()
-        assert conductor.behind == {}
+        await orchestrator.pay_debts()
+        assert orchestrator.behind == {}
         await full.plan()
         await full.work(full.patch({"README.md": b"changed\n"}))
         await full.review()
@@ -104,16 +104,16 @@ async def test_an_aborted_run_ends_on_a_full_disk_and_its_bundle_comes_when_ther
 ) -> None:
     async with open_gatekeeper(repository, tmp_path) as gatekeeper:
         disk, runs = FullDisk(), tmp_path / "runs"
-        conductor = on_disk(gatekeeper.conductor, runs, disk)
-        full = dataclasses.replace(gatekeeper, conductor=conductor)
+        orchestrator = on_disk(gatekeeper.orchestrator, runs, disk)
+        full = dataclasses.replace(gatekeeper, orchestrator=orchestrator)
         await full.submit(contract_on(repository))
-        await conductor.advance(RUN, AbortAsked(ABORT, "abort-1", "default"))
+        await orchestrator.advance(RUN, AbortRequested(ABORT, "abort-1", "default"))
         assert (await full.run()).status == "ABORTED"
-        assert (list(conductor.owed), conductor.behind) == ([RUN], {})
+        assert (list(orchestrator.owed), orchestrator.behind) == ([RUN], {})
         assert not [path for path in runs.rglob("*") if path.name in {layout.MANIFEST, *layout.ENVELOPES}]
         disk.make_room()
-        await conductor.pay_debts()
-        assert conductor.owed == {}
+        await orchestrator.pay_debts()
+        assert orchestrator.owed == {}
         assert verify(runs / RUN, [keys.load(tmp_path / "key.pem").public]).ok
 
 
@@ -127,10 +127,10 @@ async def test_nothing_is_decided_while_this_host_has_no_room_and_all_of_it_afte
             if full:
                 raise HostError("0 MiB are free", code="disk_full")
 
-        held = dataclasses.replace(gatekeeper, conductor=dataclasses.replace(gatekeeper.conductor, room=room))
+        held = dataclasses.replace(gatekeeper, orchestrator=dataclasses.replace(gatekeeper.orchestrator, room=room))
         with pytest.raises(HostError):
             await held.submit(contract_on(repository))
-        assert (await gatekeeper.conductor.ledger.load(RUN)).run is None
+        assert (await gatekeeper.orchestrator.ledger.load(RUN)).run is None
         full = False
         await held.submit(contract_on(repository))
         await held.plan()
@@ -144,8 +144,8 @@ async def test_a_disk_that_fills_up_after_the_landing_takes_nothing_back(reposit
     """What has landed has landed: the run stays a success, and its bundle is owed."""
     async with open_gatekeeper(repository, tmp_path) as gatekeeper:
         disk = FullDisk(1_000_000)
-        conductor = on_disk(gatekeeper.conductor, tmp_path / "runs", disk)
-        full = dataclasses.replace(gatekeeper, conductor=conductor)
+        orchestrator = on_disk(gatekeeper.orchestrator, tmp_path / "runs", disk)
+        full = dataclasses.replace(gatekeeper, orchestrator=orchestrator)
         await full.submit(contract_on(repository))
         await full.plan()
         await full.work(full.patch({"README.md": b"changed\n"}))
@@ -154,8 +154,8 @@ async def test_a_disk_that_fills_up_after_the_landing_takes_nothing_back(reposit
         with contextlib.suppress(UnavailableError):
             await full.test()
         disk.make_room()
-        await conductor.pay_debts()
-        await conductor.advance(RUN, Continue("again"))
+        await orchestrator.pay_debts()
+        await orchestrator.advance(RUN, Continue("again"))
         sealed = await full.run()
         assert sealed.sealed is not None
         assert sealed.status == "SUCCESS"
@@ -165,12 +165,12 @@ async def test_a_disk_that_fills_up_after_the_landing_takes_nothing_back(reposit
 async def test_a_gatekeeper_starts_on_a_full_disk_and_pays_its_debts_later(repository: Repository, tmp_path: Path) -> None:
     async with open_gatekeeper(repository, tmp_path) as gatekeeper:
         runs = tmp_path / "runs"
-        first = on_disk(gatekeeper.conductor, runs, FullDisk())
-        await dataclasses.replace(gatekeeper, conductor=first).submit(contract_on(repository))
-        await first.advance(RUN, AbortAsked(ABORT, "abort-1", "default"))
+        first = on_disk(gatekeeper.orchestrator, runs, FullDisk())
+        await dataclasses.replace(gatekeeper, orchestrator=first).submit(contract_on(repository))
+        await first.advance(RUN, AbortRequested(ABORT, "abort-1", "default"))
         disk = FullDisk()
-        second = on_disk(gatekeeper.conductor, runs, disk)
-        await Lookout(second).resume()
+        second = on_disk(gatekeeper.orchestrator, runs, disk)
+        await LedgerFollower(second).resume()
         assert list(second.owed) == [RUN]
         disk.make_room()
         await second.pay_debts()

@@ -16,12 +16,12 @@ from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from gatewright.bus.port import Message
 from gatewright.contracts import RunsRequest, Transition
 from services.gatekeeper.projections import entries as ledger_entry
-from services.gatekeeper.projections.cancellations import StopNotices
+from services.gatekeeper.projections.cancellations import CancellationBroadcaster
 from services.gatekeeper.projections.deadlines import Deadlines
-from services.gatekeeper.projections.follower import Lookout
+from services.gatekeeper.projections.follower import LedgerFollower
 from services.gatekeeper.projections.publisher_runs import PublisherRuns
 from services.gatekeeper.projections.run_index import RunIndex
-from services.gatekeeper.projections.stalled_runs import OpenRuns
+from services.gatekeeper.projections.stalled_runs import StalledRuns
 from tests.attacks.whole_gatekeeper import open_gatekeeper
 from tests.client.conftest import make_run, write_run
 from tests.gatekeeper.entries import make_entry
@@ -73,26 +73,26 @@ async def test_a_start_reads_every_message_of_the_ledger_once(
     await write_run(bus, steps)
     plain = ledger_entry.read_entry
 
-    def read_entry(message: Message) -> ledger_entry.Entry | None:
+    def read_entry(message: Message) -> ledger_entry.LedgerEntry | None:
         nonlocal decoded
         decoded += 1
         return plain(message)
 
     monkeypatch.setattr("services.gatekeeper.projections.follower.read_entry", read_entry)
     async with open_gatekeeper(make_repository(), tmp_path) as gatekeeper:
-        conductor = dataclasses.replace(another(gatekeeper.conductor, tmp_path), bus=bus)
+        orchestrator = dataclasses.replace(another(gatekeeper.orchestrator, tmp_path), bus=bus)
         publishers = PublisherRuns(HandClock(), frozenset({"default"}))
-        lookout = Lookout(conductor, publishers=publishers)
-        await lookout.resume()
+        follower = LedgerFollower(orchestrator, publishers=publishers)
+        await follower.resume()
     assert bus.read == decoded == len(steps)
-    assert len(lookout.index.page(RunsRequest(limit=100), lambda _: True).runs) == 30
+    assert len(follower.index.page(RunsRequest(limit=100), lambda _: True).runs) == 30
     assert publishers.open("default") == frozenset()
     await bus.close()
 
 
 def test_next_to_nothing_is_remembered_of_a_run_that_is_over() -> None:
     publishers = PublisherRuns(HandClock(), frozenset({"default"}))
-    runs, deadlines, notices, index = OpenRuns(lambda: 1.0), Deadlines(), StopNotices(), RunIndex()
+    runs, deadlines, notices, index = StalledRuns(lambda: 1.0), Deadlines(), CancellationBroadcaster(), RunIndex()
     entries = [[make_entry(step) for step in history_of(number)] for number in range(2 * MANY)]
     tracemalloc.start()
     try:

@@ -12,21 +12,21 @@ from gatewright.artifacts import inline_uri
 from gatewright.contracts import RunRequest, TaskContract
 from gatewright.contracts.task_contract import Rollback
 from gatewright.contracts.vocabulary import AcceptanceTest, Agent, Artifact, Executor, Repository, ToolPermissions
-from services.gatekeeper.decider.gate_checks import IntakeQuestion, IntakeVerdict
-from services.gatekeeper.gates.engine import Gates
+from services.gatekeeper.decider.gate_checks import IntakeCheck, IntakeVerdict
+from services.gatekeeper.gates.engine import GateEngine
 from tests.factories import make_contract, make_request
 from tests.git.repositories import MakeRepository
 
 RUN = "run-0123456789"
 
 
-async def judge(gates: Gates, document: RunRequest | TaskContract) -> IntakeVerdict:
-    verdict = await gates.answer(IntakeQuestion(RUN, document))
+async def judge(gates: GateEngine, document: RunRequest | TaskContract) -> IntakeVerdict:
+    verdict = await gates.answer(IntakeCheck(RUN, document))
     assert isinstance(verdict, IntakeVerdict)
     return verdict
 
 
-async def test_the_baseline_is_pinned_to_a_commit(gates: Gates, make_repository: MakeRepository) -> None:
+async def test_the_baseline_is_pinned_to_a_commit(gates: GateEngine, make_repository: MakeRepository) -> None:
     repository = make_repository()
     verdict = await judge(gates, make_request(repository=Repository(url=repository.url), baseline_ref="main"))
     assert verdict.passed, verdict.report
@@ -35,7 +35,7 @@ async def test_the_baseline_is_pinned_to_a_commit(gates: Gates, make_repository:
     assert verdict.document.baseline_ref == repository.head()
 
 
-async def test_inline_artifacts_are_stored_and_named_by_digest(gates: Gates, make_repository: MakeRepository) -> None:
+async def test_inline_artifacts_are_stored_and_named_by_digest(gates: GateEngine, make_repository: MakeRepository) -> None:
     data = b"a reply"
     digest = hashlib.sha256(data).hexdigest()
     request = make_request(
@@ -50,7 +50,9 @@ async def test_inline_artifacts_are_stored_and_named_by_digest(gates: Gates, mak
     assert await gates.artifacts.get_artifact(stored.uri) == data
 
 
-async def test_an_artifact_that_is_not_what_its_digest_says_is_refused(gates: Gates, make_repository: MakeRepository) -> None:
+async def test_an_artifact_that_is_not_what_its_digest_says_is_refused(
+    gates: GateEngine, make_repository: MakeRepository
+) -> None:
     request = make_request(
         repository=Repository(url=make_repository().url),
         artifacts=(Artifact(name="reply", uri=inline_uri(b"other"), sha256="0" * 64),),
@@ -59,13 +61,15 @@ async def test_an_artifact_that_is_not_what_its_digest_says_is_refused(gates: Ga
 
 
 @pytest.mark.parametrize("ref", ["--output=/tmp/x", "-x", "main~1", "HEAD^", "main:src", "@{u}", "a..b", "nowhere", "f" * 40])
-async def test_a_ref_that_is_no_plain_name_never_reaches_a_run(ref: str, gates: Gates, make_repository: MakeRepository) -> None:
+async def test_a_ref_that_is_no_plain_name_never_reaches_a_run(
+    ref: str, gates: GateEngine, make_repository: MakeRepository
+) -> None:
     request = make_request(repository=Repository(url=make_repository().url), baseline_ref=ref)
     assert (await judge(gates, request)).report.code in {"bad_ref", "ref_not_found"}
 
 
 @pytest.mark.parametrize("url", ["ext::sh -c id", "--upload-pack=id", "", "/nowhere/at/all"])
-async def test_a_repository_that_cannot_be_fetched_safely_is_refused(url: str, gates: Gates) -> None:
+async def test_a_repository_that_cannot_be_fetched_safely_is_refused(url: str, gates: GateEngine) -> None:
     repository = Repository(url=url or " ")
     verdict = await judge(gates, make_request(repository=repository))
     assert not verdict.passed
@@ -96,13 +100,13 @@ async def test_a_repository_that_cannot_be_fetched_safely_is_refused(url: str, g
         ({"repository": Repository(url="/x", landing="target", target_ref="main")}, "bad_ref"),
     ],
 )
-async def test_a_contract_beyond_the_policy_is_refused(changes: dict[str, object], code: str, gates: Gates) -> None:
+async def test_a_contract_beyond_the_policy_is_refused(changes: dict[str, object], code: str, gates: GateEngine) -> None:
     verdict = await judge(gates, make_contract(RUN, **changes))
     assert verdict.report.verdict == "FAIL"
     assert code in {violation.code for violation in verdict.report.violations}
 
 
-async def test_a_contract_keeps_everything_but_what_is_pinned(gates: Gates, make_repository: MakeRepository) -> None:
+async def test_a_contract_keeps_everything_but_what_is_pinned(gates: GateEngine, make_repository: MakeRepository) -> None:
     repository = make_repository()
     contract = make_contract(
         "run-of-somebody-else",
@@ -131,7 +135,7 @@ async def test_a_contract_keeps_everything_but_what_is_pinned(gates: Gates, make
     ],
 )
 async def test_a_target_that_cannot_be_landed_on_is_said_at_intake_before_any_work(
-    gates: Gates, make_repository: MakeRepository, tmp_path: Path, ref: str, code: str
+    gates: GateEngine, make_repository: MakeRepository, tmp_path: Path, ref: str, code: str
 ) -> None:
     repository = make_repository()
     repository.git("branch", "older")
@@ -144,7 +148,7 @@ async def test_a_target_that_cannot_be_landed_on_is_said_at_intake_before_any_wo
 
 
 async def test_the_branch_of_a_bare_repository_is_checked_out_nowhere(
-    gates: Gates, make_repository: MakeRepository, tmp_path: Path
+    gates: GateEngine, make_repository: MakeRepository, tmp_path: Path
 ) -> None:
     bare = tmp_path / "bare.git"
     make_repository().git("clone", "--quiet", "--bare", ".", str(bare))

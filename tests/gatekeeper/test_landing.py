@@ -13,10 +13,10 @@ from gatewright.contracts import RequestTask, Transition, codec
 from gatewright.contracts.vocabulary import Agent, Person, SourceBranch
 from gatewright.ledger.store import Ledger, Position
 from gatewright.rules.landing import commit_message
-from services.gatekeeper.decider.inputs import Answered
+from services.gatekeeper.decider.inputs import RoleReplied
 from services.gatekeeper.gates.contract.policy import judge_compiled
-from services.gatekeeper.gates.report_builder import Judgement
-from services.gatekeeper.projections.follower import Lookout
+from services.gatekeeper.gates.report_builder import GateReportBuilder
+from services.gatekeeper.projections.follower import LedgerFollower
 from services.pm.compiler import compile_contract
 from tests.attacks.whole_gatekeeper import RUN, Gatekeeper, contract_on, make_tests, open_gatekeeper
 from tests.factories import BASELINE, make_request
@@ -62,7 +62,7 @@ async def test_the_trailers_lead_to_run_contract_and_the_events_before_the_landi
         assert run.landed is not None
         body = repository.git("log", "-1", "--format=%(trailers:only,unfold)", run.landed.commit).decode()
         trailers = dict(line.split(": ", 1) for line in body.splitlines() if line)
-        records = [event for step in (await gatekeeper.conductor.ledger.load(RUN)).transitions for event in step.events]
+        records = [event for step in (await gatekeeper.orchestrator.ledger.load(RUN)).transitions for event in step.events]
     landed = next(record.seq for record in records if record.event_type == "landed")
     seq, _, head = trailers.pop("Gatewright-Event-Chain").partition(":")
     assert int(seq) < landed
@@ -77,13 +77,13 @@ async def test_a_crash_between_landing_and_ledger_lands_the_very_same_commit_aga
 ) -> None:
     async with open_gatekeeper(repository, tmp_path) as gatekeeper:
         await up_to_the_tests(gatekeeper)
-        dying = dataclasses.replace(gatekeeper.conductor, ledger=LedgerThatDies(gatekeeper.bus))
+        dying = dataclasses.replace(gatekeeper.orchestrator, ledger=LedgerThatDies(gatekeeper.bus))
         tests = make_tests(await gatekeeper.run())
         with pytest.raises(DiedError):
-            await dying.advance(RUN, Answered("testrunner", tests, "answer"))
+            await dying.advance(RUN, RoleReplied("testrunner", tests, "answer"))
         first = repository.git("rev-parse", BRANCH).decode().strip()
-        again = dataclasses.replace(gatekeeper.conductor, ledger=Ledger(gatekeeper.bus))
-        await Lookout(again).resume()
+        again = dataclasses.replace(gatekeeper.orchestrator, ledger=Ledger(gatekeeper.bus))
+        await LedgerFollower(again).resume()
         run = (await again.ledger.load(RUN)).run
     assert run is not None
     assert run.status == "SUCCESS"
@@ -139,6 +139,6 @@ def test_a_pm_that_puts_another_author_in_is_refused() -> None:
     task = RequestTask(run_id=RUN, task_id=f"{RUN}.pm", baseline_commit=BASELINE, request=request)
     compiled = compile_contract(task, Agent(role="PM", agent_id="pm-1"))
     assert compiled.author == request.author
-    found = Judgement(RUN, "policy")
+    found = GateReportBuilder(RUN, "policy")
     judge_compiled(replace(compiled, author=Person(name="Eve", email="eve@evil.example")), request, BASELINE, found)
     assert [violation.detail for violation in found.violations] == ["the compiled contract's author is not the request's"]

@@ -8,17 +8,17 @@ import msgspec
 
 from gatewright.contracts import TaskResult
 from gatewright.ledger.events import AnswerIgnored, payload_of
-from services.gatekeeper.decider.inputs import Answered
+from services.gatekeeper.decider.inputs import RoleReplied
 from tests.gatekeeper.simulated_run import Script, SimulatedRun
 
 
-def worked(script: Script) -> tuple[SimulatedRun, Answered]:
+def worked(script: Script) -> tuple[SimulatedRun, RoleReplied]:
     """A run right after its first worker's answer counted, and another answer of the same worker."""
     world = SimulatedRun(script)
     while True:
         item = world.under_way.pop(0)
         world.deliver(item)
-        if isinstance(item, Answered) and isinstance(item.document, TaskResult):
+        if isinstance(item, RoleReplied) and isinstance(item.document, TaskResult):
             other = msgspec.structs.replace(item.document, summary="late")
             return world, replace(item, document=other, message_id="late")
 
@@ -83,7 +83,7 @@ def test_a_result_that_says_another_attempt_than_its_task_does_not_count() -> No
         world.deliver(world.under_way.pop(0))
     while True:
         item = world.under_way.pop(0)
-        if isinstance(item, Answered) and isinstance(item.document, TaskResult):
+        if isinstance(item, RoleReplied) and isinstance(item.document, TaskResult):
             break
         world.deliver(item)
     assert item.document.attempt == 2

@@ -17,12 +17,12 @@ from gatewright.contracts.vocabulary import LandingMode, Priority
 from gatewright.contracts.vocabulary import Repository as RepositoryField
 from gatewright.ledger.run import Run
 from gatewright.ledger.store import Ledger
-from services.gatekeeper.decider.inputs import AbortAsked, Answered, Submitted
+from services.gatekeeper.decider.inputs import AbortRequested, RoleReplied, Submitted
 from services.gatekeeper.dispatch.task_tokens import task_token
 from services.gatekeeper.intake.endpoint import Desk
-from services.gatekeeper.intake.limits import Limits
-from services.gatekeeper.orchestrator import Conductor
-from services.gatekeeper.projections.follower import Lookout
+from services.gatekeeper.intake.limits import PublisherLimits
+from services.gatekeeper.orchestrator import Orchestrator
+from services.gatekeeper.projections.follower import LedgerFollower
 from services.gatekeeper.projections.publisher_runs import PublisherRuns
 from tests.attacks.whole_gatekeeper import Gatekeeper, contract_on, make_plan, open_gatekeeper
 from tests.gatekeeper.test_desk import Given
@@ -35,7 +35,7 @@ __all__ = ["first_repository", "make_repository"]
 HOLDER, FIRST, SECOND = (f"run-{name:a<20}" for name in "012")
 
 
-class SleepingConductor(Conductor):
+class SleepingConductor(Orchestrator):
     """Its process is killed between the release of locks and the waking of those who wait for them."""
 
     async def _wake(self, run_id: str) -> None:
@@ -47,10 +47,12 @@ class Runs:
     """Several runs on one file of one repository."""
 
     gatekeeper: Gatekeeper
-    one: Conductor
-    other: Conductor
+    one: Orchestrator
+    other: Orchestrator
 
-    async def begin(self, run_id: str, by: Conductor, *, landing: LandingMode = "target", priority: Priority = "normal") -> Run:
+    async def begin(
+        self, run_id: str, by: Orchestrator, *, landing: LandingMode = "target", priority: Priority = "normal"
+    ) -> Run:
         """Submitted and planned: it has its paths now, or waits for them."""
         repository = self.gatekeeper.repository
         target = "refs/heads/main" if landing == "target" else None
@@ -60,12 +62,12 @@ class Runs:
             repository=RepositoryField(url=repository.url, target_ref=target, landing=landing),
         )
         await by.advance(run_id, Submitted(run_id, "0" * 32, contract, "0" * 64, "submit"))
-        await by.advance(run_id, Answered("techlead", make_plan(await self.run(run_id)), f"plan:{run_id}"))
+        await by.advance(run_id, RoleReplied("techlead", make_plan(await self.run(run_id)), f"plan:{run_id}"))
         return await self.run(run_id)
 
-    async def abort(self, run_id: str, by: Conductor) -> None:
+    async def abort(self, run_id: str, by: Orchestrator) -> None:
         request = AbortRequest(run_id=run_id, reason="enough", requested_by="tests")
-        await by.advance(run_id, AbortAsked(request, f"abort:{run_id}"))
+        await by.advance(run_id, AbortRequested(request, f"abort:{run_id}"))
         await self.woken()
 
     async def woken(self) -> None:
@@ -86,8 +88,8 @@ async def runs(make_repository: MakeRepository, tmp_path: Path) -> AsyncIterator
     repository = make_repository()
     repository.git("checkout", "--quiet", "--detach")  # runs land on its branch
     async with open_gatekeeper(repository, tmp_path) as gatekeeper:
-        one = another(gatekeeper.conductor, tmp_path, runs="runs-1")
-        yield Runs(gatekeeper, one, another(gatekeeper.conductor, tmp_path))
+        one = another(gatekeeper.orchestrator, tmp_path, runs="runs-1")
+        yield Runs(gatekeeper, one, another(gatekeeper.orchestrator, tmp_path))
 
 
 async def test_a_run_that_waits_goes_on_when_the_paths_are_released(runs: Runs) -> None:
@@ -132,7 +134,7 @@ async def test_a_wake_that_was_lost_is_made_good_by_a_gatekeeper_that_starts(run
     await runs.begin(FIRST, killed)
     await runs.abort(HOLDER, killed)
     assert await runs.states(FIRST) == ["S1"]
-    await Lookout(runs.other).resume()
+    await LedgerFollower(runs.other).resume()
     assert await runs.states(FIRST) == ["S2"]
 
 
@@ -144,15 +146,15 @@ async def test_runs_that_land_on_branches_of_their_own_do_not_wait(runs: Runs) -
 
 async def test_the_input_of_a_run_that_has_to_wait_is_done_with(runs: Runs) -> None:
     """It is not given back to its queue to be brought again and again."""
-    conductor = runs.one
-    limits = Limits(PublisherRuns(conductor.clock, frozenset()), conductor.clock)
-    desk = Desk(conductor.bus, conductor, limits, conductor.log, conductor.metrics)
-    await runs.begin(HOLDER, conductor)
+    orchestrator = runs.one
+    limits = PublisherLimits(PublisherRuns(orchestrator.clock, frozenset()), orchestrator.clock)
+    desk = Desk(orchestrator.bus, orchestrator, limits, orchestrator.log, orchestrator.metrics)
+    await runs.begin(HOLDER, orchestrator)
     contract = replace(contract_on(runs.gatekeeper.repository), repository=(await runs.run(HOLDER)).contract.repository)  # type: ignore[union-attr] # it has one
-    await conductor.advance(FIRST, Submitted(FIRST, "0" * 32, contract, "0" * 64, "submit"))
+    await orchestrator.advance(FIRST, Submitted(FIRST, "0" * 32, contract, "0" * 64, "submit"))
     plan = make_plan(await runs.run(FIRST))
     headers = {"Gw-Schema": "plan.v1", "Nats-Msg-Id": "plan", TRACE_HEADER: ""}
-    headers[TASK_TOKEN_HEADER] = task_token(conductor.bus, FIRST, plan.task_id)
+    headers[TASK_TOKEN_HEADER] = task_token(orchestrator.bus, FIRST, plan.task_id)
     message = Message(result_subject("techlead"), codec.encode(plan), headers, 7)
     delivery = Given(message, 1)
     await desk.handle(delivery)

@@ -17,11 +17,11 @@ from gatewright.bus.port import Delivery, Message
 from gatewright.bus.topology import RESULT_CONSUMER
 from gatewright.errors import BusError
 from gatewright.telemetry.logs import make_logger
-from services.gatekeeper import consumer as feeding
-from services.gatekeeper.consumer import Feeding
+from services.gatekeeper import consumer
+from services.gatekeeper.consumer import InputConsumer
 from services.gatekeeper.intake.endpoint import Desk
-from services.gatekeeper.projections import follower as lookout
-from services.gatekeeper.projections.follower import Lookout
+from services.gatekeeper.projections import follower
+from services.gatekeeper.projections.follower import LedgerFollower
 from tests.attacks.whole_gatekeeper import open_gatekeeper
 from tests.git.repositories import MakeRepository
 from tests.unauthenticated_nats import OpenServer
@@ -40,7 +40,7 @@ class Acknowledging:
 
 
 async def test_a_queue_that_the_servers_lost_is_made_anew_and_read_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feeding, "MEND_PAUSE", 0.05)
+    monkeypatch.setattr(consumer, "MEND_PAUSE", 0.05)
     async with await OpenServer.open(tmp_path / "nats") as server:
         await ensure_topology(server.url)
         bus = await JetStreamBus.connect(server.url, name="gatekeeper")
@@ -49,7 +49,7 @@ async def test_a_queue_that_the_servers_lost_is_made_anew_and_read_on(tmp_path: 
         async def mend() -> None:
             await ensure_queues(bus, [RESULT_CONSUMER])
 
-        fed = Feeding(cast("Desk", desk), stop, make_logger(), places=2, drain=1.0, mend=mend)
+        fed = InputConsumer(cast("Desk", desk), stop, make_logger(), places=2, drain=1.0, mend=mend)
         running = asyncio.create_task(fed.run([(RESULT_CONSUMER, await bus.consume(RESULT_CONSUMER))]))
         for number in range(3):
             await bus.publish("gw.result.pm", b"%d" % number, schema="error.v1", message_id=f"m{number}")
@@ -65,7 +65,7 @@ async def test_a_queue_that_the_servers_lost_is_made_anew_and_read_on(tmp_path: 
 async def test_a_ledger_that_cannot_be_read_for_a_while_is_followed_on(
     make_repository: MakeRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lookout, "LOOK", 0.01)
+    monkeypatch.setattr(follower, "LOOK", 0.01)
     async with open_gatekeeper(make_repository(), tmp_path) as gatekeeper:
         failures = iter([BusError("stream not found", code="jetstream_10059")] * 3)
         plain, asked = MemoryBus.replay, []
@@ -76,7 +76,7 @@ async def test_a_ledger_that_cannot_be_read_for_a_while_is_followed_on(
             return _failing(failure) if failure else plain(self, subject, follow=follow, after=after)
 
         monkeypatch.setattr(MemoryBus, "replay", replay)
-        looking = Lookout(gatekeeper.conductor)
+        looking = LedgerFollower(gatekeeper.orchestrator)
         following = asyncio.create_task(looking.follow())
         await gatekeeper.bus.publish("gw.run.run-0123456789", b"{}", schema="transition.v1", message_id="m")
         async with asyncio.timeout(10):

@@ -15,9 +15,9 @@ from gatewright.contracts import AbortRequest, Error, RunRequest, RunStatus, Sub
 from gatewright.errors import ConfigurationError
 from gatewright.resources import policy_directory
 from services.gatekeeper.decider.inputs import Submitted
-from services.gatekeeper.gates.engine import Gates
+from services.gatekeeper.gates.engine import GateEngine
 from services.gatekeeper.intake.limits import MOST_HELD, Bucket
-from services.gatekeeper.orchestrator import Conductor
+from services.gatekeeper.orchestrator import Orchestrator
 from services.gatekeeper.policies.load import load
 from services.gatekeeper.policies.publishers import Publisher, Rate
 from services.gatekeeper.projections.publisher_runs import PublisherRuns
@@ -28,7 +28,7 @@ Open = Callable[..., Counter]
 
 
 @pytest.fixture
-async def open_for(bus: MemoryBus, gates: Gates, tmp_path: Path) -> AsyncIterator[Open]:
+async def open_for(bus: MemoryBus, gates: GateEngine, tmp_path: Path) -> AsyncIterator[Open]:
     opened: list[Counter] = []
 
     def make(*publishers: Publisher) -> Counter:
@@ -84,14 +84,14 @@ async def test_slow_submissions_of_one_leave_room_for_others(
 ) -> None:
     slow = make_publisher("slow", submissions={"per_minute": 60, "burst": 2})
     desk = open_for(slow, make_publisher("calm"))
-    accept, tarpit = Conductor.accept, asyncio.Event()
+    accept, tarpit = Orchestrator.accept, asyncio.Event()
 
-    async def wait_and_accept(self: Conductor, item: Submitted) -> bool:
+    async def wait_and_accept(self: Orchestrator, item: Submitted) -> bool:
         if item.publisher == "slow":
             await tarpit.wait()
         return await accept(self, item)
 
-    monkeypatch.setattr(Conductor, "accept", wait_and_accept)
+    monkeypatch.setattr(Orchestrator, "accept", wait_and_accept)
     hanging = [asyncio.create_task(desk.submit(request_for, "slow")) for _ in range(2)]
     await asyncio.sleep(0.2)
     desk.clock.seconds += 60

@@ -17,14 +17,14 @@ from gatewright.errors import DeniedError
 from gatewright.ledger.events import AbortRequested, payload_of
 from gatewright.ledger.run import run_id_of
 from gatewright.ledger.store import Ledger
-from services.gatekeeper.gates.engine import Gates
+from services.gatekeeper.gates.engine import GateEngine
 from services.gatekeeper.intake.publishers import check_same
 from tests.factories import make_contract
 from tests.gatekeeper.publishing import Counter, make_publisher, open_desk
 
 
 @pytest.fixture
-async def desk(bus: MemoryBus, gates: Gates, tmp_path: Path) -> AsyncIterator[Counter]:
+async def desk(bus: MemoryBus, gates: GateEngine, tmp_path: Path) -> AsyncIterator[Counter]:
     everybody = make_publisher("default", may_abort="any", may_see="any")
     narrow = make_publisher(
         "narrow",
@@ -203,7 +203,7 @@ async def test_status_tells_how_a_run_stands(desk: Counter, request_for: RunRequ
     status = await desk.status(run_id, "acme")
     assert isinstance(status, RunStatus), status
     assert (status.status, status.code, status.message) == ("ABORTED", "aborted", "enough")
-    assert desk.desk.conductor.ledger.known(run_id) is None, "what is over is not kept in memory"
+    assert desk.desk.orchestrator.ledger.known(run_id) is None, "what is over is not kept in memory"
     assert status.bundle is not None
     run = await desk.run(run_id)
     assert run is not None
@@ -248,7 +248,7 @@ async def test_an_old_key_sent_again_leaves_nothing_in_memory(desk: Counter, req
     run = await desk.run(run_id)
     assert run is not None
     assert run.sealed is not None
-    assert desk.desk.conductor.ledger.known(run_id) is None
+    assert desk.desk.orchestrator.ledger.known(run_id) is None
 
 
 async def test_only_its_own_runs_can_be_ended_by_a_publisher(desk: Counter, request_for: RunRequest) -> None:

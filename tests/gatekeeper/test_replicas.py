@@ -28,12 +28,12 @@ from gatewright.ledger.events import Landed
 from gatewright.ledger.run import Run
 from gatewright.ledger.store import Ledger, Position
 from services.gatekeeper.decider import gate_checks as q
-from services.gatekeeper.decider.inputs import AbortAsked, Submitted
+from services.gatekeeper.decider.inputs import AbortRequested, Submitted
 from services.gatekeeper.dispatch.dispatcher import UnderWay
 from services.gatekeeper.gates.landing.locks import PathLocks
-from services.gatekeeper.orchestrator import Conductor
-from services.gatekeeper.projections.follower import Lookout
-from services.gatekeeper.projections.stalled_runs import OpenRuns
+from services.gatekeeper.orchestrator import Orchestrator
+from services.gatekeeper.projections.follower import LedgerFollower
+from services.gatekeeper.projections.stalled_runs import StalledRuns
 from tests.attacks.whole_gatekeeper import (
     RUN,
     Gatekeeper,
@@ -50,7 +50,7 @@ from tests.git.repositories import MakeRepository
 __all__ = ["first_repository", "make_repository"]
 
 BRANCH = f"refs/heads/gatewright/{RUN}"
-ABORT = AbortAsked(AbortRequest(run_id=RUN, reason="enough", requested_by="tests"), "abort")
+ABORT = AbortRequested(AbortRequest(run_id=RUN, reason="enough", requested_by="tests"), "abort")
 
 
 class DiedError(Exception):
@@ -79,15 +79,15 @@ class Pair:
     """Two gatekeepers: the same bus and policies, each with its own memory, mirrors and folder of bundles."""
 
     first: Gatekeeper
-    second: Conductor
+    second: Orchestrator
     folder: Path
 
     @property
-    def one(self) -> Conductor:
-        return self.first.conductor
+    def one(self) -> Orchestrator:
+        return self.first.orchestrator
 
-    async def advance(self, role: str, document: object, by: Conductor) -> None:
-        await dataclasses.replace(self.first, conductor=by).answer(role, document)  # type: ignore[arg-type] # any answer
+    async def advance(self, role: str, document: object, by: Orchestrator) -> None:
+        await dataclasses.replace(self.first, orchestrator=by).answer(role, document)  # type: ignore[arg-type] # any answer
 
     async def run(self) -> Run:
         run = (await Ledger(self.first.bus).load(RUN)).run
@@ -109,26 +109,26 @@ class Pair:
         return verify(self.bundle(name), [keys.load(self.folder / "key.pem").public]).ok
 
 
-def another(conductor: Conductor, folder: Path, *, ledger: Ledger | None = None, runs: str = "runs-2") -> Conductor:
+def another(orchestrator: Orchestrator, folder: Path, *, ledger: Ledger | None = None, runs: str = "runs-2") -> Orchestrator:
     """One more gatekeeper on the same bus."""
-    ledger = ledger or Ledger(conductor.bus)
+    ledger = ledger or Ledger(orchestrator.bus)
 
     async def has_ended(run_id: str) -> bool:
         run = (await ledger.load(run_id)).run
         return run is None or run.ended
 
     gates = dataclasses.replace(
-        conductor.gates, mirrors=Mirrors(folder / "mirrors-2"), locks=PathLocks(conductor.bus, has_ended)
+        orchestrator.gates, mirrors=Mirrors(folder / "mirrors-2"), locks=PathLocks(orchestrator.bus, has_ended)
     )
     return dataclasses.replace(
-        conductor, ledger=ledger, gates=gates, bundles=BundleWriter(folder / runs), owed={}, turns=type(conductor.turns)()
+        orchestrator, ledger=ledger, gates=gates, bundles=BundleWriter(folder / runs), owed={}, turns=type(orchestrator.turns)()
     )
 
 
 @pytest.fixture
 async def pair(make_repository: MakeRepository, tmp_path: Path) -> AsyncIterator[Pair]:
     async with open_gatekeeper(make_repository(), tmp_path) as gatekeeper:
-        yield Pair(gatekeeper, another(gatekeeper.conductor, tmp_path), tmp_path)
+        yield Pair(gatekeeper, another(gatekeeper.orchestrator, tmp_path), tmp_path)
 
 
 def submitted(document: TaskContract) -> Submitted:
@@ -215,7 +215,7 @@ async def test_who_has_slept_through_the_end_of_a_run_does_not_land_it(pair: Pai
     assert q.next_step(asleep) == "land"
     assert asleep.locks is not None
     await pair.second.gates.locks.release(asleep.locks.repository_url, RUN)
-    verdict = await pair.one.gates.answer(q.LandingQuestion(asleep))
+    verdict = await pair.one.gates.answer(q.LandingCheck(asleep))
     assert (verdict.passed, verdict.report.code) == (False, "locks_lost")
     assert pair.first.nothing_landed()
 
@@ -226,7 +226,7 @@ async def test_a_landing_that_others_have_built_upon_since_is_recognised(
     """It landed, the gatekeeper died before the ledger knew, and the owner went on working on that branch."""
     repository = make_repository()
     async with open_gatekeeper(repository, tmp_path) as gatekeeper:
-        pair = Pair(gatekeeper, another(gatekeeper.conductor, tmp_path), tmp_path)
+        pair = Pair(gatekeeper, another(gatekeeper.orchestrator, tmp_path), tmp_path)
         await pair.up_to_the_tests()
         dying = another(pair.one, tmp_path, ledger=DiesBefore(gatekeeper.bus))
         with pytest.raises(DiedError):
@@ -235,7 +235,7 @@ async def test_a_landing_that_others_have_built_upon_since_is_recognised(
         repository.git("checkout", "--quiet", f"gatewright/{RUN}")
         repository.commit({"more.txt": b"more\n"})
         repository.git("checkout", "--quiet", "main")
-        await Lookout(pair.second).resume()
+        await LedgerFollower(pair.second).resume()
         run = await pair.run()
     assert run.status == "SUCCESS"
     assert run.landed is not None
@@ -247,7 +247,7 @@ async def test_what_one_began_and_left_the_other_finishes(pair: Pair, event: str
     """Killed after any transition was stored and before anything was done about it; it does not come back."""
     ledger = DiesAfter(pair.first.bus)
     ledger.event = event
-    dying = dataclasses.replace(pair.first, conductor=another(pair.one, pair.folder, ledger=ledger))
+    dying = dataclasses.replace(pair.first, orchestrator=another(pair.one, pair.folder, ledger=ledger))
     steps = iter((dying.plan, lambda: dying.work(dying.patch({"README.md": b"changed\n"})), dying.review, dying.test))
 
     async def live() -> None:
@@ -257,8 +257,8 @@ async def test_what_one_began_and_left_the_other_finishes(pair: Pair, event: str
 
     with pytest.raises(DiedError):
         await live()
-    await Lookout(pair.second).resume()
-    alive = dataclasses.replace(pair.first, conductor=pair.second)
+    await LedgerFollower(pair.second).resume()
+    alive = dataclasses.replace(pair.first, orchestrator=pair.second)
     for step in (alive.plan, lambda: alive.work(alive.patch({"README.md": b"changed\n"})), alive.review, alive.test):
         run = await pair.run()
         if not run.ended and any(task.status == "RUNNING" for task in run.tasks.values()):
@@ -274,16 +274,16 @@ async def test_a_run_that_stands_still_is_taken_up_and_one_that_moves_is_not(pai
     ledger.event = "run_accepted"
     with pytest.raises(DiedError):
         await another(pair.one, pair.folder, ledger=ledger).accept(submitted(contract_on(pair.first.repository)))
-    lookout = Lookout(pair.second, OpenRuns(lambda: 1.0, quiet=60.0))
-    await lookout.catch_up()
-    lookout.runs.closed(RUN)
-    following = asyncio.create_task(lookout.follow())
-    lookout.sequence = 0
+    follower = LedgerFollower(pair.second, StalledRuns(lambda: 1.0, quiet=60.0))
+    await follower.catch_up()
+    follower.runs.closed(RUN)
+    following = asyncio.create_task(follower.follow())
+    follower.sequence = 0
     await asyncio.sleep(0.05)
-    await lookout.look()
+    await follower.look()
     assert await tasks(pair.first.bus) == []
-    lookout.runs.everything_is_due(pair.second.clock.monotonic())
-    await lookout.look()
+    follower.runs.everything_is_due(pair.second.clock.monotonic())
+    await follower.look()
     assert await tasks(pair.first.bus) == [f"{RUN}.plan"]
     following.cancel()
 
@@ -297,7 +297,7 @@ async def test_a_task_that_waits_in_its_queue_is_not_given_out_again_however_lat
     late = dataclasses.replace(pair.second, clock=ClockOfTomorrow())
     published = len(await tasks(pair.first.bus))
     forget_ids(pair.first.bus)
-    await Lookout(late).resume()
+    await LedgerFollower(late).resume()
     assert len(await tasks(pair.first.bus)) == published == 1
 
 
@@ -312,7 +312,7 @@ async def test_a_task_whose_answer_waits_to_be_read_is_not_given_out_again(pair:
     await bus.publish("gw.result.techlead", codec.encode(plan), schema="plan.v1", message_id="answer")
     await bus.publish("gw.result.techlead", b"nonsense", schema="plan.v1", message_id="nonsense")
     assert await UnderWay(bus).holds(RUN, plan.task_id)
-    await Lookout(dataclasses.replace(pair.second, clock=ClockOfTomorrow())).resume()
+    await LedgerFollower(dataclasses.replace(pair.second, clock=ClockOfTomorrow())).resume()
     assert await tasks(bus) == []
 
 
@@ -320,7 +320,7 @@ async def test_a_task_that_got_lost_is_given_out_again(pair: Pair) -> None:
     await pair.first.submit(contract_on(pair.first.repository))
     await take_all_tasks(pair.first.bus)
     forget_ids(pair.first.bus)
-    await Lookout(dataclasses.replace(pair.second, clock=ClockOfTomorrow())).resume()
+    await LedgerFollower(dataclasses.replace(pair.second, clock=ClockOfTomorrow())).resume()
     assert await tasks(pair.first.bus) == [f"{RUN}.plan"]
 
 
@@ -341,7 +341,7 @@ async def test_both_seal_and_the_ledger_has_one_seal_and_both_folders_the_same_b
     ledger.event = "run_finished"
     with pytest.raises(DiedError):
         await pair.advance("testrunner", make_tests(await pair.run()), another(pair.one, pair.folder, ledger=ledger))
-    await asyncio.gather(Lookout(pair.one).resume(), Lookout(pair.second).resume())
+    await asyncio.gather(LedgerFollower(pair.one).resume(), LedgerFollower(pair.second).resume())
     position = await Ledger(pair.first.bus).load(RUN)
     events = [record.event_type for step in position.transitions for record in step.events]
     assert events.count("bundle_sealed") == 1
@@ -361,7 +361,7 @@ async def test_a_bundle_that_another_key_has_sealed_first_is_withdrawn(pair: Pai
     with pytest.raises(DiedError):
         await pair.advance("testrunner", make_tests(await pair.run()), another(pair.one, pair.folder, ledger=ledger))
     ended = await pair.run()
-    await Lookout(pair.one).resume()
+    await LedgerFollower(pair.one).resume()
     await stranger._seal(ended)
     assert pair.verifies("runs")
     left = {path.name for path in pair.bundle("runs-2").iterdir()}
@@ -394,7 +394,7 @@ async def test_what_is_owed_is_paid_when_another_has_sealed_it(pair: Pair) -> No
     run = await pair.first.submit(contract_on(pair.first.repository, allowed_paths=("../outside",)))
     assert run.status == "FAILED"
     assert list(pair.one.owed) == [RUN]
-    await Lookout(pair.second).resume()
+    await LedgerFollower(pair.second).resume()
     assert (await pair.run()).sealed is not None
     await pair.one.pay_debts()
     assert pair.one.owed == {}
@@ -402,13 +402,13 @@ async def test_what_is_owed_is_paid_when_another_has_sealed_it(pair: Pair) -> No
 
 async def test_nothing_is_remembered_of_a_run_that_another_has_sealed(pair: Pair) -> None:
     await pair.first.submit(contract_on(pair.first.repository))
-    lookout = Lookout(pair.one)
-    following = asyncio.create_task(lookout.follow())
+    follower = LedgerFollower(pair.one)
+    following = asyncio.create_task(follower.follow())
     await pair.second.advance(RUN, ABORT)
     await asyncio.sleep(0.05)
     following.cancel()
     assert pair.one.ledger.known(RUN) is None
-    assert len(lookout.runs) == 0
+    assert len(follower.runs) == 0
 
 
 async def test_a_run_that_cannot_be_read_holds_up_no_other(pair: Pair) -> None:
@@ -417,5 +417,5 @@ async def test_a_run_that_cannot_be_read_holds_up_no_other(pair: Pair) -> None:
     ledger.event = "run_accepted"
     with pytest.raises(DiedError):
         await another(pair.one, pair.folder, ledger=ledger).accept(submitted(contract_on(pair.first.repository)))
-    await Lookout(pair.second).resume()
+    await LedgerFollower(pair.second).resume()
     assert await tasks(pair.first.bus) == [f"{RUN}.plan"]

@@ -15,9 +15,9 @@ from services.gatekeeper.decider import gate_checks as q
 from services.gatekeeper.decider.decide import decide
 from services.gatekeeper.decider.inputs import Submitted
 from services.gatekeeper.dispatch.priority import InFlight
-from services.gatekeeper.gates.engine import Gates
+from services.gatekeeper.gates.engine import GateEngine
 from tests.factories import make_contract
-from tests.gatekeeper.test_dispatch_class import make_run
+from tests.gatekeeper.test_priority import make_run
 from tests.git.repositories import MakeRepository, Repository
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -30,14 +30,14 @@ def repository(make_repository: MakeRepository) -> Repository:
     return made
 
 
-async def accept(gates: Gates, number: int, url: str) -> Run:
+async def accept(gates: GateEngine, number: int, url: str) -> Run:
     """A run with a contract on one file of the repository at ``url``, as the intake gate pins it."""
     run_id = f"run-{number:010}"
     rollback = Rollback(strategy="worktree_drop", baseline_ref="main")
     place = RepositoryField(url=url, landing="target", target_ref="refs/heads/release")
     contract = make_contract(run_id, repository=place, rollback=rollback, allowed_paths=("src/app.py",))
     submitted = Submitted(run_id, "a" * 32, contract, "0" * 64, "submit")
-    verdict = await gates.answer(q.IntakeQuestion(run_id, contract))
+    verdict = await gates.answer(q.IntakeCheck(run_id, contract))
     assert verdict.passed, verdict.report
     transition = decide(None, submitted, [verdict], NOW)
     assert transition is not None
@@ -48,7 +48,7 @@ async def accept(gates: Gates, number: int, url: str) -> Run:
 
 @pytest.mark.parametrize("spelling", ["slash", "git folder", "file", "link", "worktree"])
 async def test_another_spelling_of_a_repository_waits_for_its_lock(
-    gates: Gates, repository: Repository, tmp_path: Path, spelling: str
+    gates: GateEngine, repository: Repository, tmp_path: Path, spelling: str
 ) -> None:
     (tmp_path / "link").symlink_to(repository.path)
     repository.git("worktree", "add", "--quiet", "-b", "other", str(tmp_path / "worktree"))
@@ -62,15 +62,15 @@ async def test_another_spelling_of_a_repository_waits_for_its_lock(
     first = await accept(gates, 1, repository.url)
     second = await accept(gates, 2, spelled[spelling])
     assert second.accepted.repository_url == spelled[spelling]
-    taken = await gates.answer(q.LocksQuestion(first))
+    taken = await gates.answer(q.LocksCheck(first))
     assert isinstance(taken, q.LocksVerdict)
     assert taken.token == 1
-    waiting = await gates.answer(q.LocksQuestion(second))
+    waiting = await gates.answer(q.LocksCheck(second))
     assert isinstance(waiting, q.LocksVerdict)
     assert (waiting.token, waiting.holders) == (0, (first.run_id,))
 
 
-async def test_another_spelling_of_a_repository_shares_its_share(gates: Gates, repository: Repository) -> None:
+async def test_another_spelling_of_a_repository_shares_its_share(gates: GateEngine, repository: Repository) -> None:
     first = await accept(gates, 1, repository.url)
     second = await accept(gates, 2, f"{repository.url}/.git")
     in_flight = InFlight()

@@ -9,7 +9,7 @@ import pytest
 from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from gatewright.bus.topology import STREAMS, consumers, task_subject
 from gatewright.contracts.records import CommandRef
-from gatewright.ledger.run import Run, Task
+from gatewright.ledger.run import Run, RunTask
 from services.gatekeeper.dispatch.dispatcher import TASK_QUEUES, TASKS, Dispatcher
 from tests.factories import BASELINE, BASELINE_TREE, make_contract
 from tests.gatekeeper.recorded import make_open_run
@@ -33,7 +33,7 @@ async def bus() -> AsyncIterator[MemoryBus]:
 def run_with_a_task(run_id: str) -> Run:
     contract = make_contract(run_id, task_id="same-id")
     run = make_open_run(run_id, contract, BASELINE, BASELINE_TREE)
-    task = Task("same-id", "worker", "default", "RUNNING", 1, contract)
+    task = RunTask("same-id", "worker", "default", "RUNNING", 1, contract)
     return Run(run.run_id, run.trace_id, run.accepted, state="S2", contract=contract, tasks={"same-id": task})
 
 

@@ -14,13 +14,13 @@ from pathlib import Path
 
 from gatewright.git.changes import FileChange
 from gatewright.git.locks import held
-from gatewright.git.maintenance import NOTHING, Done, Limits, mirrors_below, tend
+from gatewright.git.maintenance import NOTHING, MaintenanceResult, MaintenanceThresholds, mirrors_below, tend
 from gatewright.git.mirror import Mirror, Mirrors
 from tests.git.repositories import MakeRepository, Repository
 
 LONG_AGO = time.time() - 90 * 86_400
-SOME = Limits(loose=1, packs=1_000, kept=1_000)
-ALL = Limits(loose=1, packs=0, kept=1_000)
+SOME = MaintenanceThresholds(loose=1, packs=1_000, kept=1_000)
+ALL = MaintenanceThresholds(loose=1, packs=0, kept=1_000)
 #: A process that tends a mirror again and again, as fast as it can.
 TENDING = """
 import sys
@@ -73,7 +73,7 @@ async def test_a_mirror_is_packed_while_nothing_uses_it(make_repository: MakeRep
     for number in range(3):
         trees += await some_trees(mirror, base, 10, f"{number} ")
         assert loose(mirror)
-        assert tend(mirror.path, ALL) == Done(packed=True, repacked=True)
+        assert tend(mirror.path, ALL) == MaintenanceResult(packed=True, repacked=True)
         assert loose(mirror) == []
         # What refs lead to, the rest, and what was packed in this round.
         assert len(packs(mirror)) <= 3
@@ -87,7 +87,7 @@ async def test_a_mirror_with_little_in_it_is_left_alone(make_repository: MakeRep
     mirror = await mirrors.open(source.url)
     await some_trees(mirror, await mirror.resolve("main"), 5)
     before = sorted(loose(mirror))
-    assert tend(mirror.path, Limits()) == NOTHING
+    assert tend(mirror.path, MaintenanceThresholds()) == NOTHING
     assert sorted(loose(mirror)) == before
 
 
@@ -96,7 +96,7 @@ async def test_commits_that_no_run_uses_are_let_go(make_repository: MakeReposito
     mirror = await mirrors.open(source.url)
     commits = await some_commits(source, mirror, 9)
     as_if_long_ago(mirror)
-    done = tend(mirror.path, Limits(loose=10_000, packs=1_000, kept=2), {commits[0]})
+    done = tend(mirror.path, MaintenanceThresholds(loose=10_000, packs=1_000, kept=2), {commits[0]})
     assert done.dropped == 6
     assert commits[0] in kept(mirror)
     assert len(kept(mirror)) == 3
@@ -109,7 +109,7 @@ async def test_a_commit_that_is_used_is_kept_however_old_it_is(make_repository: 
     as_if_long_ago(mirror)
     another_process = await Mirrors(mirror.path.parent).open(source.url)
     await another_process.ensure(commits[3])
-    tend(mirror.path, Limits(loose=10_000, packs=1_000, kept=1))
+    tend(mirror.path, MaintenanceThresholds(loose=10_000, packs=1_000, kept=1))
     assert commits[3] in kept(mirror)
 
 
@@ -123,7 +123,7 @@ async def test_what_was_let_go_is_still_there_and_can_be_had_again(make_reposito
     await some_commits(source, mirror, 5)
     tree = await mirror.tree_of(first)
     as_if_long_ago(mirror)
-    done = tend(mirror.path, Limits(loose=10_000, packs=0, kept=1))
+    done = tend(mirror.path, MaintenanceThresholds(loose=10_000, packs=0, kept=1))
     assert done.dropped == 5
     assert done.repacked
     assert first not in kept(mirror)
@@ -219,7 +219,7 @@ async def test_no_commit_is_let_go_while_another_process_fetches(make_repository
     await some_commits(source, mirror, 5)
     as_if_long_ago(mirror)
     with held(mirror.path / "gate/lock", seconds=0):
-        assert tend(mirror.path, Limits(kept=1)).dropped == 0
+        assert tend(mirror.path, MaintenanceThresholds(kept=1)).dropped == 0
     assert len(kept(mirror)) == 5
 
 

@@ -13,7 +13,7 @@ from gatewright.contracts import RunRequest
 from gatewright.errors import MalformedError, VerificationError
 from gatewright.evidence import layout
 from gatewright.evidence.signing import keys
-from gatewright.ledger.run import Failure
+from gatewright.ledger.run import RunFailure
 from tests.evidence.conftest import MakeBundle
 from tests.evidence.recorded_runs import MAKERS
 from tests.evidence.tampering import put, remake_manifest
@@ -68,7 +68,7 @@ def test_another_patch_other_tests_or_another_end_are_hard() -> None:
         "candidate.tree": changed(run, candidate=replace(run.candidate, tree="9" * 40)),
         "tests": changed(run, tests=replace(run.tests, commands=(command, *run.tests.commands[1:]))),
         "status": changed(run, state="FAILED"),
-        "failure.code": changed(run, failure=Failure("tests_failed", "no")),
+        "failure.code": changed(run, failure=RunFailure("tests_failed", "no")),
         "attempts": changed(run, attempt=2),
     }
     for key, other in others.items():

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from gatewright.app.report.account import read_account
-from gatewright.app.report.limits import Limits
+from gatewright.app.report.limits import PageLimits
 from gatewright.app.report.page import Material, render
 from gatewright.contracts.reports import GateName, RuleOutcome, TestReport, Violation
 from gatewright.evidence.signing import keys
@@ -118,9 +118,9 @@ def seal(tmp_path: Path, private_key: keys.PrivateKey) -> SealRun:
 def make_page(private_key: keys.PrivateKey) -> MakePage:
     """Verifies a bundle and renders it."""
 
-    def make(bundle: Path, limits: Limits | None = None, whose: str = "") -> bytes:
+    def make(bundle: Path, limits: PageLimits | None = None, whose: str = "") -> bytes:
         result = verify(bundle, [private_key.public])
-        return render(Material(read_account(bundle), result, "made by a test", limits or Limits(), whose=whose))
+        return render(Material(read_account(bundle), result, "made by a test", limits or PageLimits(), whose=whose))
 
     return make
 

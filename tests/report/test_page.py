@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.app.report.limits import Limits
+from gatewright.app.report.limits import PageLimits
 from gatewright.evidence.writer import BundleWriter
 from tests.evidence.recorded_runs import RecordedRun, make_success
 from tests.report.conftest import HOSTILE, HostileRun, MakePage, SealRun
 
 #: Little of everything: what is looked for is whether the page is made at all.
-FAST = Limits(patch=2_000, links=0, outputs=2_000)
+FAST = PageLimits(patch=2_000, links=0, outputs=2_000)
 ALLOWED_TAGS = {
     *("html", "head", "meta", "title", "style", "body", "aside", "header", "nav", "section", "footer", "h1", "h2", "h3"),
     *("p", "b", "a", "span", "div", "code", "pre", "ul", "li", "dl", "dt", "dd", "details", "summary"),
@@ -196,7 +196,7 @@ def test_open_run_is_told_as_far_as_it_goes(tmp_path: Path, make_page: MakePage)
 
 def test_what_is_beyond_the_limits_is_said_to_be_left_out(seal: SealRun, make_page: MakePage) -> None:
     bundle = seal(make_success())
-    page = read(make_page(bundle, Limits(patch=20, rows=2, links=0)))
+    page = read(make_page(bundle, PageLimits(patch=20, rows=2, links=0)))
     assert "more verdicts are not shown" in page.text
     assert "more files are not listed here" in page.text
     assert "The whole is in patch.diff" in page.text

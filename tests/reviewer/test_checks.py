@@ -8,7 +8,7 @@ import pytest
 
 from gatewright.contracts.reports import Finding
 from gatewright.contracts.vocabulary import Scope
-from gatewright.git.changes import Change
+from gatewright.git.changes import TreeChange
 from services.reviewer.checks import Check
 from services.reviewer.checks.conflict_markers import conflict_markers
 from services.reviewer.checks.file_kinds import file_kinds
@@ -26,7 +26,7 @@ CONFLICT = b"a\n<<<<<<< ours\nb\n=======\nc\n>>>>>>> theirs\nd\n"
 def changed(path: str, old: bytes | None, new: bytes | None, *, mode: str = FILE) -> ChangedFile:
     status = "A" if old is None else "D" if new is None else "M"
     ids = [ABSENT if content is None else f"{hash(content) & 0xFFFFFF:06x}" for content in (old, new)]
-    change = Change(path.encode(), ABSENT if old is None else FILE, ABSENT if new is None else mode, ids[0], ids[1], status)
+    change = TreeChange(path.encode(), ABSENT if old is None else FILE, ABSENT if new is None else mode, ids[0], ids[1], status)
     return ChangedFile(change, old, new)
 
 
@@ -49,7 +49,7 @@ def test_links_and_submodules_block(mode: str, code: str) -> None:
 
 
 def test_a_path_that_is_no_text_is_shown_without_harm() -> None:
-    change = Change(b"\xff\x1b[31m", ABSENT, FILE, "0", "1", "A")
+    change = TreeChange(b"\xff\x1b[31m", ABSENT, FILE, "0", "1", "A")
     (finding,) = found(paths, ChangedFile(change, None, b""))
     assert finding.path is not None
     assert finding.path.isprintable()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.bounded.judge import BoundedJudge, Bounds
+from gatewright.bounded.judge import BoundedJudge, ProcessBounds
 from gatewright.contracts import ReviewReport
 from gatewright.git.mirror import Mirrors
 from services.reviewer import handler
@@ -27,7 +27,9 @@ TABS = b"it.each" + b"\t" * 900_000
 def reviewer(desk: Desk, seconds: float, function: str = FUNCTION) -> ReviewerHandler:
     mirrors = desk.state / "mirrors"
     mirrors.mkdir(parents=True, exist_ok=True)
-    return ReviewerHandler("reviewer-1", Mirrors(mirrors), 1 << 20, BoundedJudge(function, Bounds(seconds)), confined=True)
+    return ReviewerHandler(
+        "reviewer-1", Mirrors(mirrors), 1 << 20, BoundedJudge(function, ProcessBounds(seconds)), confined=True
+    )
 
 
 def used(pid: int) -> float:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.sandbox import Completed, Limits, sandbox_account
+from gatewright.sandbox import Completed, SandboxLimits, sandbox_account
 from gatewright.sandbox.bubblewrap import BubblewrapSandbox
 from tests.sandbox.places import Folder, Run
 
 #: Short, so that a command that ought to be stopped and is not fails its test soon.
-LIMITS = Limits(wall_seconds=20)
+LIMITS = SandboxLimits(wall_seconds=20)
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def sandbox() -> BubblewrapSandbox:
 
 @pytest.fixture
 def run(sandbox: BubblewrapSandbox, place: Folder) -> Run:
-    async def run_words(*argv: str, limits: Limits | None = None, prefix: Path | None = None) -> Completed:
+    async def run_words(*argv: str, limits: SandboxLimits | None = None, prefix: Path | None = None) -> Completed:
         return await sandbox.run(argv, workspace=place, prefix=prefix, limits=limits or LIMITS)
 
     return run_words

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from gatewright.sandbox import Completed, Limits
+from gatewright.sandbox import Completed, SandboxLimits
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Folder:
 class Run(Protocol):
     """Runs words in the sandbox, in one folder; ``prefix`` is an environment."""
 
-    async def __call__(self, *argv: str, limits: Limits | None = None, prefix: Path | None = None) -> Completed: ...
+    async def __call__(self, *argv: str, limits: SandboxLimits | None = None, prefix: Path | None = None) -> Completed: ...
 
 
 def processes_with(word: str) -> list[int]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.sandbox import Limits
+from gatewright.sandbox import SandboxLimits
 from tests.sandbox.conftest import LIMITS
 from tests.sandbox.places import Folder, Run, processes_with
 
@@ -138,4 +138,6 @@ async def test_no_core_is_left(run: Run, place: Folder) -> None:
 
 
 def test_limits_say_what_they_are() -> None:
-    assert Limits() == Limits(wall_seconds=300, memory_bytes=4 << 30, processes=512, file_bytes=1 << 30, output_bytes=8 << 20)
+    assert SandboxLimits() == SandboxLimits(
+        wall_seconds=300, memory_bytes=4 << 30, processes=512, file_bytes=1 << 30, output_bytes=8 << 20
+    )

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from gatewright.errors import ConfigurationError
-from gatewright.sandbox.account import Account
+from gatewright.sandbox.account import SandboxAccount
 from gatewright.sandbox.prefix import home_folders, inspect_prefix
 
-CALLER = Account(1, 1, switched=False)
-OTHER = Account(65432, 65432, switched=True)
+CALLER = SandboxAccount(1, 1, switched=False)
+OTHER = SandboxAccount(65432, 65432, switched=True)
 
 
 def make_installation(base: Path) -> None:
@@ -38,7 +38,7 @@ def environment(tmp_path: Path) -> Path:
     return prefix
 
 
-def shown(path: Path, homes: tuple[Path, ...] = (), account: Account = CALLER) -> dict[str, str]:
+def shown(path: Path, homes: tuple[Path, ...] = (), account: SandboxAccount = CALLER) -> dict[str, str]:
     """Inside path to host folder."""
     return {str(inside): str(source) for source, inside in inspect_prefix(path, homes=homes, account=account).binds}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gatewright.errors import CommandRefusedError, ConfigurationError
-from gatewright.sandbox import Completed, Limits, make_sandbox
+from gatewright.sandbox import Completed, SandboxLimits, make_sandbox
 from tests.sandbox.conftest import LIMITS
 from tests.sandbox.places import Folder, Run, processes_with
 from tests.sandbox.test_ending import DAEMON
@@ -17,7 +17,7 @@ from tests.sandbox.test_ending import DAEMON
 
 @pytest.fixture
 def run(place: Folder) -> Run:
-    async def run_words(*argv: str, limits: Limits | None = None, prefix: Path | None = None) -> Completed:
+    async def run_words(*argv: str, limits: SandboxLimits | None = None, prefix: Path | None = None) -> Completed:
         return await make_sandbox("none").run(argv, workspace=place, prefix=prefix, limits=limits or LIMITS)
 
     return run_words

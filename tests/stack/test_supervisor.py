@@ -57,7 +57,7 @@ async def test_role_that_is_killed_comes_back_at_once_and_is_counted(make_stack:
     assert announced is not None
     assert [(member.name, member.restarts) for member in announced.members] == [
         ("nats-server", 0),
-        ("nursery", 0),
+        ("fork-server", 0),
         ("gatekeeper", 0),
         ("worker-1", 0),
         ("worker-2", 1),

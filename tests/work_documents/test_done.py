@@ -9,7 +9,7 @@ import pytest
 
 from gatewright.contracts import Done, codec
 from gatewright.errors import MalformedError
-from gatewright.evidence.projection.history import History, evidence_records, tell
+from gatewright.evidence.projection.history import RunHistory, evidence_records, tell
 from gatewright.resources import schema_directory
 from gatewright.work_documents.done import FORBIDDEN, check, done_of, refuse_forbidden
 from tests.evidence.recorded_runs import MAKERS, RecordedRun, make_success
@@ -17,7 +17,7 @@ from tests.evidence.recorded_runs import MAKERS, RecordedRun, make_success
 FULL = json.loads((schema_directory() / "examples/done.v1/valid/full.json").read_bytes())
 
 
-def history_of(recorded: RecordedRun) -> History:
+def history_of(recorded: RecordedRun) -> RunHistory:
     return tell(recorded.run, evidence_records(recorded.transitions))
 
 

@@ -14,7 +14,7 @@ from gatewright.contracts.vocabulary import AcceptanceTest
 from gatewright.errors import MalformedError
 from gatewright.evidence import layout
 from gatewright.evidence.projection.decisions import as_markdown, decisions_of
-from gatewright.evidence.projection.history import History, evidence_records, tell
+from gatewright.evidence.projection.history import RunHistory, evidence_records, tell
 from gatewright.evidence.projection.manifest import file_record
 from gatewright.evidence.projection.materials import materialize
 from gatewright.ledger import events as e
@@ -25,7 +25,7 @@ from gatewright.work_documents.revisions import trail_of
 from tests.evidence.recorded_runs import MAKERS, RecordedRun, make_failed, make_fixed, make_success
 
 
-def history_of(recorded: RecordedRun) -> History:
+def history_of(recorded: RecordedRun) -> RunHistory:
     return tell(recorded.run, evidence_records(recorded.transitions))
 
 

@@ -13,9 +13,9 @@ from gatewright.contracts.vocabulary import Budget, Executor
 from gatewright.errors import BudgetError
 from gatewright.git.mirror import Mirrors
 from gatewright.sandbox import make_sandbox
-from gatewright.tasks.budget_meter import Meter
+from gatewright.tasks.budget_meter import BudgetMeter
 from gatewright.workspace import Workspaces
-from services.worker.executors.port import Execution, Job
+from services.worker.executors.port import ExecutionResult, Job
 from services.worker.handler import WorkerHandler, make_handler
 from services.worker.settings import Settings
 from tests.handler_fixture import Desk
@@ -31,7 +31,7 @@ class Spender:
         self.spent = 0
         self.ended = False
 
-    async def execute(self, job: Job) -> Execution:
+    async def execute(self, job: Job) -> ExecutionResult:
         try:
             while True:
                 self.spent += 10
@@ -60,7 +60,7 @@ async def test_an_executor_is_stopped_at_the_call_that_goes_too_far(
     desk: Desk, worker_with: Callable[[Spender], WorkerHandler], *, deaf: bool
 ) -> None:
     spender, budget = Spender(deaf=deaf), Budget(tokens=100)
-    context = replace(desk.context(), meter=Meter(budget, delivery="3.1"))
+    context = replace(desk.context(), meter=BudgetMeter(budget, delivery="3.1"))
     result = await asyncio.wait_for(worker_with(spender).handle(desk.contract(executor=COMMAND, budget=budget), context), 20)
     assert (result.status, result.failure) == ("FAILED", "budget_exceeded: 110 of 100 tokens used")
     assert result.usage is not None
@@ -78,7 +78,7 @@ async def test_a_real_command_is_killed_when_the_task_s_time_is_up(desk: Desk) -
     """The gatekeeper would have ended it; a worker that cannot hear it ends it all the same."""
     desk.baseline = desk.repository.commit({"tools/wait.py": b"import time\ntime.sleep(60)\n"})
     budget = Budget(wall_sec=1.0)
-    context = replace(desk.context(), meter=Meter(budget))
+    context = replace(desk.context(), meter=BudgetMeter(budget))
     worker = make_handler(Settings(home=desk.state))
     result = await asyncio.wait_for(worker.handle(desk.contract(executor=COMMAND, budget=budget), context), 30)
     assert result.status == "FAILED"

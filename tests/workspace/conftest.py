@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from gatewright.git.mirror import Mirror, Mirrors
-from gatewright.sandbox import Completed, Limits
+from gatewright.sandbox import Completed, SandboxLimits
 from gatewright.sandbox.bubblewrap import BubblewrapSandbox
 from gatewright.workspace import Workspace, Workspaces
 from tests.git.repositories import Repository
 from tests.workspace.shells import Shell
 
-LIMITS = Limits(wall_seconds=20)
+LIMITS = SandboxLimits(wall_seconds=20)
 
 FILES = {
     "README.md": b"read me\n",

@@ -6,7 +6,7 @@ import pytest
 
 from gatewright.errors import DeniedError
 from gatewright.git.changes import FileChange
-from gatewright.workspace import Bounds, Workspaces
+from gatewright.workspace import ChangeBounds, Workspaces
 from tests.workspace.conftest import Project
 from tests.workspace.shells import Shell
 
@@ -119,17 +119,23 @@ async def test_link_is_never_followed(workspaces: Workspaces, project: Project, 
 @pytest.mark.parametrize(
     ("script", "bounds"),
     [
-        ("truncate -s 900M sparse", Bounds(content_bytes=1 << 20)),
-        ("head -c 600k /dev/zero >a; head -c 600k /dev/zero >b", Bounds(content_bytes=1 << 20)),
-        ("for i in $(seq 30); do echo >f$i; done", Bounds(files=20)),
-        ("rm -r odd src data", Bounds(files=5)),
-        ("for i in $(seq 200); do mkdir d$i; done", Bounds(entries=100)),
-        ("perl -e 'for (1..40) { mkdir q(d) x 200; chdir q(d) x 200 } open F, q(>f)'", Bounds()),
+        ("truncate -s 900M sparse", ChangeBounds(content_bytes=1 << 20)),
+        ("head -c 600k /dev/zero >a; head -c 600k /dev/zero >b", ChangeBounds(content_bytes=1 << 20)),
+        ("for i in $(seq 30); do echo >f$i; done", ChangeBounds(files=20)),
+        ("rm -r odd src data", ChangeBounds(files=5)),
+        ("for i in $(seq 200); do mkdir d$i; done", ChangeBounds(entries=100)),
+        ("perl -e 'for (1..40) { mkdir q(d) x 200; chdir q(d) x 200 } open F, q(>f)'", ChangeBounds()),
     ],
 )
 @pytest.mark.parametrize("overlay", [True, False])
 async def test_change_beyond_its_bounds_is_refused(
-    project: Project, shell: Shell, tmp_path_factory: pytest.TempPathFactory, script: str, bounds: Bounds, *, overlay: bool
+    project: Project,
+    shell: Shell,
+    tmp_path_factory: pytest.TempPathFactory,
+    script: str,
+    bounds: ChangeBounds,
+    *,
+    overlay: bool,
 ) -> None:
     workspaces = Workspaces(tmp_path_factory.mktemp("bounded"), overlay=overlay, bounds=bounds)
     with pytest.raises(DeniedError) as refused:
@@ -142,7 +148,7 @@ async def test_large_file_that_did_not_change_is_no_matter(
 ) -> None:
     commit = project.repository.commit({"large": b"x" * (3 << 20)})
     await project.mirror.resolve("HEAD")
-    workspaces = Workspaces(tmp_path_factory.mktemp("bounded"), overlay=True, bounds=Bounds(content_bytes=1 << 20))
+    workspaces = Workspaces(tmp_path_factory.mktemp("bounded"), overlay=True, bounds=ChangeBounds(content_bytes=1 << 20))
     async with workspaces.open(project.mirror, commit) as workspace:
         await shell(workspace, "touch large; mv large x; mv x large; echo y >small")
         assert await workspace.changes() == (FileChange(b"small", "100644", b"y\n"),)

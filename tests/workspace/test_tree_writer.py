@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gatewright.errors import DeniedError
-from gatewright.sandbox import Account, sandbox_account
+from gatewright.sandbox import SandboxAccount, sandbox_account
 from gatewright.workspace.layers import Layers, is_whiteout
 from gatewright.workspace.removal import remove_tree
 from gatewright.workspace.tree_writer import TreeWriter
@@ -146,6 +146,6 @@ def test_folder_that_is_a_link_is_not_removed(root: Path, tmp_path: Path) -> Non
 
 
 def test_own_account_needs_no_change_of_owner(root: Path) -> None:
-    with TreeWriter(root, Account(os.geteuid(), os.getegid(), switched=False)) as writer:
+    with TreeWriter(root, SandboxAccount(os.geteuid(), os.getegid(), switched=False)) as writer:
         writer.write(b"file", "100644", b"x")
     assert (root / "file").stat().st_uid == os.geteuid()

@@ -16,7 +16,7 @@ from gatewright.budgets import Excess, overdrawn
 from gatewright.contracts import Error, GateReport, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport, codec
 from gatewright.contracts.records import Transition
 from gatewright.ledger import events as e
-from gatewright.ledger.run import Run, Task
+from gatewright.ledger.run import Run, RunTask
 from gatewright.rules.rounds import CURABLE
 from gatewright.rules.shards import plan_task_id
 from services.gatekeeper.decider import task_contracts as orders
@@ -28,21 +28,21 @@ from services.gatekeeper.decider.gate_checks import (
     LandingVerdict,
     LocksVerdict,
     Verdict,
-    answer,
     expected,
     late,
     misfit,
     next_step,
+    verdict_of,
 )
 from services.gatekeeper.decider.inputs import (
-    AbortAsked,
-    Answered,
+    AbortRequested,
     Continue,
+    DeadlineReached,
     Input,
+    RoleReplied,
     SealReported,
     Submitted,
-    TimeIsUp,
-    UsageTold,
+    UsageReceived,
 )
 
 #: A role may name its reason only in this form; anything else is recorded as words.
@@ -64,16 +64,16 @@ def decide(run: Run | None, item: Input, verdicts: Sequence[Verdict], now: datet
     match item:
         case SealReported() if run.ended and run.sealed is None:
             draft.add(e.BundleSealed(manifest_sha256=item.manifest_sha256, signer=item.signer, location=item.location))
-        case AbortAsked() if not run.ended:
+        case AbortRequested() if not run.ended:
             asked = item.request
             abort = e.AbortRequested(reason=asked.reason, requested_by=asked.requested_by, publisher=item.publisher)
             draft.add(abort, level="WARN")
             draft.end("ABORTED", "aborted", item.request.reason)
-        case Answered() if not run.ended:
+        case RoleReplied() if not run.ended:
             _answered(draft, item, verdicts)
-        case UsageTold() if not run.ended:
+        case UsageReceived() if not run.ended:
             _used(draft, item)
-        case TimeIsUp() if not run.ended:
+        case DeadlineReached() if not run.ended:
             if not draft.over_budget() and draft.back_off_is_over():
                 draft.try_again()
         case Continue() if not run.ended:
@@ -84,7 +84,7 @@ def decide(run: Run | None, item: Input, verdicts: Sequence[Verdict], now: datet
 
 
 def _accept(item: Submitted, verdicts: Sequence[Verdict], now: datetime) -> Transition | None:
-    verdict = answer(verdicts, IntakeVerdict)
+    verdict = verdict_of(verdicts, IntakeVerdict)
     if verdict is None:
         return None
     document = verdict.document
@@ -126,7 +126,7 @@ def _plan(draft: Draft, contract: TaskContract) -> None:
     draft.dispatch(plan_task_id(draft.run.run_id), "techlead", orders.planning(contract, draft.run.run_id))
 
 
-def _answered(draft: Draft, item: Answered, verdicts: Sequence[Verdict]) -> None:
+def _answered(draft: Draft, item: RoleReplied, verdicts: Sequence[Verdict]) -> None:
     if misfit(draft.run, item) is not None:
         words = f"the {item.role} answered with a document that is not the one its task is bound to"
         draft.end("FAILED", "output_schema_mismatch", words)
@@ -138,7 +138,7 @@ def _answered(draft: Draft, item: Answered, verdicts: Sequence[Verdict]) -> None
         _counted(draft, item, verdicts)
 
 
-def _counted(draft: Draft, item: Answered, verdicts: Sequence[Verdict]) -> None:
+def _counted(draft: Draft, item: RoleReplied, verdicts: Sequence[Verdict]) -> None:
     match item.document:
         case Error() as error:
             draft.add(e.TaskFailed(error=error), level="ERROR", task_id=error.task_id, role=item.role)
@@ -162,7 +162,7 @@ def _counted(draft: Draft, item: Answered, verdicts: Sequence[Verdict]) -> None:
             _passing(draft, verdicts, evidence=tests)
 
 
-def _within_budget(draft: Draft, item: Answered, task: Task) -> bool:
+def _within_budget(draft: Draft, item: RoleReplied, task: RunTask) -> bool:
     """Count what the answer says was used up. False when that is too much, or the time is up: it comes too late to count."""
     result = item.document if isinstance(item.document, TaskResult) else None
     if result is not None and result.usage is not None:
@@ -175,7 +175,7 @@ def _within_budget(draft: Draft, item: Answered, task: Task) -> bool:
     return not draft.over_budget()
 
 
-def _used(draft: Draft, item: UsageTold) -> None:
+def _used(draft: Draft, item: UsageReceived) -> None:
     """Reports of any attempt and any delivery count: what was used up was used up."""
     task = draft.run.tasks.get(item.document.task_id)
     if task is not None and task.role == item.role and task.status != "PENDING":
@@ -183,7 +183,7 @@ def _used(draft: Draft, item: UsageTold) -> None:
         draft.over_budget()
 
 
-def _ignored(draft: Draft, item: Answered) -> None:
+def _ignored(draft: Draft, item: RoleReplied) -> None:
     """An answer of a stale attempt changes nothing; that there was one is evidence."""
     task = late(draft.run, item)
     if task is not None:
@@ -197,7 +197,7 @@ def _ignored(draft: Draft, item: Answered) -> None:
 
 
 def _worked(draft: Draft, result: TaskResult, verdicts: Sequence[Verdict]) -> None:
-    verdict = answer(verdicts, DiffVerdict)
+    verdict = verdict_of(verdicts, DiffVerdict)
     accepted = result.status == "SUCCESS" and verdict is not None and verdict.passed
     draft.add(
         e.TaskFinished(result=result, accepted=accepted, tree=verdict.tree if verdict is not None and accepted else ""),
@@ -217,7 +217,7 @@ def _worked(draft: Draft, result: TaskResult, verdicts: Sequence[Verdict]) -> No
         draft.dispatch_ready_workers()
 
 
-def _share_used_up(task: Task, result: TaskResult) -> Excess | None:
+def _share_used_up(task: RunTask, result: TaskResult) -> Excess | None:
     """Of what a task that says so has used more than it was given: by what it reports, and else it must have been its time."""
     share = task.contract.budget if task.contract is not None else None
     if share is None:
@@ -230,7 +230,7 @@ def _share_used_up(task: Task, result: TaskResult) -> Excess | None:
 def _continue(draft: Draft, verdicts: Sequence[Verdict]) -> None:
     match next_step(draft.run):
         case "locks":
-            _lock(draft, answer(verdicts, LocksVerdict))
+            _lock(draft, verdict_of(verdicts, LocksVerdict))
         case "compose":
             _compose(draft, verdicts)
         case "land":
@@ -249,7 +249,7 @@ def _lock(draft: Draft, verdict: LocksVerdict | None) -> None:
 
 
 def _compose(draft: Draft, verdicts: Sequence[Verdict]) -> None:
-    verdict = answer(verdicts, CandidateVerdict)
+    verdict = verdict_of(verdicts, CandidateVerdict)
     if _passing(draft, verdicts) and verdict is not None:
         draft.add(
             e.CandidateComposed(
@@ -261,7 +261,7 @@ def _compose(draft: Draft, verdicts: Sequence[Verdict]) -> None:
 
 
 def _land(draft: Draft, verdicts: Sequence[Verdict]) -> None:
-    verdict = answer(verdicts, LandingVerdict)
+    verdict = verdict_of(verdicts, LandingVerdict)
     contract = draft.run.contract
     if _passing(draft, verdicts) and verdict is not None and contract is not None:
         mode = contract.repository.landing if contract.repository else "none"

@@ -15,7 +15,7 @@ from gatewright.ledger import events as e
 from gatewright.ledger import spending
 from gatewright.ledger.chain import GENESIS, link
 from gatewright.ledger.evolve import evolve
-from gatewright.ledger.run import Run, Task, TaskRole
+from gatewright.ledger.run import Run, RunTask, TaskRole
 from gatewright.rules.rounds import most_attempts
 from gatewright.rules.shards import attempt_id
 from services.gatekeeper.decider import task_contracts as orders
@@ -107,7 +107,7 @@ class Draft:
         for task_id, share in zip(task_ids, spending.shares(self.run, self._now, len(task_ids)), strict=True):
             self.dispatch(task_id, "worker", None, share)
 
-    def used(self, task: Task, usage: Usage, role: TaskRole) -> None:
+    def used(self, task: RunTask, usage: Usage, role: TaskRole) -> None:
         """Note what a task has used up, if it is more than is known."""
         known = task.usage.get(usage.delivery)
         if spending.most(known, usage) != known:
@@ -124,7 +124,7 @@ class Draft:
             self.exceeded(gone)
         return gone is not None
 
-    def exceeded(self, gone: Excess, task: Task | None = None) -> None:
+    def exceeded(self, gone: Excess, task: RunTask | None = None) -> None:
         """End the run because of a budget; ``task`` when it is that task's share."""
         run, used = self.run, spending.spent(self.run)
         waiting = _waiting(run) if gone.budget == "wall_sec" else ""

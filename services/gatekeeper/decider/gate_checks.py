@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from gatewright.contracts import GateReport, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport
-from gatewright.ledger.run import Run, Task
-from services.gatekeeper.decider.inputs import Answered, Continue, Input, Submitted
+from gatewright.ledger.run import Run, RunTask
+from services.gatekeeper.decider.inputs import Continue, Input, RoleReplied, Submitted
 
 
 @dataclass(frozen=True, slots=True)
-class IntakeQuestion:
+class IntakeCheck:
     """May this document from outside become a run, and on which commit?"""
 
     run_id: str
@@ -20,7 +20,7 @@ class IntakeQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class ContractQuestion:
+class ContractCheck:
     """Is the contract that the pm compiled allowed, and is it what the request said?"""
 
     run: Run
@@ -28,7 +28,7 @@ class ContractQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class PlanQuestion:
+class PlanCheck:
     """Are the shards disjoint, inside the contract and no wider than it?"""
 
     run: Run
@@ -36,30 +36,30 @@ class PlanQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class LocksQuestion:
+class LocksCheck:
     """Can the run have its paths now, all or nothing?"""
 
     run: Run
 
 
 @dataclass(frozen=True, slots=True)
-class DiffQuestion:
+class DiffCheck:
     """Does the worker's patch apply, and does it stay inside the shard?"""
 
     run: Run
-    task: Task
+    task: RunTask
     result: TaskResult
 
 
 @dataclass(frozen=True, slots=True)
-class IntegratedQuestion:
+class IntegratedCheck:
     """Do the patches compose, and does the whole stay inside the contract?"""
 
     run: Run
 
 
 @dataclass(frozen=True, slots=True)
-class ReviewQuestion:
+class ReviewCheck:
     """Did an independent reviewer pass the very candidate?"""
 
     run: Run
@@ -67,7 +67,7 @@ class ReviewQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class TestsQuestion:
+class TestsCheck:
     """Did every acceptance command run on the very candidate, and did those that must pass, pass?"""
 
     run: Run
@@ -75,22 +75,14 @@ class TestsQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class LandingQuestion:
+class LandingCheck:
     """Is the candidate on its ref now, with the tree that was tested?"""
 
     run: Run
 
 
-Question = (
-    IntakeQuestion
-    | ContractQuestion
-    | PlanQuestion
-    | LocksQuestion
-    | DiffQuestion
-    | IntegratedQuestion
-    | ReviewQuestion
-    | TestsQuestion
-    | LandingQuestion
+GateCheck = (
+    IntakeCheck | ContractCheck | PlanCheck | LocksCheck | DiffCheck | IntegratedCheck | ReviewCheck | TestsCheck | LandingCheck
 )
 
 
@@ -154,19 +146,19 @@ class LandingVerdict(Verdict):
 V = TypeVar("V", bound=Verdict)
 
 
-def answer(verdicts: Sequence[Verdict], kind: type[V]) -> V | None:
+def verdict_of(verdicts: Sequence[Verdict], kind: type[V]) -> V | None:
     """The first verdict of a kind."""
     return next((verdict for verdict in verdicts if isinstance(verdict, kind)), None)
 
 
-def questions(run: Run | None, item: Input) -> tuple[Question, ...]:
+def required_checks(run: Run | None, item: Input) -> tuple[GateCheck, ...]:
     """What must be judged before ``item`` can count for ``run``; nothing for an input that will be ignored."""
     if run is None:
-        return (IntakeQuestion(item.run_id, item.document),) if isinstance(item, Submitted) else ()
+        return (IntakeCheck(item.run_id, item.document),) if isinstance(item, Submitted) else ()
     if run.ended:
         return ()
     match item:
-        case Answered():
+        case RoleReplied():
             return _about_answer(run, item)
         case Continue():
             return _about_next_step(run)
@@ -174,33 +166,33 @@ def questions(run: Run | None, item: Input) -> tuple[Question, ...]:
             return ()
 
 
-def _about_answer(run: Run, item: Answered) -> tuple[Question, ...]:
+def _about_answer(run: Run, item: RoleReplied) -> tuple[GateCheck, ...]:
     task = expected(run, item)
     match item.document:
         case _ if task is None:
             return ()
         case TaskContract() as contract:
-            return (ContractQuestion(run, contract),)
+            return (ContractCheck(run, contract),)
         case Plan() as plan:
-            return (PlanQuestion(run, plan),)
+            return (PlanCheck(run, plan),)
         case TaskResult(status="SUCCESS") as result:
-            return (DiffQuestion(run, task, result),)
+            return (DiffCheck(run, task, result),)
         case ReviewReport() as review:
-            return (ReviewQuestion(run, review),)
+            return (ReviewCheck(run, review),)
         case TestReport() as tests:
-            return (TestsQuestion(run, tests),)
+            return (TestsCheck(run, tests),)
         case _:
             return ()
 
 
-def _about_next_step(run: Run) -> tuple[Question, ...]:
+def _about_next_step(run: Run) -> tuple[GateCheck, ...]:
     match next_step(run):
         case "locks":
-            return (LocksQuestion(run),)
+            return (LocksCheck(run),)
         case "compose":
-            return (IntegratedQuestion(run),)
+            return (IntegratedCheck(run),)
         case "land":
-            return (LandingQuestion(run),)
+            return (LandingCheck(run),)
         case _:
             return ()
 
@@ -229,7 +221,7 @@ ANSWERS: dict[str, type] = {
 }
 
 
-def misfit(run: Run, item: Answered) -> Task | None:
+def misfit(run: Run, item: RoleReplied) -> RunTask | None:
     """The running task that ``item`` answers with the document of another role (specification 6.1.3); None when it does not."""
     document = item.document
     if isinstance(document, ANSWERS[item.role]) or not isinstance(document, tuple(ANSWERS.values())):
@@ -238,7 +230,7 @@ def misfit(run: Run, item: Answered) -> Task | None:
     return task if task is not None and task.role == item.role and task.status == "RUNNING" else None
 
 
-def expected(run: Run, item: Answered) -> Task | None:
+def expected(run: Run, item: RoleReplied) -> RunTask | None:
     """The running task that ``item`` answers; None for an answer out of turn, out of date or of another role's kind."""
     document = item.document
     task = run.running("pm") if isinstance(document, TaskContract) else run.tasks.get(document.task_id or "")
@@ -252,7 +244,7 @@ def expected(run: Run, item: Answered) -> Task | None:
     return task if fits else None
 
 
-def late(run: Run, item: Answered) -> Task | None:
+def late(run: Run, item: RoleReplied) -> RunTask | None:
     """The task that ``item`` answers too late, when that is news: the ledger neither holds this answer nor another late one."""
     document = item.document
     if isinstance(document, TaskContract):

@@ -18,7 +18,7 @@ from gatewright.contracts import (
 )
 from gatewright.ledger.run import TaskRole
 
-Answer = TaskContract | Plan | TaskResult | ReviewReport | TestReport | Error
+RoleDocument = TaskContract | Plan | TaskResult | ReviewReport | TestReport | Error
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,23 +38,23 @@ class Submitted:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class RoleReplied:
     """What a role published on its result subject; the subject, not the document, says which role it was."""
 
     role: TaskRole
-    document: Answer
+    document: RoleDocument
     message_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class AbortAsked:
+class AbortRequested:
     request: AbortRequest
     message_id: str
     publisher: str = DEFAULT_PUBLISHER
 
 
 @dataclass(frozen=True, slots=True)
-class UsageTold:
+class UsageReceived:
     """What a task has used up so far; the subject says which role told it."""
 
     role: TaskRole
@@ -63,7 +63,7 @@ class UsageTold:
 
 
 @dataclass(frozen=True, slots=True)
-class TimeIsUp:
+class DeadlineReached:
     """A moment has come that the run's own events set: its wall clock has run out, or a back-off is over."""
 
     message_id: str
@@ -86,7 +86,7 @@ class SealReported:
     message_id: str
 
 
-Input = Submitted | Answered | AbortAsked | UsageTold | TimeIsUp | Continue | SealReported
+Input = Submitted | RoleReplied | AbortRequested | UsageReceived | DeadlineReached | Continue | SealReported
 
 
 def kind(item: Input) -> str:
@@ -94,13 +94,13 @@ def kind(item: Input) -> str:
     match item:
         case Submitted():
             return "submitted"
-        case Answered(role=role):
+        case RoleReplied(role=role):
             return f"answered.{role}"
-        case AbortAsked():
+        case AbortRequested():
             return "abort"
-        case UsageTold(role=role):
+        case UsageReceived(role=role):
             return f"usage.{role}"
-        case TimeIsUp():
+        case DeadlineReached():
             return "time"
         case Continue():
             return "continue"

@@ -19,7 +19,7 @@ from gatewright.contracts import RequestTask, Transition, codec
 from gatewright.contracts.records import CommandRef
 from gatewright.contracts.vocabulary import Document
 from gatewright.errors import BusError
-from gatewright.ledger.run import Run, Task
+from gatewright.ledger.run import Run, RunTask
 from gatewright.tasks.protocol import TaskRef, ref_of
 from services.gatekeeper.dispatch.priority import InFlight, class_of
 from services.gatekeeper.dispatch.task_tokens import task_token
@@ -110,7 +110,7 @@ class Dispatcher:
                 await self._bus.remove(TASKS, sequence)
             given[task.task_id] = _TAKEN_BACK
 
-    async def _place_of(self, run_id: str, task: Task) -> int:
+    async def _place_of(self, run_id: str, task: RunTask) -> int:
         """Where in the stream a task lies; 0 when it is there no more. Task ids from outside are unique within a run only."""
         every_class = task_subject(task.role, task.pool).rpartition(".")[0] + ".*"
         async for message in self._bus.unsettled(every_class):

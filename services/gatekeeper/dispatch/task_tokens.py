@@ -12,7 +12,7 @@ from gatewright.bus.port import TASK_TOKEN_HEADER, Bus, Message
 from gatewright.contracts import TaskContract
 from gatewright.errors import DeniedError
 from gatewright.ledger.run import Run
-from services.gatekeeper.decider.inputs import Answered, UsageTold
+from services.gatekeeper.decider.inputs import RoleReplied, UsageReceived
 
 
 def task_token(bus: Bus, run_id: str, task_id: str) -> str:
@@ -20,7 +20,7 @@ def task_token(bus: Bus, run_id: str, task_id: str) -> str:
     return bus.keyed_hash(f"task:{run_id}:{task_id}")
 
 
-def check_held(bus: Bus, run: Run, item: Answered | UsageTold, message: Message) -> None:
+def check_held(bus: Bus, run: Run, item: RoleReplied | UsageReceived, message: Message) -> None:
     """Refuse what was sent in the name of a task by a process that was not given it.
 
     A pm's answer is the contract itself, which names no task of the run: it may answer for its own. What names no task of this

@@ -13,13 +13,13 @@ from typing import Any
 from gatewright.contracts import ReviewReport, TaskContract, TestReport
 from gatewright.contracts.vocabulary import Executor, Repository, Scope
 from gatewright.errors import CommandRefusedError
-from gatewright.git.changes import Change
+from gatewright.git.changes import TreeChange
 from gatewright.git.mirror import Mirror
 from gatewright.git.paths import display
 from gatewright.ledger.run import Run
 from services.gatekeeper.artifact_cache import ArtifactCache
 from services.gatekeeper.gates.commands.gate import check_command
-from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.gates.report_builder import GateReportBuilder
 from services.gatekeeper.policies.cel_rules import Stage
 from services.gatekeeper.policies.load import Policies
 
@@ -29,13 +29,18 @@ _CLASSES = ("sacred", "ci", "protected", "dependencies", "migrations", "plain")
 Documents = Mapping[str, Any]
 
 
-def judge_contract_rules(contract: TaskContract, policies: Policies, found: Judgement) -> None:
+def judge_contract_rules(contract: TaskContract, policies: Policies, found: GateReportBuilder) -> None:
     """The rules about contracts."""
     _apply("contract", {"contract": contract_document(contract, policies)}, policies, found)
 
 
 async def judge_diff_rules(
-    changes: Sequence[Change], patch_bytes: int, contract: TaskContract, mirror: Mirror, policies: Policies, found: Judgement
+    changes: Sequence[TreeChange],
+    patch_bytes: int,
+    contract: TaskContract,
+    mirror: Mirror,
+    policies: Policies,
+    found: GateReportBuilder,
 ) -> None:
     """The rules about the whole change. Raises GitError."""
     if _has_rules("diff", policies):
@@ -44,7 +49,7 @@ async def judge_diff_rules(
 
 
 async def judge_evidence_rules(
-    run: Run, contract: TaskContract, mirror: Mirror, artifacts: ArtifactCache, policies: Policies, found: Judgement
+    run: Run, contract: TaskContract, mirror: Mirror, artifacts: ArtifactCache, policies: Policies, found: GateReportBuilder
 ) -> None:
     """The rules about what was proved, before anything lands. Raises GitError, ArtifactError."""
     candidate = run.candidate
@@ -60,7 +65,7 @@ def _has_rules(stage: Stage, policies: Policies) -> bool:
     return any(rule.header.stage == stage for rule in policies.rules)
 
 
-def _apply(stage: Stage, documents: Documents, policies: Policies, found: Judgement) -> None:
+def _apply(stage: Stage, documents: Documents, policies: Policies, found: GateReportBuilder) -> None:
     for rule in policies.rules:
         if rule.header.stage != stage:
             continue
@@ -72,7 +77,7 @@ def _apply(stage: Stage, documents: Documents, policies: Policies, found: Judgem
 
 
 async def _about_change(
-    changes: Sequence[Change], patch_bytes: int, contract: TaskContract, mirror: Mirror, policies: Policies
+    changes: Sequence[TreeChange], patch_bytes: int, contract: TaskContract, mirror: Mirror, policies: Policies
 ) -> dict[str, Any]:
     asked = any(rule.header.needs == "sizes" for rule in policies.rules)
     sizes = await _sizes(changes, mirror) if asked else None
@@ -124,7 +129,7 @@ def contract_document(contract: TaskContract, policies: Policies) -> dict[str, A
 
 
 def diff_document(
-    changes: Sequence[Change], patch_bytes: int, sizes: Mapping[str, int] | None, policies: Policies
+    changes: Sequence[TreeChange], patch_bytes: int, sizes: Mapping[str, int] | None, policies: Policies
 ) -> dict[str, Any]:
     """The change as rules see it. Counts are there so that a rule need not go through ten thousand files to have them."""
     described = [_change(change, sizes, policies) for change in changes]
@@ -153,7 +158,7 @@ def evidence_document(run: Run, policies: Policies) -> dict[str, Any]:
     }
 
 
-def _change(change: Change, sizes: Mapping[str, int] | None, policies: Policies) -> dict[str, Any]:
+def _change(change: TreeChange, sizes: Mapping[str, int] | None, policies: Policies) -> dict[str, Any]:
     status = "added" if change.old_mode == _ABSENT else "deleted" if change.new_mode == _ABSENT else "modified"
     described = {
         "path": display(change.path),
@@ -165,7 +170,7 @@ def _change(change: Change, sizes: Mapping[str, int] | None, policies: Policies)
     return described if sizes is None else {**described, "size": sizes.get(change.new_id, 0)}
 
 
-async def _sizes(changes: Sequence[Change], mirror: Mirror) -> dict[str, int]:
+async def _sizes(changes: Sequence[TreeChange], mirror: Mirror) -> dict[str, int]:
     """Bytes by object id, of what is there afterwards."""
     wanted = sorted({change.new_id for change in changes if change.new_mode != _ABSENT})
     listed = await mirror.git.run(

@@ -41,14 +41,14 @@ from services.gatekeeper.gates.contract.policy import judge_compiled, judge_cont
 from services.gatekeeper.gates.landing.completion import judge_completion
 from services.gatekeeper.gates.landing.landing import land
 from services.gatekeeper.gates.landing.locks import Claim, PathLocks
-from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.gates.report_builder import GateReportBuilder
 from services.gatekeeper.gates.reports.artifact_checks import check_artifacts
 from services.gatekeeper.gates.reports.role_reports import judge_review, judge_tests
 from services.gatekeeper.policies.load import Policies
 
 
 @dataclass(frozen=True)
-class Gates:
+class GateEngine:
     """All gates, with what they need to judge."""
 
     policies: Policies
@@ -61,43 +61,43 @@ class Gates:
     #: Whose signatures approve what needs a person's leave.
     approvers: tuple[PublicKey, ...] = ()
 
-    async def answer(self, question: q.Question) -> q.Verdict:
+    async def answer(self, question: q.GateCheck) -> q.Verdict:
         """The verdict on one question. Raises BusError or ConflictError when the bus cannot serve now."""
         match question:
-            case q.IntakeQuestion():
+            case q.IntakeCheck():
                 return await self._intake(question)
-            case q.ContractQuestion(run=run, contract=contract):
+            case q.ContractCheck(run=run, contract=contract):
                 return await asyncio.to_thread(self._contract, run, contract)
-            case q.PlanQuestion(run=run, plan=plan):
+            case q.PlanCheck(run=run, plan=plan):
                 found, started = self._begin(run, "plan", plan.task_id)
                 await asyncio.to_thread(judge_plan, plan, _contract(run), self.policies, found)
                 return q.Verdict(found.report(self.clock, started))
-            case q.LocksQuestion(run=run):
+            case q.LocksCheck(run=run):
                 return await self._locks(run)
-            case q.DiffQuestion():
+            case q.DiffCheck():
                 return await self._diff(question)
-            case q.IntegratedQuestion(run=run):
+            case q.IntegratedCheck(run=run):
                 return await self._integrated(run)
-            case q.ReviewQuestion(run=run, report=review):
+            case q.ReviewCheck(run=run, report=review):
                 found, started = self._begin(run, "reviewer", review.task_id)
                 await asyncio.to_thread(judge_review, review, run, found)
                 note_redactions(review, (), found)
                 return await self._on_report(review, found, started)
-            case q.TestsQuestion(run=run, report=tests):
+            case q.TestsCheck(run=run, report=tests):
                 found, started = self._begin(run, "tests", tests.task_id)
                 await asyncio.to_thread(judge_tests, tests, run, _contract(run), found)
                 note_redactions(tests, tests.artifacts, found)
                 outputs = [uri for command in tests.commands for uri in (command.stdout, command.stderr) if uri]
                 await check_artifacts([*outputs, *(artifact.uri for artifact in tests.artifacts)], found, self.artifacts)
                 return await self._on_report(tests, found, started)
-            case q.LandingQuestion(run=run):
+            case q.LandingCheck(run=run):
                 return await self._landing(run)
 
-    def _begin(self, run: Run, gate: GateName, task_id: str | None = None) -> tuple[Judgement, float]:
-        return Judgement(run.run_id, gate, task_id, run.attempt), self.clock.monotonic()
+    def _begin(self, run: Run, gate: GateName, task_id: str | None = None) -> tuple[GateReportBuilder, float]:
+        return GateReportBuilder(run.run_id, gate, task_id, run.attempt), self.clock.monotonic()
 
-    async def _intake(self, question: q.IntakeQuestion) -> q.IntakeVerdict:
-        found, started = Judgement(question.run_id, "policy"), self.clock.monotonic()
+    async def _intake(self, question: q.IntakeCheck) -> q.IntakeVerdict:
+        found, started = GateReportBuilder(question.run_id, "policy"), self.clock.monotonic()
         found.saw("policies", self.policies.sha256)
         now = self.clock.now()
         document, commit, tree = await judge_intake(question.document, found, self.policies, self.mirrors, self.artifacts, now)
@@ -126,7 +126,7 @@ class Gates:
         found.saw("token", str(grant.token))
         return q.LocksVerdict(found.report(self.clock, started), claim.paths, grant.token, grant.holders)
 
-    async def _diff(self, question: q.DiffQuestion) -> q.DiffVerdict:
+    async def _diff(self, question: q.DiffCheck) -> q.DiffVerdict:
         run, task, result = question.run, question.task, question.result
         found, started = self._begin(run, "diff", task.task_id)
         tree = ""
@@ -173,7 +173,7 @@ class Gates:
             return q.CandidateVerdict(report, "", patch, names, 0)
         return q.CandidateVerdict(report, candidate.tree, patch, names, len(candidate.changes))
 
-    async def _on_report(self, document: ReviewReport | TestReport, found: Judgement, started: float) -> q.Verdict:
+    async def _on_report(self, document: ReviewReport | TestReport, found: GateReportBuilder, started: float) -> q.Verdict:
         """Keep the report as an artifact: a round of fixing is shown it as evidence."""
         found.saw("report", await self.artifacts.put_artifact(codec.encode(document)))
         return q.Verdict(found.report(self.clock, started))
@@ -194,12 +194,12 @@ class Gates:
             _fail(found, error)
         return q.LandingVerdict(found.report(self.clock, started), commit, tree, ref, previous)
 
-    async def _fence(self, run: Run, locks: LocksTaken, found: Judgement) -> None:
+    async def _fence(self, run: Run, locks: LocksTaken, found: GateReportBuilder) -> None:
         """Who believes that a run stands where it no longer does (it has ended meanwhile) does not move the ref for it."""
         if not await self.locks.holds(locks.repository_url, run.run_id, locks.token):
             found.violate("locks_lost", "locks", f"token {locks.token} holds nothing any more")
 
-    async def _approved(self, run: Run, found: Judgement) -> Approved:
+    async def _approved(self, run: Run, found: GateReportBuilder) -> Approved:
         repository, now = run.accepted.repository_url, self.clock.now()
         return await read_approval(_contract(run), repository, self.artifacts, self.approvers, now, found)
 
@@ -222,7 +222,7 @@ def _contract(run: Run) -> TaskContract:
     return run.contract
 
 
-def _fail(found: Judgement, error: GatewrightError) -> None:
+def _fail(found: GateReportBuilder, error: GatewrightError) -> None:
     if isinstance(error, BusError | ConflictError) or is_waited_for(error):
         raise error
     found.violate(error.reason, f"{found.gate}_gate", error.message)

@@ -24,7 +24,7 @@ MAX_DETAIL = 600
 
 
 @dataclass
-class Judgement:
+class GateReportBuilder:
     """Gathers what one gate finds. The first violation gives the report its reason code.
 
     A rule is named by ``checked`` when it is applied, or by ``violate`` when it is broken; the report lists each once, in the

@@ -37,7 +37,7 @@ _JSON_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]+/(?:json|[A-Za-z0-9!#$&^_.-]+\+js
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class IncomingDocument:
     """A document from outside as it is to be read. ``prefix`` is the pointer to it in what was sent."""
 
     schema: str
@@ -70,7 +70,7 @@ def is_event(message: Message) -> bool:
     return isinstance(value, dict) and "specversion" in value
 
 
-def open_event(message: Message) -> Letter:
+def open_event(message: Message) -> IncomingDocument:
     """The document in an event. Raises MalformedError with one fault for everything that is wrong with the envelope."""
     event = strict_json.parse(message.data)
     if not isinstance(event, dict):
@@ -78,7 +78,7 @@ def open_event(message: Message) -> Letter:
     faults = tuple(sorted(_faults(event)))
     if faults:
         raise _refuse(faults)
-    return Letter(
+    return IncomingDocument(
         schema=TYPES[event["type"]],
         data=json.dumps(event["data"], ensure_ascii=False).encode(),
         key=json.dumps(["cloudevent", event["source"], event["id"]], ensure_ascii=False, separators=(",", ":")),
@@ -87,7 +87,7 @@ def open_event(message: Message) -> Letter:
     )
 
 
-def within(letter: Letter, error: MalformedError) -> MalformedError:
+def within(letter: IncomingDocument, error: MalformedError) -> MalformedError:
     """``error`` with its pointers leading to the places in what was sent."""
     if not letter.prefix:
         return error

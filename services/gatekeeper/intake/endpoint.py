@@ -35,13 +35,13 @@ from gatewright.secrets.scanner import SecretScanner
 from gatewright.tasks.dead_letter import publish_dead_letter
 from gatewright.telemetry.logs import Logger
 from gatewright.telemetry.metrics import Metrics
-from services.gatekeeper.decider.inputs import AbortAsked, Answered, Submitted, UsageTold
+from services.gatekeeper.decider.inputs import AbortRequested, RoleReplied, Submitted, UsageReceived
 from services.gatekeeper.dispatch.task_tokens import check_held
 from services.gatekeeper.intake import publishers
 from services.gatekeeper.intake.exhausted_tasks import EXHAUSTED, give_up
-from services.gatekeeper.intake.limits import Limits
+from services.gatekeeper.intake.limits import PublisherLimits
 from services.gatekeeper.intake.submission import abort_request, message_id, submission
-from services.gatekeeper.orchestrator import Conductor
+from services.gatekeeper.orchestrator import Orchestrator
 from services.gatekeeper.policies.publishers import Publisher
 
 #: Seconds after which an input that met a silent bus is brought again.
@@ -57,11 +57,11 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Desk:
-    """Reads messages for the conductor."""
+    """Reads messages for the orchestrator."""
 
     bus: Bus
-    conductor: Conductor
-    limits: Limits
+    orchestrator: Orchestrator
+    limits: PublisherLimits
     log: Logger
     metrics: Metrics
     scanner: SecretScanner = field(default_factory=SecretScanner)
@@ -71,7 +71,7 @@ class Desk:
     @property
     def background(self) -> set[asyncio.Task[None]]:
         """What is done for no message: it is waited for when the process leaves."""
-        return self.conductor.background
+        return self.orchestrator.background
 
     async def submit(self, message: Message) -> Reply:
         """The endpoint ``gw.submit``: a run id, once the run is in the ledger, or an error that names each fault."""
@@ -107,7 +107,7 @@ class Desk:
     async def _accept_new(self, item: Submitted, rule: Publisher) -> bool:
         await self._check(item, rule)
         async with self.limits.place(rule, item.run_id, lambda: self._exists(item.run_id)):
-            new = await self.conductor.accept(item)
+            new = await self.orchestrator.accept(item)
             await self._check_same(item)
         return new
 
@@ -175,13 +175,13 @@ class Desk:
 
     async def _advance(self, message: Message, *, first: bool) -> None:
         if message.subject.startswith(EXHAUSTED):
-            await give_up(message, self.bus, self.conductor, self.log, self.metrics)
+            await give_up(message, self.bus, self.orchestrator, self.log, self.metrics)
             return
         if not message.subject.startswith(INTAKE):
             answered = await _read(message, lambda: answer_of(message))
             if (run := await self._run(run_of(answered))) is not None:
                 check_held(self.bus, run, answered, message)
-            await self.conductor.advance(run_of(answered), await self._clean(answered))
+            await self.orchestrator.advance(run_of(answered), await self._clean(answered))
             return
         subject, rule = self._publisher(message)
         if first:
@@ -195,10 +195,10 @@ class Desk:
             if not first:
                 self.limits.take(rule, "submissions")
             async with self.limits.place(rule, item.run_id, lambda: self._exists(item.run_id)):
-                await self.conductor.accept(item)
+                await self.orchestrator.accept(item)
         self.limits.let_go(rule, message.sequence)
         await self._check_same(item)
-        await self.conductor.advance(item.run_id, item)
+        await self.orchestrator.advance(item.run_id, item)
 
     async def _abort(self, message: Message, rule: Publisher) -> None:
         self.limits.let_go(rule, message.sequence)
@@ -206,10 +206,10 @@ class Desk:
         run = await self._run(request.run_id)
         if run is not None and not publishers.may_abort(run, rule):
             raise DeniedError(f"{rule.name} may not end a run of {run.publisher}", code="abort_not_allowed")
-        await self.conductor.advance(request.run_id, AbortAsked(request, message_id(message), rule.name))
+        await self.orchestrator.advance(request.run_id, AbortRequested(request, message_id(message), rule.name))
 
     def _publisher(self, message: Message) -> tuple[str, Publisher]:
-        return publishers.sender(message, self.conductor.gates.policies.publishers)
+        return publishers.sender(message, self.orchestrator.gates.policies.publishers)
 
     async def _check(self, item: Submitted, rule: Publisher) -> None:
         publishers.check_document(item.document, item.run_id, rule)
@@ -227,14 +227,14 @@ class Desk:
 
     async def _run(self, run_id: str) -> Run | None:
         """A run as the ledger has it; one that is over is not remembered, or old keys sent again would fill the memory."""
-        run = (await self.conductor.ledger.get(run_id)).run
+        run = (await self.orchestrator.ledger.get(run_id)).run
         if run is not None and run.sealed is not None:
-            self.conductor.left_behind(run_id)
+            self.orchestrator.left_behind(run_id)
         return run
 
-    async def _clean(self, answered: Answered | UsageTold) -> Answered | UsageTold:
+    async def _clean(self, answered: RoleReplied | UsageReceived) -> RoleReplied | UsageReceived:
         """A role's document as it may be kept: what looks like a secret in it is replaced by the name of its rule."""
-        if isinstance(answered, UsageTold):
+        if isinstance(answered, UsageReceived):
             return answered  # nothing of it is kept but numbers
         document, redactions = await asyncio.to_thread(redact_document, answered.document, self.scanner)
         if redactions:
@@ -250,7 +250,7 @@ class Desk:
     async def _carry_on(self, item: Submitted) -> None:
         try:
             with host_errors():
-                await self.conductor.advance(item.run_id, item)
+                await self.orchestrator.advance(item.run_id, item)
         except UnavailableError as error:
             self.log.warning("run_left_for_later", run_id=item.run_id, code=error.reason, cause=error.message)
 
@@ -260,20 +260,20 @@ async def _read(message: Message, reader: Callable[[], R]) -> R:
     return reader() if len(message.data) <= AT_ONCE else await asyncio.to_thread(reader)
 
 
-def answer_of(message: Message) -> Answered | UsageTold:
+def answer_of(message: Message) -> RoleReplied | UsageReceived:
     """A message of RESULTS as an input; the subject says whose it is. Raises MalformedError."""
     role = next((role for role in TASK_ROLES if message.subject == result_subject(role)), None)
     if role is None or role == "gatekeeper":
         raise MalformedError(f"no role answers on {message.subject}", code="unknown_subject")
     document = codec.decode_named(message.data, message.headers.get(SCHEMA_HEADER, ""))
     if isinstance(document, UsageReport):
-        return UsageTold(role, document, message_id(message))
+        return UsageReceived(role, document, message_id(message))
     if not isinstance(document, TaskContract | Plan | TaskResult | ReviewReport | TestReport | Error):
         raise MalformedError(f"a {role} does not answer with {codec.schema_of(document)}", code="unexpected_document")
-    return Answered(role, document, message_id(message))
+    return RoleReplied(role, document, message_id(message))
 
 
-def run_of(answered: Answered | UsageTold) -> str:
+def run_of(answered: RoleReplied | UsageReceived) -> str:
     """The run that an answer is about. Raises MalformedError when it names none."""
     document = answered.document
     run_id = document.log_refs.run_id if isinstance(document, TaskContract) else document.run_id

@@ -18,10 +18,10 @@ from gatewright.tasks.dead_letter import publish_dead_letter
 from gatewright.tasks.protocol import TaskRef, ref_of
 from gatewright.telemetry.logs import Logger
 from gatewright.telemetry.metrics import Metrics
-from services.gatekeeper.decider.inputs import Answered
+from services.gatekeeper.decider.inputs import RoleReplied
 
 if TYPE_CHECKING:
-    from services.gatekeeper.orchestrator import Conductor
+    from services.gatekeeper.orchestrator import Orchestrator
 
 #: What the subjects of such reports begin with.
 EXHAUSTED = EXHAUSTED_SUBJECT.removesuffix(">")
@@ -37,7 +37,7 @@ class _Report(msgspec.Struct):
     deliveries: int
 
 
-async def give_up(report: Message, bus: Bus, conductor: Conductor, log: Logger, metrics: Metrics) -> None:
+async def give_up(report: Message, bus: Bus, orchestrator: Orchestrator, log: Logger, metrics: Metrics) -> None:
     """1. End the run with an Error in the role's place. 2. Keep the task for operators. 3. Take it off its queue.
 
     Every step may be repeated. Raises UnavailableError: bring the report again; MalformedError for what is no report.
@@ -53,19 +53,19 @@ async def give_up(report: Message, bus: Bus, conductor: Conductor, log: Logger, 
     ref = ref_of(task)
     log.error("task_given_up", code=CODE, subject=task.subject, cause=words, **(ref._asdict() if ref else {}))
     if ref is not None:
-        await _end_run(task, ref, words, conductor, log)  # 1
+        await _end_run(task, ref, words, orchestrator, log)  # 1
     await publish_dead_letter(bus, "gatekeeper", _TASKS, task, attempts=told.deliveries, code=CODE, reason=words)  # 2
     metrics.dead_letter(CODE)
     await bus.remove(_TASKS, told.stream_seq)  # 3
 
 
-async def _end_run(task: Message, ref: TaskRef, words: str, conductor: Conductor, log: Logger) -> None:
+async def _end_run(task: Message, ref: TaskRef, words: str, orchestrator: Orchestrator, log: Logger) -> None:
     tokens = task.subject.split(".")
     role = next((role for role in TASK_ROLES if role == tokens[2]), None)
     if role is None or role == "gatekeeper":
         return
     error = Error(code=CODE, message=words, run_id=ref.run_id, task_id=ref.task_id, role=role)
     try:
-        await conductor.advance(ref.run_id, Answered(role, error, f"exhausted:{task.sequence}"))
+        await orchestrator.advance(ref.run_id, RoleReplied(role, error, f"exhausted:{task.sequence}"))
     except MalformedError as unreadable:
         log.warning("run_unreadable", run_id=ref.run_id, code=unreadable.reason, cause=unreadable.message)

@@ -47,7 +47,7 @@ class Bucket:
         return 0.0
 
 
-class Limits:
+class PublisherLimits:
     """The limits of all publishers."""
 
     def __init__(self, runs: PublisherRuns, clock: Clock) -> None:

@@ -19,9 +19,9 @@ from gatewright.ledger.store import NOWHERE, Ledger, Position
 from gatewright.telemetry.logs import Logger
 from services.gatekeeper.intake import publishers
 from services.gatekeeper.intake.endpoint import error_document, reply
-from services.gatekeeper.intake.limits import Limits
+from services.gatekeeper.intake.limits import PublisherLimits
 from services.gatekeeper.intake.run_status import status_of
-from services.gatekeeper.orchestrator import Conductor
+from services.gatekeeper.orchestrator import Orchestrator
 from services.gatekeeper.policies.publishers import Publisher
 from services.gatekeeper.projections.run_index import RunIndex
 
@@ -32,16 +32,16 @@ READING = 8.0
 #: Events in one answer are so many bytes at most, or one.
 ANSWER_BYTES = 1 << 20
 
-Answer = Callable[[Message, Publisher], Awaitable[Document]]
+QueryHandler = Callable[[Message, Publisher], Awaitable[Document]]
 
 
 @dataclass(frozen=True)
-class RunQuestions:
+class RunQueries:
     """The endpoints ``gw.status``, ``gw.events`` and ``gw.runs``."""
 
     bus: Bus
-    conductor: Conductor
-    limits: Limits
+    orchestrator: Orchestrator
+    limits: PublisherLimits
     index: RunIndex
     log: Logger
     waiting: Counter[str] = field(default_factory=Counter)
@@ -54,10 +54,10 @@ class RunQuestions:
             RUNS_SUBJECT: self._endpoint(self._runs),
         }
 
-    def _endpoint(self, answer: Answer) -> Handler:
+    def _endpoint(self, answer: QueryHandler) -> Handler:
         async def ask(message: Message) -> Reply:
             try:
-                _, rule = publishers.sender(message, self.conductor.gates.policies.publishers)
+                _, rule = publishers.sender(message, self.orchestrator.gates.policies.publishers)
                 self.limits.take(rule, "questions")
                 with host_errors():
                     return reply(await answer(message, rule))
@@ -99,7 +99,7 @@ class RunQuestions:
 
     def _known(self, request: EventsRequest, rule: Publisher) -> Position | None:
         """What this process remembers, where that is enough of an answer; another gatekeeper may have moved the run since."""
-        known = self.conductor.ledger.known(request.run_id)
+        known = self.orchestrator.ledger.known(request.run_id)
         if known is None or known.run is None or not publishers.may_see(known.run, rule):
             return None
         return known if _beyond(known, request.after) else None

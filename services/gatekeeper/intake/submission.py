@@ -12,7 +12,7 @@ from gatewright.contracts import AbortRequest, RunRequest, TaskContract, codec, 
 from gatewright.errors import Fault, MalformedError
 from gatewright.ledger.run import run_id_of, trace_id_of
 from services.gatekeeper.decider.inputs import Submitted
-from services.gatekeeper.intake.cloud_events import Letter, is_event, open_event, within
+from services.gatekeeper.intake.cloud_events import IncomingDocument, is_event, open_event, within
 
 KEY_LENGTHS = range(8, 129)
 SUBJECT_SCHEMAS = {
@@ -22,7 +22,7 @@ SUBJECT_SCHEMAS = {
 }
 
 
-def letter_in(message: Message, subject: str) -> Letter:
+def letter_in(message: Message, subject: str) -> IncomingDocument:
     """What ``message`` holds; ``subject`` is the plain one, without a publisher. Raises MalformedError."""
     if is_event(message):
         letter = open_event(message)
@@ -33,7 +33,7 @@ def letter_in(message: Message, subject: str) -> Letter:
             raise MalformedError(f"/type: {words}", faults=(fault,), code=fault.code)
         return letter
     schema = message.headers.get(SCHEMA_HEADER) or SUBJECT_SCHEMAS.get(subject) or _guess(message.data)
-    return Letter(schema, message.data, trace=message.headers.get(TRACE_HEADER, ""))
+    return IncomingDocument(schema, message.data, trace=message.headers.get(TRACE_HEADER, ""))
 
 
 def submission(

@@ -19,7 +19,7 @@ from pydantic import Field, ValidationError
 
 from gatewright.errors import ConfigurationError
 from services.gatekeeper.policies.cel_samples import sample
-from services.gatekeeper.policies.model import Policy
+from services.gatekeeper.policies.model import PolicyModel
 
 Stage = Literal["contract", "diff", "evidence"]
 #: The names that a rule of a stage may use. Later stages see what the earlier ones saw.
@@ -35,7 +35,7 @@ LONGEST_RULE = 16_384
 SUFFIX = ".cel"
 
 
-class RuleHeader(Policy):
+class RuleHeader(PolicyModel):
     """The ``// key: value`` lines at the top of a rule's file. ``needs`` asks for what is not gathered for nothing."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9-]{2,63}$")
@@ -45,7 +45,7 @@ class RuleHeader(Policy):
 
 
 @dataclass(frozen=True)
-class Rule:
+class CelRule:
     """A compiled rule. ``sha256`` is the digest of its file."""
 
     header: RuleHeader
@@ -75,7 +75,7 @@ class Rule:
         return self.header.message
 
 
-def load_rules(folder: Path) -> tuple[Rule, ...]:
+def load_rules(folder: Path) -> tuple[CelRule, ...]:
     """The rules in ``folder``, by file name. Raises ConfigurationError naming the file.
 
     Whatever lies there must be a rule that can be read, compiled and tried on a sample of its stage. The folder may be empty,
@@ -93,7 +93,7 @@ def load_rules(folder: Path) -> tuple[Rule, ...]:
     return rules
 
 
-def _load(path: Path) -> Rule:
+def _load(path: Path) -> CelRule:
     if path.suffix != SUFFIX or path.name.startswith("."):
         raise ConfigurationError(f"{path}: only rules ({SUFFIX}) may lie here")
     try:
@@ -107,7 +107,7 @@ def _load(path: Path) -> Rule:
         header = RuleHeader.model_validate(_header(text))
     except (UnicodeDecodeError, ValidationError, ValueError) as error:
         raise ConfigurationError(f"{path}: {error}") from error
-    rule = Rule(header, _compiled(path, text, header.stage), hashlib.sha256(data).hexdigest())
+    rule = CelRule(header, _compiled(path, text, header.stage), hashlib.sha256(data).hexdigest())
     if (refused := rule.refusal(sample(sizes=header.needs == "sizes"))) is not None and refused != header.message:
         raise ConfigurationError(f"{path}: tried on a sample: {refused}")
     return rule

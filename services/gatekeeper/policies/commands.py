@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from services.gatekeeper.policies.model import Policy
+from services.gatekeeper.policies.model import PolicyModel
 
 Use = Literal["acceptance", "executor"]
 
@@ -26,7 +26,7 @@ class CommandClass(StrEnum):
     CREDENTIAL_SENSITIVE = "credential-sensitive"
 
 
-class Proof(Policy):
+class Proof(PolicyModel):
     """What strict acceptance asks of a command beyond an exit code of 0."""
 
     #: Proves nothing, whatever it is given.
@@ -41,7 +41,7 @@ class Proof(Policy):
     rest: tuple[str, ...] = ()
 
 
-class CommandRule(Policy):
+class CommandRule(PolicyModel):
     """An argv prefix that may run, and every option that it may be given: one that is not listed is refused.
 
     An option that takes a value ends in ``=`` (``--tb=``, ``-k=``), or in ``=N`` for a number from 1; one whose value is
@@ -77,6 +77,6 @@ class CommandRule(Policy):
         return self
 
 
-class CommandAllowlist(Policy):
+class CommandAllowlist(PolicyModel):
     version: Literal["2"]
     commands: tuple[CommandRule, ...] = Field(min_length=1)

@@ -16,10 +16,10 @@ from gatewright.contracts import AgentRegistry, codec
 from gatewright.contracts.records import RegisteredAgent
 from gatewright.errors import ConfigurationError, MalformedError
 from gatewright.git.names import LARGEST, TreeLimits
-from services.gatekeeper.policies.cel_rules import Rule, load_rules
+from services.gatekeeper.policies.cel_rules import CelRule, load_rules
 from services.gatekeeper.policies.commands import CommandAllowlist
 from services.gatekeeper.policies.full_access import names_full_access
-from services.gatekeeper.policies.model import Policy
+from services.gatekeeper.policies.model import PolicyModel
 from services.gatekeeper.policies.packs import Approvals, PolicyPacks
 from services.gatekeeper.policies.path_classes import PathMatcher
 from services.gatekeeper.policies.publishers import Publishers
@@ -28,24 +28,24 @@ from services.gatekeeper.policies.roles import RoleTable, registry_faults
 ProtectedClass = Literal["sacred", "ci", "protected", "dependencies", "migrations"]
 
 
-P = TypeVar("P", bound=Policy)
+P = TypeVar("P", bound=PolicyModel)
 
 
-class ForbiddenAction(Policy):
+class ForbiddenAction(PolicyModel):
     """A run of words that no command may contain."""
 
     name: str = Field(min_length=1)
     argv: tuple[str, ...] = Field(min_length=1)
 
 
-class ForbiddenActions(Policy):
+class ForbiddenActions(PolicyModel):
     version: Literal["1"]
     actions: tuple[ForbiddenAction, ...] = Field(min_length=1)
     #: The only MCP tools that a contract may name.
     mcp_tools: tuple[str, ...]
 
 
-class PathClass(Policy):
+class PathClass(PolicyModel):
     """Paths by gitignore patterns, compared without regard to case, and the contract field that opens them."""
 
     name: ProtectedClass
@@ -53,7 +53,7 @@ class PathClass(Policy):
     patterns: tuple[str, ...] = Field(min_length=1)
 
 
-class DiffLimits(Policy):
+class DiffLimits(PolicyModel):
     """Bytes of one changed file, bytes of the whole diff, number of changed files; and what new names may be.
 
     The limits of names are those that every role holds to; a policy may set less, never more.
@@ -79,7 +79,7 @@ class DiffLimits(Policy):
         )
 
 
-class ProtectedPaths(Policy):
+class ProtectedPaths(PolicyModel):
     version: Literal["1"]
     classes: tuple[PathClass, ...]
     limits: DiffLimits
@@ -110,7 +110,7 @@ class Policies:
     approvals: Approvals
     publishers: Publishers
     matcher: PathMatcher
-    rules: tuple[Rule, ...]
+    rules: tuple[CelRule, ...]
     sha256: str
     #: Digests of the single files, by their names below the folder.
     digests: dict[str, str]
@@ -174,7 +174,7 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
     )
 
 
-def _digest(contents: dict[str, bytes], rules: tuple[Rule, ...], publishers: Publishers) -> str:
+def _digest(contents: dict[str, bytes], rules: tuple[CelRule, ...], publishers: Publishers) -> str:
     """One digest for all: whoever changes, adds, removes or renames any policy changes it."""
     digest = hashlib.sha256()
     for name in FILES:

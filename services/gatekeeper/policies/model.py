@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict
 
 
-class Policy(BaseModel):
+class PolicyModel(BaseModel):
     """Base of all policy files and their parts."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)

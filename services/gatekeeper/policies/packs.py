@@ -8,10 +8,10 @@ from typing import Literal
 from pydantic import AwareDatetime, Field, model_validator
 
 from gatewright.contracts.vocabulary import LandingMode, Network, PolicyPack
-from services.gatekeeper.policies.model import Policy
+from services.gatekeeper.policies.model import PolicyModel
 
 
-class Pack(Policy):
+class PackRules(PolicyModel):
     """What one pack demands, beyond what every contract must keep to.
 
     ``broad_paths``: a whole top-level directory is granted, or needs a person's approval. ``wider_permissions``: a contract
@@ -27,16 +27,16 @@ class Pack(Policy):
     max_retries: int = Field(ge=0, le=10)
 
 
-class PolicyPacks(Policy):
+class PolicyPacks(PolicyModel):
     """``default`` is the pack of a contract that names none."""
 
     version: Literal["1"]
     default: PolicyPack
-    low: Pack
-    medium: Pack
-    high: Pack
+    low: PackRules
+    medium: PackRules
+    high: PackRules
 
-    def pack(self, name: PolicyPack) -> Pack:
+    def pack(self, name: PolicyPack) -> PackRules:
         match name:
             case "low":
                 return self.low
@@ -46,7 +46,7 @@ class PolicyPacks(Policy):
                 return self.high
 
 
-class Approval(Policy):
+class PolicyApproval(PolicyModel):
     """A person has let ``paths`` of ``repository`` through; every field is compared exactly, and it ends at ``expires_at``."""
 
     what: Literal["broad_path"]
@@ -63,9 +63,9 @@ class Approval(Policy):
         return self.expires_at <= now
 
 
-class Approvals(Policy):
+class Approvals(PolicyModel):
     version: Literal["1"]
-    approvals: tuple[Approval, ...]
+    approvals: tuple[PolicyApproval, ...]
 
     @model_validator(mode="after")
     def _no_wildcards(self) -> Approvals:

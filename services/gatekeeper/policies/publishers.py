@@ -12,7 +12,7 @@ from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.bus.subjects import MAX_MESSAGE_BYTES
 from gatewright.contracts.vocabulary import Priority
 from gatewright.errors import MalformedError
-from services.gatekeeper.policies.model import Policy
+from services.gatekeeper.policies.model import PolicyModel
 from services.gatekeeper.policies.repository_patterns import check_pattern, check_ref_pattern
 
 SubmissionKind = Literal["request", "contract"]
@@ -33,14 +33,14 @@ def _ref(pattern: str) -> str:
         raise ValueError(error.message) from error
 
 
-class Rate(Policy):
+class Rate(PolicyModel):
     """A bucket of ``burst`` places that refills by ``per_minute``."""
 
     per_minute: float = Field(gt=0, le=1_000_000)
     burst: int = Field(ge=1, le=1_000_000)
 
 
-class Publisher(Policy):
+class Publisher(PolicyModel):
     """What one publisher may do.
 
     ``repositories`` are places (``repository_patterns``), ``landing_refs`` full names of refs or folders of them; a run with a
@@ -67,7 +67,7 @@ class Publisher(Policy):
         return self.max_open_runs is not None or self.max_runs_per_day is not None
 
 
-class Publishers(Policy):
+class Publishers(PolicyModel):
     """Whoever is not listed may do nothing."""
 
     version: Literal["1"]

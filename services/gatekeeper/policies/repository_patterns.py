@@ -25,7 +25,7 @@ _AMBIGUOUS = re.compile(r"[%\\?#\x00-\x20\x7f]")  # noqa: TID251 - linear: singl
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RepositoryAddress:
     """An address taken apart: how it is reached, at whom (``user@host:port``), and the components of its path."""
 
     protocol: str
@@ -36,26 +36,26 @@ class Place:
     def path(self) -> str:
         return "/" + "/".join(self.parts)
 
-    def covers(self, other: Place) -> bool:
+    def covers(self, other: RepositoryAddress) -> bool:
         """Whether ``other`` is this place or lies below it."""
         same = (self.protocol, self.authority) == (other.protocol, other.authority)
         return same and other.parts[: len(self.parts)] == self.parts
 
 
-def place_of(address: str) -> Place:
+def place_of(address: str) -> RepositoryAddress:
     """Where ``address`` points. Raises MalformedError (``bad_url``) for what could be read in two ways."""
     source = parse_url(address, PROTOCOLS)
     if source.local:
-        return Place("file", "", _parts(source.address, address))
+        return RepositoryAddress("file", "", _parts(source.address, address))
     if "://" not in source.address:
         who, _, path = source.address.partition(":")
         user, _, host = who.rpartition("@")
         root = ("/",) if path.startswith("/") else ()
-        return Place("scp", f"{user}@{host.lower()}", (*root, *_parts(_plain(path), address)))
+        return RepositoryAddress("scp", f"{user}@{host.lower()}", (*root, *_parts(_plain(path), address)))
     split = urlsplit(source.address)
     port = split.port or _DEFAULT_PORTS[source.protocol]
     authority = f"{split.username or ''}@{split.hostname or ''}:{port}"
-    return Place(source.protocol, authority, _parts(_plain(split.path), address))
+    return RepositoryAddress(source.protocol, authority, _parts(_plain(split.path), address))
 
 
 def check_pattern(pattern: str) -> str:
@@ -97,11 +97,11 @@ def ref_covered(ref: str, patterns: tuple[str, ...]) -> bool:
     return any(ref.startswith(each[:-1]) if each.endswith(_BELOW) else ref == each for each in patterns)
 
 
-def _place_of_pattern(pattern: str) -> Place:
+def _place_of_pattern(pattern: str) -> RepositoryAddress:
     if not pattern.endswith(("/", ":")):
         return place_of(pattern)
     place = place_of(pattern + "x")
-    return Place(place.protocol, place.authority, place.parts[:-1])
+    return RepositoryAddress(place.protocol, place.authority, place.parts[:-1])
 
 
 def _plain(path: str) -> str:

@@ -17,7 +17,7 @@ from gatewright.contracts import AgentRegistry
 from gatewright.contracts.task_contract import TaskType
 from gatewright.contracts.vocabulary import Filesystem, Network, RoleName, Shell
 from gatewright.permissions import FILESYSTEM_ORDER, NETWORK_ORDER, SHELL_ORDER, is_wider
-from services.gatekeeper.policies.model import Policy
+from services.gatekeeper.policies.model import PolicyModel
 
 #: Roles that change files on somebody's order. They give work to nobody: more work is the tech lead's to order.
 IMPLEMENTING: frozenset[RoleName] = frozenset({"WORKER", "UI_UX", "FRONTEND", "BACKEND", "AI", "SECURITY", "INFRA", "OPS"})
@@ -74,7 +74,7 @@ CEILINGS: Mapping[RoleName, Ceiling] = MappingProxyType(
 )
 
 
-class RolePolicy(Policy):
+class RolePolicy(PolicyModel):
     """One role: the MCP tools that it may be given, and the roles that it may dispatch to."""
 
     role: RoleName
@@ -82,7 +82,7 @@ class RolePolicy(Policy):
     may_dispatch_to: tuple[RoleName, ...]
 
 
-class RoleTable(Policy):
+class RoleTable(PolicyModel):
     version: Literal["1"]
     roles: tuple[RolePolicy, ...] = Field(min_length=1)
 

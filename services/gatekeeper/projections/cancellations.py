@@ -17,7 +17,7 @@ from gatewright.clock import Clock
 from gatewright.errors import BusError
 from gatewright.ledger.events import TaskDispatched
 from gatewright.tasks.protocol import cancel_notice
-from services.gatekeeper.projections.entries import Entry
+from services.gatekeeper.projections.entries import LedgerEntry
 
 #: A run that ended less than ``RECENT`` seconds ago is named every ``OFTEN`` seconds, and until ``LASTING`` every ``SELDOM``.
 RECENT = 10.0
@@ -29,12 +29,12 @@ MOST = 1_000
 
 
 @dataclass
-class StopNotices:
+class CancellationBroadcaster:
     """The runs to be named: id -> when they ended, oldest first, in monotonic seconds. One per process."""
 
     _ended: dict[str, float] = field(default_factory=dict)
 
-    def saw(self, entry: Entry, now: float, age: float = 0.0) -> None:
+    def saw(self, entry: LedgerEntry, now: float, age: float = 0.0) -> None:
         """Take note of an entry of the ledger that was stored ``age`` seconds ago."""
         if age > LASTING or entry.outcome in (None, "SUCCESS"):
             return

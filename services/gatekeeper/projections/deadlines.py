@@ -17,9 +17,9 @@ import msgspec
 from gatewright.errors import GatewrightError, UnavailableError
 from gatewright.host_errors import host_errors
 from gatewright.ledger.events import TERMINAL, ContractCompiled, FixOrdered, RunAccepted, StateEntered
-from services.gatekeeper.decider.inputs import TimeIsUp
-from services.gatekeeper.orchestrator import Conductor
-from services.gatekeeper.projections.entries import Entry, EntryEvent
+from services.gatekeeper.decider.inputs import DeadlineReached
+from services.gatekeeper.orchestrator import Orchestrator
+from services.gatekeeper.projections.entries import EntryEvent, LedgerEntry
 
 #: Seconds between two looks at the clock, and until a moment is looked at again that brought nothing about.
 TICK = 0.1
@@ -86,7 +86,7 @@ class Deadlines:
     def __len__(self) -> int:
         return len(self._runs)
 
-    def saw(self, entry: Entry) -> None:
+    def saw(self, entry: LedgerEntry) -> None:
         """Take note of an entry of the ledger."""
         try:
             for event in entry.events:
@@ -119,25 +119,25 @@ class Deadlines:
             self._queue = [(moments.queued, run) for run, moments in self._runs.items() if moments.queued is not None]
             heapq.heapify(self._queue)
 
-    async def keep(self, conductor: Conductor, stop: asyncio.Event) -> None:
-        """Tell the conductor of every moment that has come, until the process is told to leave."""
+    async def keep(self, orchestrator: Orchestrator, stop: asyncio.Event) -> None:
+        """Tell the orchestrator of every moment that has come, until the process is told to leave."""
         async with asyncio.TaskGroup() as group:
             while not stop.is_set():
-                for run_id in self.due(conductor.clock.now().timestamp()):
-                    group.create_task(self._ring(run_id, conductor))
+                for run_id in self.due(orchestrator.clock.now().timestamp()):
+                    group.create_task(self._ring(run_id, orchestrator))
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(stop.wait(), TICK)
 
-    async def _ring(self, run_id: str, conductor: Conductor) -> None:
+    async def _ring(self, run_id: str, orchestrator: Orchestrator) -> None:
         try:
             with host_errors():
-                await conductor.advance(run_id, TimeIsUp(f"{run_id}:time"))
+                await orchestrator.advance(run_id, DeadlineReached(f"{run_id}:time"))
         except UnavailableError as error:
-            conductor.log.warning("run_left_for_later", run_id=run_id, code=error.reason, cause=error.message)
+            orchestrator.log.warning("run_left_for_later", run_id=run_id, code=error.reason, cause=error.message)
         except GatewrightError as error:
-            conductor.log.error("run_unreadable", run_id=run_id, code=error.reason, cause=error.message)  # noqa: TRY400 - the cause is named
+            orchestrator.log.error("run_unreadable", run_id=run_id, code=error.reason, cause=error.message)  # noqa: TRY400 - the cause is named
             self.forget(run_id)
-        self.looked(run_id, conductor.clock.now().timestamp())
+        self.looked(run_id, orchestrator.clock.now().timestamp())
 
     def _note(self, run_id: str, event: EntryEvent) -> None:
         moments = self._runs.get(run_id, _Moments())

@@ -32,7 +32,7 @@ class _Finished(msgspec.Struct, frozen=True):
     status: RunOutcome
 
 
-class Entry(msgspec.Struct, frozen=True):
+class LedgerEntry(msgspec.Struct, frozen=True):
     """One transition of a run. ``stored_at``: when the bus stored it, in seconds since 1970."""
 
     run_id: str
@@ -64,10 +64,10 @@ def run_id_of(message: Message) -> str:
     return message.subject.removeprefix(_PREFIX)
 
 
-def read_entry(message: Message) -> Entry | None:
+def read_entry(message: Message) -> LedgerEntry | None:
     """The transition that a message holds; None for what is no entry of the ledger."""
     try:
         step = _STEP.decode(message.data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    return Entry(run_id_of(message), step.number, step.events, message.stored_at)
+    return LedgerEntry(run_id_of(message), step.number, step.events, message.stored_at)

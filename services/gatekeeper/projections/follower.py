@@ -1,6 +1,6 @@
 """Looks after runs that nobody moves: what a process before this one left, and what a gatekeeper left that is gone or stuck.
 
-It reads the whole ledger once, quickly, and then follows it. What is open and stands still is handed to the conductor, which
+It reads the whole ledger once, quickly, and then follows it. What is open and stands still is handed to the orchestrator, which
 finds out for itself what there is to do. It decides nothing.
 """
 
@@ -16,13 +16,13 @@ from gatewright.bus.topology import run_subject
 from gatewright.errors import GatewrightError, UnavailableError
 from gatewright.host_errors import host_errors
 from services.gatekeeper.dispatch.dispatcher import UnderWay
-from services.gatekeeper.orchestrator import Conductor
-from services.gatekeeper.projections.cancellations import StopNotices
+from services.gatekeeper.orchestrator import Orchestrator
+from services.gatekeeper.projections.cancellations import CancellationBroadcaster
 from services.gatekeeper.projections.deadlines import Deadlines
 from services.gatekeeper.projections.entries import read_entry, run_id_of
 from services.gatekeeper.projections.publisher_runs import PublisherRuns
 from services.gatekeeper.projections.run_index import RunIndex
-from services.gatekeeper.projections.stalled_runs import OpenRuns
+from services.gatekeeper.projections.stalled_runs import StalledRuns
 
 #: Seconds between two looks at the list of what is open.
 LOOK = 1.0
@@ -35,27 +35,27 @@ def between_one_and_two() -> float:
 
 
 @dataclass
-class Lookout:
+class LedgerFollower:
     """One per process. ``sequence`` is the last message of the ledger that was seen."""
 
-    conductor: Conductor
-    runs: OpenRuns = field(default_factory=lambda: OpenRuns(between_one_and_two))
+    orchestrator: Orchestrator
+    runs: StalledRuns = field(default_factory=lambda: StalledRuns(between_one_and_two))
     deadlines: Deadlines = field(default_factory=Deadlines)
-    notices: StopNotices = field(default_factory=StopNotices)
+    notices: CancellationBroadcaster = field(default_factory=CancellationBroadcaster)
     index: RunIndex = field(default_factory=RunIndex)
     publishers: PublisherRuns | None = None
     sequence: int = 0
 
     async def catch_up(self) -> None:
         """Read the ledger up to now: afterwards it is known what is open. Raises BusError."""
-        started, now = self.conductor.clock.now().timestamp(), self.conductor.clock.monotonic()
-        async for message in self.conductor.bus.replay(run_subject("*"), after=self.sequence):
+        started, now = self.orchestrator.clock.now().timestamp(), self.orchestrator.clock.monotonic()
+        async for message in self.orchestrator.bus.replay(run_subject("*"), after=self.sequence):
             self._saw(message, now, started - message.stored_at)
         self.index.read_to_the_end()
         if self.publishers is not None:
             self.publishers.read_to_the_end()
         # Whatever is open may have been left by the process before.
-        self.runs.everything_is_due(self.conductor.clock.monotonic())
+        self.runs.everything_is_due(self.orchestrator.clock.monotonic())
 
     async def resume(self) -> None:
         """After a start: take up all that is open, at once."""
@@ -68,22 +68,22 @@ class Lookout:
             try:
                 await self._follow()
             except UnavailableError as error:
-                self.conductor.log.warning("ledger_unavailable", code=error.reason, cause=error.message)
+                self.orchestrator.log.warning("ledger_unavailable", code=error.reason, cause=error.message)
                 await asyncio.sleep(LOOK)
 
     async def _follow(self) -> None:
-        conductor = self.conductor
-        messages = conductor.bus.replay(run_subject("*"), follow=True, after=self.sequence)
+        orchestrator = self.orchestrator
+        messages = orchestrator.bus.replay(run_subject("*"), follow=True, after=self.sequence)
         async with contextlib.aclosing(messages):
             async for message in messages:
-                sealed = self._saw(message, conductor.clock.monotonic())
+                sealed = self._saw(message, orchestrator.clock.monotonic())
                 run_id = run_id_of(message)
-                known = conductor.ledger.known(run_id)
+                known = orchestrator.ledger.known(run_id)
                 if sealed:
-                    conductor.left_behind(run_id)
+                    orchestrator.left_behind(run_id)
                 elif known is not None and known.sequence < message.sequence:
                     # Another gatekeeper moved it; or we did, and the append will say so itself.
-                    conductor.ledger.forget(run_id)
+                    orchestrator.ledger.forget(run_id)
 
     def _saw(self, message: Message, now: float, age: float = 0.0) -> bool:
         """Tell all who follow the runs; whether the message says that its run is over and sealed."""
@@ -107,27 +107,27 @@ class Lookout:
 
     async def look(self) -> None:
         """Take up every run that is due."""
-        under_way, places = UnderWay(self.conductor.bus), asyncio.Semaphore(AT_ONCE)
+        under_way, places = UnderWay(self.orchestrator.bus), asyncio.Semaphore(AT_ONCE)
 
         async def take_up(run_id: str) -> None:
             async with places:
                 await self._take_up(run_id, under_way)
 
         async with asyncio.TaskGroup() as group:
-            for run_id in self.runs.due(self.conductor.clock.monotonic()):
+            for run_id in self.runs.due(self.orchestrator.clock.monotonic()):
                 group.create_task(take_up(run_id))
 
     async def _take_up(self, run_id: str, under_way: UnderWay) -> None:
-        log = self.conductor.log
+        log = self.orchestrator.log
         done = False
         try:
             with host_errors():
-                done = await self.conductor.take_up(run_id, under_way)
+                done = await self.orchestrator.take_up(run_id, under_way)
         except UnavailableError as error:
             log.warning("run_left_for_later", run_id=run_id, code=error.reason, cause=error.message)
         except GatewrightError as error:
             log.error("run_unreadable", run_id=run_id, code=error.reason, cause=error.message)  # noqa: TRY400 - the cause is named
             done = True
-        self.runs.looked(run_id, self.conductor.clock.monotonic())
+        self.runs.looked(run_id, self.orchestrator.clock.monotonic())
         if done:
             self.runs.closed(run_id)

@@ -17,7 +17,7 @@ from gatewright.clock import Clock
 from gatewright.errors import UnavailableError
 from gatewright.ledger.events import RunAccepted, RunFinished
 from gatewright.ledger.run import Run
-from services.gatekeeper.projections.entries import Entry
+from services.gatekeeper.projections.entries import LedgerEntry
 
 DAY = timedelta(days=1)
 #: Seconds that a submission waits for the count of a gatekeeper that has just started.
@@ -42,7 +42,7 @@ class PublisherRuns:
         self._owners: dict[str, str] = {}
         self._counted = asyncio.Event()
 
-    def saw(self, entry: Entry) -> None:
+    def saw(self, entry: LedgerEntry) -> None:
         """Take note of an entry of the ledger."""
         if not self._publishers:
             return

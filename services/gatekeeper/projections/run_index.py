@@ -19,7 +19,7 @@ from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.contracts.run_status import ListedRun, RunList, RunOutcome, RunsRequest
 from gatewright.errors import UnavailableError
 from gatewright.ledger.events import RunAccepted
-from services.gatekeeper.projections.entries import Entry
+from services.gatekeeper.projections.entries import LedgerEntry
 
 
 class _Accepted(msgspec.Struct, frozen=True):
@@ -46,7 +46,7 @@ class RunIndex:
         self._released = False
         self._whole = asyncio.Event()
 
-    def saw(self, entry: Entry) -> None:
+    def saw(self, entry: LedgerEntry) -> None:
         """Take note of an entry of the ledger."""
         run_id = entry.run_id
         for event in entry.events:

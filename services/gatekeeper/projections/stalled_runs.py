@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gatewright.ledger.events import BundleSealed, LocksWaiting
-from services.gatekeeper.projections.entries import Entry
+from services.gatekeeper.projections.entries import LedgerEntry
 
 #: Seconds for which a run may stand still before the first look, and the longest pause between two looks.
 QUIET = 10.0
@@ -27,7 +27,7 @@ class _Watched:
     waiting: bool = False
 
 
-class OpenRuns:
+class StalledRuns:
     """``jitter`` gives a number from 1 to 2 by which a pause is made longer; times are monotonic seconds."""
 
     def __init__(self, jitter: Callable[[], float], quiet: float = QUIET) -> None:
@@ -38,7 +38,7 @@ class OpenRuns:
     def __len__(self) -> int:
         return len(self._runs)
 
-    def saw(self, entry: Entry, now: float) -> bool:
+    def saw(self, entry: LedgerEntry, now: float) -> bool:
         """Take note of an entry of the ledger; whether it says that its run is over and sealed."""
         sealed = entry.has(BundleSealed.event_type)
         if sealed:

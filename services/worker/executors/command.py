@@ -12,12 +12,12 @@ from gatewright.environment_state import Seen, refuse_changed, see_environment
 from gatewright.errors import DeniedError
 from gatewright.git.changes import FileChange
 from gatewright.patterns import BytesPattern
-from gatewright.sandbox import Completed, Limits, Sandbox, parse_command
+from gatewright.sandbox import Completed, Sandbox, SandboxLimits, parse_command
 from gatewright.sandbox.programs import NOT_FOUND, not_found
 from gatewright.tasks.inputs import command_seconds, usable_environment
 from gatewright.telemetry.redaction import redact_text
 from gatewright.workspace import Workspaces
-from services.worker.executors.port import Execution, Failure, Job
+from services.worker.executors.port import ExecutionFailure, ExecutionResult, Job
 
 #: Characters of the last line that a failure quotes.
 _QUOTED = 300
@@ -29,14 +29,14 @@ class CommandExecutor:
     """``environments`` are the prefixes that the operator lists for this worker, ``limits`` what one command may use."""
 
     def __init__(
-        self, workspaces: Workspaces, sandbox: Sandbox, environments: Sequence[Path], limits: Limits | None = None
+        self, workspaces: Workspaces, sandbox: Sandbox, environments: Sequence[Path], limits: SandboxLimits | None = None
     ) -> None:
         self._workspaces = workspaces
         self._sandbox = sandbox
         self._environments = tuple(environments)
-        self._limits = limits or Limits()
+        self._limits = limits or SandboxLimits()
 
-    async def execute(self, job: Job) -> Execution:
+    async def execute(self, job: Job) -> ExecutionResult:
         """The workspace after the command, compared with the baseline: by looking at files, never by running git there.
 
         Raises CommandRefusedError, ScopeError, DeniedError (``environment_not_allowed``, ``environment_tracked``,
@@ -53,13 +53,13 @@ class CommandExecutor:
             done, how = await self._run(job, argv, prefix, rest, plain=True), " in a plain copy of the repository"
         logs = {"stdout": done.completed.stdout, "stderr": done.completed.stderr}
         if done.failure is not None:
-            return Execution(logs=logs, failure=done.failure, environment=done.environment)
+            return ExecutionResult(logs=logs, failure=done.failure, environment=done.environment)
         tree = await job.mirror.write_tree(job.baseline, done.changes)
         patch = await job.mirror.diff(job.baseline, tree)
         summary = f"the command ended with 0 after {done.completed.duration_seconds:.1f} s{how}"
-        return Execution(tree, patch, logs, summary, environment=done.environment)
+        return ExecutionResult(tree, patch, logs, summary, environment=done.environment)
 
-    async def _run(self, job: Job, argv: Sequence[str], prefix: Path | None, limits: Limits, *, plain: bool) -> _Done:
+    async def _run(self, job: Job, argv: Sequence[str], prefix: Path | None, limits: SandboxLimits, *, plain: bool) -> _Done:
         async with self._workspaces.open(job.mirror, job.baseline, plain=plain) as workspace:
             seen = await asyncio.to_thread(see_environment, prefix)
             completed = await self._sandbox.run(argv, workspace=workspace, prefix=prefix, limits=limits)
@@ -76,7 +76,7 @@ class _Done:
     """One run of the command. ``met_border``: it failed at the border of an overlay, and would not in a plain copy."""
 
     completed: Completed
-    failure: Failure | None
+    failure: ExecutionFailure | None
     changes: tuple[FileChange, ...]
     environment: Seen | None
     met_border: bool
@@ -87,24 +87,24 @@ def _met_border(completed: Completed) -> bool:
     return completed.exit_code != 0 and _CROSSED.first(completed.stderr + b"\n" + completed.stdout) is not None
 
 
-def _changed(seen: Seen | None) -> Failure | None:
+def _changed(seen: Seen | None) -> ExecutionFailure | None:
     try:
         refuse_changed(seen)
     except DeniedError as error:
-        return Failure(error.reason, error.message)
+        return ExecutionFailure(error.reason, error.message)
     return None
 
 
-def _failure(completed: Completed, limits: Limits, missing: str | None) -> Failure | None:
+def _failure(completed: Completed, limits: SandboxLimits, missing: str | None) -> ExecutionFailure | None:
     """Why there is no change; ``missing`` are words for a program that does not exist."""
     if completed.timed_out:
-        return Failure("task_timeout", f"the command was killed after {limits.wall_seconds:g} s")
+        return ExecutionFailure("task_timeout", f"the command was killed after {limits.wall_seconds:g} s")
     if completed.stopped:
-        return Failure("executor_failed", f"the command was killed at its limit of {completed.stopped}")
+        return ExecutionFailure("executor_failed", f"the command was killed at its limit of {completed.stopped}")
     if completed.exit_code == NOT_FOUND and missing:
-        return Failure("executor_failed", f"exit {NOT_FOUND}: {missing}")
+        return ExecutionFailure("executor_failed", f"exit {NOT_FOUND}: {missing}")
     if completed.exit_code != 0:
-        return Failure("executor_failed", f"exit {completed.exit_code}: {_last_line(completed)}")
+        return ExecutionFailure("executor_failed", f"exit {completed.exit_code}: {_last_line(completed)}")
     return None
 
 

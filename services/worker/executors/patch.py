@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from gatewright.tasks.inputs import read_artifact
-from services.worker.executors.port import Execution, Job
+from services.worker.executors.port import ExecutionResult, Job
 
 
 class PatchExecutor:
     """The canonical form of the patch is the gatekeeper's own diff of the trees; nothing is rewritten here."""
 
-    async def execute(self, job: Job) -> Execution:
+    async def execute(self, job: Job) -> ExecutionResult:
         """Raises PatchError (``patch_does_not_apply``), MalformedError, ArtifactError."""
         patch = await read_artifact(job.contract, job.answer, job.artifacts)
         tree = await job.mirror.apply(job.baseline, patch)
-        return Execution(tree, patch, summary=f"the patch {job.answer!r} applies")
+        return ExecutionResult(tree, patch, summary=f"the patch {job.answer!r} applies")

@@ -37,7 +37,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class ExecutionFailure:
     """Why there is no change: a stable code, and words. ``blocked``: this host cannot do the task, another might."""
 
     code: str
@@ -46,7 +46,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Execution:
+class ExecutionResult:
     """What came of a job. ``tree`` is the baseline with the change; ``patch`` leads to it, empty for no change.
 
     ``logs`` are kept as artifacts under their names, empty ones left out. With a ``failure``, tree and patch are empty.
@@ -57,14 +57,14 @@ class Execution:
     patch: bytes = b""
     logs: Mapping[str, bytes] = field(default_factory=dict)
     summary: str = ""
-    failure: Failure | None = None
+    failure: ExecutionFailure | None = None
     environment: Seen | None = None
 
 
-class Executor(Protocol):
+class ChangeExecutor(Protocol):
     """One way to make a change."""
 
-    async def execute(self, job: Job) -> Execution:
+    async def execute(self, job: Job) -> ExecutionResult:
         """Make the change of ``job``.
 
         A DeniedError or MalformedError ends the task as FAILED with its reason, SandboxError as BLOCKED; other kinds of

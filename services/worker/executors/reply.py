@@ -8,7 +8,7 @@ from gatewright.errors import ExtractionError
 from gatewright.git.changes import FileChange
 from gatewright.git.paths import display
 from gatewright.tasks.inputs import read_artifact
-from services.worker.executors.port import Execution, Job
+from services.worker.executors.port import ExecutionResult, Job
 from services.worker.reply.files import extract
 
 #: The name of the artifact that holds the reply.
@@ -22,7 +22,7 @@ _WRITTEN = frozenset({"A", "M"})
 class ReplyExecutor:
     """Straight from the reply to objects: no workspace, no command."""
 
-    async def execute(self, job: Job) -> Execution:
+    async def execute(self, job: Job) -> ExecutionResult:
         """Raises ExtractionError (``reply_not_usable``), MalformedError, ArtifactError."""
         reply = await read_artifact(job.contract, job.answer, job.artifacts)
         # In a thread: a long reply must not keep the process from saying that it is at work.
@@ -41,4 +41,4 @@ class ReplyExecutor:
             if done.status not in _WRITTEN:
                 raise ExtractionError(f"{display(done.path)!r} would be taken away by a file of the reply")
         summary = f"{len(changes)} file(s) from the reply; {extraction.snippets} block(s) without a name left out"
-        return Execution(tree, await job.mirror.diff(job.baseline, tree), {REPLY_LOG: reply}, summary)
+        return ExecutionResult(tree, await job.mirror.diff(job.baseline, tree), {REPLY_LOG: reply}, summary)

@@ -26,7 +26,7 @@ class BeyondLimitError(DeniedError):
 
 
 @dataclass(frozen=True)
-class Bounds:
+class ProcessBounds:
     """``seconds`` for one question; ``memory``: bytes of address space of the child."""
 
     seconds: float
@@ -38,7 +38,7 @@ class BoundedJudge:
     """``function``: ``module:name`` of what is asked. Any number of questions at a time, each with a child of its own."""
 
     function: str
-    bounds: Bounds
+    bounds: ProcessBounds
     _idle: list[_Child] = field(default_factory=list)
 
     def prepare(self) -> None:

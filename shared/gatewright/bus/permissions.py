@@ -34,7 +34,7 @@ _FOREIGN_REPLIES = "_R_.>"
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class AccountLimits:
     """What one account may take of the server: ``connections`` at once, and ``subscriptions`` of each of them."""
 
     connections: int = 64
@@ -42,9 +42,9 @@ class Limits:
 
 
 #: Processes of a role share an identity.
-ROLE_LIMITS = Limits(connections=1024)
+ROLE_LIMITS = AccountLimits(connections=1024)
 #: All gatekeepers, operators and provisioners together: a gatekeeper listens for many answers at once.
-RESIDENT_LIMITS = Limits(connections=256, subscriptions=10_000)
+RESIDENT_LIMITS = AccountLimits(connections=256, subscriptions=10_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Access:
     serve: tuple[str, ...] = ()
     queues: tuple[t.Consumer, ...] = ()
     api: tuple[str, ...] = ()
-    limits: Limits = Limits()
+    limits: AccountLimits = AccountLimits()
 
     @property
     def guest(self) -> bool:

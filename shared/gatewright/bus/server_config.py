@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gatewright.bus.permissions import API_PREFIX, RESIDENT_LIMITS, Access, Limits, access_of
+from gatewright.bus.permissions import API_PREFIX, RESIDENT_LIMITS, Access, AccountLimits, access_of
 from gatewright.bus.topology import DEFAULT_POOL
 from gatewright.errors import ConfigurationError
 
@@ -135,7 +135,7 @@ def _guest(access: Access, public_keys: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _limits(limits: Limits) -> dict[str, int]:
+def _limits(limits: AccountLimits) -> dict[str, int]:
     return {"max_connections": limits.connections, "max_subscriptions": limits.subscriptions}
 
 

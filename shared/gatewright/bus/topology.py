@@ -43,7 +43,7 @@ WATCH_SUBJECT = "gw.watch.*"
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class StreamSpec:
     """``max_message_bytes`` bounds one message; ``dedupe_seconds`` is the window of ``Nats-Msg-Id``.
 
     From a work queue a message goes when it is settled; ``append_only``: no single message can be taken out. ``max_messages``,
@@ -86,7 +86,7 @@ SHORTEST_DEDUPE = 0.1
 
 #: A subject is written once, for good, which is all that idempotence needs: the window of message ids is as short as can be, so
 #: that no writer can have another's message taken for a repetition.
-ARTIFACTS = Stream(
+ARTIFACTS = StreamSpec(
     "ARTIFACTS",
     ("gw.artifact.*.*.*",),
     "limits",
@@ -97,8 +97,8 @@ ARTIFACTS = Stream(
     direct=True,
 )
 
-STREAMS: tuple[Stream, ...] = (
-    Stream(
+STREAMS: tuple[StreamSpec, ...] = (
+    StreamSpec(
         "INTAKE",
         ("gw.intake.>",),
         "workqueue",
@@ -112,14 +112,14 @@ STREAMS: tuple[Stream, ...] = (
         max_bytes=1 << 30,
         least_bytes=16 << 20,
     ),
-    Stream("TASKS", ("gw.task.>",), "workqueue", "tasks, one subject per role, pool and class"),
-    Stream(
+    StreamSpec("TASKS", ("gw.task.>",), "workqueue", "tasks, one subject per role, pool and class"),
+    StreamSpec(
         "EXHAUSTED",
         (EXHAUSTED_SUBJECT,),
         "workqueue",
         "the server's reports of tasks that were delivered as often as may be, and never settled",
     ),
-    Stream(
+    StreamSpec(
         "RESULTS",
         ("gw.result.>",),
         "workqueue",
@@ -128,7 +128,7 @@ STREAMS: tuple[Stream, ...] = (
         max_bytes=8 << 30,
         least_bytes=64 << 20,
     ),
-    Stream(
+    StreamSpec(
         "RUNS",
         ("gw.run.*",),
         "limits",
@@ -136,7 +136,7 @@ STREAMS: tuple[Stream, ...] = (
         append_only=True,
         repeated="gw.watch.{{wildcard(1)}}",
     ),
-    Stream("DEAD", ("gw.dead.>",), "limits", "messages that could not be handled, with the reason"),
+    StreamSpec("DEAD", ("gw.dead.>",), "limits", "messages that could not be handled, with the reason"),
     ARTIFACTS,
 )
 

@@ -16,7 +16,7 @@ from gatewright.artifacts import inline_uri
 from gatewright.bus.identities import DEFAULT_PUBLISHER, BusAddress
 from gatewright.bus.permissions import publisher_subjects
 from gatewright.bus.port import KEY_HEADER, Bus
-from gatewright.client.histories import History, LedgerHistory, ServedHistory
+from gatewright.client.histories import EventHistory, LedgerHistory, ServedHistory
 from gatewright.client.refusals import NOBODY_THERE, PASSING_CODES, answered
 from gatewright.clock import Clock, SystemClock, new_id
 from gatewright.contracts import (
@@ -83,7 +83,7 @@ class Client:
         self._bus = bus
         self._requested_by = requested_by
         self._subjects = publisher_subjects(publisher)
-        self._history: History = LedgerHistory(bus) if reads_ledger else ServedHistory(bus, self._subjects)
+        self._history: EventHistory = LedgerHistory(bus) if reads_ledger else ServedHistory(bus, self._subjects)
         self._clock = clock or SystemClock()
 
     @classmethod

@@ -25,7 +25,7 @@ _ANSWER = 10.0
 _PAUSE = 0.5
 
 
-class History(Protocol):
+class EventHistory(Protocol):
     """Events of runs."""
 
     def events(self, run_id: str, *, follow: bool) -> AsyncGenerator[OrchestratorEvent, None]:

@@ -35,7 +35,7 @@ class ApprovedChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     new: str
 
 
-class Approval(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ContentApproval(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``expires_at`` is RFC 3339; ``run_id`` is the run whose refusal was looked at."""
 
     what: Literal["ci"]
@@ -56,17 +56,17 @@ class _Statement(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename
     type: str = msgspec.field(name="_type")
     subject: tuple[_Subject, ...]
     predicate_type: str
-    predicate: Approval
+    predicate: ContentApproval
 
 
-def signed(approval: Approval, signer: Signer) -> bytes:
+def signed(approval: ContentApproval, signer: Signer) -> bytes:
     """The envelope. The same bytes for the same approval and key."""
     subjects = tuple(_Subject(change.path, {"gitBlob": change.new.split(" ")[1]}) for change in approval.changes)
     statement = _Statement(type=STATEMENT_TYPE, subject=subjects, predicate_type=APPROVAL_TYPE, predicate=approval)
     return signer.envelope(msgspec.json.encode(statement, order="sorted"))
 
 
-def opened(envelope: bytes, approvers: Sequence[PublicKey]) -> tuple[Approval, PublicKey]:
+def opened(envelope: bytes, approvers: Sequence[PublicKey]) -> tuple[ContentApproval, PublicKey]:
     """The approval in ``envelope`` and the key of ``approvers`` that signed it.
 
     Raises MalformedError (``bad_envelope``, ``bad_approval``), VerificationError (``untrusted_key``, ``bad_signature``, ...).
@@ -84,7 +84,7 @@ def opened(envelope: bytes, approvers: Sequence[PublicKey]) -> tuple[Approval, P
     return statement.predicate, key
 
 
-def has_expired(approval: Approval, now: datetime) -> bool:
+def has_expired(approval: ContentApproval, now: datetime) -> bool:
     """Whether the approval has ended, or says nothing that can be read about it."""
     try:
         ends = datetime.fromisoformat(approval.expires_at)

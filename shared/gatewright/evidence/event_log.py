@@ -16,7 +16,7 @@ from gatewright.ledger import chain
 
 
 @dataclass(frozen=True, slots=True)
-class Tail:
+class LogTail:
     """What a log holds: the hashes of its events in order, and the bytes that they fill. Whatever comes after is torn."""
 
     hashes: tuple[str, ...] = ()
@@ -32,12 +32,12 @@ def line(record: OrchestratorEvent) -> bytes:
     return codec.encode(record) + b"\n"
 
 
-def read(path: Path) -> Tail:
+def read(path: Path) -> LogTail:
     """The good beginning of the log: whole lines whose chain holds. Raises OSError, but not when there is no file yet."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        return Tail()
+        return LogTail()
     hashes: list[str] = []
     size, head = 0, chain.GENESIS
     while (end := data.find(b"\n", size)) >= 0:
@@ -48,10 +48,10 @@ def read(path: Path) -> Tail:
             break
         hashes.append(head)
         size = end + 1
-    return Tail(tuple(hashes), size)
+    return LogTail(tuple(hashes), size)
 
 
-def append(path: Path, tail: Tail, records: Sequence[OrchestratorEvent], disk: Disk) -> Tail:
+def append(path: Path, tail: LogTail, records: Sequence[OrchestratorEvent], disk: Disk) -> LogTail:
     """Append those of ``records`` that the log lacks; returns what it holds then.
 
     A log of other events is begun anew when ``records`` begin with the first; records that do not follow what is there are
@@ -60,18 +60,18 @@ def append(path: Path, tail: Tail, records: Sequence[OrchestratorEvent], disk: D
     if not _agree(tail, records):
         if records[0].seq != 1:
             return tail
-        tail = Tail()
+        tail = LogTail()
     fresh = records[_known(tail, records) :]
     if not fresh or fresh[0].seq != len(tail.hashes) + 1 or fresh[0].prev_hash != tail.head:
         return tail
     data = b"".join(line(record) for record in fresh)
     disk.append(path, data, tail.size)
-    return Tail((*tail.hashes, *(record.hash for record in fresh)), tail.size + len(data))
+    return LogTail((*tail.hashes, *(record.hash for record in fresh)), tail.size + len(data))
 
 
-def _known(tail: Tail, records: Sequence[OrchestratorEvent]) -> int:
+def _known(tail: LogTail, records: Sequence[OrchestratorEvent]) -> int:
     return sum(1 for record in records if record.seq <= len(tail.hashes))
 
 
-def _agree(tail: Tail, records: Sequence[OrchestratorEvent]) -> bool:
+def _agree(tail: LogTail, records: Sequence[OrchestratorEvent]) -> bool:
     return all(tail.hashes[record.seq - 1] == record.hash for record in records[: _known(tail, records)])

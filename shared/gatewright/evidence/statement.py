@@ -15,7 +15,7 @@ import msgspec
 
 from gatewright.contracts.reports import TestCommand
 from gatewright.evidence import layout
-from gatewright.evidence.projection.history import History
+from gatewright.evidence.projection.history import RunHistory
 from gatewright.evidence.projection.summary_reports import outcomes
 from gatewright.rules.tests import passed
 
@@ -42,7 +42,7 @@ class Verifier(msgspec.Struct, frozen=True):
     version: dict[str, str]
 
 
-class Policy(msgspec.Struct, frozen=True):
+class VerifierPolicy(msgspec.Struct, frozen=True):
     uri: str
     digest: dict[str, str]
 
@@ -53,7 +53,7 @@ class Summary(msgspec.Struct, frozen=True, rename="camel"):
     verifier: Verifier
     time_verified: str
     resource_uri: str
-    policy: Policy
+    policy: VerifierPolicy
     verification_result: str
     verified_levels: tuple[str, ...]
 
@@ -81,7 +81,7 @@ class Statement(msgspec.Struct, frozen=True, rename="camel"):
     predicate: msgspec.Raw
 
 
-def make_statements(history: History, manifest: bytes, digests: Mapping[str, str]) -> dict[str, bytes]:
+def make_statements(history: RunHistory, manifest: bytes, digests: Mapping[str, str]) -> dict[str, bytes]:
     """The bytes to sign, in canonical JSON, by the name of their envelope: one bundle has exactly these.
 
     ``manifest`` are the exact bytes of ``manifest.json``, ``digests`` the sha256 of the bundle's files by path.
@@ -97,7 +97,7 @@ def make_statements(history: History, manifest: bytes, digests: Mapping[str, str
     }
 
 
-def _subjects(history: History, manifest: bytes, digests: Mapping[str, str]) -> Iterable[Descriptor]:
+def _subjects(history: RunHistory, manifest: bytes, digests: Mapping[str, str]) -> Iterable[Descriptor]:
     landed = history.run.landed
     yield Descriptor(layout.MANIFEST, {"sha256": hashlib.sha256(manifest).hexdigest()})
     yield Descriptor(layout.PATCH, {"sha256": digests.get(layout.PATCH, "")})
@@ -107,7 +107,7 @@ def _subjects(history: History, manifest: bytes, digests: Mapping[str, str]) -> 
         yield Descriptor("tree", {"gitTree": landed.tree})
 
 
-def _summary(history: History) -> Summary:
+def _summary(history: RunHistory) -> Summary:
     run = history.run
     good = [name for name, outcome in msgspec.structs.asdict(outcomes(history.decisive)).items() if outcome.passed]
     succeeded = run.status == "SUCCESS"
@@ -115,13 +115,13 @@ def _summary(history: History) -> Summary:
         verifier=Verifier(VERIFIER, run.accepted.versions),
         time_verified=run.finished_at,
         resource_uri=run.accepted.repository_url,
-        policy=Policy(POLICY, {"sha256": run.accepted.policy_sha256}),
+        policy=VerifierPolicy(POLICY, {"sha256": run.accepted.policy_sha256}),
         verification_result="PASSED" if succeeded else "FAILED",
         verified_levels=tuple(f"GATEWRIGHT_{name.upper()}" for name in good) if succeeded else ("FAILED",),
     )
 
 
-def _checks(history: History, digests: Mapping[str, str]) -> Checks:
+def _checks(history: RunHistory, digests: Mapping[str, str]) -> Checks:
     """Only a run that succeeded can have passed: a run may end for a reason that no check names."""
     run = history.run
     verdicts: dict[str, Result] = {}
@@ -151,7 +151,7 @@ def _result(command: TestCommand) -> Result:
     return "FAILED" if command.must_pass else "WARNED"
 
 
-def _configuration(history: History, digests: Mapping[str, str]) -> Iterable[Descriptor]:
+def _configuration(history: RunHistory, digests: Mapping[str, str]) -> Iterable[Descriptor]:
     accepted = history.run.accepted
     yield Descriptor("policies", {"sha256": accepted.policy_sha256}, POLICY)
     for name, sha256 in sorted(accepted.policies.items()):

@@ -56,7 +56,7 @@ class BundleWriter:
     def __init__(self, root: Path, disk: Disk | None = None) -> None:
         self._root = root.absolute()
         self._disk = disk or Disk()
-        self._tails: dict[str, event_log.Tail] = {}
+        self._tails: dict[str, event_log.LogTail] = {}
         self._turns: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
 
     async def append(self, run: Run, records: Sequence[OrchestratorEvent]) -> bool:

@@ -13,7 +13,7 @@ from gatewright.errors import GitError
 
 
 @dataclass(frozen=True)
-class Change:
+class TreeChange:
     """One line of ``git diff-tree -r -z --raw --no-renames``.
 
     Modes are six octal digits, ``000000`` on the side where the path is absent; ids are full, all zeros where absent.
@@ -58,7 +58,7 @@ class FileChange:
     content: bytes = b""
 
 
-def parse_changes(output: bytes) -> tuple[Change, ...]:
+def parse_changes(output: bytes) -> tuple[TreeChange, ...]:
     """The changes in the output of ``diff-tree --raw -z`` between two trees. GitError when it is not such output."""
     fields = output.split(b"\0")
     if fields.pop() or len(fields) % 2:
@@ -114,11 +114,11 @@ def parse_directory(content: bytes, id_bytes: int) -> tuple[Node, ...]:
     return tuple(nodes)
 
 
-def _change(head: bytes, path: bytes) -> Change:
+def _change(head: bytes, path: bytes) -> TreeChange:
     words = head.decode("ascii", "replace").split(" ")
     if len(words) != 5 or not words[0].startswith(":") or not path:
         raise _unreadable("diff-tree")
-    return Change(path, words[0][1:], words[1], words[2], words[3], words[4])
+    return TreeChange(path, words[0][1:], words[1], words[2], words[3], words[4])
 
 
 def _entry(record: bytes) -> TreeEntry:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from gatewright.errors import DeniedError, MalformedError
-from gatewright.git.changes import Change, FileChange
+from gatewright.git.changes import FileChange, TreeChange
 from gatewright.git.paths import SYMLINK, display, path_fault
 
 MODES = frozenset({"100644", "100755", SYMLINK})
@@ -54,7 +54,7 @@ def stream(tree: str, changes: Sequence[FileChange], scratch_ref: str) -> bytes:
     return _whole(tree, parts, scratch_ref)
 
 
-def stream_of_objects(tree: str, changes: Sequence[Change], scratch_ref: str) -> bytes:
+def stream_of_objects(tree: str, changes: Sequence[TreeChange], scratch_ref: str) -> bytes:
     """The same for changes whose objects are there already."""
     parts = [b"D %s\n" % _quoted(change.path) for change in changes if change.new_mode == ABSENT]
     parts += [

@@ -42,7 +42,7 @@ _TEMPORARY = (
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class MaintenanceThresholds:
     """When something is done. ``loose``: objects outside of packs; ``packs``: their number; ``kept``: commits that refs hold.
 
     Of more than twice ``kept`` commits, those go that were not used for ``unused`` seconds, the longest unused first.
@@ -55,7 +55,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class MaintenanceResult:
     """What one look at a mirror brought about; ``dropped`` is the number of commits that no ref holds any more."""
 
     packed: bool = False
@@ -63,7 +63,7 @@ class Done:
     dropped: int = 0
 
 
-NOTHING = Done()
+NOTHING = MaintenanceResult()
 
 
 def mirrors_below(root: Path) -> tuple[Path, ...]:
@@ -74,7 +74,7 @@ def mirrors_below(root: Path) -> tuple[Path, ...]:
     return tuple(sorted(root.glob("*.git")))
 
 
-def tend(path: Path, limits: Limits, needed: Collection[str] = ()) -> Done:
+def tend(path: Path, limits: MaintenanceThresholds, needed: Collection[str] = ()) -> MaintenanceResult:
     """One look at the mirror ``path``. Raises GitError.
 
     1. What killed processes left is removed. 2. Loose objects are packed. 3. Commits that were not used for long lose their
@@ -90,7 +90,7 @@ def tend(path: Path, limits: Limits, needed: Collection[str] = ()) -> Done:
         raise
 
 
-def _tend(path: Path, limits: Limits, needed: Collection[str], lock: int) -> Done:
+def _tend(path: Path, limits: MaintenanceThresholds, needed: Collection[str], lock: int) -> MaintenanceResult:
     git = GitCommand(path)
 
     def run(*words: str) -> None:
@@ -108,7 +108,7 @@ def _tend(path: Path, limits: Limits, needed: Collection[str], lock: int) -> Don
     if repack:  # 4
         run("repack", "-d", "-q", "-n", "--cruft", f"--cruft-expiration={EXPIRY}")
         run("prune", f"--expire={EXPIRY}")
-    return Done(pack, repack, dropped)
+    return MaintenanceResult(pack, repack, dropped)
 
 
 def _pack_loose(path: Path, run: Callable[..., None]) -> None:
@@ -126,7 +126,7 @@ def _loose(path: Path) -> int:
     return sum(len(os.listdir(folder)) for folder in folders if folder.is_dir())  # noqa: PTH208 - their names are not wanted
 
 
-def _unused(path: Path, limits: Limits, needed: Collection[str]) -> tuple[str, ...]:
+def _unused(path: Path, limits: MaintenanceThresholds, needed: Collection[str]) -> tuple[str, ...]:
     """The commits to let go."""
     kept: list[tuple[float, str]] = []
     with contextlib.suppress(FileNotFoundError), os.scandir(path / _KEEP) as entries:

@@ -18,11 +18,11 @@ from pathlib import Path
 from gatewright.contracts.vocabulary import Person
 from gatewright.errors import GitError, MalformedError
 from gatewright.git import refs
-from gatewright.git.changes import Change, FileChange, Node, TreeEntry
+from gatewright.git.changes import FileChange, Node, TreeChange, TreeEntry
 from gatewright.git.command import GitCommand
 from gatewright.git.host.identity import mirror_keys
 from gatewright.git.locks import held
-from gatewright.git.names import Fault, TreeLimits
+from gatewright.git.names import NameFault, TreeLimits
 from gatewright.git.objects import BLOBS_LIMIT, Objects
 from gatewright.git.process import in_thread
 from gatewright.git.remote import Remote
@@ -102,7 +102,7 @@ class Mirror:
         self._since = time.monotonic()
         self._kept: set[str] = set()
         self._trees: dict[str, str] = {}
-        self._changes: dict[tuple[str, str], tuple[Change, ...]] = {}
+        self._changes: dict[tuple[str, str], tuple[TreeChange, ...]] = {}
         self._recent: dict[str, bytes] = {}
 
     async def resolve(self, ref: str) -> str:
@@ -156,7 +156,7 @@ class Mirror:
         """The same from any tree, to put disjoint patches together."""
         return self._made(await in_thread(self._objects.apply, tree, patch))
 
-    async def changes(self, old: str, new: str) -> tuple[Change, ...]:
+    async def changes(self, old: str, new: str) -> tuple[TreeChange, ...]:
         """What differs between two commits or trees, by path, renames as what they are: a deletion and an addition."""
         known = self._changes.get((old, new))
         if known is None:
@@ -194,11 +194,11 @@ class Mirror:
         """What lies directly in trees, by id, in one go. GitError (``object_missing``)."""
         return await in_thread(self._objects.directories, tuple(tree_ids))
 
-    async def limit_faults(self, tree: str, added: Sequence[bytes], limits: TreeLimits) -> tuple[Fault, ...]:
+    async def limit_faults(self, tree: str, added: Sequence[bytes], limits: TreeLimits) -> tuple[NameFault, ...]:
         """What is too much about the paths that a change of ``tree`` (a commit or tree) adds; see ``names.py``."""
         return await in_thread(self._objects.limit_faults, tree, added, limits)
 
-    async def unreadable_faults(self, tree: str, added: Sequence[bytes]) -> tuple[Fault, ...]:
+    async def unreadable_faults(self, tree: str, added: Sequence[bytes]) -> tuple[NameFault, ...]:
         """The new names in these paths that are not what a reader takes them for."""
         return await in_thread(self._objects.unreadable_faults, tree, added)
 

@@ -49,7 +49,7 @@ class TreeLimits:
 LARGEST = TreeLimits()
 
 
-class Fault(NamedTuple):
+class NameFault(NamedTuple):
     """Why names cannot be brought in; ``path`` is the first one at fault."""
 
     code: str
@@ -93,22 +93,22 @@ def unreadable_part(part: bytes) -> str | None:
         return "is not UTF-8"
 
 
-def path_limit_fault(path: bytes, limits: TreeLimits = LARGEST) -> Fault | None:
+def path_limit_fault(path: bytes, limits: TreeLimits = LARGEST) -> NameFault | None:
     """What is too much about one path."""
     if len(path) <= min(limits.name_bytes, limits.path_bytes) and path.count(b"/") < limits.depth:
         return None
     if len(path) > limits.path_bytes:
-        return Fault(TOO_LONG, f"a path of {len(path)} bytes where {limits.path_bytes} are allowed", path)
+        return NameFault(TOO_LONG, f"a path of {len(path)} bytes where {limits.path_bytes} are allowed", path)
     parts = path.split(b"/")
     if len(parts) > limits.depth:
-        return Fault(TOO_DEEP, f"{len(parts) - 1} folders deep where {limits.depth - 1} are allowed", path)
+        return NameFault(TOO_DEEP, f"{len(parts) - 1} folders deep where {limits.depth - 1} are allowed", path)
     longest = max(map(len, parts))
     if longest <= limits.name_bytes:
         return None
-    return Fault(NAME_TOO_LONG, f"a name of {longest} bytes where {limits.name_bytes} are allowed", path)
+    return NameFault(NAME_TOO_LONG, f"a name of {longest} bytes where {limits.name_bytes} are allowed", path)
 
 
-def limit_faults(paths: Iterable[bytes], known: Callable[[], Known], limits: TreeLimits = LARGEST) -> Iterator[Fault]:
+def limit_faults(paths: Iterable[bytes], known: Callable[[], Known], limits: TreeLimits = LARGEST) -> Iterator[NameFault]:
     """What is too much about ``paths``, which a change names; ``known`` is asked only when something may be."""
     named = list(dict.fromkeys(paths))
     for path in named:
@@ -118,16 +118,16 @@ def limit_faults(paths: Iterable[bytes], known: Callable[[], Known], limits: Tre
     if len(named) > limits.new_files:
         new = [path for path in named if path not in known().files]
         if len(new) > limits.new_files:
-            yield Fault(MANY_FILES, f"{len(new)} new files where {limits.new_files} are allowed", new[limits.new_files])
+            yield NameFault(MANY_FILES, f"{len(new)} new files where {limits.new_files} are allowed", new[limits.new_files])
     folders = directories(named, limits)
     if len(folders) > limits.new_directories:
         fresh = [folder for folder in folders if not known().is_directory(folder)]
         if len(fresh) > limits.new_directories:
             words = f"{len(fresh)} new folders where {limits.new_directories} are allowed"
-            yield Fault(MANY_DIRECTORIES, words, fresh[limits.new_directories])
+            yield NameFault(MANY_DIRECTORIES, words, fresh[limits.new_directories])
 
 
-def unreadable_faults(paths: Iterable[bytes], known: Callable[[], Known]) -> Iterator[Fault]:
+def unreadable_faults(paths: Iterable[bytes], known: Callable[[], Known]) -> Iterator[NameFault]:
     """The new names in ``paths``, added ones, that are not what a reader takes them for: each once, one of a path."""
     told: set[bytes] = set()
     for path in paths:
@@ -143,7 +143,7 @@ def unreadable_faults(paths: Iterable[bytes], known: Callable[[], Known]) -> Ite
                 continue
             told.add(here)
             if depth == len(parts) or not known().is_directory(here):
-                yield Fault(UNREADABLE, words, path)
+                yield NameFault(UNREADABLE, words, path)
                 break
 
 

@@ -19,9 +19,9 @@ from gatewright.contracts.vocabulary import Person
 from gatewright.errors import DeniedError, GitError, MalformedError, PatchError
 from gatewright.git import fast_import
 from gatewright.git.changes import (
-    Change,
     FileChange,
     Node,
+    TreeChange,
     TreeEntry,
     parse_changes,
     parse_directory,
@@ -31,7 +31,7 @@ from gatewright.git.changes import (
 )
 from gatewright.git.command import CommandFailedError, GitCommand
 from gatewright.git.index_cache import IndexCache
-from gatewright.git.names import Fault, Known, TreeLimits, limit_faults, unreadable_faults
+from gatewright.git.names import Known, NameFault, TreeLimits, limit_faults, unreadable_faults
 from gatewright.git.patch_names import is_harmless, named_paths
 from gatewright.git.paths import display
 from gatewright.git.process import KilledError, OutputTooLargeError
@@ -131,11 +131,11 @@ class Objects:
         for fault in limit_faults(paths, cache(lambda: self._known(tree))):
             raise kind(f"{display(fault.path[:_QUOTED])!r}: {fault.words}", code=fault.code)
 
-    def limit_faults(self, tree: str, added: Sequence[bytes], limits: TreeLimits) -> tuple[Fault, ...]:
+    def limit_faults(self, tree: str, added: Sequence[bytes], limits: TreeLimits) -> tuple[NameFault, ...]:
         """What is too much about paths that a change of ``tree`` adds, as far as it is told."""
         return tuple(islice(limit_faults(added, cache(lambda: self._known(tree)), limits), _MOST_FAULTS))
 
-    def unreadable_faults(self, tree: str, added: Sequence[bytes]) -> tuple[Fault, ...]:
+    def unreadable_faults(self, tree: str, added: Sequence[bytes]) -> tuple[NameFault, ...]:
         """New names in paths that a change of ``tree`` adds that are not what a reader takes them for."""
         return tuple(islice(unreadable_faults(added, cache(lambda: self._known(tree))), _MOST_FAULTS))
 
@@ -186,7 +186,7 @@ class Objects:
         except CommandFailedError as error:
             raise GitError(f"tree {tree} cannot be read: {error.said}", code="object_missing") from error
 
-    def changes(self, old: str, new: str) -> tuple[Change, ...]:
+    def changes(self, old: str, new: str) -> tuple[TreeChange, ...]:
         """What differs between two commits or trees, sorted by path."""
         options = ("-r", "-z", "--raw", "--no-abbrev", "--no-renames", "--ignore-submodules=none", "--no-relative")
         return parse_changes(self._git.execute("diff-tree", *options, check_object_id(old), check_object_id(new)))

@@ -14,7 +14,7 @@ from gatewright.contracts.records import OrchestratorEvent, Transition
 from gatewright.contracts.vocabulary import Usage
 from gatewright.errors import MalformedError
 from gatewright.ledger import events as e
-from gatewright.ledger.run import Failure, Run, Task, TaskStatus
+from gatewright.ledger.run import Run, RunFailure, RunTask, TaskStatus
 from gatewright.ledger.spending import most
 
 
@@ -60,7 +60,7 @@ def _apply(run: Run, payload: e.Payload, record: OrchestratorEvent) -> Run:  # n
             return replace(_settle(run, "pm", "SUCCESS"), contract=contract)
         case e.PlanAccepted(plan=plan):
             run = replace(_settle(run, "techlead", "SUCCESS"), plan=plan)
-            return _with(run, *(Task(c.task_id, "worker", "", "PENDING", run.attempt, c) for c in plan.contracts))
+            return _with(run, *(RunTask(c.task_id, "worker", "", "PENDING", run.attempt, c) for c in plan.contracts))
         case e.TaskDispatched():
             return _dispatched(run, payload)
         case e.LocksWaiting():
@@ -89,7 +89,7 @@ def _apply(run: Run, payload: e.Payload, record: OrchestratorEvent) -> Run:  # n
         case e.Landed():
             return replace(run, landed=payload)
         case e.RunFinished(status=status, code=code, message=message):
-            failure = None if status == "SUCCESS" else Failure(code, message)
+            failure = None if status == "SUCCESS" else RunFailure(code, message)
             return replace(run, failure=failure, finished_at=record.ts)
         case e.BundleSealed():
             return replace(run, sealed=payload)
@@ -115,19 +115,19 @@ def _dispatched(run: Run, payload: e.TaskDispatched) -> Run:
         if contract is not None and payload.budget is not None:
             contract = msgspec.structs.replace(contract, budget=payload.budget)
         return _with(run, replace(known, status="RUNNING", pool=payload.pool, contract=contract))
-    return _with(run, Task(payload.task_id, payload.role, payload.pool, "RUNNING", run.attempt, payload.contract))
+    return _with(run, RunTask(payload.task_id, payload.role, payload.pool, "RUNNING", run.attempt, payload.contract))
 
 
 def _fix(run: Run, payload: e.FixOrdered) -> Run:
     run = replace(run, attempt=payload.attempt, candidate=None, review=None, tests=None, tests_passed=False)
-    return _with(run, *(Task(c.task_id, "worker", "", "PENDING", payload.attempt, c) for c in payload.contracts))
+    return _with(run, *(RunTask(c.task_id, "worker", "", "PENDING", payload.attempt, c) for c in payload.contracts))
 
 
-def _used(run: Run, task: Task, usage: Usage) -> Run:
+def _used(run: Run, task: RunTask, usage: Usage) -> Run:
     return _with(run, replace(task, usage={**task.usage, usage.delivery: most(task.usage.get(usage.delivery), usage)}))
 
 
-def _given(run: Run, task_id: str) -> Task:
+def _given(run: Run, task_id: str) -> RunTask:
     task = run.tasks.get(task_id)
     if task is None:
         raise MalformedError(f"a result of {task_id[:80]!r}, which was never given out", code="bad_event")
@@ -139,5 +139,5 @@ def _settle(run: Run, role: str, status: TaskStatus) -> Run:
     return _with(run, replace(task, status=status)) if task else run
 
 
-def _with(run: Run, *tasks: Task) -> Run:
+def _with(run: Run, *tasks: RunTask) -> Run:
     return replace(run, tasks={**run.tasks, **{task.task_id: task for task in tasks}})

@@ -20,7 +20,7 @@ TaskStatus = Literal["PENDING", "RUNNING", "SUCCESS", "FAILED"]
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class RunTask:
     """One task of a run. ``contract`` is None only for the pm, whose document is the run's request."""
 
     task_id: str
@@ -39,7 +39,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class RunFailure:
     """Why a run did not succeed: a stable code and words for people."""
 
     code: str
@@ -60,7 +60,7 @@ class Run:
     head: str = GENESIS
     contract: TaskContract | None = None
     plan: Plan | None = None
-    tasks: Mapping[str, Task] = field(default_factory=dict)
+    tasks: Mapping[str, RunTask] = field(default_factory=dict)
     locks: LocksTaken | None = None
     waiting_for_locks: bool = False
     candidate: CandidateComposed | None = None
@@ -72,7 +72,7 @@ class Run:
     #: When the fix loop was last entered; the next round begins after the contract's back-off.
     fix_ordered_at: str = ""
     landed: Landed | None = None
-    failure: Failure | None = None
+    failure: RunFailure | None = None
     created_at: str = ""
     finished_at: str = ""
     sealed: BundleSealed | None = None
@@ -100,11 +100,11 @@ class Run:
             case _:
                 return "RUNNING"
 
-    def workers(self) -> tuple[Task, ...]:
+    def workers(self) -> tuple[RunTask, ...]:
         """The worker tasks of the current attempt, in the order of the plan."""
         return tuple(task for task in self.tasks.values() if task.role == "worker" and task.attempt == self.attempt)
 
-    def running(self, role: TaskRole) -> Task | None:
+    def running(self, role: TaskRole) -> RunTask | None:
         """The one task of a serial role (not worker) that is being done now."""
         return next((task for task in self.tasks.values() if task.role == role and task.status == "RUNNING"), None)
 

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from gatewright.budgets import BILLION, Excess, nano, part
 from gatewright.contracts.vocabulary import MAX_INTEGER, Budget, Usage
-from gatewright.ledger.run import Run, Task
+from gatewright.ledger.run import Run, RunTask
 
 #: No task is handed less time than this, and none a budget of no time.
 _LEAST_SECONDS = 0.001
@@ -41,7 +41,7 @@ def elapsed(run: Run, now: datetime) -> float:
     return max(0.0, (now - datetime.fromisoformat(run.created_at)).total_seconds())
 
 
-def usage_of(tasks: Iterable[Task]) -> Spent:
+def usage_of(tasks: Iterable[RunTask]) -> Spent:
     """What the tasks have reported, every delivery of each; ``iterations`` are turns here."""
     reported = [usage for task in tasks for usage in task.usage.values()]
     return Spent(

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from gatewright.contracts import TaskResult
-from gatewright.ledger.run import Run, Task
+from gatewright.ledger.run import Run, RunTask
 from gatewright.rules.broken import Broken
 
 CODE = "result_contradicts"
 RULE = "task_result"
 
 
-def broken_by_result(result: TaskResult, task: Task, run: Run) -> Iterator[Broken]:
+def broken_by_result(result: TaskResult, task: RunTask, run: Run) -> Iterator[Broken]:
     """1. this run  2. the attempt that was ordered  3. the run's baseline  4. it ended after it began."""
     attempt = task.contract.attempt if task.contract is not None else task.attempt
     for name, said, ordered in (

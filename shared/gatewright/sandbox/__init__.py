@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Literal
 
-from gatewright.sandbox.account import Account, sandbox_account
+from gatewright.sandbox.account import SandboxAccount, sandbox_account
 from gatewright.sandbox.argv import parse_command
-from gatewright.sandbox.limits import Limits
-from gatewright.sandbox.port import Completed, Place, Sandbox, SandboxReport
+from gatewright.sandbox.limits import SandboxLimits
+from gatewright.sandbox.port import Completed, Sandbox, SandboxReport, WorkingFolder
 
 __all__ = [
-    "Account",
     "Completed",
-    "Limits",
-    "Place",
     "Sandbox",
+    "SandboxAccount",
+    "SandboxLimits",
     "SandboxReport",
+    "WorkingFolder",
     "make_sandbox",
     "parse_command",
     "sandbox_account",

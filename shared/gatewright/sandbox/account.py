@@ -16,7 +16,7 @@ _SANDBOX_ID: Final = 65_432
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class SandboxAccount:
     """A user and group id on the host. ``switched`` when they are not the caller's own."""
 
     uid: int
@@ -24,8 +24,8 @@ class Account:
     switched: bool
 
 
-def sandbox_account() -> Account:
+def sandbox_account() -> SandboxAccount:
     """The account that commands run as on this host."""
     if os.geteuid() == 0:
-        return Account(_SANDBOX_ID, _SANDBOX_ID, switched=True)
-    return Account(os.geteuid(), os.getegid(), switched=False)
+        return SandboxAccount(_SANDBOX_ID, _SANDBOX_ID, switched=True)
+    return SandboxAccount(os.geteuid(), os.getegid(), switched=False)

@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import Final, Literal
 
 from gatewright.errors import SandboxError
-from gatewright.sandbox.account import Account, sandbox_account
+from gatewright.sandbox.account import SandboxAccount, sandbox_account
 from gatewright.sandbox.argv import check_argv
 from gatewright.sandbox.binary import find_bwrap
 from gatewright.sandbox.causes import explain
 from gatewright.sandbox.descent import descend
-from gatewright.sandbox.limits import Limits, restricting
-from gatewright.sandbox.port import SOURCE_DATE_EPOCH, Completed, Place, SandboxReport
+from gatewright.sandbox.limits import SandboxLimits, restricting
+from gatewright.sandbox.port import SOURCE_DATE_EPOCH, Completed, SandboxReport, WorkingFolder
 from gatewright.sandbox.prefix import Prefix, home_folders, inspect_prefix
 from gatewright.sandbox.process.namespace import Namespace
-from gatewright.sandbox.process.start_barrier import Gate, behind_gate
+from gatewright.sandbox.process.start_barrier import StartBarrier, behind_gate
 from gatewright.sandbox.process.supervision import NotStartedError, Started, start, supervise
 from gatewright.sandbox.process.watch import disk_nearly_full
 from gatewright.sandbox.syscalls import seccomp_filter
@@ -42,7 +42,7 @@ class BubblewrapSandbox:
 
     name: Literal["bubblewrap"] = "bubblewrap"
 
-    def __init__(self, account: Account | None = None) -> None:
+    def __init__(self, account: SandboxAccount | None = None) -> None:
         self._account = account or sandbox_account()
 
     @cached_property
@@ -57,9 +57,9 @@ class BubblewrapSandbox:
         self,
         argv: Sequence[str],
         *,
-        workspace: Place,
+        workspace: WorkingFolder,
         prefix: Path | None,
-        limits: Limits,
+        limits: SandboxLimits,
         source_date_epoch: int = SOURCE_DATE_EPOCH,
     ) -> Completed:
         """See ``Sandbox.run``. The calling thread must live as long as the command, which is killed when the thread ends."""
@@ -76,7 +76,7 @@ class BubblewrapSandbox:
         return await probe_bubblewrap(self, self._account)
 
     async def _run(
-        self, argv: Sequence[str], workspace: Place, prefix: Path | None, limits: Limits, source_date_epoch: int
+        self, argv: Sequence[str], workspace: WorkingFolder, prefix: Path | None, limits: SandboxLimits, source_date_epoch: int
     ) -> Completed:
         shown = None if prefix is None else inspect_prefix(prefix, homes=self._homes, account=self._account)
         disk = next(iter(workspace.sources), None)
@@ -86,7 +86,7 @@ class BubblewrapSandbox:
             prefix, virtual=shown is not None and shown.virtual, home=_HOME, source_date_epoch=source_date_epoch
         )
         with ExitStack() as held:
-            gate = held.enter_context(Gate())
+            gate = held.enter_context(StartBarrier())
             files = held.enter_context(_in_memory({**ETC, "seccomp": seccomp_filter() or b""}))
             command = self._command(argv, workspace, shown, limits, variables, files)
             process = start(command, gate, cwd=_ROOT, env={}, descriptors=tuple(files.values()))
@@ -100,9 +100,9 @@ class BubblewrapSandbox:
     def _command(
         self,
         argv: Sequence[str],
-        workspace: Place,
+        workspace: WorkingFolder,
         prefix: Prefix | None,
-        limits: Limits,
+        limits: SandboxLimits,
         variables: Mapping[str, str],
         files: Mapping[str, int],
     ) -> tuple[str, ...]:

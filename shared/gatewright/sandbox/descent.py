@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from gatewright.errors import SandboxError
-from gatewright.sandbox.account import Account
+from gatewright.sandbox.account import SandboxAccount
 from gatewright.sandbox.binary import Bwrap
 
 #: What the inner one's own /dev is made of.
@@ -25,7 +25,7 @@ _DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/u
 
 
 def descend(
-    bwrap: Bwrap, account: Account, system: Sequence[str], *, shown: Iterable[Path], writable: Iterable[Path]
+    bwrap: Bwrap, account: SandboxAccount, system: Sequence[str], *, shown: Iterable[Path], writable: Iterable[Path]
 ) -> tuple[str, ...]:
     """The argv prefix that runs the rest as ``account``. Raises SandboxError when there is no setpriv.
 

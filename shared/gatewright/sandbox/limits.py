@@ -19,7 +19,7 @@ _OPEN_FILES: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SandboxLimits:
     """Seconds of wall clock; bytes; a count of processes and threads.
 
     ``memory_bytes`` bounds each process's private writable memory and the proportional memory of all of them together;
@@ -45,7 +45,7 @@ class Limits:
         return {f"limit of {name}": str(value) for name, value in named.items()}
 
 
-def restricting(limits: Limits, *, count_processes: bool) -> tuple[str, ...]:
+def restricting(limits: SandboxLimits, *, count_processes: bool) -> tuple[str, ...]:
     """The argv prefix that runs the rest within ``limits``.
 
     ``count_processes`` is False outside a user namespace of its own: there the kernel would count everything that the account

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
-from gatewright.sandbox.limits import Limits
+from gatewright.sandbox.limits import SandboxLimits
 
 #: Why a command was killed; the empty string when it ended by itself.
 Stopped = Literal["", "time", "output", "memory", "processes", "disk"]
@@ -45,7 +45,7 @@ class SandboxReport:
     facts: dict[str, str] = field(default_factory=dict)
 
 
-class Place(Protocol):
+class WorkingFolder(Protocol):
     """Where a command runs. A ``Workspace`` is one."""
 
     @property
@@ -80,9 +80,9 @@ class Sandbox(Protocol):
         self,
         argv: Sequence[str],
         *,
-        workspace: Place,
+        workspace: WorkingFolder,
         prefix: Path | None,
-        limits: Limits,
+        limits: SandboxLimits,
         source_date_epoch: int = SOURCE_DATE_EPOCH,
     ) -> Completed:
         """Run ``argv`` in ``workspace`` until it and every descendant has ended.

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from gatewright.errors import ConfigurationError
-from gatewright.sandbox.account import Account
+from gatewright.sandbox.account import SandboxAccount
 
 #: Folders that are never a prefix, nor inside one.
 _NEVER: Final = (
@@ -79,7 +79,7 @@ def home_folders() -> frozenset[Path]:
     return frozenset(Path(entry.pw_dir).resolve() for entry in accounts if entry.pw_uid != _NOBODY)
 
 
-def inspect_prefix(path: Path, *, homes: Iterable[Path], account: Account) -> Prefix:
+def inspect_prefix(path: Path, *, homes: Iterable[Path], account: SandboxAccount) -> Prefix:
     """What of the host ``path`` shows. Raises ConfigurationError when it must not be shown, or cannot be used.
 
     ``homes`` are folders that must not be shown, as ``home_folders`` gives them; ``account`` must be able to read the prefix.
@@ -101,7 +101,7 @@ def inspect_prefix(path: Path, *, homes: Iterable[Path], account: Account) -> Pr
     return Prefix(path, tuple(pairs), tuple(links.items()), (path / "pyvenv.cfg").is_file())
 
 
-def _checked(shown: Path, homes: frozenset[Path], account: Account) -> Path:
+def _checked(shown: Path, homes: frozenset[Path], account: SandboxAccount) -> Path:
     try:
         real = shown.resolve(strict=True)
         entries = {entry.name for entry in os.scandir(real)}

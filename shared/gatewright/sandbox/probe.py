@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gatewright.errors import GatewrightError, SandboxError
-from gatewright.sandbox.account import Account
+from gatewright.sandbox.account import SandboxAccount
 from gatewright.sandbox.binary import find_bwrap
-from gatewright.sandbox.limits import Limits
+from gatewright.sandbox.limits import SandboxLimits
 from gatewright.sandbox.port import Completed, SandboxReport
 from gatewright.sandbox.syscalls import seccomp_filter
 
 if TYPE_CHECKING:
     from gatewright.sandbox.bubblewrap import BubblewrapSandbox
 
-_LIMITS: Final = Limits(wall_seconds=20, memory_bytes=256 << 20, processes=12, file_bytes=1 << 20, output_bytes=1 << 16)
+_LIMITS: Final = SandboxLimits(wall_seconds=20, memory_bytes=256 << 20, processes=12, file_bytes=1 << 20, output_bytes=1 << 16)
 
 #: One question per line; a good sandbox gives the answers below. The forks come last: they end the shell.
 _SCRIPT: Final = """
@@ -67,7 +67,7 @@ class _InMemory:
         raise SandboxError("a place in memory has no folder on the host")
 
 
-async def probe_bubblewrap(sandbox: BubblewrapSandbox, account: Account) -> SandboxReport:
+async def probe_bubblewrap(sandbox: BubblewrapSandbox, account: SandboxAccount) -> SandboxReport:
     """Run the questions in ``sandbox``; ``account`` is who it runs commands as."""
     facts = {"sandbox": "bubblewrap"}
     try:

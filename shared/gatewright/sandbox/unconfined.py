@@ -17,9 +17,9 @@ from typing import Final, Literal
 
 from gatewright.errors import ConfigurationError, SandboxError
 from gatewright.sandbox.argv import check_argv
-from gatewright.sandbox.limits import Limits, restricting
-from gatewright.sandbox.port import SOURCE_DATE_EPOCH, Completed, Place, SandboxReport
-from gatewright.sandbox.process.start_barrier import Gate, behind_gate
+from gatewright.sandbox.limits import SandboxLimits, restricting
+from gatewright.sandbox.port import SOURCE_DATE_EPOCH, Completed, SandboxReport, WorkingFolder
+from gatewright.sandbox.process.start_barrier import StartBarrier, behind_gate
 from gatewright.sandbox.process.supervision import NotStartedError, Started, start, supervise
 from gatewright.sandbox.system import environment
 
@@ -37,9 +37,9 @@ class Unconfined:
         self,
         argv: Sequence[str],
         *,
-        workspace: Place,
+        workspace: WorkingFolder,
         prefix: Path | None,
-        limits: Limits,
+        limits: SandboxLimits,
         source_date_epoch: int = SOURCE_DATE_EPOCH,
     ) -> Completed:
         """See ``Sandbox.run``. The workspace must be a plain directory."""
@@ -55,7 +55,7 @@ class Unconfined:
             home=str(workspace.scratch),
             source_date_epoch=source_date_epoch,
         )
-        with Gate() as gate:
+        with StartBarrier() as gate:
             command = behind_gate((*restricting(limits, count_processes=False), *argv))
             process = start(command, gate, cwd=workspace.path, env={**variables, _MARK: mark})
             try:

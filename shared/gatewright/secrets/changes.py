@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from gatewright.git.changes import Change
+from gatewright.git.changes import TreeChange
 from gatewright.git.mirror import Mirror
 from gatewright.secrets.earlier_values import EarlierValues
 from gatewright.secrets.scanner import Hit, SecretScanner
@@ -50,7 +50,7 @@ class CleanContents:
 
 
 async def secrets_brought_in(
-    changes: Sequence[Change], mirror: Mirror, scanner: SecretScanner, clean: CleanContents | None = None
+    changes: Sequence[TreeChange], mirror: Mirror, scanner: SecretScanner, clean: CleanContents | None = None
 ) -> tuple[FoundSecret, ...]:
     """What ``changes`` bring in, at most 200. Raises GitError, and what ``SecretScanner.find`` raises."""
     known = clean or CleanContents()

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 
-class Rule(NamedTuple):
+class SecretRule(NamedTuple):
     """``pattern`` finds a credential; ``replacement`` is a template for ``Match.expand``.
 
     ``anchors``: texts of which one is in every match; empty: not known.
@@ -25,12 +25,12 @@ class Rule(NamedTuple):
     anchors: tuple[str, ...] = ()
 
 
-def _context(name: str, pattern: str, *, keep: str = "", end: str = "") -> Rule:
-    return Rule(name, re.compile(pattern, re.ASCII), f"{keep}[redacted:{name}]{end}")  # noqa: TID251 - it looks around; see above why each is linear
+def _context(name: str, pattern: str, *, keep: str = "", end: str = "") -> SecretRule:
+    return SecretRule(name, re.compile(pattern, re.ASCII), f"{keep}[redacted:{name}]{end}")  # noqa: TID251 - it looks around; see above why each is linear
 
 
-def _precise(name: str, pattern: str, *anchors: str) -> Rule:
-    return Rule(name, re.compile(pattern, re.ASCII), f"[redacted:{name}]", precise=True, anchors=anchors)  # noqa: TID251 - it looks around; see above why each is linear
+def _precise(name: str, pattern: str, *anchors: str) -> SecretRule:
+    return SecretRule(name, re.compile(pattern, re.ASCII), f"[redacted:{name}]", precise=True, anchors=anchors)  # noqa: TID251 - it looks around; see above why each is linear
 
 
 #: Words that make an assignment (``password=...``, ``"api_key": ...``, ``--token ...``) secret. Longer ones first.
@@ -42,7 +42,7 @@ _ASSIGNED = (
 _VALUE = r"""(?:\\?"(?:[^"\\]|\\(?!").)*\\?"?|'[^'\n]*'?|[^\s"',;&)}\]]+)"""
 
 #: In this order; a replacement is not looked at again by the rules after it, because it holds none of their shapes.
-RULES: tuple[Rule, ...] = (
+RULES: tuple[SecretRule, ...] = (
     _precise(
         "private_key",
         r"-----BEGIN (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----(?s:.*?)"

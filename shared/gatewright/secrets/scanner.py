@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
 from gatewright.secrets.encoded import decoded_texts
-from gatewright.secrets.rules import RULES, Rule, keys_in_der
+from gatewright.secrets.rules import RULES, SecretRule, keys_in_der
 
 ScannerName = Literal["kingfisher", "patterns"]
 DEFAULT_SCANNER: ScannerName = "kingfisher"
@@ -125,7 +125,7 @@ def is_placeholder(value: str) -> bool:
     return _PLACEHOLDER.search(value) is not None
 
 
-def _by_rule(rule: Rule, text: str) -> Iterator[Hit]:
+def _by_rule(rule: SecretRule, text: str) -> Iterator[Hit]:
     if rule.anchors and not any(anchor in text for anchor in rule.anchors):
         return
     if rule.name == "private_key":

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from gatewright.sandbox.limits import Limits
+from gatewright.sandbox.limits import SandboxLimits
 from gatewright.service.settings import ServiceSettings
 
 _MIB = 1 << 20
-_DEFAULT = Limits()
+_DEFAULT = SandboxLimits()
 
 
 class CommandSettings(ServiceSettings):
@@ -25,9 +25,9 @@ class CommandSettings(ServiceSettings):
     #: Bytes of /tmp and of /dev/shm, each.
     limit_tmp_bytes: int = Field(default=_DEFAULT.tmp_bytes, ge=_MIB)
 
-    def limits(self) -> Limits:
+    def limits(self) -> SandboxLimits:
         """The limits of one command; the caller sets its seconds."""
-        return Limits(
+        return SandboxLimits(
             memory_bytes=self.limit_memory_bytes,
             processes=self.limit_processes,
             file_bytes=self.limit_file_bytes,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from gatewright.errors import GatewrightError
-from gatewright.git.maintenance import NOTHING, Limits, mirrors_below, tend
+from gatewright.git.maintenance import NOTHING, MaintenanceThresholds, mirrors_below, tend
 from gatewright.git.process import in_thread
 from gatewright.telemetry.logs import Logger
 
@@ -33,7 +33,7 @@ async def look_after(root: Path, log: Logger, needed: Callable[[], Collection[st
 
 async def _tend(path: Path, log: Logger, needed: Collection[str]) -> None:
     try:
-        done = await in_thread(tend, path, Limits(), needed)
+        done = await in_thread(tend, path, MaintenanceThresholds(), needed)
     except GatewrightError as error:
         log.warning("mirror_not_tended", mirror=path.name, code=error.reason, cause=error.message)
     else:

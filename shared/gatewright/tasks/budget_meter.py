@@ -34,7 +34,7 @@ def budget_of(task: Document) -> Budget:
     return given or Budget()
 
 
-class Meter:
+class BudgetMeter:
     """One delivery of one task. ``delivery`` is its name among the deliveries of that task."""
 
     def __init__(self, budget: Budget | None = None, *, delivery: str = "1") -> None:

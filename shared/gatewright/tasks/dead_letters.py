@@ -29,7 +29,7 @@ Verdict = Literal["requeued", "dropped"]
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class DeadLetterDecision:
     """``at``: seconds since 1970."""
 
     verdict: str
@@ -54,7 +54,7 @@ class DeadLetter:
     at: float
     altered: bool
     message: Message
-    decision: Decision | None = None
+    decision: DeadLetterDecision | None = None
 
     @property
     def size(self) -> int | None:
@@ -71,7 +71,7 @@ class DeadLetters:
     async def all(self) -> tuple[DeadLetter, ...]:
         """Every letter, oldest first, with what was decided about it last."""
         letters: dict[int, Message] = {}
-        decisions: dict[int, Decision] = {}
+        decisions: dict[int, DeadLetterDecision] = {}
         async for message in self._bus.replay(dead_subject("*")):
             if message.subject == dead_subject(DECIDER):
                 decisions[_number(message.headers, LETTER_HEADER)] = _decision(message)
@@ -148,7 +148,7 @@ def belongs(role: str, subject: str) -> bool:
     return role in TASK_ROLES and matches(f"gw.task.{role}.*.*", subject)
 
 
-def _letter(message: Message, decision: Decision | None) -> DeadLetter:
+def _letter(message: Message, decision: DeadLetterDecision | None) -> DeadLetter:
     headers = message.headers
     return DeadLetter(
         sequence=message.sequence,
@@ -165,9 +165,9 @@ def _letter(message: Message, decision: Decision | None) -> DeadLetter:
     )
 
 
-def _decision(message: Message) -> Decision:
+def _decision(message: Message) -> DeadLetterDecision:
     headers = message.headers
-    return Decision(headers.get(DECISION_HEADER, ""), headers.get(d.REASON_HEADER, ""), message.stored_at)
+    return DeadLetterDecision(headers.get(DECISION_HEADER, ""), headers.get(d.REASON_HEADER, ""), message.stored_at)
 
 
 def _number(headers: Mapping[str, str], name: str) -> int:

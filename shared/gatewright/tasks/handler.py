@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 from gatewright.bus.port import Bus
 from gatewright.clock import Clock
 from gatewright.contracts.vocabulary import Document
-from gatewright.tasks.budget_meter import Meter
+from gatewright.tasks.budget_meter import BudgetMeter
 from gatewright.telemetry.logs import Logger
 
 TaskKind_contra = TypeVar("TaskKind_contra", bound=Document, contravariant=True)
@@ -58,7 +58,7 @@ class TaskContext:
     log: Logger
     attempts: int
     progress: Callable[[], None] = _unwatched
-    meter: Meter = field(default_factory=Meter)
+    meter: BudgetMeter = field(default_factory=BudgetMeter)
 
     def spend(self, *, tokens: int = 0, cost_usd: float = 0.0, iterations: int = 0) -> None:
         """Raises BudgetError when the task has used more than it was given: stop at once."""

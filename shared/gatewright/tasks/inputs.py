@@ -25,7 +25,7 @@ LONGEST_COMMAND = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class RebuiltCandidate:
     """A candidate rebuilt from the baseline: ``baseline`` is a commit id, ``baseline_tree`` and ``tree`` are tree ids."""
 
     mirror: Mirror
@@ -46,7 +46,7 @@ async def open_baseline(contract: TaskContract, mirrors: Mirrors) -> tuple[Mirro
     return mirror, contract.rollback.baseline_ref
 
 
-async def rebuild_candidate(contract: TaskContract, mirrors: Mirrors, artifacts: ArtifactPort) -> Candidate:
+async def rebuild_candidate(contract: TaskContract, mirrors: Mirrors, artifacts: ArtifactPort) -> RebuiltCandidate:
     """The candidate that the contract's ``candidate.patch`` makes of its baseline.
 
     Raises MalformedError, GitError, ArtifactError, and PatchError when the patch does not apply.
@@ -54,7 +54,7 @@ async def rebuild_candidate(contract: TaskContract, mirrors: Mirrors, artifacts:
     mirror, baseline = await open_baseline(contract, mirrors)
     patch = await read_artifact(contract, CANDIDATE, artifacts)
     tree = await mirror.apply(baseline, patch)
-    return Candidate(mirror, baseline, await mirror.tree_of(baseline), tree)
+    return RebuiltCandidate(mirror, baseline, await mirror.tree_of(baseline), tree)
 
 
 def find_artifact(contract: TaskContract, name: str) -> Artifact:

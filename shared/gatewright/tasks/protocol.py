@@ -59,7 +59,7 @@ class TaskRef(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class DeliveredTask:
     """A task as it was delivered. ``seconds`` is its time limit."""
 
     document: Document
@@ -69,7 +69,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class TaskAnswer:
     """An answer ready to be published. ``message_id`` is the same whenever the same task is answered with the same kind."""
 
     data: bytes
@@ -77,7 +77,7 @@ class Answer:
     message_id: str
 
 
-def read_task(role: Role, message: Message) -> Task:
+def read_task(role: Role, message: Message) -> DeliveredTask:
     """The task in ``message``. Raises MalformedError (UnknownSchemaError) when it is none that ``role`` accepts."""
     schema = message.headers.get(SCHEMA_HEADER, "")
     if schema != ACCEPTS[role]:
@@ -86,10 +86,10 @@ def read_task(role: Role, message: Message) -> Task:
         case RequestTask() as order:
             limit = order.request.timeout_retry
             seconds = limit.timeout_sec if limit else REQUEST_SECONDS
-            return Task(order, TaskRef(order.run_id, order.task_id), 1, seconds)
+            return DeliveredTask(order, TaskRef(order.run_id, order.task_id), 1, seconds)
         case TaskContract() as contract:
             seconds = contract.timeout_retry.timeout_sec
-            return Task(contract, TaskRef(contract.log_refs.run_id, contract.task_id), contract.attempt, seconds)
+            return DeliveredTask(contract, TaskRef(contract.log_refs.run_id, contract.task_id), contract.attempt, seconds)
         case other:
             raise MalformedError(f"{type(other).__name__} is no task", code="schema_not_accepted")
 
@@ -107,7 +107,7 @@ def has_failed(document: Document) -> bool:
     return isinstance(document, Error)
 
 
-def make_answer(role: Role, task: Task, document: Document) -> Answer:
+def make_answer(role: Role, task: DeliveredTask, document: Document) -> TaskAnswer:
     """``document`` as the answer of ``role`` to ``task``; an Error is completed with the task's ids.
 
     The bytes are decoded again, so that nothing leaves which its schema would refuse. Raises MalformedError (codes
@@ -127,7 +127,7 @@ def make_answer(role: Role, task: Task, document: Document) -> Answer:
     if len(data) > MAX_ANSWER_BYTES:
         raise MalformedError(f"answer of {role}: {len(data)} bytes are more than {MAX_ANSWER_BYTES}", code="answer_too_large")
     schema = codec.schema_of(document)
-    return Answer(data, schema, _answer_id(task.ref, schema))
+    return TaskAnswer(data, schema, _answer_id(task.ref, schema))
 
 
 def _answer_id(ref: TaskRef, schema: str) -> str:
@@ -135,7 +135,7 @@ def _answer_id(ref: TaskRef, schema: str) -> str:
     return f"{ref.run_id}:{ref.task_id}:{schema}"
 
 
-def _belongs(task: Task, document: Document) -> bool:
+def _belongs(task: DeliveredTask, document: Document) -> bool:
     if isinstance(document, TaskContract):
         return document.log_refs.run_id == task.ref.run_id
     attempt = document.attempt if isinstance(document, TaskResult) else task.attempt
@@ -162,11 +162,11 @@ def ref_of(message: Message) -> TaskRef | None:
     return TaskRef(run_id, ids.task_id) if run_id and ids.task_id else None
 
 
-def refusal(role: Role, ref: TaskRef, code: str, message: str) -> Answer:
+def refusal(role: Role, ref: TaskRef, code: str, message: str) -> TaskAnswer:
     """The Error that ends a task."""
     error = Error(code=code, message=message, run_id=ref.run_id, task_id=ref.task_id, role=role)
     schema = codec.schema_of(error)
-    return Answer(codec.encode(error), schema, _answer_id(ref, schema))
+    return TaskAnswer(codec.encode(error), schema, _answer_id(ref, schema))
 
 
 def carried_headers(message: Message) -> dict[str, str]:

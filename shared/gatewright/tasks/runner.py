@@ -17,11 +17,11 @@ from gatewright.clock import Clock
 from gatewright.contracts.vocabulary import Document
 from gatewright.errors import BusError, MalformedError, UnavailableError
 from gatewright.host_errors import host_errors
-from gatewright.tasks.budget_meter import Meter, budget_of
+from gatewright.tasks.budget_meter import BudgetMeter, budget_of
 from gatewright.tasks.disposition import Disposition, handled_deliveries, waiting_pause, waits
 from gatewright.tasks.handler import ArtifactPort, BusArtifacts, TaskContext, TaskHandler
 from gatewright.tasks.priority_queue import ClassQueue
-from gatewright.tasks.protocol import Task, has_failed, read_cancel_notice, read_task, ref_of, trace_id
+from gatewright.tasks.protocol import DeliveredTask, has_failed, read_cancel_notice, read_task, ref_of, trace_id
 from gatewright.tasks.settlement import Settlement
 from gatewright.tasks.usage_reports import UsageReports
 from gatewright.tasks.watchdog import TaskWatch
@@ -181,11 +181,11 @@ class Runner:
             return "exhausted"
         return await self._handle(delivery, task, log)
 
-    async def _handle(self, delivery: Delivery, task: Task, log: Logger) -> TaskOutcome:
+    async def _handle(self, delivery: Delivery, task: DeliveredTask, log: Logger) -> TaskOutcome:
         settlement, options = self._settlement, self._options
         beat, limit = self._consumer.ack_wait / 3, task.seconds + options.grace
         watch = TaskWatch(delivery, limit=limit, beat=beat, patience=options.patience, clock=self._clock, log=log)
-        meter = Meter(budget_of(task.document), delivery=f"{delivery.message.sequence}.{delivery.attempts}")
+        meter = BudgetMeter(budget_of(task.document), delivery=f"{delivery.message.sequence}.{delivery.attempts}")
         context = TaskContext(self._artifacts, self._clock, log, delivery.attempts, watch.progress, meter)
         reports = UsageReports(self._bus, self._role, delivery.message, task.ref, meter, log)
         log.info("task_started")
@@ -217,7 +217,7 @@ class Runner:
             return "timed_out"
         return await settlement.failed(delivery, task.ref, error, log)
 
-    async def _patiently(self, task: Task, context: TaskContext) -> Document:
+    async def _patiently(self, task: DeliveredTask, context: TaskContext) -> Document:
         """Have the task done; again while this host has no room for it, or the bus takes nothing: then it has not failed.
 
         What a full disk makes of work is not always an error of ours: a command or a test fails in its own words. So a failure

@@ -15,7 +15,7 @@ from gatewright.errors import BusError, GatewrightError, MalformedError, Sandbox
 from gatewright.host_errors import BUS_FULL
 from gatewright.tasks.dead_letter import publish_dead_letter
 from gatewright.tasks.disposition import Disposition, disposition, waiting_pause
-from gatewright.tasks.protocol import Answer, Task, TaskRef, blames_sandbox, carried_headers, make_answer, refusal
+from gatewright.tasks.protocol import DeliveredTask, TaskAnswer, TaskRef, blames_sandbox, carried_headers, make_answer, refusal
 from gatewright.telemetry.logs import Logger
 from gatewright.telemetry.metrics import Metrics, TaskOutcome
 
@@ -36,7 +36,7 @@ class Settlement:
         #: Set when the process is to end: then nothing is waited for any longer than ``patience``.
         self.leaving = asyncio.Event()
 
-    async def answered(self, delivery: Delivery, task: Task, document: Document, log: Logger) -> TaskOutcome:
+    async def answered(self, delivery: Delivery, task: DeliveredTask, document: Document, log: Logger) -> TaskOutcome:
         """Publish the role's document, then acknowledge. A document that is not a valid answer ends the task instead."""
         try:
             answer = make_answer(self._role, task, document)
@@ -92,7 +92,7 @@ class Settlement:
         except BusError as error:
             log.warning("settlement_lost", cause=error.message)
 
-    async def _publish(self, answer: Answer, delivery: Delivery) -> None:
+    async def _publish(self, answer: TaskAnswer, delivery: Delivery) -> None:
         carried = carried_headers(delivery.message)
 
         async def publish() -> None:

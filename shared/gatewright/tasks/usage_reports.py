@@ -14,7 +14,7 @@ from gatewright.bus.topology import Role, result_subject
 from gatewright.contracts import TaskResult, UsageReport, codec
 from gatewright.contracts.vocabulary import Document
 from gatewright.errors import BusError
-from gatewright.tasks.budget_meter import Meter
+from gatewright.tasks.budget_meter import BudgetMeter
 from gatewright.tasks.protocol import TaskRef, carried_headers
 from gatewright.telemetry.logs import Logger
 
@@ -25,7 +25,7 @@ _LAST = 2.0
 class UsageReports:
     """Of one delivery of a task. Nothing is reported of a task that has no budget but time."""
 
-    def __init__(self, bus: Bus, role: Role, task: Message, ref: TaskRef, meter: Meter, log: Logger) -> None:
+    def __init__(self, bus: Bus, role: Role, task: Message, ref: TaskRef, meter: BudgetMeter, log: Logger) -> None:
         self._bus = bus
         self._subject = result_subject(role)
         self._ref = ref

@@ -8,7 +8,7 @@ from gatewright.contracts import Done
 from gatewright.contracts.work_documents import DoneAudit, DoneEvidence, DoneShip
 from gatewright.errors import Fault, MalformedError
 from gatewright.evidence import layout
-from gatewright.evidence.projection.history import History
+from gatewright.evidence.projection.history import RunHistory
 from gatewright.evidence.projection.summary_reports import GATEKEEPER, failure_reason
 from gatewright.work_documents.brief import GATES, mission_of, verify_command
 from gatewright.work_documents.moments import seconds_between
@@ -16,7 +16,7 @@ from gatewright.work_documents.moments import seconds_between
 FORBIDDEN = "done_forbidden"
 
 
-def done_of(history: History) -> Done:
+def done_of(history: RunHistory) -> Done:
     """The document of an ended run: ``done_clean`` for one that succeeded, else ``failed``. It passes ``check``.
 
     Raises MalformedError (``done_forbidden``) for a run whose own events contradict each other so.
@@ -83,7 +83,7 @@ def check(done: Done) -> tuple[Fault, ...]:
     return tuple(faults)
 
 
-def _passed(history: History, gate: str) -> bool:
+def _passed(history: RunHistory, gate: str) -> bool:
     if gate == "locks":
         # Taken once, perhaps after waiting, and held through every round.
         return any(report.verdict == "PASS" for report in history.gates if report.gate == gate)
@@ -91,7 +91,7 @@ def _passed(history: History, gate: str) -> bool:
     return bool(judged) and all(report.verdict == "PASS" for report in judged)
 
 
-def _evidence(history: History) -> DoneEvidence:
+def _evidence(history: RunHistory) -> DoneEvidence:
     run, contract = history.run, history.run.contract
     command = verify_command(contract) if contract else ""
     if run.tests is None:
@@ -112,7 +112,7 @@ def _evidence(history: History) -> DoneEvidence:
     )
 
 
-def _final(history: History) -> list[tuple[int, str]]:
+def _final(history: RunHistory) -> list[tuple[int, str]]:
     """Exit code and name of the last run of every command that must pass; a killed one counts as 1 where it says 0."""
     last: dict[str, int] = {}
     for command in history.run.tests.commands if history.run.tests else ():
@@ -122,7 +122,7 @@ def _final(history: History) -> list[tuple[int, str]]:
     return [(code, name) for name, code in last.items()]
 
 
-def _ship(history: History) -> DoneShip:
+def _ship(history: RunHistory) -> DoneShip:
     run, landed = history.run, history.run.landed
     repository = run.contract.repository if run.contract else None
     requested = repository is not None and repository.landing != "none"

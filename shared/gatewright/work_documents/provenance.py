@@ -13,14 +13,14 @@ from gatewright.contracts import ProvenanceManifest
 from gatewright.contracts.records import FileRecord
 from gatewright.contracts.work_documents import ProvenanceOutput, ProvenanceTask
 from gatewright.evidence import layout
-from gatewright.evidence.projection.history import History
+from gatewright.evidence.projection.history import RunHistory
 
 Class = Literal["internal", "restricted"]
 #: Reason codes of the gates that have found something which not everybody may see.
 _SECRET = ("secret",)
 
 
-def provenance_of(history: History, listed: Mapping[str, FileRecord]) -> ProvenanceManifest:
+def provenance_of(history: RunHistory, listed: Mapping[str, FileRecord]) -> ProvenanceManifest:
     """The manifest of an ended run; ``listed`` are the files of its bundle by path."""
     run = history.run
     workers = [task.task_id for task in run.tasks.values() if task.role == "worker" and task.status != "PENDING"]
@@ -34,7 +34,7 @@ def provenance_of(history: History, listed: Mapping[str, FileRecord]) -> Provena
     )
 
 
-def _work(history: History, task_id: str, listed: Mapping[str, FileRecord]) -> ProvenanceTask:
+def _work(history: RunHistory, task_id: str, listed: Mapping[str, FileRecord]) -> ProvenanceTask:
     # A patch that was refused is evidence too, and has no accepted result.
     result = history.results.get(task_id)
     task = history.run.tasks.get(task_id)
@@ -55,7 +55,7 @@ def _work(history: History, task_id: str, listed: Mapping[str, FileRecord]) -> P
     )
 
 
-def _tested(history: History, task_id: str, listed: Mapping[str, FileRecord]) -> ProvenanceTask:
+def _tested(history: RunHistory, task_id: str, listed: Mapping[str, FileRecord]) -> ProvenanceTask:
     report = history.tests[task_id]
     task = history.run.tasks.get(task_id)
     contract = task.contract if task else None
@@ -88,7 +88,7 @@ def _outputs(paths: Iterable[str], listed: Mapping[str, FileRecord], found: tupl
     )
 
 
-def _class(history: History, task_id: str) -> tuple[Class, str]:
+def _class(history: RunHistory, task_id: str) -> tuple[Class, str]:
     for gate in history.gates:
         codes = [violation.code for violation in gate.violations if violation.code.startswith(_SECRET)]
         if codes and gate.task_id in {task_id, None}:

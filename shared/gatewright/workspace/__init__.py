@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gatewright.workspace.difference import Bounds
+from gatewright.workspace.difference import ChangeBounds
 from gatewright.workspace.workspace import Workspace
 from gatewright.workspace.workspaces import Workspaces
 
-__all__ = ["Bounds", "Workspace", "Workspaces"]
+__all__ = ["ChangeBounds", "Workspace", "Workspaces"]

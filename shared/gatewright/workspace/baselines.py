@@ -18,7 +18,7 @@ from typing import Final
 from gatewright.git.changes import TreeEntry
 from gatewright.git.mirror import Mirror
 from gatewright.git.refs import check_object_id
-from gatewright.sandbox.account import Account
+from gatewright.sandbox.account import SandboxAccount
 from gatewright.workspace.holds import hold, wait_for_hold
 from gatewright.workspace.removal import remove_tree
 from gatewright.workspace.threads import finish
@@ -33,7 +33,7 @@ _BATCH_FILES: Final = 4096
 class Baselines:
     """Checkouts below ``root``, at most ``most`` of them unless more are in use; their files belong to ``account``."""
 
-    def __init__(self, root: Path, account: Account, *, most: int) -> None:
+    def __init__(self, root: Path, account: SandboxAccount, *, most: int) -> None:
         self._root = root
         self._account = account
         self._most = most

@@ -9,14 +9,14 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from gatewright.git.changes import Change
-from gatewright.sandbox.account import Account
+from gatewright.git.changes import TreeChange
+from gatewright.sandbox.account import SandboxAccount
 from gatewright.workspace.layers import entered, is_whiteout
 from gatewright.workspace.tree_writer import TreeWriter
 
 
 def write_layer(
-    layer: Path, baseline: Path, changes: Sequence[Change], contents: Mapping[str, bytes], account: Account
+    layer: Path, baseline: Path, changes: Sequence[TreeChange], contents: Mapping[str, bytes], account: SandboxAccount
 ) -> None:
     """Fill the empty directory ``layer`` so that over ``baseline`` it shows the tree that ``changes`` lead to.
 

@@ -9,14 +9,14 @@ import os
 import stat
 from pathlib import Path
 
-from gatewright.sandbox.account import Account
+from gatewright.sandbox.account import SandboxAccount
 from gatewright.workspace.layers import Layers
 from gatewright.workspace.tree_writer import EXECUTABLE, SYMLINK, TreeWriter
 
 _CHUNK = 1 << 20
 
 
-def copy_stack(lower: tuple[Path, ...], target: Path, account: Account) -> None:
+def copy_stack(lower: tuple[Path, ...], target: Path, account: SandboxAccount) -> None:
     """Fill the empty directory ``target`` with all files that ``lower`` (topmost first) shows; they belong to ``account``."""
     layers = Layers(lower)
     with TreeWriter(target, account) as writer:

@@ -33,7 +33,7 @@ _MAX_PATH_BYTES: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ChangeBounds:
     """The largest change that is taken: files that differ, bytes of their contents, and entries that are looked at at all."""
 
     files: int = 20_000
@@ -41,7 +41,7 @@ class Bounds:
     entries: int = 1_000_000
 
 
-def difference(upper: Path, lower: Sequence[Path], *, hides_all: bool, bounds: Bounds) -> tuple[FileChange, ...]:
+def difference(upper: Path, lower: Sequence[Path], *, hides_all: bool, bounds: ChangeBounds) -> tuple[FileChange, ...]:
     """What ``upper`` changes in the stack ``lower`` (topmost first), sorted by path.
 
     ``hides_all``: nothing of ``lower`` shows through, as in a plain checkout. Raises DeniedError: ``special_file`` for a pipe,
@@ -51,7 +51,7 @@ def difference(upper: Path, lower: Sequence[Path], *, hides_all: bool, bounds: B
 
 
 class _Difference:
-    def __init__(self, upper: Path, lower: Layers, *, hides_all: bool, bounds: Bounds) -> None:
+    def __init__(self, upper: Path, lower: Layers, *, hides_all: bool, bounds: ChangeBounds) -> None:
         self._upper = upper
         self._lower = lower
         self._bounds = bounds

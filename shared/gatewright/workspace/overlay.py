@@ -10,10 +10,10 @@ from typing import Final
 
 from gatewright.errors import DeniedError, SandboxError
 from gatewright.git.changes import FileChange
-from gatewright.sandbox.account import Account
+from gatewright.sandbox.account import SandboxAccount
 from gatewright.sandbox.binary import find_bwrap
 from gatewright.sandbox.bubblewrap import BubblewrapSandbox
-from gatewright.sandbox.limits import Limits
+from gatewright.sandbox.limits import SandboxLimits
 from gatewright.workspace.tree_writer import TreeWriter
 from gatewright.workspace.workspace import Workspace
 
@@ -27,7 +27,7 @@ _EXPECTED: Final = (
 )
 
 
-async def overlay_fault(workspace: Workspace, account: Account) -> str:
+async def overlay_fault(workspace: Workspace, account: SandboxAccount) -> str:
     """Why overlays cannot be used, empty when they can; ``workspace`` is one made for this, with one empty layer."""
     try:
         if not find_bwrap().overlay:
@@ -35,7 +35,7 @@ async def overlay_fault(workspace: Workspace, account: Account) -> str:
         with TreeWriter(workspace.lower[0], account) as writer:
             for path in _FILES:
                 writer.write(path, "100644", b"old\n")
-        limits = Limits(wall_seconds=20)
+        limits = SandboxLimits(wall_seconds=20)
         command = ("/bin/sh", "-c", _SCRIPT)
         completed = await BubblewrapSandbox(account).run(command, workspace=workspace, prefix=None, limits=limits)
         if completed.exit_code:

@@ -15,7 +15,7 @@ from typing import Final, Self
 
 from gatewright.errors import DeniedError
 from gatewright.git.paths import display, path_fault
-from gatewright.sandbox.account import Account
+from gatewright.sandbox.account import SandboxAccount
 
 SYMLINK: Final = "120000"
 SUBMODULE: Final = "160000"
@@ -27,7 +27,7 @@ _NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_C
 class TreeWriter:
     """Writes below the existing directory ``root``. What it makes belongs to ``account``; sorted paths are written fastest."""
 
-    def __init__(self, root: Path, account: Account) -> None:
+    def __init__(self, root: Path, account: SandboxAccount) -> None:
         self._account = account
         # The folders of the path that was written last, and their descriptors: root first.
         self._open = [os.open(root, FOLDER_FLAGS)]

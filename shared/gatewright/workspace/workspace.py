@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from gatewright.git.changes import FileChange
-from gatewright.workspace.difference import Bounds, difference
+from gatewright.workspace.difference import ChangeBounds, difference
 from gatewright.workspace.threads import finish
 
 PATH_INSIDE: Final = "/workspace"
@@ -24,7 +24,7 @@ class Workspace:
     task: Path
     lower: tuple[Path, ...]
     overlay: bool
-    bounds: Bounds
+    bounds: ChangeBounds
 
     @property
     def path_inside(self) -> str:

@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Final, NamedTuple, Self
 
 from gatewright.errors import UnavailableError
-from gatewright.git.changes import Change
+from gatewright.git.changes import TreeChange
 from gatewright.git.mirror import Mirror
-from gatewright.sandbox.account import Account, sandbox_account
+from gatewright.sandbox.account import SandboxAccount, sandbox_account
 from gatewright.sandbox.port import Sandbox
 from gatewright.workspace.baselines import Baselines
 from gatewright.workspace.candidate import write_layer
 from gatewright.workspace.copying import copy_stack
-from gatewright.workspace.difference import Bounds
+from gatewright.workspace.difference import ChangeBounds
 from gatewright.workspace.holds import hold
 from gatewright.workspace.overlay import overlay_fault
 from gatewright.workspace.removal import remove_tree
@@ -55,15 +55,15 @@ class Workspaces:
         root: Path,
         *,
         overlay: bool | None = None,
-        account: Account | None = None,
+        account: SandboxAccount | None = None,
         most_baselines: int = _MOST_BASELINES,
-        bounds: Bounds | None = None,
+        bounds: ChangeBounds | None = None,
     ) -> None:
         self._root = root.absolute()
         self._overlay = overlay
         self._account = account or sandbox_account()
         self._most_baselines = most_baselines
-        self._bounds = bounds or Bounds()
+        self._bounds = bounds or ChangeBounds()
         self._fault = ""
         self._prepared: _Prepared | None = None
         self._preparing = asyncio.Lock()
@@ -72,7 +72,7 @@ class Workspaces:
     def for_sandbox(cls, root: Path, sandbox: Sandbox) -> Self:
         """Workspaces as ``sandbox`` can use them: without one there is nobody to mount an overlay."""
         if sandbox.name == "none":
-            return cls(root, overlay=False, account=Account(os.geteuid(), os.getegid(), switched=False))
+            return cls(root, overlay=False, account=SandboxAccount(os.geteuid(), os.getegid(), switched=False))
         return cls(root)
 
     @property
@@ -104,7 +104,7 @@ class Workspaces:
             yield await finish(self._furnish, task, checkout, changes, contents, overlay=prepared.overlay and not plain)
 
     def _furnish(
-        self, task: Path, checkout: Path, changes: Sequence[Change], contents: dict[str, bytes], *, overlay: bool
+        self, task: Path, checkout: Path, changes: Sequence[TreeChange], contents: dict[str, bytes], *, overlay: bool
     ) -> Workspace:
         lower: tuple[Path, ...] = (checkout,)
         if changes:

@@ -14,10 +14,10 @@ from gatewright.contracts import TaskContract
 from gatewright.errors import GatewrightError, MalformedError, VerificationError
 from gatewright.evidence.approvals import APPROVAL, TO_APPROVE, ApprovedChange, has_expired, opened
 from gatewright.evidence.signing.keys import PublicKey
-from gatewright.git.changes import Change
+from gatewright.git.changes import TreeChange
 from gatewright.git.paths import display
 from services.gatekeeper.artifact_cache import ArtifactCache
-from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.gates.report_builder import GateReportBuilder
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Approved:
     changes: frozenset[ApprovedChange] = frozenset()
     words: str = ""
 
-    def judge(self, change: Change, rule: str, found: Judgement) -> None:
+    def judge(self, change: TreeChange, rule: str, found: GateReportBuilder) -> None:
         """Let ``change`` pass, naming the approval, or refuse it, saying how to get one."""
         asked = as_approved(change)
         if asked in self.changes:
@@ -45,7 +45,7 @@ class Approved:
 NOTHING = Approved()
 
 
-def as_approved(change: Change) -> ApprovedChange:
+def as_approved(change: TreeChange) -> ApprovedChange:
     """A change as an approval names it."""
     return ApprovedChange(display(change.path), f"{change.old_mode} {change.old_id}", f"{change.new_mode} {change.new_id}")
 
@@ -56,7 +56,7 @@ async def read_approval(
     artifacts: ArtifactCache,
     approvers: Sequence[PublicKey],
     now: datetime,
-    found: Judgement,
+    found: GateReportBuilder,
 ) -> Approved:
     """What the run's approval lets through. Raises ArtifactError.
 

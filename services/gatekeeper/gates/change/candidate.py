@@ -11,17 +11,17 @@ from gatewright import scope
 from gatewright.contracts import TaskContract
 from gatewright.contracts.vocabulary import Scope
 from gatewright.errors import PatchError
-from gatewright.git.changes import Change
+from gatewright.git.changes import TreeChange
 from gatewright.git.mirror import Mirror
 from gatewright.git.process import OutputTooLargeError
-from gatewright.ledger.run import Run, Task
+from gatewright.ledger.run import Run, RunTask
 from services.gatekeeper.artifact_cache import ArtifactCache
 from services.gatekeeper.gates.change.approvals import NOTHING, Approved
 from services.gatekeeper.gates.change.diff import ABSENT, LIMIT_RULE, REGULAR, judge_changes, judge_number, kind_rule
 from services.gatekeeper.gates.change.links import judge_links
 from services.gatekeeper.gates.change.new_names import judge_name_limits, judge_readable_names
 from services.gatekeeper.gates.change.path_collisions import judge_collisions, owners
-from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.gates.report_builder import GateReportBuilder
 from services.gatekeeper.policies.load import Policies
 
 #: git's own rule of thumb: a NUL among the first bytes makes a file binary.
@@ -40,11 +40,11 @@ class Trees(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class ComposedCandidate:
     """What the patches add up to; ``patch`` is the canonical diff from the baseline."""
 
     tree: str
-    changes: tuple[Change, ...]
+    changes: tuple[TreeChange, ...]
     patch: bytes
 
     @property
@@ -59,7 +59,7 @@ async def judge_patch(
     run: Run,
     mirror: Mirror,
     policies: Policies,
-    found: Judgement,
+    found: GateReportBuilder,
     approved: Approved = NOTHING,
 ) -> str:
     """Apply one worker's patch to the run's baseline and judge what it changes; returns the resulting tree."""
@@ -75,7 +75,7 @@ async def judge_patch_on(
     contract: TaskContract,
     mirror: Mirror,
     policies: Policies,
-    found: Judgement,
+    found: GateReportBuilder,
     approved: Approved = NOTHING,
 ) -> str:
     """The same on any ``commit`` of the mirror's repository, whose tree is ``baseline``. Raises GitError."""
@@ -98,12 +98,12 @@ async def judge_patch_on(
 
 
 async def judge_tree(
-    changes: Sequence[Change],
+    changes: Sequence[TreeChange],
     trees: Trees,
     contract: TaskContract,
     mirror: Mirror,
     policies: Policies,
-    found: Judgement,
+    found: GateReportBuilder,
     approved: Approved,
 ) -> None:
     """Everything that a tree can be refused for, seen from its baseline: names, kinds, classes, collisions, links, contents.
@@ -122,12 +122,12 @@ async def judge_tree(
 
 
 async def _judge_names(
-    changes: Sequence[Change],
+    changes: Sequence[TreeChange],
     trees: Trees,
     contract: TaskContract,
     mirror: Mirror,
     policies: Policies,
-    found: Judgement,
+    found: GateReportBuilder,
     approved: Approved,
 ) -> None:
     await asyncio.to_thread(judge_changes, changes, contract, policies, found, approved)
@@ -136,7 +136,7 @@ async def _judge_names(
     await judge_links(changes, trees.candidate, mirror, policies, found)
 
 
-async def compose(run: Run, mirror: Mirror, artifacts: ArtifactCache, found: Judgement) -> Candidate | None:
+async def compose(run: Run, mirror: Mirror, artifacts: ArtifactCache, found: GateReportBuilder) -> ComposedCandidate | None:
     """The candidate of a run whose workers have all finished; None, with a violation, when the patches do not compose."""
     workers = run.workers()
     tree = workers[0].tree
@@ -149,16 +149,16 @@ async def compose(run: Run, mirror: Mirror, artifacts: ArtifactCache, found: Jud
             return None
     baseline = run.accepted.baseline_tree
     changes, patch = await asyncio.gather(mirror.changes(baseline, tree), mirror.diff(baseline, tree))
-    return Candidate(tree, changes, patch)
+    return ComposedCandidate(tree, changes, patch)
 
 
 async def judge_candidate(
-    candidate: Candidate,
+    candidate: ComposedCandidate,
     run: Run,
     contract: TaskContract,
     mirror: Mirror,
     policies: Policies,
-    found: Judgement,
+    found: GateReportBuilder,
     approved: Approved = NOTHING,
 ) -> None:
     """The whole change against the whole contract, and every file against the shard that owned it. Raises GitError."""
@@ -171,7 +171,7 @@ async def judge_candidate(
     await _judge_owners(candidate, run, mirror, found)
 
 
-async def _judge_owners(candidate: Candidate, run: Run, mirror: Mirror, found: Judgement) -> None:
+async def _judge_owners(candidate: ComposedCandidate, run: Run, mirror: Mirror, found: GateReportBuilder) -> None:
     """The audit of ownership: each changed file is the change of just one worker, whose shard it lies in, and as he made it."""
     found.checked(OWNERS_RULE)
     workers = run.workers()
@@ -195,7 +195,7 @@ async def _judge_owners(candidate: Candidate, run: Run, mirror: Mirror, found: J
         found.violate("file_unowned", OWNERS_RULE, "a worker's change that the candidate has lost", path)
 
 
-async def patch_of(task: Task, artifacts: ArtifactCache) -> bytes:
+async def patch_of(task: RunTask, artifacts: ArtifactCache) -> bytes:
     """The bytes that a worker handed over; empty for no change."""
     if task.result is None or not task.result.git.patch:
         return b""
@@ -209,11 +209,11 @@ class _Contents(NamedTuple):
     beginnings: Mapping[str, bytes]
 
 
-def _written(changes: Sequence[Change]) -> list[Change]:
+def _written(changes: Sequence[TreeChange]) -> list[TreeChange]:
     return [change for change in changes if change.new_mode in REGULAR and change.new_id != change.old_id]
 
 
-async def _read(changes: Sequence[Change], contract: TaskContract, mirror: Mirror, policies: Policies) -> _Contents:
+async def _read(changes: Sequence[TreeChange], contract: TaskContract, mirror: Mirror, policies: Policies) -> _Contents:
     """All at once where that is not too much; else what is too large is refused unread. Raises GitError."""
     ids = {change.new_id for change in _written(changes)}
     try:
@@ -230,7 +230,7 @@ async def _read(changes: Sequence[Change], contract: TaskContract, mirror: Mirro
 
 
 def _judge_contents(
-    changes: Sequence[Change], contents: _Contents, contract: TaskContract, policies: Policies, found: Judgement
+    changes: Sequence[TreeChange], contents: _Contents, contract: TaskContract, policies: Policies, found: GateReportBuilder
 ) -> None:
     """Size and kind of every file that is there afterwards."""
     limit = policies.protected.limits.max_file_bytes

@@ -15,13 +15,13 @@ from gatewright import scope as paths
 from gatewright.contracts import TaskContract
 from gatewright.contracts.vocabulary import DestructiveStatement, Scope
 from gatewright.errors import CommandRefusedError, ScopeError
-from gatewright.git.changes import Change
+from gatewright.git.changes import TreeChange
 from gatewright.git.mirror import Mirror
 from gatewright.sandbox.argv import parse_command
 from services.gatekeeper.gates.change.remains import destroyed_files, moved_files
 from services.gatekeeper.gates.commands.classes import Classify, classify
 from services.gatekeeper.gates.commands.gate import too_much
-from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.gates.report_builder import GateReportBuilder
 from services.gatekeeper.policies.load import Policies
 
 #: The operation of ``scope.destructive`` that stands for deletions by the change itself.
@@ -54,7 +54,7 @@ def by_allowlist(policies: Policies) -> Classify:
     return classes
 
 
-def judge_destructive(contract: TaskContract, classify: Classify, found: Judgement) -> None:
+def judge_destructive(contract: TaskContract, classify: Classify, found: GateReportBuilder) -> None:
     """Whether everything destructive that the contract orders is stated.
 
     1. a destructive command is listed, word for word  2. what is listed has one statement, and the other way round
@@ -81,7 +81,9 @@ def judge_destructive(contract: TaskContract, classify: Classify, found: Judgeme
         found.saw(f"destructive {statement.operation}", f"dry run {statement.dry_run}, backup {statement.backup}")
 
 
-async def judge_losses(changes: Sequence[Change], contract: TaskContract, tree: str, mirror: Mirror, found: Judgement) -> None:
+async def judge_losses(
+    changes: Sequence[TreeChange], contract: TaskContract, tree: str, mirror: Mirror, found: GateReportBuilder
+) -> None:
     """What the change to ``tree`` really loses, against what was stated.
 
     Content that lives on under another path is moved, not lost. 1. what lies in a stated blast radius is not more than was
@@ -109,7 +111,7 @@ async def judge_losses(changes: Sequence[Change], contract: TaskContract, tree: 
         found.violate(UNSTATED, _RULE, f"a whole directory of {count} files is lost, and nothing says so", directory)
 
 
-def lost_files(changes: Sequence[Change], destroyed: frozenset[bytes] = frozenset()) -> Iterator[bytes]:
+def lost_files(changes: Sequence[TreeChange], destroyed: frozenset[bytes] = frozenset()) -> Iterator[bytes]:
     """Paths whose content is gone: deleted, emptied, made something else or ``destroyed``, and to be found under no other
     changed path."""
     kept = {change.new_id for change in changes if change.new_mode in _FILES and change.new_id not in _EMPTY}

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from gatewright import scope
 from gatewright.contracts import TaskContract
 from gatewright.contracts.vocabulary import ChangeKind, Scope
-from gatewright.git.changes import Change
+from gatewright.git.changes import TreeChange
 from gatewright.git.paths import is_gitattributes, is_gitmodules, path_fault
 from services.gatekeeper.gates.change.approvals import NOTHING, Approved
-from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.gates.report_builder import GateReportBuilder
 from services.gatekeeper.policies.load import PathClass, Policies
 
 EXECUTABLE = "100755"
@@ -37,7 +37,7 @@ def kind_rule(kind: ChangeKind) -> str:
     return f"change_kinds.{kind}"
 
 
-def judge_number(changes: Sequence[Change], policies: Policies, found: Judgement) -> bool:
+def judge_number(changes: Sequence[TreeChange], policies: Policies, found: GateReportBuilder) -> bool:
     """False when there are so many changed paths that nothing more is worth looking at."""
     limit = policies.protected.limits.max_changed_files
     found.checked(LIMIT_RULE)
@@ -47,7 +47,11 @@ def judge_number(changes: Sequence[Change], policies: Policies, found: Judgement
 
 
 def judge_changes(
-    changes: Sequence[Change], contract: TaskContract, policies: Policies, found: Judgement, approved: Approved = NOTHING
+    changes: Sequence[TreeChange],
+    contract: TaskContract,
+    policies: Policies,
+    found: GateReportBuilder,
+    approved: Approved = NOTHING,
 ) -> None:
     """Judge every changed path on its own; a rename is a deletion and an addition, so both sides are judged."""
     opened = contract.scope or Scope()
@@ -70,7 +74,7 @@ def judge_changes(
             _class(change, path_class, opened, opened_paths, approved, found)
 
 
-def _mode(change: Change, opened: Scope, found: Judgement) -> None:
+def _mode(change: TreeChange, opened: Scope, found: GateReportBuilder) -> None:
     """Each kind of change has its own rule; the contract opens it by naming the kind in ``scope.allow``."""
     modes = {change.old_mode, change.new_mode} - {ABSENT}
     if not modes <= KNOWN:
@@ -80,7 +84,7 @@ def _mode(change: Change, opened: Scope, found: Judgement) -> None:
             found.violate(code, kind_rule(kind), f"{words}; opened only by scope.allow: {kind}", change.path)
 
 
-def _kinds(change: Change, modes: set[str]) -> Iterator[tuple[ChangeKind, str, str]]:
+def _kinds(change: TreeChange, modes: set[str]) -> Iterator[tuple[ChangeKind, str, str]]:
     """The kinds that a change is of, with the reason code and words of their rules."""
     if SUBMODULE in modes:
         yield "submodule", "submodule_refused", "a submodule"
@@ -98,7 +102,12 @@ def _kinds(change: Change, modes: set[str]) -> Iterator[tuple[ChangeKind, str, s
 
 
 def _class(
-    change: Change, kind: PathClass, opened: Scope, opened_paths: scope.AllowedPaths, approved: Approved, found: Judgement
+    change: TreeChange,
+    kind: PathClass,
+    opened: Scope,
+    opened_paths: scope.AllowedPaths,
+    approved: Approved,
+    found: GateReportBuilder,
 ) -> None:
     rule = f"protected_paths.{kind.name}"
     match kind.opened_by:

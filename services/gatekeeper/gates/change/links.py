@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from gatewright.git.changes import Change, Node
+from gatewright.git.changes import Node, TreeChange
 from gatewright.git.mirror import Mirror
 from gatewright.git.paths import display, path_fault
 from services.gatekeeper.gates.change.diff import SYMLINK
 from services.gatekeeper.gates.change.path_collisions import DIRECTORY
-from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.gates.report_builder import GateReportBuilder
 from services.gatekeeper.policies.load import Policies
 
 CODE = "symlink_escapes"
@@ -45,7 +45,9 @@ class _Tree:
         return node
 
 
-async def judge_links(changes: Sequence[Change], tree: str, mirror: Mirror, policies: Policies, found: Judgement) -> None:
+async def judge_links(
+    changes: Sequence[TreeChange], tree: str, mirror: Mirror, policies: Policies, found: GateReportBuilder
+) -> None:
     """Judge every link that is new or leads elsewhere now. ``tree``: the tree id that holds them. Raises GitError."""
     links = [change for change in changes if change.new_mode == SYMLINK]
     found.checked(RULE)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gatewright.git.changes import Change
+from gatewright.git.changes import TreeChange
 from gatewright.git.mirror import Mirror
 from services.gatekeeper.gates.change.diff import ABSENT
-from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.gates.report_builder import GateReportBuilder
 from services.gatekeeper.policies.load import Policies
 
 LIMITS_RULE = "protected_paths.limits.names"
@@ -19,7 +19,7 @@ READABLE_RULE = "readable_names"
 
 
 async def judge_name_limits(
-    changes: Sequence[Change], baseline: str, mirror: Mirror, policies: Policies, found: Judgement
+    changes: Sequence[TreeChange], baseline: str, mirror: Mirror, policies: Policies, found: GateReportBuilder
 ) -> bool:
     """Judge the paths that ``changes`` of the tree ``baseline`` add; what is there already is left alone. Raises GitError.
 
@@ -34,12 +34,12 @@ async def judge_name_limits(
     return not faults
 
 
-async def judge_readable_names(changes: Sequence[Change], baseline: str, mirror: Mirror, found: Judgement) -> None:
+async def judge_readable_names(changes: Sequence[TreeChange], baseline: str, mirror: Mirror, found: GateReportBuilder) -> None:
     """No added name has characters that cannot be seen, lead a terminal or an editor, or are no text. Raises GitError."""
     found.checked(READABLE_RULE)
     for fault in await mirror.unreadable_faults(baseline, _added(changes)):
         found.violate(fault.code, READABLE_RULE, fault.words, fault.path)
 
 
-def _added(changes: Sequence[Change]) -> list[bytes]:
+def _added(changes: Sequence[TreeChange]) -> list[bytes]:
     return [change.path for change in changes if change.old_mode == ABSENT]

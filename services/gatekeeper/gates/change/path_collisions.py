@@ -10,11 +10,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gatewright.git.changes import Change, Node
+from gatewright.git.changes import Node, TreeChange
 from gatewright.git.mirror import Mirror
 from gatewright.git.paths import display, folded
 from services.gatekeeper.gates.change.diff import ABSENT
-from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.gates.report_builder import GateReportBuilder
 
 CODE = "path_collision"
 RULE = "path_collisions"
@@ -33,7 +33,9 @@ class _Level:
     paths: list[tuple[bytes, ...]] = field(default_factory=list)
 
 
-async def judge_collisions(changes: Sequence[Change], baseline: str, tree: str, mirror: Mirror, found: Judgement) -> None:
+async def judge_collisions(
+    changes: Sequence[TreeChange], baseline: str, tree: str, mirror: Mirror, found: GateReportBuilder
+) -> None:
     """Compare each added path with what else lies in its directories, level by level from the root. Raises GitError.
 
     ``baseline`` and ``tree`` are tree ids. Costs the directories that new paths lie in, not the repository.
@@ -57,7 +59,7 @@ def _judge_level(
     listed: Mapping[str, tuple[Node, ...]],
     below: dict[tuple[str, ...], _Level],
     told: set[bytes],
-    found: Judgement,
+    found: GateReportBuilder,
 ) -> None:
     depth = len(prefix)
     groups = _groups(level.new, listed)
@@ -92,9 +94,9 @@ def _join(where: bytes, name: bytes) -> bytes:
     return where + b"/" + name if where else name
 
 
-def owners(changes: Mapping[str, Iterable[Change]]) -> dict[bytes, list[tuple[str, Change]]]:
+def owners(changes: Mapping[str, Iterable[TreeChange]]) -> dict[bytes, list[tuple[str, TreeChange]]]:
     """Each changed path with the tasks that changed it, and how. ``changes``: by task id."""
-    owned: defaultdict[bytes, list[tuple[str, Change]]] = defaultdict(list)
+    owned: defaultdict[bytes, list[tuple[str, TreeChange]]] = defaultdict(list)
     for task_id, made in changes.items():
         for change in made:
             owned[change.path].append((task_id, change))

@@ -14,7 +14,7 @@ from functools import cache, cached_property
 from itertools import groupby
 from operator import itemgetter
 
-from gatewright.git.changes import Change
+from gatewright.git.changes import TreeChange
 from gatewright.git.mirror import Mirror
 from gatewright.git.process import OutputTooLargeError
 
@@ -33,7 +33,7 @@ _FILES = frozenset({"100644", "100755"})
 _COMMENT = re.compile(rb"^[ \t]*(?:#|//|/\*|\*|--|;|%|<!--|\"\"\"|''').*$", re.MULTILINE)  # noqa: TID251 - linear: each try is a line
 
 
-async def destroyed_files(changes: Sequence[Change], mirror: Mirror) -> frozenset[bytes]:
+async def destroyed_files(changes: Sequence[TreeChange], mirror: Mirror) -> frozenset[bytes]:
     """The paths among ``changes`` that are files before and after, and whose content is as good as gone. Raises GitError."""
     edited = [change for change in changes if change.old_id != change.new_id and {change.old_mode, change.new_mode} <= _FILES]
     sizes = await mirror.sizes({each for change in edited for each in (change.old_id, change.new_id)})
@@ -50,9 +50,9 @@ async def destroyed_files(changes: Sequence[Change], mirror: Mirror) -> frozense
     return await asyncio.to_thread(_gone, smaller, contents, alike)
 
 
-async def moved_files(lost: Sequence[bytes], changes: Sequence[Change], mirror: Mirror) -> frozenset[bytes]:
+async def moved_files(lost: Sequence[bytes], changes: Sequence[TreeChange], mirror: Mirror) -> frozenset[bytes]:
     """Those of ``lost`` whose content, edited, lives on in a new file of the same name in another folder. Raises GitError."""
-    places: defaultdict[bytes, list[Change]] = defaultdict(list)
+    places: defaultdict[bytes, list[TreeChange]] = defaultdict(list)
     for change in changes:
         if change.old_mode not in _FILES and change.new_mode in _FILES:
             places[_name(change.path)].append(change)
@@ -67,7 +67,9 @@ async def moved_files(lost: Sequence[bytes], changes: Sequence[Change], mirror: 
     return await asyncio.to_thread(_moved, gone, places, contents)
 
 
-def _moved(gone: Sequence[Change], places: Mapping[bytes, Sequence[Change]], contents: Mapping[str, bytes]) -> frozenset[bytes]:
+def _moved(
+    gone: Sequence[TreeChange], places: Mapping[bytes, Sequence[TreeChange]], contents: Mapping[str, bytes]
+) -> frozenset[bytes]:
     lines = cache(lambda object_id: _lines(contents[object_id]))  # of one content, however many files have it
     alike = cache(lambda old_id, new_id: 2 * len(lines(old_id) & lines(new_id)) >= len(lines(old_id)))
     taken: set[bytes] = set()
@@ -86,7 +88,7 @@ def _name(path: bytes) -> bytes:
     return path.rpartition(b"/")[2]
 
 
-def _gone(smaller: Sequence[Change], contents: Mapping[str, bytes], alike: frozenset[str]) -> frozenset[bytes]:
+def _gone(smaller: Sequence[TreeChange], contents: Mapping[str, bytes], alike: frozenset[str]) -> frozenset[bytes]:
     """Each content is taken apart once, however many files had it or have become it."""
     pairs = {(change.old_id, change.new_id) for change in smaller}
     uses = Counter(new_id for _, new_id in pairs)

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from gatewright.contracts.vocabulary import Artifact, Document
-from gatewright.git.changes import Change
+from gatewright.git.changes import TreeChange
 from gatewright.git.mirror import Mirror
 from gatewright.secrets.changes import CleanContents, secrets_brought_in
 from gatewright.secrets.documents import redacted_places
 from gatewright.secrets.redaction import REDACTIONS
 from gatewright.secrets.scanner import SecretScanner
-from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.gates.report_builder import GateReportBuilder
 
 CODE = "secret_found"
 #: Redactions of one document that are listed one by one.
@@ -30,7 +30,7 @@ class SecretsCheck:
     scanner: SecretScanner = field(default_factory=SecretScanner)
     clean: CleanContents = field(default_factory=CleanContents)
 
-    async def judge(self, changes: Sequence[Change], mirror: Mirror, found: Judgement) -> bool:
+    async def judge(self, changes: Sequence[TreeChange], mirror: Mirror, found: GateReportBuilder) -> bool:
         """Violations name rule, path and line, never the value. True when there is none.
 
         Raises GitError, DeniedError (``secret_scan_failed``), ConfigurationError: the gate has failed then.
@@ -44,7 +44,7 @@ class SecretsCheck:
         return not secrets
 
 
-def note_redactions(document: Document, artifacts: Iterable[Artifact], found: Judgement) -> None:
+def note_redactions(document: Document, artifacts: Iterable[Artifact], found: GateReportBuilder) -> None:
     """What was taken out of a role's document, and the records of what was taken out of its outputs."""
     for pointer, rule in redacted_places(document)[:MAX_LISTED]:
         found.saw(f"redacted {pointer}", rule)

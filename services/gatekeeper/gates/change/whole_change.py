@@ -5,15 +5,15 @@ from __future__ import annotations
 from gatewright.contracts import TaskContract
 from gatewright.git.mirror import Mirror
 from services.gatekeeper.gates.cel_gate import judge_diff_rules
-from services.gatekeeper.gates.change.candidate import Candidate
+from services.gatekeeper.gates.change.candidate import ComposedCandidate
 from services.gatekeeper.gates.contract.forbidden_actions import judge_forbidden_edits
 from services.gatekeeper.gates.contract.packs import judge_pack_diff
-from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.gates.report_builder import GateReportBuilder
 from services.gatekeeper.policies.load import Policies
 
 
 async def judge_whole_change(
-    candidate: Candidate, contract: TaskContract, mirror: Mirror, policies: Policies, found: Judgement
+    candidate: ComposedCandidate, contract: TaskContract, mirror: Mirror, policies: Policies, found: GateReportBuilder
 ) -> None:
     """1. whoever may only read has changed nothing  2. the pack's size  3. forbidden edits  4. the organisation's rules.
 

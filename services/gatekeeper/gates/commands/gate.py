@@ -14,7 +14,7 @@ from gatewright.sandbox.argv import parse_command
 from services.gatekeeper.gates.commands.classes import classify
 from services.gatekeeper.gates.commands.proof import why_nothing
 from services.gatekeeper.gates.commands.words import read_words
-from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.gates.report_builder import GateReportBuilder
 from services.gatekeeper.policies.commands import CommandClass, CommandRule, Use
 from services.gatekeeper.policies.load import Policies
 
@@ -26,7 +26,7 @@ MOST_CHARACTERS = 131_072
 
 
 def judge_commands(
-    tests: Iterable[AcceptanceTest], executor: Executor | None, policies: Policies, found: Judgement, *, strict: bool
+    tests: Iterable[AcceptanceTest], executor: Executor | None, policies: Policies, found: GateReportBuilder, *, strict: bool
 ) -> None:
     """Judge every command of a contract; the report names each with its classes."""
     found.checked(RULE, "strict: a test must prove something" if strict else "")

@@ -16,9 +16,9 @@ from datetime import datetime
 
 from gatewright.git.mirror import Mirror
 from gatewright.git.paths import display
-from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.gates.report_builder import GateReportBuilder
 from services.gatekeeper.policies.load import Policies
-from services.gatekeeper.policies.packs import Approval, Pack
+from services.gatekeeper.policies.packs import PackRules, PolicyApproval
 
 CODE = "path_too_broad"
 RULE = "breadth"
@@ -40,11 +40,11 @@ async def judge_breadth(
     paths: Iterable[str],
     repository: str,
     tree: str,
-    pack: Pack,
+    pack: PackRules,
     mirror: Mirror,
     policies: Policies,
     now: datetime,
-    found: Judgement,
+    found: GateReportBuilder,
 ) -> None:
     """``tree`` is the baseline's. 1. what is opened  2. what the pack says to that  3. whether a person has approved it.
 
@@ -118,7 +118,7 @@ class _Search:
 
 
 def _require(
-    paths: frozenset[str], rule: str, what: str, repository: str, policies: Policies, now: datetime, found: Judgement
+    paths: frozenset[str], rule: str, what: str, repository: str, policies: Policies, now: datetime, found: GateReportBuilder
 ) -> None:
     """An approval of exactly ``paths``, in force, or a violation that says how to get one."""
     same = [approval for approval in policies.approvals.approvals if approval.covers(paths, repository)]
@@ -134,5 +134,5 @@ def _require(
     found.violate(CODE, rule, f"{what}, which needs approval: {how}")
 
 
-def _digest(approval: Approval) -> str:
+def _digest(approval: PolicyApproval) -> str:
     return hashlib.sha256(approval.model_dump_json().encode()).hexdigest()

@@ -11,14 +11,14 @@ from itertools import pairwise
 from gatewright.contracts import TaskContract
 from gatewright.contracts.task_contract import HandoffChain
 from gatewright.contracts.vocabulary import Agent, RoleName
-from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.gates.report_builder import GateReportBuilder
 from services.gatekeeper.policies.load import Policies
 from services.gatekeeper.policies.roles import IMPLEMENTING
 
 FORBIDDEN = "dispatch_forbidden"
 
 
-def judge_dispatch(contract: TaskContract, policies: Policies, found: Judgement) -> None:
+def judge_dispatch(contract: TaskContract, policies: Policies, found: GateReportBuilder) -> None:
     """1. who orders is registered  2. may order from that role  3. is another agent  4. hand-overs go one way."""
     owner, assigned = contract.owner_agent, contract.assigned_agent
     found.checked("dispatch.owner", f"{owner.role} {owner.agent_id!r}")
@@ -34,7 +34,7 @@ def judge_dispatch(contract: TaskContract, policies: Policies, found: Judgement)
         _judge_chain(contract.handoff_chain, assigned.role, found)
 
 
-def judge_order(contract: TaskContract, found: Judgement) -> None:
+def judge_order(contract: TaskContract, found: GateReportBuilder) -> None:
     """What starts a run is an order to make a change: reviews and tests are the gatekeeper's to order, on its own candidate."""
     found.checked("dispatch.task_type", contract.task_type)
     if contract.task_type != "IMPLEMENT" or contract.assigned_agent.role not in IMPLEMENTING:
@@ -42,7 +42,7 @@ def judge_order(contract: TaskContract, found: Judgement) -> None:
         found.violate(FORBIDDEN, "dispatch.task_type", words)
 
 
-def may_dispatch(owner: Agent, role: RoleName, policies: Policies, found: Judgement) -> None:
+def may_dispatch(owner: Agent, role: RoleName, policies: Policies, found: GateReportBuilder) -> None:
     """The table itself."""
     allowed = policies.roles.of(owner.role).may_dispatch_to
     found.checked("dispatch.table", f"{owner.role} -> {role}")
@@ -64,7 +64,7 @@ _RANKS: dict[RoleName, int] = {
 }
 
 
-def _judge_chain(chain: HandoffChain, assigned: RoleName, found: Judgement) -> None:
+def _judge_chain(chain: HandoffChain, assigned: RoleName, found: GateReportBuilder) -> None:
     """No way back (a reviewer hands nothing on to a worker), nobody twice, not too long, and about this task."""
     roles = chain.roles
     found.checked("handoff_chain", " -> ".join(roles))

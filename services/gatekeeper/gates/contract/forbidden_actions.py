@@ -12,11 +12,11 @@ from collections.abc import Iterable, Sequence
 
 from gatewright.contracts import TaskContract
 from gatewright.errors import CommandRefusedError
-from gatewright.git.changes import Change
+from gatewright.git.changes import TreeChange
 from gatewright.git.paths import display
 from gatewright.sandbox.argv import parse_command
 from services.gatekeeper.gates.commands.gate import too_much
-from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.gates.report_builder import GateReportBuilder
 
 CODE = "action_forbidden"
 RULE = "contract.forbidden_actions"
@@ -26,7 +26,7 @@ MOST_ACTIONS = 64
 LONGEST_ACTION = 1024
 
 
-def judge_forbidden_commands(contract: TaskContract, found: Judgement) -> None:
+def judge_forbidden_commands(contract: TaskContract, found: GateReportBuilder) -> None:
     """No acceptance or executor command contains what the contract forbids. What is no plain argv is refused elsewhere."""
     found.checked(RULE, ", ".join(contract.forbidden_actions))
     if len(contract.forbidden_actions) > MOST_ACTIONS:
@@ -52,7 +52,7 @@ def judge_forbidden_commands(contract: TaskContract, found: Judgement) -> None:
                 found.violate(CODE, RULE, f"{command!r} contains {action!r}, which the contract forbids")
 
 
-def judge_forbidden_edits(changes: Iterable[Change], contract: TaskContract, found: Judgement) -> None:
+def judge_forbidden_edits(changes: Iterable[TreeChange], contract: TaskContract, found: GateReportBuilder) -> None:
     """No change touches a path that the contract forbids to edit: a name, anywhere, or a whole path."""
     # Longer ones have been refused before anything was changed.
     all_words = (words_of(action) for action in contract.forbidden_actions[:MOST_ACTIONS] if len(action) <= LONGEST_ACTION)

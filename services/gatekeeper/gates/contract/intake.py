@@ -23,13 +23,13 @@ from services.gatekeeper.gates.contract.breadth import judge_breadth
 from services.gatekeeper.gates.contract.policy import judge_contract, judge_request
 from services.gatekeeper.gates.contract.role_contract import bound_schema, is_binding
 from services.gatekeeper.gates.landing.landing import judge_target
-from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.gates.report_builder import GateReportBuilder
 from services.gatekeeper.policies.load import Policies
 
 
 async def judge_intake(
     document: RunRequest | TaskContract,
-    found: Judgement,
+    found: GateReportBuilder,
     policies: Policies,
     mirrors: Mirrors,
     store: ArtifactCache,
@@ -79,7 +79,7 @@ class _Baseline:
 
 
 async def _artifacts(
-    artifacts: Sequence[Artifact], found: Judgement, store: ArtifactCache, role: RoleName = "WORKER"
+    artifacts: Sequence[Artifact], found: GateReportBuilder, store: ArtifactCache, role: RoleName = "WORKER"
 ) -> tuple[Artifact, ...]:
     found.checked("artifacts", f"{len(artifacts)} input artifact(s)")
     pinned = []
@@ -104,7 +104,9 @@ async def _artifacts(
     return tuple(pinned)
 
 
-async def _pin(baseline: _Baseline, found: Judgement, policies: Policies, mirrors: Mirrors, now: datetime) -> tuple[str, str]:
+async def _pin(
+    baseline: _Baseline, found: GateReportBuilder, policies: Policies, mirrors: Mirrors, now: datetime
+) -> tuple[str, str]:
     repository = baseline.repository
     if repository is None or not found.clean:
         return "", ""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from gatewright.contracts.vocabulary import PolicyPack, Repository, TimeoutRetry
-from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.gates.report_builder import GateReportBuilder
 from services.gatekeeper.policies.load import Policies
-from services.gatekeeper.policies.packs import Pack
+from services.gatekeeper.policies.packs import PackRules
 
 
 def judge_pack(
-    name: PolicyPack, repository: Repository | None, retry: TimeoutRetry | None, policies: Policies, found: Judgement
-) -> Pack:
+    name: PolicyPack, repository: Repository | None, retry: TimeoutRetry | None, policies: Policies, found: GateReportBuilder
+) -> PackRules:
     """The pack, once what it says about landing and retries has been checked."""
     pack = policies.packs.pack(name)
     rule = f"policy_pack.{name}"
@@ -27,7 +27,7 @@ def judge_pack(
     return pack
 
 
-def judge_pack_diff(name: PolicyPack | None, changed_files: int, policies: Policies, found: Judgement) -> None:
+def judge_pack_diff(name: PolicyPack | None, changed_files: int, policies: Policies, found: GateReportBuilder) -> None:
     """The size that the pack allows a whole change to have."""
     name = name or policies.packs.default
     most = policies.packs.pack(name).max_changed_files

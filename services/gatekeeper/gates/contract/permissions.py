@@ -15,16 +15,16 @@ from gatewright.contracts import TaskContract
 from gatewright.contracts.task_contract import RolePermissions
 from gatewright.contracts.vocabulary import Executor, ToolPermissions
 from gatewright.permissions import FILESYSTEM_ORDER, NETWORK_ORDER, SHELL_MEANINGS, SHELL_ORDER, narrower
-from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.gates.report_builder import GateReportBuilder
 from services.gatekeeper.policies.full_access import names_full_access
 from services.gatekeeper.policies.load import Policies
-from services.gatekeeper.policies.packs import Pack
+from services.gatekeeper.policies.packs import PackRules
 
 FULL_ACCESS = "danger_full_access"
 
 
 def judge_permissions(
-    contract: TaskContract, pack: Pack, policies: Policies, found: Judgement, *, from_outside: bool
+    contract: TaskContract, pack: PackRules, policies: Policies, found: GateReportBuilder, *, from_outside: bool
 ) -> TaskContract:
     """The contract as it may be carried out: permissions narrowed to what the role has, in every place that states them.
 
@@ -67,7 +67,7 @@ def narrowed(contract: TaskContract, granted: ToolPermissions) -> TaskContract:
     )
 
 
-def judge_full_access(contract: TaskContract, found: Judgement) -> None:
+def judge_full_access(contract: TaskContract, found: GateReportBuilder) -> None:
     """Nothing that somebody's tool may read as "no sandbox" or "no approvals" is let through, wherever it hides."""
     found.checked(FULL_ACCESS, "never")
     for place, words in (*_words(contract), *_executor_words(contract.executor)):
@@ -75,7 +75,7 @@ def judge_full_access(contract: TaskContract, found: Judgement) -> None:
             found.violate(FULL_ACCESS, FULL_ACCESS, f"{place} would switch the sandbox or the approvals off")
 
 
-def judge_executor_access(executor: Executor | None, found: Judgement) -> None:
+def judge_executor_access(executor: Executor | None, found: GateReportBuilder) -> None:
     """The same for what a request has already."""
     found.checked(FULL_ACCESS, "never")
     for place, words in _executor_words(executor):
@@ -83,7 +83,7 @@ def judge_executor_access(executor: Executor | None, found: Judgement) -> None:
             found.violate(FULL_ACCESS, FULL_ACCESS, f"{place} would switch the sandbox or the approvals off")
 
 
-def _compare(name: str, asked: str, granted: str, found: Judgement, *, clamp: bool) -> None:
+def _compare(name: str, asked: str, granted: str, found: GateReportBuilder, *, clamp: bool) -> None:
     rule = f"agent_registry.{name}"
     if asked == granted:
         found.checked(rule, f"asked {asked}, granted")
@@ -94,7 +94,7 @@ def _compare(name: str, asked: str, granted: str, found: Judgement, *, clamp: bo
         found.violate("permission_too_wide", rule, f"{name}: {asked} asked for, {granted} is the most")
 
 
-def _tools(contract: TaskContract, policies: Policies, found: Judgement) -> None:
+def _tools(contract: TaskContract, policies: Policies, found: GateReportBuilder) -> None:
     places = {
         "mcp_tools": contract.tool_permissions.mcp_tools,
         "mcp_tool_set": contract.mcp_tool_set,

@@ -6,7 +6,7 @@ from gatewright import scope
 from gatewright.contracts import Plan, TaskContract
 from gatewright.rules.shards import broken_by_shard, broken_by_split
 from services.gatekeeper.gates.contract.dispatch import FORBIDDEN, may_dispatch
-from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.gates.report_builder import GateReportBuilder
 from services.gatekeeper.policies.load import Policies
 
 RULES = (
@@ -15,7 +15,7 @@ RULES = (
 )
 
 
-def judge_plan(plan: Plan, contract: TaskContract, policies: Policies, found: Judgement) -> None:
+def judge_plan(plan: Plan, contract: TaskContract, policies: Policies, found: GateReportBuilder) -> None:
     """0. planned by a tech lead, for its workers  1. ids are the run's own  2. nothing but paths and ids differs
     3. inside the contract  4. disjoint  5. batches."""
     for rule in RULES:
@@ -30,13 +30,13 @@ def judge_plan(plan: Plan, contract: TaskContract, policies: Policies, found: Ju
         found.violate(*broken)
 
 
-def _planner(plan: Plan, policies: Policies, found: Judgement) -> None:
+def _planner(plan: Plan, policies: Policies, found: GateReportBuilder) -> None:
     planner = plan.producer
     if planner.role != "TECH_LEAD" or policies.agent(planner.role, planner.agent_id) is None:
         found.violate(FORBIDDEN, "dispatch.owner", f"{planner.role} {planner.agent_id!r} is no registered tech lead")
 
 
-def _dispatched(shard: TaskContract, plan: Plan, policies: Policies, found: Judgement) -> None:
+def _dispatched(shard: TaskContract, plan: Plan, policies: Policies, found: GateReportBuilder) -> None:
     """The tech lead who planned gives the work out itself, to a registered worker that is somebody else."""
     owner, assigned = shard.owner_agent, shard.assigned_agent
     if (owner.role, owner.agent_id) != (plan.producer.role, plan.producer.agent_id):

@@ -24,13 +24,13 @@ from services.gatekeeper.gates.contract.forbidden_actions import judge_forbidden
 from services.gatekeeper.gates.contract.packs import judge_pack
 from services.gatekeeper.gates.contract.permissions import judge_executor_access, judge_full_access, judge_permissions
 from services.gatekeeper.gates.contract.role_contract import judge_output_schema, judge_role_contract
-from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.gates.report_builder import GateReportBuilder
 from services.gatekeeper.policies.load import Policies
 
 LANDABLE = "refs/heads/"
 
 
-def judge_request(request: RunRequest, policies: Policies, found: Judgement) -> None:
+def judge_request(request: RunRequest, policies: Policies, found: GateReportBuilder) -> None:
     """What of a request can be judged before the pm has compiled it; what is missing is the pm's to name."""
     judge_executor_access(request.executor, found)
     _paths(request.allowed_paths, policies, found)
@@ -41,7 +41,9 @@ def judge_request(request: RunRequest, policies: Policies, found: Judgement) -> 
     _repository(request.repository, found)
 
 
-def judge_contract(contract: TaskContract, policies: Policies, found: Judgement, *, from_outside: bool = True) -> TaskContract:
+def judge_contract(
+    contract: TaskContract, policies: Policies, found: GateReportBuilder, *, from_outside: bool = True
+) -> TaskContract:
     """Every rule of the policy gate but breadth, on a whole contract.
 
     Returns the contract as it may be carried out: what comes from outside may ask for more than its role has, and gets less.
@@ -71,14 +73,14 @@ def judge_contract(contract: TaskContract, policies: Policies, found: Judgement,
     return granted
 
 
-def judge_compiled(contract: TaskContract, request: RunRequest, baseline: str, found: Judgement) -> None:
+def judge_compiled(contract: TaskContract, request: RunRequest, baseline: str, found: GateReportBuilder) -> None:
     """The pm may not order anything that the request did not say: what can be compared is compared."""
     found.checked("request", "the contract is the request's")
     for name in differences(contract, request, baseline, found.run_id):
         found.violate("contract_differs", "request", f"the compiled contract's {name} is not the request's")
 
 
-def _paths(paths: Iterable[str], policies: Policies, found: Judgement) -> None:
+def _paths(paths: Iterable[str], policies: Policies, found: GateReportBuilder) -> None:
     found.checked("allowed_paths", ", ".join(paths))
     found.checked("protected_paths.sacred", "no allowed path is one")
     for path in paths:
@@ -97,7 +99,7 @@ def _is_sacred(path: str, policies: Policies) -> bool:
     return all(any(kind.name == "sacred" for kind in policies.path_classes(form.encode())) for form in forms)
 
 
-def _artifacts(executor: Executor | None, artifacts: Iterable[Artifact], found: Judgement) -> None:
+def _artifacts(executor: Executor | None, artifacts: Iterable[Artifact], found: GateReportBuilder) -> None:
     if executor is None:
         return
     found.checked("executor", executor.kind)
@@ -110,7 +112,7 @@ def _artifacts(executor: Executor | None, artifacts: Iterable[Artifact], found: 
         found.violate("executor_missing", "executor", f"a {executor.kind} executor needs at least one answer")
 
 
-def _repository(repository: Repository | None, found: Judgement) -> None:
+def _repository(repository: Repository | None, found: GateReportBuilder) -> None:
     found.checked("repository", repository.landing if repository is not None else "")
     if repository is None:
         found.violate("repository_missing", "repository", "the contract does not say which repository it is about")

@@ -12,13 +12,13 @@ from gatewright.contracts import TaskContract
 from gatewright.contracts.task_contract import HandoffChain, RoleContract, RuntimeOptions
 from gatewright.contracts.vocabulary import Artifact, RoleName
 from gatewright.resources import schema_directory
-from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.gates.report_builder import GateReportBuilder
 from services.gatekeeper.policies.roles import ANSWERS, TASKS
 
 OUTPUT_SCHEMA = "output_schema"
 
 
-def judge_role_contract(contract: TaskContract, found: Judgement) -> None:
+def judge_role_contract(contract: TaskContract, found: GateReportBuilder) -> None:
     """The resolved view agrees with the fields that it resolves; every field that does not is named."""
     role = contract.role_contract
     if role is None:
@@ -47,7 +47,7 @@ def _pairs(contract: TaskContract, role: RoleContract) -> Iterator[tuple[str, ob
     yield "handoff.max_handoffs", role.handoff.max_handoffs or chain.max_handoffs or 0, chain.max_handoffs or 0
 
 
-def judge_output_schema(contract: TaskContract, found: Judgement) -> None:
+def judge_output_schema(contract: TaskContract, found: GateReportBuilder) -> None:
     """Which schema the answer must have: fixed by the role, recorded with its digest."""
     role, kind = contract.assigned_agent.role, contract.task_type
     if TASKS.get(role) != kind:
@@ -57,7 +57,7 @@ def judge_output_schema(contract: TaskContract, found: Judgement) -> None:
     found.saw(f"{OUTPUT_SCHEMA}.{role.lower()}", schema_digest(ANSWERS[kind]))
 
 
-def bound_schema(artifact: Artifact, assigned: RoleName, found: Judgement) -> bytes | None:
+def bound_schema(artifact: Artifact, assigned: RoleName, found: GateReportBuilder) -> bytes | None:
     """The schema that an ``output_schema`` or ``output_schema.<role>`` artifact binds, when it is the one that the role has.
 
     Its ``uri`` is a path of ours, ``schemas/<name>.json``: it is never fetched.

@@ -18,7 +18,7 @@ from gatewright.ledger.run import Run
 from gatewright.rules import completion as rules
 from gatewright.rules.completion import AUDIT, DOCUMENTS, OUTPUTS, OWNERS, SHARDS, TESTS, VIOLATIONS
 from services.gatekeeper.artifact_cache import ArtifactCache
-from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.gates.report_builder import GateReportBuilder
 
 #: The run's own reports, by the names that a contract may ask for them.
 OWN_REPORTS = frozenset({"review_report", "test_report", "completion_report", "evidence_report"})
@@ -26,7 +26,7 @@ _DOCUMENT_ENDINGS = (".md", ".rst", ".adoc")
 
 
 async def judge_completion(
-    run: Run, contract: TaskContract, mirror: Mirror, artifacts: ArtifactCache, found: Judgement
+    run: Run, contract: TaskContract, mirror: Mirror, artifacts: ArtifactCache, found: GateReportBuilder
 ) -> None:
     """Whether the run is what its contract ordered.
 
@@ -52,34 +52,39 @@ async def _changed(run: Run, artifacts: ArtifactCache) -> tuple[bytes, ...]:
     return tuple(path for path in names.split(b"\0") if path)
 
 
-def _shards(run: Run, found: Judgement) -> None:
+def _shards(run: Run, found: GateReportBuilder) -> None:
     planned = len(run.plan.contracts) if run.plan else 0
     found.checked(SHARDS, f"{len(run.workers())} of {planned} done in attempt {run.attempt}")
     for broken in rules.open_shards(run):
         found.violate(*broken)
 
 
-def _owners(run: Run, contract: TaskContract, changed: tuple[bytes, ...], found: Judgement) -> None:
+def _owners(run: Run, contract: TaskContract, changed: tuple[bytes, ...], found: GateReportBuilder) -> None:
     found.checked(OWNERS, f"{len(changed)} changed files")
     for broken in rules.files_without_owner(run, contract, changed):
         found.violate(*broken)
 
 
-def _tests(run: Run, contract: TaskContract, found: Judgement) -> None:
+def _tests(run: Run, contract: TaskContract, found: GateReportBuilder) -> None:
     needed = [test.name for test in contract.acceptance_tests if test.must_pass]
     found.checked(TESTS, f"{len(needed)} must pass: {', '.join(needed)[:200]}")
     for broken in rules.missing_tests(run, contract):
         found.violate(*broken)
 
 
-def _violations(run: Run, found: Judgement) -> None:
+def _violations(run: Run, found: GateReportBuilder) -> None:
     found.checked(VIOLATIONS, "none of the review, the tests or the tasks of this attempt")
     for broken in rules.open_violations(run):
         found.violate(*broken)
 
 
 async def _outputs(
-    run: Run, contract: TaskContract, changed: tuple[bytes, ...], mirror: Mirror, artifacts: ArtifactCache, found: Judgement
+    run: Run,
+    contract: TaskContract,
+    changed: tuple[bytes, ...],
+    mirror: Mirror,
+    artifacts: ArtifactCache,
+    found: GateReportBuilder,
 ) -> None:
     found.checked(OUTPUTS, ", ".join(f"{output.type} {output.name}" for output in contract.required_outputs)[:400])
     for output in contract.required_outputs:
@@ -144,7 +149,7 @@ async def _file(name: str, run: Run, mirror: Mirror) -> str:
     return next((entry.object_id for entry in entries if entry.path == path.encode()), "")
 
 
-def _documents(contract: TaskContract, changed: tuple[bytes, ...], found: Judgement) -> None:
+def _documents(contract: TaskContract, changed: tuple[bytes, ...], found: GateReportBuilder) -> None:
     wanted = [each.name for each in contract.required_outputs if each.type == "file" and is_document(each.name)]
     found.checked(DOCUMENTS, ", ".join(wanted)[:400] or "no document was asked for")
     for name in wanted:
@@ -157,7 +162,7 @@ def is_document(name: str) -> bool:
     return name.startswith(("docs/", "doc/")) or name.lower().endswith(_DOCUMENT_ENDINGS)
 
 
-def _audit(contract: TaskContract, changed: tuple[bytes, ...], found: Judgement) -> None:
+def _audit(contract: TaskContract, changed: tuple[bytes, ...], found: GateReportBuilder) -> None:
     found.checked(AUDIT, "an audit: nothing may change" if contract.audit_only else "not an audit: something must change")
     for broken in rules.audit(contract, changed):
         found.violate(*broken)

@@ -12,14 +12,14 @@ from gatewright.git.mirror import Mirror
 from gatewright.host_errors import is_waited_for
 from gatewright.ledger.run import Run
 from gatewright.rules.landing import commit_message, landing_ref
-from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.gates.report_builder import GateReportBuilder
 
 #: Pushes that another gatekeeper's own may get in the way of, and the pause between two of them in seconds.
 TRIES = 5
 PAUSE = 0.2
 
 
-async def judge_target(repository: Repository, baseline: str, mirror: Mirror, found: Judgement) -> None:
+async def judge_target(repository: Repository, baseline: str, mirror: Mirror, found: GateReportBuilder) -> None:
     """Whether a change of ``baseline`` could land on its target as things are: said before any work is done for it.
 
     1. the branch is there  2. it is at the baseline: what lands moves it from there  3. nobody works in it. What changes
@@ -39,7 +39,7 @@ async def judge_target(repository: Repository, baseline: str, mirror: Mirror, fo
         found.violate("target_checked_out", "target", f"{ref} is checked out in {place}")
 
 
-async def land(run: Run, contract: TaskContract, mirror: Mirror, found: Judgement) -> tuple[str, str, str, str | None]:
+async def land(run: Run, contract: TaskContract, mirror: Mirror, found: GateReportBuilder) -> tuple[str, str, str, str | None]:
     """Land the candidate; returns commit, tree, ref and what the ref pointed at before.
 
     Doing it again gives the same commit and finds it landed: a crash in between is harmless.

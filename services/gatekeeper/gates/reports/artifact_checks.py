@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from gatewright.errors import ArtifactError
 from services.gatekeeper.artifact_cache import ArtifactCache
-from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.gates.report_builder import GateReportBuilder
 
 MAX_ARTIFACTS = 256
 MAX_TOTAL_BYTES = 128 * 1024 * 1024
 
 
-async def check_artifacts(uris: Sequence[str], found: Judgement, artifacts: ArtifactCache) -> None:
+async def check_artifacts(uris: Sequence[str], found: GateReportBuilder, artifacts: ArtifactCache) -> None:
     """Fetch each artifact, digest checked; a missing one, too many or too much is a violation."""
     wanted = sorted(set(uris))
     if len(wanted) > MAX_ARTIFACTS:
@@ -24,7 +24,7 @@ async def check_artifacts(uris: Sequence[str], found: Judgement, artifacts: Arti
         found.violate("artifact_too_large", "artifacts", f"{sum(sizes)} bytes of artifacts in one report")
 
 
-async def _size(uri: str, found: Judgement, artifacts: ArtifactCache) -> int:
+async def _size(uri: str, found: GateReportBuilder, artifacts: ArtifactCache) -> int:
     try:
         return len(await artifacts.get_artifact(uri))
     except ArtifactError as error:

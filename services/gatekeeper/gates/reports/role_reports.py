@@ -8,7 +8,7 @@ from gatewright.ledger.run import Run
 from gatewright.patterns import TextPattern
 from gatewright.rules.reviews import not_independent, not_passed
 from gatewright.rules.tests import Ordered, broken_by_tests, match_commands, wrong_tree
-from services.gatekeeper.gates.report_builder import Judgement
+from services.gatekeeper.gates.report_builder import GateReportBuilder
 
 #: The test runner's note of the candidate's own files that the commands edited.
 WORKSPACE_CHANGES = "workspace_changes"
@@ -16,7 +16,7 @@ WORKSPACE_CHANGES = "workspace_changes"
 _URI = TextPattern(r"artifact:sha256:[0-9a-fA-F]{64}|data:[^\s\"']*,")
 
 
-def judge_review(report: ReviewReport, run: Run, found: Judgement) -> None:
+def judge_review(report: ReviewReport, run: Run, found: GateReportBuilder) -> None:
     """1. the right tree  2. an independent reviewer  3. that hands over nothing  4. it passed the candidate.
 
     ``produced_diff`` must be false by the schema: a report that says otherwise is never decoded. What lands is the candidate
@@ -36,7 +36,7 @@ def judge_review(report: ReviewReport, run: Run, found: Judgement) -> None:
         found.violate(*broken)
 
 
-def judge_tests(report: TestReport, run: Run, contract: TaskContract, found: Judgement) -> None:
+def judge_tests(report: TestReport, run: Run, contract: TaskContract, found: GateReportBuilder) -> None:
     """Whether the acceptance commands proved the candidate: the rules are those of ``gatewright.rules.tests``; and whether the
     environment is the one that the change was made with.
     """
@@ -58,7 +58,7 @@ def judge_tests(report: TestReport, run: Run, contract: TaskContract, found: Jud
             found.remark("commands edited files of the candidate, and these edits do not land")
 
 
-def _note(one: Ordered, found: Judgement) -> None:
+def _note(one: Ordered, found: GateReportBuilder) -> None:
     for command in one.runs:
         name = one.test.name if command.run == 1 else f"{one.test.name}.run{command.run}"
         found.saw(f"{name}.stdout", command.stdout)
@@ -68,7 +68,7 @@ def _note(one: Ordered, found: Judgement) -> None:
         found.remark(f"flaky: {one.test.name} passed when it was run again")
 
 
-def _same_environment(report: TestReport, run: Run, found: Judgement) -> None:
+def _same_environment(report: TestReport, run: Run, found: GateReportBuilder) -> None:
     """Only states of one place are compared: another host may have an environment of its own under the same path."""
     tested = report.surroundings.environment if report.surroundings is not None else None
     if tested is None:

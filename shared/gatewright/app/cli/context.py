@@ -13,7 +13,7 @@ from gatewright.evidence.signing.keys import home_key
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CommandContext:
     """``bus`` is None unless GATEWRIGHT_NATS_URL names one; ``here`` is where the caller stands; ``key`` the signing key."""
 
     here: Path
@@ -22,7 +22,7 @@ class Place:
     key: Path
 
 
-def find_place() -> Place:
+def find_place() -> CommandContext:
     """Raises ConfigurationError."""
     loaded = settings.load()
     here = Path.cwd()
@@ -34,4 +34,4 @@ def find_place() -> Place:
             code="key_tracked",
         )
     bus = BusAddress(loaded.nats_url, loaded.nats_seed, loaded.nats_ca) if loaded.nats_url else None
-    return Place(here, home, bus, loaded.key or home_key(home))
+    return CommandContext(here, home, bus, loaded.key or home_key(home))

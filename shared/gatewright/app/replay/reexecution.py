@@ -27,7 +27,7 @@ from gatewright.ledger.run import Run
 _SLACK_SECONDS = 1.0
 
 
-class Order(NamedTuple):
+class ReexecutionOrder(NamedTuple):
     """What is to be submitted again: ``attachments`` are the bytes of its artifacts, in order."""
 
     document: RunRequest | TaskContract
@@ -45,7 +45,7 @@ class Order(NamedTuple):
         return replace(self.document, inputs=replace(self.document.inputs, artifacts=tuple(artifacts)))
 
 
-def read_order(bundle: Path, trusted: Sequence[PublicKey], repository: str | None = None) -> tuple[Run, Order]:
+def read_order(bundle: Path, trusted: Sequence[PublicKey], repository: str | None = None) -> tuple[Run, ReexecutionOrder]:
     """The run of a verified bundle, and its order made ready to be given again; ``repository``: where it lies now.
 
     Raises VerificationError (``bundle_not_verified``): a forged order is not carried out. MalformedError
@@ -63,7 +63,7 @@ def read_order(bundle: Path, trusted: Sequence[PublicKey], repository: str | Non
     if document is None or not run.accepted.baseline_commit:
         raise MalformedError(f"{run.run_id} was refused before its baseline was known", code="not_reexecutable")
     given = document.artifacts if isinstance(document, RunRequest) else document.inputs.artifacts
-    return run, Order(_again(document, run, repository), tuple((item, _bytes(reading, item)) for item in given))
+    return run, ReexecutionOrder(_again(document, run, repository), tuple((item, _bytes(reading, item)) for item in given))
 
 
 def compare(first: Run, second: Run, when: str) -> ReexecReport:

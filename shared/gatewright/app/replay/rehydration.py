@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gatewright.contracts import OrchestratorEvent
-from gatewright.evidence.verification.findings import Finding
+from gatewright.evidence.verification.findings import VerificationFinding
 from gatewright.evidence.verification.verify import examine
 from gatewright.ledger.evolve import evolve
 from gatewright.ledger.run import Run
@@ -42,7 +42,7 @@ class Rehydration:
     status: str
     steps: tuple[Step, ...]
     derived: tuple[str, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[VerificationFinding, ...]
     #: Steps of the comparison that could not be taken, and why.
     unchecked: tuple[str, ...]
 

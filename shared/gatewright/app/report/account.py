@@ -15,7 +15,7 @@ from gatewright.contracts import OrchestratorEvent, RunManifest, codec
 from gatewright.contracts.records import FileRecord
 from gatewright.errors import MalformedError
 from gatewright.evidence import layout
-from gatewright.evidence.projection.history import History, tell
+from gatewright.evidence.projection.history import RunHistory, tell
 from gatewright.evidence.verification.reading import scan
 from gatewright.ledger.evolve import evolve
 from gatewright.ledger.run import Run
@@ -38,7 +38,7 @@ class Excerpt:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class BundleAccount:
     """What a bundle tells. ``history`` is there for an ended run only; ``trouble`` says where the events could not be followed.
 
     ``files`` are path and size in bytes of every plain file, sorted; ``odd`` is what is none; ``listed`` is the
@@ -51,7 +51,7 @@ class Account:
     listed: dict[str, FileRecord]
     records: tuple[OrchestratorEvent, ...]
     run: Run | None
-    history: History | None
+    history: RunHistory | None
     trouble: str
 
     def excerpt(self, path: str, limit: int) -> Excerpt:
@@ -64,7 +64,7 @@ class Account:
             return Excerpt(b"", b"", 0)
 
 
-def read_account(folder: Path) -> Account:
+def read_account(folder: Path) -> BundleAccount:
     """Read the bundle in ``folder``. Raises MalformedError (``not_a_bundle``) only where there is no folder to read."""
     try:
         shape = scan(folder)
@@ -78,7 +78,7 @@ def read_account(folder: Path) -> Account:
         except MalformedError as error:
             trouble = error.message
     files = dict(sorted(shape.files.items()))
-    return Account(folder, files, shape.odd, _listed(folder, files), records, run, history, trouble)
+    return BundleAccount(folder, files, shape.odd, _listed(folder, files), records, run, history, trouble)
 
 
 def _events(folder: Path, files: dict[str, int]) -> tuple[tuple[OrchestratorEvent, ...], Run | None, str]:

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from xml.etree.ElementTree import Element
 
-from gatewright.app.report.account import Account
+from gatewright.app.report.account import BundleAccount
 from gatewright.app.report.folders import MOST_FOLDERS, summed
-from gatewright.app.report.limits import Limits
+from gatewright.app.report.limits import PageLimits
 from gatewright.app.report.markup import Child, classed, fold, table, tag
-from gatewright.app.report.patch import FilePatch, Hunk, Line, listed_paths, parse_patch
+from gatewright.app.report.patch import FilePatch, Hunk, PatchLine, listed_paths, parse_patch
 from gatewright.app.report.syntax import Colours, Piece, language_of
 from gatewright.app.report.visible import size_words
 from gatewright.evidence import layout
@@ -32,7 +32,7 @@ class _Room:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PatchFile:
     """A patch of the bundle: where it lies, its size in bytes, what was read of it, and its files."""
 
     path: str
@@ -53,14 +53,14 @@ class Change:
         return self.read == self.size
 
 
-def change_of(account: Account, path: str, limits: Limits) -> Change:
+def change_of(account: BundleAccount, path: str, limits: PageLimits) -> PatchFile:
     """The patch in ``path``, as far as the limits let it be read."""
     found = account.excerpt(path, limits.patch)
     names = listed_paths(account.excerpt(layout.NAMES, limits.patch).head) if path == layout.PATCH else ()
-    return Change(path, found.size, len(found.head), parse_patch(found.head), names)
+    return PatchFile(path, found.size, len(found.head), parse_patch(found.head), names)
 
 
-def changes(account: Account, candidate: Change, limits: Limits) -> Iterator[Element]:
+def changes(account: BundleAccount, candidate: PatchFile, limits: PageLimits) -> Iterator[Element]:
     """The section's content: the canonical patch; where there is none, what the workers handed over."""
     room = _Room(limits.all_lines)
     if candidate.size:
@@ -75,7 +75,7 @@ def changes(account: Account, candidate: Change, limits: Limits) -> Iterator[Ele
         yield classed("p", "cut", f"{len(handed) - limits.open_files} more patches are not shown; they are in patches/.")
 
 
-def _change(change: Change, room: _Room, limits: Limits) -> Iterator[Element]:
+def _change(change: PatchFile, room: _Room, limits: PageLimits) -> Iterator[Element]:
     files = change.files
     added, removed = sum(file.added for file in files), sum(file.removed for file in files)
     noun = "file" if change.count == 1 else "files"
@@ -100,7 +100,7 @@ def _change(change: Change, room: _Room, limits: Limits) -> Iterator[Element]:
         )
 
 
-def _by_folder(change: Change) -> Iterator[Element]:
+def _by_folder(change: PatchFile) -> Iterator[Element]:
     """Thousands of files: where they lie, most of them first."""
     folders = summed(change.files, change.names)
     rows = (
@@ -121,7 +121,7 @@ def _counts(added: int, removed: int) -> tuple[Element, str, Element]:
     return classed("span", "plus", f"+{added}"), " ", classed("span", "minus", f"{MINUS}{removed}")
 
 
-def _file(file: FilePatch, source: str, room: _Room, limits: Limits, *, is_open: bool) -> Element:
+def _file(file: FilePatch, source: str, room: _Room, limits: PageLimits, *, is_open: bool) -> Element:
     lines = sum(len(hunk.lines) for hunk in file.hunks)
     label = _KINDS[file.kind]
     summary: list[Child] = [classed("code", "path", file.name), " ", *_counts(file.added, file.removed)]
@@ -130,7 +130,7 @@ def _file(file: FilePatch, source: str, room: _Room, limits: Limits, *, is_open:
     return fold(summary, _body(file, source, room, limits), is_open=is_open and lines <= limits.file_lines, kind="file")
 
 
-def _body(file: FilePatch, source: str, room: _Room, limits: Limits) -> Iterator[Element]:
+def _body(file: FilePatch, source: str, room: _Room, limits: PageLimits) -> Iterator[Element]:
     if file.kind == "mode":
         yield classed("p", "note", f"Its mode changes from {file.modes[0]} to {file.modes[1]}.")
     if file.binary:
@@ -155,7 +155,7 @@ def _body(file: FilePatch, source: str, room: _Room, limits: Limits) -> Iterator
         yield classed("p", "note", "No line changes: an empty file.")
 
 
-def _hunk(hunk: Hunk, lines: list[Line], language: str, colours: Colours) -> Iterator[Element]:
+def _hunk(hunk: Hunk, lines: list[PatchLine], language: str, colours: Colours) -> Iterator[Element]:
     heading = hunk.heading.decode("utf-8", "backslashreplace")[:MOST_CHARACTERS]
     first = next((line.new or line.old for line in lines if line.new or line.old), 0)
     yield classed("tr", "hunk", tag("td", {"colspan": "2"}, "⋯"), tag("td", None, f"line {first}  {heading}".rstrip()))
@@ -175,11 +175,11 @@ def _hunk(hunk: Hunk, lines: list[Line], language: str, colours: Colours) -> Ite
         yield _line(line, pieces)
 
 
-def _sides(lines: list[Line], signs: str, language: str, colours: Colours) -> list[list[Piece]]:
+def _sides(lines: list[PatchLine], signs: str, language: str, colours: Colours) -> list[list[Piece]]:
     return colours.lines([_text(line) for line in lines if line.sign in signs], language)
 
 
-def _text(line: Line) -> str:
+def _text(line: PatchLine) -> str:
     text = line.text.decode("utf-8", "backslashreplace").replace("\r", "\\r")
     return (
         text
@@ -188,7 +188,7 @@ def _text(line: Line) -> str:
     )
 
 
-def _line(line: Line, pieces: list[Piece]) -> Element:
+def _line(line: PatchLine, pieces: list[Piece]) -> Element:
     kind = {"+": "ins", "-": "del"}.get(line.sign, "same")
     words = (classed("span", name, text) if name else text for text, name in pieces)
     return classed(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xml.etree.ElementTree import Element
 
 from gatewright.app.report.markup import classed, tag
-from gatewright.app.report.timeline import Mark, Row, Span, Timeline
+from gatewright.app.report.timeline import Mark, Row, Timeline, TimelineSpan
 from gatewright.app.report.visible import seconds_words
 
 #: More tasks than this are counted, not drawn.
@@ -36,7 +36,7 @@ def _row(row: Row, timeline: Timeline, total: float) -> Element:
     return classed("div", f"row {row.kind}", classed("span", "label", row.name), drawing, classed("span", "took", took))
 
 
-def _bar(span: Span, row: Row, total: float) -> Element:
+def _bar(span: TimelineSpan, row: Row, total: float) -> Element:
     thick = 8 if row.kind == "state" else 6
     # An instant still has to be seen.
     width = max((span.end - span.start) / total * 100, 0.35)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
-from gatewright.app.report.account import Account
-from gatewright.app.report.limits import Limits
+from gatewright.app.report.account import BundleAccount
+from gatewright.app.report.limits import PageLimits
 from gatewright.app.report.markup import Child, classed, fold, tag
 from gatewright.app.report.visible import size_words
 from gatewright.evidence import layout
@@ -19,7 +19,7 @@ class _Room:
     bytes: int
 
 
-def evidence_tree(account: Account, faulty: frozenset[str], limits: Limits) -> Iterator[Element]:
+def evidence_tree(account: BundleAccount, faulty: frozenset[str], limits: PageLimits) -> Iterator[Element]:
     """The section's content. ``faulty`` are paths that the verification found something wrong with."""
     folders: dict[str, list[str]] = {}
     for path in sorted({*account.files, *account.odd, *account.listed}):
@@ -41,7 +41,7 @@ def evidence_tree(account: Account, faulty: frozenset[str], limits: Limits) -> I
         yield fold(summary, body, kind="folder", is_open=any(path in faulty for path in paths))
 
 
-def _row(account: Account, path: str, faulty: frozenset[str], room: _Room, limits: Limits) -> Element:
+def _row(account: BundleAccount, path: str, faulty: frozenset[str], room: _Room, limits: PageLimits) -> Element:
     size = account.files.get(path)
     record = account.listed.get(path)
     digest = record.sha256 if record else "not in the manifest" if path not in layout.UNLISTED else ""
@@ -55,7 +55,7 @@ def _row(account: Account, path: str, faulty: frozenset[str], room: _Room, limit
     )
 
 
-def _name(account: Account, path: str, room: _Room, limits: Limits) -> Element:
+def _name(account: BundleAccount, path: str, room: _Room, limits: PageLimits) -> Element:
     size = account.files.get(path)
     name = classed("code", "path", path)
     if not size or size > min(limits.link, room.bytes):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class PageLimits:
     """Sizes in bytes unless they are counts.
 
     ``patch`` is how much of the canonical patch is looked at, ``file_lines`` beyond how many lines a file's change is folded,

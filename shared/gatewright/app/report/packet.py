@@ -9,15 +9,15 @@ import shlex
 from collections.abc import Iterable
 from datetime import datetime
 
-from gatewright.app.report.account import Account
-from gatewright.app.report.changes import Change, change_of
-from gatewright.app.report.limits import Limits, clipped
+from gatewright.app.report.account import BundleAccount
+from gatewright.app.report.changes import PatchFile, change_of
+from gatewright.app.report.limits import PageLimits, clipped
 from gatewright.app.report.markdown import block, bullets, code, field, words
 from gatewright.app.report.visible import seconds_words
 from gatewright.budgets import number
 from gatewright.contracts import GateReport, TestReport
 from gatewright.evidence import layout
-from gatewright.evidence.projection.history import History
+from gatewright.evidence.projection.history import RunHistory
 from gatewright.evidence.verification.findings import Verification
 from gatewright.ledger.run import Run
 from gatewright.ledger.spending import budget_of, elapsed, spent
@@ -31,7 +31,7 @@ _DOCUMENTS = ("docs/", "doc/")
 _DOCUMENT_ENDINGS = (".md", ".rst", ".adoc", ".txt")
 
 
-def packet(account: Account, verification: Verification) -> str:
+def packet(account: BundleAccount, verification: Verification) -> str:
     """Both documents, one after the other. Raises nothing about the bundle: one that cannot be told says so."""
     lines = [*_proof(verification), ""]
     history = account.history
@@ -39,7 +39,7 @@ def packet(account: Account, verification: Verification) -> str:
         return "\n".join(
             [*lines, f"The run cannot be told from this bundle: {words(account.trouble or 'it has not ended')}.", ""]
         )
-    change = change_of(account, layout.PATCH, Limits())
+    change = change_of(account, layout.PATCH, PageLimits())
     lines += [*_proposal(history, change, account), "", *_delivery(history, change, account)]
     return "\n".join([*lines, ""])
 
@@ -52,7 +52,7 @@ def _proof(result: Verification) -> list[str]:
     return [f"> **{outcome}** ({codes}). What follows is what the bundle claims: do not rely on it."]
 
 
-def _proposal(history: History, change: Change, account: Account) -> list[str]:
+def _proposal(history: RunHistory, change: PatchFile, account: BundleAccount) -> list[str]:
     run, contract = history.run, history.run.contract
     candidate = run.candidate.tree if run.candidate else ""
     requirements = contract.requirement_ids if contract else ()
@@ -89,7 +89,7 @@ def _proposal(history: History, change: Change, account: Account) -> list[str]:
     ]
 
 
-def _delivery(history: History, change: Change, account: Account) -> list[str]:
+def _delivery(history: RunHistory, change: PatchFile, account: BundleAccount) -> list[str]:
     run, landed = history.run, history.run.landed
     version = landed.commit if landed and landed.commit else run.candidate.tree if run.candidate else ""
     where = f"{code(landed.ref)} of {code(run.accepted.repository_url)}" if landed and landed.ref else "nothing was landed"
@@ -127,12 +127,12 @@ def _delivery(history: History, change: Change, account: Account) -> list[str]:
     ]
 
 
-def _failure(history: History) -> str:
+def _failure(history: RunHistory) -> str:
     failure = history.run.failure
     return f": {code(failure.code)} {words(clipped(failure.message, 500))}" if failure else ""
 
 
-def _change_words(change: Change) -> str:
+def _change_words(change: PatchFile) -> str:
     added, removed = sum(file.added for file in change.files), sum(file.removed for file in change.files)
     noun = "file" if len(change.files) == 1 else "files"
     partly = "" if change.read == change.size else " in the part of the patch that was read"
@@ -141,7 +141,7 @@ def _change_words(change: Change) -> str:
     )
 
 
-def _files(change: Change) -> list[str]:
+def _files(change: PatchFile) -> list[str]:
     lines = [
         f"- {code(file.name)} +{file.added} \\-{file.removed}{' (binary)' if file.binary else ''}"
         for file in change.files[:MOST]
@@ -179,7 +179,7 @@ def _gates_words(gates: Iterable[GateReport], names: tuple[str, ...]) -> str:
     return said or f"no {' or '.join(names)} gate has judged"
 
 
-def _documents(change: Change) -> str:
+def _documents(change: PatchFile) -> str:
     named = [
         file.name for file in change.files if file.name.startswith(_DOCUMENTS) or file.name.lower().endswith(_DOCUMENT_ENDINGS)
     ]
@@ -191,7 +191,7 @@ def _is_document(name: str) -> bool:
     return name.startswith(_DOCUMENTS) or name.lower().endswith(_DOCUMENT_ENDINGS)
 
 
-def _rollback(history: History) -> str:
+def _rollback(history: RunHistory) -> str:
     run, landed = history.run, history.run.landed
     if landed is None or not landed.ref:
         return "nothing was landed, so there is nothing to take back"
@@ -201,7 +201,7 @@ def _rollback(history: History) -> str:
     return f"{code(f'git revert {landed.commit}')}, or move {code(landed.ref)} back to {code(before)}"
 
 
-def _remarks(history: History) -> str:
+def _remarks(history: RunHistory) -> str:
     review = history.run.review
     remarks = [finding for finding in review.findings if not finding.blocking] if review else []
     said = "; ".join(f"{code(each.code)} {words(clipped(each.message, 200))}" for each in remarks[:MOST])
@@ -209,7 +209,7 @@ def _remarks(history: History) -> str:
     return said + more if said else "none were reported"
 
 
-def _provenance(history: History) -> list[str]:
+def _provenance(history: RunHistory) -> list[str]:
     run, landed = history.run, history.run.landed
     accepted = run.accepted
     facts = [
@@ -225,24 +225,24 @@ def _provenance(history: History) -> list[str]:
     return facts
 
 
-def _evidence(account: Account) -> list[str]:
+def _evidence(account: BundleAccount) -> list[str]:
     wanted = (layout.PATCH, layout.REVIEW_REPORT, layout.TEST_REPORT, layout.TEST_STDOUT, layout.EVENTS, layout.MANIFEST)
     return [f"{code(path)} {_digest(account, path)}" for path in wanted if path in account.files]
 
 
-def _digest(account: Account, path: str) -> str:
+def _digest(account: BundleAccount, path: str) -> str:
     record = account.listed.get(path)
     return code(f"sha256:{record.sha256}") if record else f"({account.files[path]} bytes)"
 
 
-def _needed(history: History) -> str:
+def _needed(history: RunHistory) -> str:
     landed = history.run.landed
     if history.run.status != "SUCCESS":
         return "none; the run did not succeed"
     return "whoever merges the branch" if landed and landed.mode == "branch" else "none; what was to be reviewed has been"
 
 
-def _votes(history: History) -> list[str]:
+def _votes(history: RunHistory) -> list[str]:
     votes = {"PASS": "green", "FAIL": "red", "BLOCKED": "red"}
     return [
         f"{votes[report.verdict]}: {words(report.reviewer.agent_id)} ({report.reviewer.role}), {code(task_id)}: "
@@ -257,7 +257,7 @@ def _gate(gate: GateReport, run_id: str) -> str:
     return f"{gate.verdict} {gate.gate}{about}, {len(gate.rules)} rules named{why}"
 
 
-def _compliance(history: History) -> list[str]:
+def _compliance(history: RunHistory) -> list[str]:
     run = history.run
     sandbox = run.tests.sandbox if run.tests else None
     return [

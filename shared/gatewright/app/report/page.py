@@ -14,11 +14,11 @@ from importlib.resources import files
 from xml.etree.ElementTree import Element
 
 from gatewright.advice import advice_for
-from gatewright.app.report.account import Account
-from gatewright.app.report.changes import MINUS, Change, change_of, changes
+from gatewright.app.report.account import BundleAccount
+from gatewright.app.report.changes import MINUS, PatchFile, change_of, changes
 from gatewright.app.report.drawing import draw
 from gatewright.app.report.evidence_tree import evidence_tree
-from gatewright.app.report.limits import Limits, clipped
+from gatewright.app.report.limits import PageLimits, clipped
 from gatewright.app.report.markup import Child, classed, document, fold, table, tag
 from gatewright.app.report.timeline import Timeline, timeline_of
 from gatewright.app.report.verdicts import done, done_words, gates, reviews, tests
@@ -26,7 +26,7 @@ from gatewright.app.report.visible import one_line, seconds_words
 from gatewright.app.report.work import work
 from gatewright.evidence import layout
 from gatewright.evidence.projection.completion import completion_report
-from gatewright.evidence.projection.history import History
+from gatewright.evidence.projection.history import RunHistory
 from gatewright.evidence.verification.findings import Verification
 from gatewright.ledger.run import Run
 
@@ -44,10 +44,10 @@ _OUTCOMES = {
 class Material:
     """What a page is made of."""
 
-    account: Account
+    account: BundleAccount
     verification: Verification
     generator: str
-    limits: Limits = field(default_factory=Limits)
+    limits: PageLimits = field(default_factory=PageLimits)
     #: Whose key it is that signed, in words: this host's own, a pinned one, and so on.
     whose: str = ""
 
@@ -148,7 +148,7 @@ def _proof(result: Verification, whose: str) -> Element:
     )
 
 
-def _header(material: Material, timeline: Timeline, change: Change) -> Element:
+def _header(material: Material, timeline: Timeline, change: PatchFile) -> Element:
     run = material.account.run
     if run is None:
         return tag("header", None, classed("p", "verdict bad", "Unreadable"), tag("h1", None, material.account.folder.name))
@@ -189,7 +189,7 @@ def _verdict(run: Run) -> tuple[str, str]:
             return "Still open", "open"
 
 
-def _facts(run: Run, history: History | None, timeline: Timeline, change: Change) -> Element:
+def _facts(run: Run, history: RunHistory | None, timeline: Timeline, change: PatchFile) -> Element:
     accepted, landed = run.accepted, run.landed
     added, removed = sum(file.added for file in change.files), sum(file.removed for file in change.files)
     noun = "file" if change.count == 1 else "files"

@@ -18,7 +18,7 @@ _ESCAPE = re.compile(rb'\\([0-7]{3}|[abtnvfr"\\])')  # noqa: TID251 - linear: ea
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PatchLine:
     """``sign`` is ``+``, ``-``, a space, or ``\\`` for git's note on a missing line end. Numbers are None on the other side."""
 
     sign: str
@@ -30,7 +30,7 @@ class Line:
 @dataclass(slots=True)
 class Hunk:
     heading: bytes
-    lines: list[Line] = field(default_factory=list)
+    lines: list[PatchLine] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ def parse_patch(data: bytes) -> tuple[FilePatch, ...]:
             file.hunks.append(Hunk(found[3].strip()))
         elif file.hunks and line[:1] in b"+- \\" and line:
             sign = line[:1].decode("ascii")
-            taken = Line(sign, line[1:], old if sign in "- " else None, new if sign in "+ " else None)
+            taken = PatchLine(sign, line[1:], old if sign in "- " else None, new if sign in "+ " else None)
             file.hunks[-1].lines.append(taken)
             old, new = old + (sign in "- "), new + (sign in "+ ")
         elif not file.hunks:

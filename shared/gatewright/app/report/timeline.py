@@ -25,7 +25,7 @@ STATE_NAMES: dict[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TimelineSpan:
     """From ``start`` to ``end`` (seconds). ``end`` of what never ended is the end of the run, and its ending ``open``."""
 
     start: float
@@ -51,7 +51,7 @@ class Row:
     kind: Literal["state", "task"]
     name: str
     state: str
-    spans: tuple[Span, ...] = ()
+    spans: tuple[TimelineSpan, ...] = ()
     marks: tuple[Mark, ...] = ()
 
     @property
@@ -132,7 +132,7 @@ def _apply(drawing: _Drawing, record: OrchestratorEvent) -> None:
 
 def _close_state(drawing: _Drawing, ending: Ending) -> None:
     row = drawing.states[drawing.state]
-    span = Span(drawing.since, drawing.last, ending, drawing.attempt)
+    span = TimelineSpan(drawing.since, drawing.last, ending, drawing.attempt)
     drawing.states[drawing.state] = replace(row, spans=(*row.spans, span))
 
 
@@ -141,7 +141,7 @@ def _close_task(drawing: _Drawing, task_id: str, ending: Ending) -> None:
         return
     start, attempt = drawing.given.pop(task_id)
     row = drawing.tasks[task_id]
-    drawing.tasks[task_id] = replace(row, spans=(*row.spans, Span(start, drawing.last, ending, attempt)))
+    drawing.tasks[task_id] = replace(row, spans=(*row.spans, TimelineSpan(start, drawing.last, ending, attempt)))
 
 
 def _rows(drawing: _Drawing, run_id: str) -> tuple[Row, ...]:

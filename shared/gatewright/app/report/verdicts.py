@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
-from gatewright.app.report.account import Account
-from gatewright.app.report.limits import Limits, clipped
+from gatewright.app.report.account import BundleAccount
+from gatewright.app.report.limits import PageLimits, clipped
 from gatewright.app.report.markup import Child, classed, fold, spaced, table, tag
 from gatewright.app.report.visible import seconds_words, size_words, terminal_text
 from gatewright.contracts import GateReport, ReviewReport, TestReport
@@ -25,7 +25,7 @@ def sign(*, passed: bool) -> Element:
     return tag("span", {"class": kind, "role": "img", "aria-label": words}, shape)
 
 
-def done(checks: Iterable[CompletionCheck], limits: Limits) -> Iterator[Element]:
+def done(checks: Iterable[CompletionCheck], limits: PageLimits) -> Iterator[Element]:
     """The definition of done, rule by rule. A rule that was not judged is neither kept nor broken, and is drawn as neither."""
     rules = tuple(checks)
     reasons = {(check.verdict, check.detail) for check in rules}
@@ -53,7 +53,7 @@ def _told(check: CompletionCheck) -> str:
     return f"not evaluated: {check.detail}" if check.verdict == "NOT_EVALUATED" else check.detail
 
 
-def gates(reports: tuple[GateReport, ...], run_id: str, limits: Limits) -> Iterator[Element]:
+def gates(reports: tuple[GateReport, ...], run_id: str, limits: PageLimits) -> Iterator[Element]:
     """Every verdict in order, its rules folded below; failed ones are open."""
     if not reports:
         yield classed("p", "note", "No gate has judged anything.")
@@ -64,7 +64,7 @@ def gates(reports: tuple[GateReport, ...], run_id: str, limits: Limits) -> Itera
         yield classed("p", "cut", f"{len(reports) - limits.rows} more verdicts are not shown; they are in reports/gates/.")
 
 
-def _gate(report: GateReport, run_id: str, limits: Limits) -> Element:
+def _gate(report: GateReport, run_id: str, limits: PageLimits) -> Element:
     let_pass = report.verdict == "PASS"
     about = (report.task_id or "").removeprefix(f"{run_id}.")
     attempt = f"attempt {report.attempt}" if report.attempt > 1 else ""
@@ -82,7 +82,7 @@ def _gate(report: GateReport, run_id: str, limits: Limits) -> Element:
     return fold(spaced(summary), _details(report, limits), is_open=not let_pass, kind="gate")
 
 
-def _details(report: GateReport, limits: Limits) -> Iterator[Element]:
+def _details(report: GateReport, limits: PageLimits) -> Iterator[Element]:
     if report.rules:
         rules = report.rules[: limits.rows]
         yield table("rules", ((sign(passed=r.verdict == "PASS"), _code(r.rule), clipped(r.detail, limits.text)) for r in rules))
@@ -108,7 +108,7 @@ def _reason(code: str) -> Element:
     return classed("code", "reason", code)
 
 
-def reviews(reports: dict[str, ReviewReport], run_id: str, limits: Limits) -> Iterator[Element]:
+def reviews(reports: dict[str, ReviewReport], run_id: str, limits: PageLimits) -> Iterator[Element]:
     """Every attempt's review with its findings."""
     if not reports:
         yield classed("p", "note", "No review took place.")
@@ -126,7 +126,7 @@ def reviews(reports: dict[str, ReviewReport], run_id: str, limits: Limits) -> It
             yield table("violations", (_finding(finding, limits) for finding in report.findings[: limits.rows]))
 
 
-def _finding(finding: Finding, limits: Limits) -> tuple[Element | str, ...]:
+def _finding(finding: Finding, limits: PageLimits) -> tuple[Element | str, ...]:
     place = f"{finding.path or ''}{f':{finding.line}' if finding.line else ''}"
     how = "blocking" if finding.blocking else "note"
     return how, _code(finding.code), classed("code", "path", place), clipped(finding.message, limits.text)
@@ -137,7 +137,7 @@ class _Room:
     bytes: int
 
 
-def tests(account: Account, reports: dict[str, TestReport], run_id: str, limits: Limits) -> Iterator[Element]:
+def tests(account: BundleAccount, reports: dict[str, TestReport], run_id: str, limits: PageLimits) -> Iterator[Element]:
     """Every attempt's commands with exit code, duration and output."""
     if not reports:
         yield classed("p", "note", "No tests were run.")
@@ -153,7 +153,9 @@ def tests(account: Account, reports: dict[str, TestReport], run_id: str, limits:
             yield classed("p", "note", f"Run by {report.runner.agent_id}; sandbox: {report.sandbox}.")
 
 
-def _command(account: Account, command: TestCommand, task_id: str, number: int, room: _Room, limits: Limits) -> Element:
+def _command(
+    account: BundleAccount, command: TestCommand, task_id: str, number: int, room: _Room, limits: PageLimits
+) -> Element:
     good = passed(command)
     ended = "timed out" if command.timed_out else f"exit code {command.exit_code}"
     notes = [ended, seconds_words(command.duration_sec)]
@@ -174,7 +176,9 @@ def _command(account: Account, command: TestCommand, task_id: str, number: int, 
     return fold(spaced(summary), (each for output in outputs for each in output), cut, is_open=not good, kind="gate")
 
 
-def _output(account: Account, task_id: str, number: int, stream: str, room: _Room, limits: Limits) -> Iterator[Element]:
+def _output(
+    account: BundleAccount, task_id: str, number: int, stream: str, room: _Room, limits: PageLimits
+) -> Iterator[Element]:
     path = layout.test_output(task_id, number, stream) if layout.is_safe(task_id) else ""
     found = account.excerpt(path, min(limits.output, max(room.bytes, 0)))
     room.bytes -= len(found.head) + len(found.tail)

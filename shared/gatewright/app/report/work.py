@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
 from gatewright import scope
-from gatewright.app.report.limits import Limits, clipped
+from gatewright.app.report.limits import PageLimits, clipped
 from gatewright.app.report.markup import Child, classed, table, tag
 from gatewright.app.report.verdicts import sign
 from gatewright.contracts import TaskContract, TaskResult
 from gatewright.errors import CommandRefusedError
-from gatewright.evidence.projection.history import History
-from gatewright.ledger.run import Run, Task
+from gatewright.evidence.projection.history import RunHistory
+from gatewright.ledger.run import Run, RunTask
 from gatewright.sandbox.argv import parse_command
 from gatewright.worker_role import answers
 
@@ -24,7 +24,7 @@ _KINDS = {
 }
 
 
-def work(run: Run, history: History | None, limits: Limits) -> Iterator[Element]:
+def work(run: Run, history: RunHistory | None, limits: PageLimits) -> Iterator[Element]:
     """The executor in words, then every worker's task: what it did, who did it, how it ended."""
     contract = run.contract
     if contract is None or contract.executor is None:
@@ -41,7 +41,7 @@ def work(run: Run, history: History | None, limits: Limits) -> Iterator[Element]
         yield classed("p", "cut", f"{len(workers) - limits.rows} more tasks are not shown; they are in results/.")
 
 
-def _row(task: Task, run: Run, result: TaskResult | None, limits: Limits) -> tuple[Child, ...]:
+def _row(task: RunTask, run: Run, result: TaskResult | None, limits: PageLimits) -> tuple[Child, ...]:
     name = task.task_id.removeprefix(f"{run.run_id}.")
     how = _how(task.contract or run.contract)
     if result is None:
@@ -51,7 +51,7 @@ def _row(task: Task, run: Run, result: TaskResult | None, limits: Limits) -> tup
     return sign(passed=task.status == "SUCCESS"), tag("code", None, name), how, who, clipped(words, limits.text)
 
 
-def _open(task: Task) -> str:
+def _open(task: RunTask) -> str:
     return "was never given out" if task.status == "PENDING" else "was not answered"
 
 

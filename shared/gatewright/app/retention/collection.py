@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gatewright.app.retention.holds import HoldBook
-from gatewright.app.retention.inventory import Entry, take_inventory
+from gatewright.app.retention.inventory import InventoryItem, take_inventory
 from gatewright.app.retention.plan import Item, RetentionPolicy, make_plan
 from gatewright.app.retention.pruning import PruningDisk, finish, prune
 from gatewright.clock import Clock, timestamp
@@ -20,7 +20,7 @@ from gatewright.evidence.verification.verify import verify
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class Collected:
     """What became of one item: ``code`` is empty when it was done, else why not."""
 
     item: Item
@@ -47,7 +47,7 @@ class Collector:
         held = HoldBook(self.home).held()
         return make_plan(self._inventory(), held, self.policy, self.clock.now(), self._fault)
 
-    def carry_out(self, items: Sequence[Item], signer: Signer, disk: PruningDisk | None = None) -> tuple[Done, ...]:
+    def carry_out(self, items: Sequence[Item], signer: Signer, disk: PruningDisk | None = None) -> tuple[Collected, ...]:
         """Do what ``items`` say, as far as it is still right: no hold has come, and nothing has changed.
 
         Raises ConfigurationError (``holds_unreadable``). One bundle that cannot be removed does not stop the others.
@@ -64,24 +64,24 @@ class Collector:
                         raise UnavailableError(f"{item.run_id} is on hold now, or gone", code="bundle_changed")  # noqa: TRY301
                     self._remove(item, entries[item.run_id], signer, disk)
                 except UnavailableError as error:
-                    done.append(Done(item, error.reason, error.message))
+                    done.append(Collected(item, error.reason, error.message))
                 else:
-                    done.append(Done(item))
+                    done.append(Collected(item))
         return tuple(done)
 
-    def _remove(self, item: Item, entry: Entry, signer: Signer, disk: PruningDisk | None) -> None:
+    def _remove(self, item: Item, entry: InventoryItem, signer: Signer, disk: PruningDisk | None) -> None:
         if item.action == "finish":
             finish(entry, disk)
         else:
             prune(self.root, entry, self._stone(entry, item.why), signer, disk)
 
-    def _inventory(self) -> tuple[Entry, ...]:
+    def _inventory(self) -> tuple[InventoryItem, ...]:
         try:
             return take_inventory(self.root)
         except OSError as error:
             raise UnavailableError(f"{self.root} cannot be read: {error.strerror}", code="bundle_unwritable") from error
 
-    def _fault(self, entry: Entry) -> str:
+    def _fault(self, entry: InventoryItem) -> str:
         """Why an entry may not be removed as far as its evidence goes; empty when it may."""
         if entry.state == "half_pruned":
             try:
@@ -94,7 +94,7 @@ class Collector:
             return ""
         return next((finding.code for finding in result.findings), "changing")
 
-    def _stone(self, entry: Entry, why: str) -> Tombstone:
+    def _stone(self, entry: InventoryItem, why: str) -> Tombstone:
         manifest = entry.manifest
         if manifest is None or manifest.integrity is None:
             raise UnavailableError(f"{entry.run_id} is not sealed", code="bundle_changed")

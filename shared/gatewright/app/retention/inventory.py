@@ -21,7 +21,7 @@ MAX_MANIFEST_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class InventoryItem:
     """One entry of the folder. Everything after ``size`` is set for a sealed bundle only, as its manifest claims it."""
 
     run_id: str
@@ -35,7 +35,7 @@ class Entry:
     manifest_sha256: str = ""
 
 
-def take_inventory(root: Path) -> tuple[Entry, ...]:
+def take_inventory(root: Path) -> tuple[InventoryItem, ...]:
     """Every entry of ``root`` by name; none when there is no such folder. Raises OSError."""
     if not root.is_dir():
         return ()
@@ -43,36 +43,36 @@ def take_inventory(root: Path) -> tuple[Entry, ...]:
     return tuple(look_at(folder) for folder in sorted(root.iterdir()) if not folder.name.startswith("."))
 
 
-def look_at(folder: Path) -> Entry:
+def look_at(folder: Path) -> InventoryItem:
     """One entry, as it is now. Raises OSError."""
     if not stat.S_ISDIR(folder.lstat().st_mode) or not layout.is_safe(folder.name):
-        return Entry(folder.name, folder, "odd", "it is no folder of a run; links are not followed")
+        return InventoryItem(folder.name, folder, "odd", "it is no folder of a run; links are not followed")
     size, odd = _weigh(folder)
     if tombstone.stands(folder):
         left = any(path.name != tombstone.FILE for path in folder.iterdir())
-        return Entry(folder.name, folder, "half_pruned" if left else "pruned", size=size)
+        return InventoryItem(folder.name, folder, "half_pruned" if left else "pruned", size=size)
     if odd:
-        return Entry(folder.name, folder, "odd", "it holds links or special files", size)
+        return InventoryItem(folder.name, folder, "odd", "it holds links or special files", size)
     return _bundle(folder.name, folder, size)
 
 
-def _bundle(name: str, folder: Path, size: int) -> Entry:
+def _bundle(name: str, folder: Path, size: int) -> InventoryItem:
     path = folder / layout.MANIFEST
     if not path.exists() or not (folder / layout.ENVELOPE).exists():
-        return Entry(name, folder, "open", "it is not sealed", size)
+        return InventoryItem(name, folder, "open", "it is not sealed", size)
     try:
         with path.open("rb") as file:
             data = file.read(MAX_MANIFEST_BYTES)
         manifest = codec.decode(data, RunManifest)
         finished = datetime.fromisoformat(manifest.finished_at or "")
     except (OSError, MalformedError, ValueError) as error:
-        return Entry(name, folder, "odd", f"its manifest cannot be read: {error}", size)
+        return InventoryItem(name, folder, "odd", f"its manifest cannot be read: {error}", size)
     if manifest.run_id != name or manifest.integrity is None or finished.tzinfo is None:
-        return Entry(name, folder, "odd", "its manifest is not that of a sealed run of this name", size)
+        return InventoryItem(name, folder, "odd", "its manifest is not that of a sealed run of this name", size)
     aborted = (manifest.failure_reason or "").startswith("aborted")
     status: Status = "SUCCESS" if manifest.status == "SUCCESS" else "ABORTED" if aborted else "FAILED"
     digest = hashlib.sha256(data).hexdigest()
-    return Entry(name, folder, "sealed", "", size, status, finished, manifest, digest)
+    return InventoryItem(name, folder, "sealed", "", size, status, finished, manifest, digest)
 
 
 def _weigh(folder: Path) -> tuple[int, bool]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from gatewright.app.retention.inventory import Entry
+from gatewright.app.retention.inventory import InventoryItem
 from gatewright.contracts import LegalHold
 
 #: ``finish``: removing was cut short after the tombstone was set; the rest goes.
@@ -37,11 +37,11 @@ class Item:
 
 
 #: Says why a sealed bundle does not prove what it claims; empty when it does.
-Check = Callable[[Entry], str]
+Check = Callable[[InventoryItem], str]
 
 
 def make_plan(
-    entries: Sequence[Entry], held: Mapping[str, LegalHold], policy: RetentionPolicy, now: datetime, check: Check
+    entries: Sequence[InventoryItem], held: Mapping[str, LegalHold], policy: RetentionPolicy, now: datetime, check: Check
 ) -> tuple[Item, ...]:
     """One item an entry, in the order of ``entries``; ``check`` is asked only about bundles that would go."""
     sealed = sorted((entry for entry in entries if entry.state == "sealed"), key=_ended, reverse=True)
@@ -56,7 +56,7 @@ def make_plan(
 
 
 def _judge(
-    entry: Entry, held: Mapping[str, LegalHold], newest: set[str], policy: RetentionPolicy, now: datetime
+    entry: InventoryItem, held: Mapping[str, LegalHold], newest: set[str], policy: RetentionPolicy, now: datetime
 ) -> tuple[Action, str]:
     hold = held.get(entry.run_id)
     if hold is not None:
@@ -77,5 +77,5 @@ def _judge(
     return "prune", f"{entry.status}, {age:.1f} days old; kept for {days:g} days and not one of the last {policy.keep_last}"
 
 
-def _ended(entry: Entry) -> datetime:
+def _ended(entry: InventoryItem) -> datetime:
     return entry.finished_at or datetime.max.replace(tzinfo=UTC)

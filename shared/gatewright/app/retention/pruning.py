@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gatewright.app.retention.inventory import Entry, look_at
+from gatewright.app.retention.inventory import InventoryItem, look_at
 from gatewright.contracts import Tombstone
 from gatewright.errors import UnavailableError
 from gatewright.evidence import tombstone
@@ -31,7 +31,7 @@ class PruningDisk(Disk):
         os.rmdir(name, dir_fd=folder)
 
 
-def prune(root: Path, entry: Entry, stone: Tombstone, signer: Signer, disk: PruningDisk | None = None) -> None:
+def prune(root: Path, entry: InventoryItem, stone: Tombstone, signer: Signer, disk: PruningDisk | None = None) -> None:
     """Remove the sealed bundle ``entry`` of ``root``.
 
     1. it is ours alone, and still what was looked at  2. the tombstone is written beside it, durably  3. it is renamed into
@@ -51,7 +51,7 @@ def prune(root: Path, entry: Entry, stone: Tombstone, signer: Signer, disk: Prun
         disk.sync([entry.folder])
 
 
-def finish(entry: Entry, disk: PruningDisk | None = None) -> None:
+def finish(entry: InventoryItem, disk: PruningDisk | None = None) -> None:
     """Remove what is left beside a tombstone. Raises UnavailableError (``bundle_busy``, ``bundle_unwritable``)."""
     disk = disk or PruningDisk()
     with _ours(entry.folder) as folder:

@@ -1,6 +1,6 @@
-"""The supervisor's side of the nursery: asks it for processes, and knows which of them live.
+"""The supervisor's side of the fork server: asks it for processes, and knows which of them live.
 
-When the nursery dies, so does all that it forked; whoever asked then starts processes the plain way.
+When the fork server dies, so does all that it forked; whoever asked then starts processes the plain way.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from pathlib import Path
 
 import msgspec
 
-from gatewright.app.stack.fork_server_process import SECRETS, Order, Report
+from gatewright.app.stack.fork_server_process import SECRETS, Report, StartOrder
 from gatewright.app.stack.launch import ProcessPlan, interpreter, prepare_log
 from gatewright.app.stack.processes import dies_with_parent
 from gatewright.errors import ConfigurationError, UnavailableError
 
-#: What is said of a process whose nursery was killed: the kernel has killed it too.
+#: What is said of a process whose fork server was killed: the kernel has killed it too.
 _KILLED = -9
 
 
 class Forked:
-    """A process that the nursery has forked."""
+    """A process that the fork server has forked."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -38,20 +38,20 @@ class Forked:
         return _KILLED if self.returncode is None else self.returncode
 
 
-class Nursery:
-    """A running nursery. Make it with ``open``."""
+class ForkServer:
+    """A running fork server. Make it with ``open``."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
         self._expected: dict[str, asyncio.Future[Forked]] = {}
         self._living: dict[int, Forked] = {}
-        self._listening = asyncio.create_task(self._listen(), name="nursery")
+        self._listening = asyncio.create_task(self._listen(), name="fork-server")
 
     @classmethod
     async def open(
         cls, modules: Sequence[str], environment: Mapping[str, str], log: Path, *, secrets: Path | None = None
-    ) -> Nursery:
-        """Start a nursery that preloads the programs of these packages. Raises ConfigurationError when it cannot be started.
+    ) -> ForkServer:
+        """Start one that preloads the programs of these packages. Raises ConfigurationError when it cannot be started.
 
         ``secrets``: load the catalogue of the scanner for secrets too; where it may be kept, if not in the installation.
         """
@@ -69,7 +69,7 @@ class Nursery:
                     preexec_fn=dies_with_parent(),
                 )
         except OSError as error:
-            raise ConfigurationError(f"the nursery cannot be started: {error}") from error
+            raise ConfigurationError(f"the fork server cannot be started: {error}") from error
         return cls(process)
 
     @property
@@ -81,22 +81,22 @@ class Nursery:
         return self._process.pid
 
     async def fork(self, plan: ProcessPlan) -> Forked:
-        """A process that carries out ``plan``. Raises UnavailableError when the nursery is dead or dies over it."""
+        """A process that carries out ``plan``. Raises UnavailableError when the fork server is dead or dies over it."""
         if not self.alive or self._process.stdin is None:
-            raise UnavailableError("the nursery is dead")
+            raise UnavailableError("the fork server is dead")
         prepare_log(plan.log)
         born: asyncio.Future[Forked] = asyncio.get_running_loop().create_future()
         self._expected[plan.name] = born
-        order = Order(plan.name, plan.module, dict(plan.environment), str(plan.directory), str(plan.log))
+        order = StartOrder(plan.name, plan.module, dict(plan.environment), str(plan.directory), str(plan.log))
         try:
             self._process.stdin.write(msgspec.json.encode(order) + b"\n")
             await self._process.stdin.drain()
         except OSError as error:
-            raise UnavailableError(f"the nursery is dead: {error}") from error
+            raise UnavailableError(f"the fork server is dead: {error}") from error
         return await born
 
     async def close(self) -> None:
-        """End the nursery, and with it whatever it forked and still lives. Safe to call twice."""
+        """End the fork server, and with it whatever it forked and still lives. Safe to call twice."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         await self._process.wait()
@@ -117,4 +117,4 @@ class Nursery:
             forked.end(_KILLED)
         for born in self._expected.values():
             if not born.done():
-                born.set_exception(UnavailableError("the nursery died"))
+                born.set_exception(UnavailableError("the fork server died"))

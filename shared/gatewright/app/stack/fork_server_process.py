@@ -1,4 +1,4 @@
-"""The nursery's own process: imports what all roles need once, then forks one process for each that it is asked for.
+"""The fork server's own process: imports what all roles need once, then forks one process for each that it is asked for.
 
 A fresh interpreter spends most of its start on imports that are the same for every role. Here they are paid for once, and
 their memory is shared; so is the catalogue of the scanner for secrets, loaded in a thread beside the imports. That thread has
@@ -30,7 +30,7 @@ from gatewright.secrets.scanner import make_scanner
 SECRETS = "--secrets"
 
 
-class Order(msgspec.Struct, frozen=True):
+class StartOrder(msgspec.Struct, frozen=True):
     """Start a process: the fields of a ProcessPlan."""
 
     name: str
@@ -89,10 +89,10 @@ class Forks:
         self._selector = selectors.DefaultSelector()
         self._selector.register(orders, selectors.EVENT_READ)
         self._names: dict[int, tuple[str, int]] = {}
-        self._waiting: list[Order] = []
+        self._waiting: list[StartOrder] = []
         self._rest = b""
 
-    def serve(self) -> Order | None:
+    def serve(self) -> StartOrder | None:
         while True:
             while self._waiting:
                 order = self._waiting.pop(0)
@@ -112,10 +112,10 @@ class Forks:
         """Take in what has been ordered; False when nothing will be any more."""
         data = os.read(self._orders, 65536)
         *lines, self._rest = (self._rest + data).split(b"\n")
-        self._waiting += [msgspec.json.decode(line, type=Order) for line in lines]
+        self._waiting += [msgspec.json.decode(line, type=StartOrder) for line in lines]
         return bool(data)
 
-    def _fork(self, order: Order) -> int:
+    def _fork(self, order: StartOrder) -> int:
         if order.module in self._unloaded:
             self._unloaded.remove(order.module)
             preload(order.module)
@@ -134,7 +134,7 @@ class Forks:
         return pid
 
     def _leave(self) -> None:
-        """In a child: give up the nursery's own files, so that its end is noticed and its reports are its own."""
+        """In a child: give up the fork server's own files, so that its end is noticed and its reports are its own."""
         self._selector.close()
         for descriptor in (self._orders, self._reports, *self._names):
             os.close(descriptor)
@@ -155,7 +155,7 @@ class Forks:
         os.write(self._reports, msgspec.json.encode(report) + b"\n")
 
 
-def become(order: Order) -> None:
+def become(order: StartOrder) -> None:
     """Turn this forked process into the one that was ordered, up to running its module."""
     os.setsid()
     log = os.open(order.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -172,7 +172,7 @@ def become(order: Order) -> None:
 
 
 def _show_as(title: str, name: str) -> None:
-    """What ``ps`` and ``top`` show: without it, every role would look like the nursery."""
+    """What ``ps`` and ``top`` show: without it, every role would look like the fork server."""
     libc = ctypes.CDLL(None)
     libc.prctl(15, name.encode()[:15], 0, 0, 0)
     fields = Path("/proc/self/stat").read_text("utf-8", "replace").rpartition(")")[2].split()

@@ -26,7 +26,7 @@ _LOOK_AGAIN = 1.0
 Launch = Callable[[ProcessPlan], Awaitable[Running]]
 
 
-class KeptProcess:
+class SupervisedProcess:
     """Keeps the process of one plan, started by ``launch``; ``on_change`` is called after every start.
 
     ``room`` raises UnavailableError while this host has none: what dies then is started when there is some, and has not failed.

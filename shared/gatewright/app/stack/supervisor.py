@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gatewright.app.stack import state
-from gatewright.app.stack.fork_server import Nursery
+from gatewright.app.stack.fork_server import ForkServer
 from gatewright.app.stack.launch import ProcessPlan, Running, execute
 from gatewright.app.stack.nats_server import NatsServer
 from gatewright.app.stack.processes import Identity, adopt_orphans, end_descendants, identity
 from gatewright.app.stack.restarts import RestartPolicy, RestartRecord
 from gatewright.app.stack.store_watch import until_restart_helps
-from gatewright.app.stack.supervised_process import KeptProcess
+from gatewright.app.stack.supervised_process import SupervisedProcess
 from gatewright.bus import identities
 from gatewright.bus.identities import OPERATOR, PROVISIONER, BusAddress, bus_keys, process_identity, seed_file
 from gatewright.clock import Clock, SystemClock
@@ -74,8 +74,8 @@ class Supervisor:
         self._store = options.home / "nats"
         self._server: NatsServer | None = None
         self._server_keeper: asyncio.Task[None] | None = None
-        self._nursery: Nursery | None = None
-        self._kept: list[KeptProcess] = []
+        self._fork_server: ForkServer | None = None
+        self._kept: list[SupervisedProcess] = []
         self._ready = False
         self._running = False
         self._fault = ""
@@ -95,10 +95,10 @@ class Supervisor:
 
     @property
     def members(self) -> tuple[state.Member, ...]:
-        """The processes as they are now: the NATS server, the nursery while it lives, the roles."""
+        """The processes as they are now: the NATS server, the fork server while it lives, the roles."""
         members = [state.Member("nats-server", self._server.pid)] if self._server else []
-        if self._nursery is not None and self._nursery.alive:
-            members.append(state.Member("nursery", self._nursery.pid))
+        if self._fork_server is not None and self._fork_server.alive:
+            members.append(state.Member("fork-server", self._fork_server.pid))
         return (*members, *(kept.member for kept in self._kept))
 
     async def start(self) -> None:
@@ -112,8 +112,8 @@ class Supervisor:
         try:
             if self.options.adopt:
                 adopt_orphans()
-            self._nursery = await self._open_nursery()
-            # Imported only now: the NATS client takes as long as the nursery's start, and on another core.
+            self._fork_server = await self._open_fork_server()
+            # Imported only now: the NATS client takes as long as the fork server's start, and on another core.
             from gatewright.bus.jetstream.setup import ensure_topology
 
             check_room(self.options.home)
@@ -178,8 +178,8 @@ class Supervisor:
         if self._server_keeper is not None:
             self._server_keeper.cancel()
             await asyncio.gather(self._server_keeper, return_exceptions=True)
-        if self._nursery is not None:
-            await self._nursery.close()
+        if self._fork_server is not None:
+            await self._fork_server.close()
         if self._server is not None:
             await self._server.stop()
         if self.options.adopt:
@@ -189,20 +189,20 @@ class Supervisor:
         state.remove(self.options.home)
         self._held.close()
 
-    async def _open_nursery(self) -> Nursery:
+    async def _open_fork_server(self) -> ForkServer:
         options = self.options
         modules = [self._module(role) for role in options.roles]
-        log = options.home / "logs" / "nursery.log"
+        log = options.home / "logs" / "fork-server.log"
         scans = any(role in SCANNING_ROLES for role in options.roles)
         settled = options.base_environment.get(_SCANNER, DEFAULT_SCANNER)
         secrets = options.home / "secret-rules" if scans and settled == DEFAULT_SCANNER else None
-        return await Nursery.open(modules, options.base_environment, log, secrets=secrets)
+        return await ForkServer.open(modules, options.base_environment, log, secrets=secrets)
 
     def _module(self, role: str) -> str:
         return f"{self.options.package}.{role}"
 
-    def _keep(self, plan: ProcessPlan) -> KeptProcess:
-        return KeptProcess(
+    def _keep(self, plan: ProcessPlan) -> SupervisedProcess:
+        return SupervisedProcess(
             plan,
             launch=self._launch,
             policy=self.options.policy,
@@ -212,10 +212,10 @@ class Supervisor:
         )
 
     async def _launch(self, plan: ProcessPlan) -> Running:
-        """Fork it from the nursery; without one, start it the plain way, which only takes longer."""
-        if self._nursery is not None and self._nursery.alive:
+        """Fork it from the fork server; without one, start it the plain way, which only takes longer."""
+        if self._fork_server is not None and self._fork_server.alive:
             with contextlib.suppress(UnavailableError):
-                return await self._nursery.fork(plan)
+                return await self._fork_server.fork(plan)
         return await execute(plan)
 
     async def _keep_server(self) -> None:

@@ -38,7 +38,7 @@ class ApiReply(msgspec.Struct):
     error: _ApiError | None = None
 
 
-Answer = TypeVar("Answer", bound=ApiReply)
+ReplyT = TypeVar("ReplyT", bound=ApiReply)
 
 
 @contextlib.contextmanager
@@ -54,7 +54,7 @@ def translated(doing: str) -> Iterator[None]:
         raise BusError(f"{doing}: {str(error) or type(error).__name__}") from error
 
 
-def decoded(data: bytes, kind: type[Answer], call: str) -> Answer:
+def decoded(data: bytes, kind: type[ReplyT], call: str) -> ReplyT:
     """An answer of JetStream as ``kind``; raises BusError when it is an error, or no answer at all."""
     try:
         answer = msgspec.json.decode(data, type=kind)

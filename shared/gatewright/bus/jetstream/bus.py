@@ -20,7 +20,7 @@ from gatewright.bus.jetstream.object_store import ArtifactStore
 from gatewright.bus.jetstream.replay import replay
 from gatewright.bus.jetstream.storage import Storage
 from gatewright.bus.jetstream.stream_states import StreamStates
-from gatewright.bus.jetstream.watcher_replay import guest_replay
+from gatewright.bus.jetstream.watcher_replay import watcher_replay
 from gatewright.bus.listening import hear
 from gatewright.bus.port import SCHEMA_HEADER, Handler, Listener, Message, PublishAck
 from gatewright.bus.subjects import check_headers, check_key, check_pattern, check_schema, check_subject, header_id
@@ -109,7 +109,7 @@ class JetStreamBus:
     def replay(self, subject: str, *, follow: bool = False, after: int = 0) -> AsyncGenerator[Message, None]:
         stream = stream_of(check_pattern(subject))
         if self.connection.guest:
-            return guest_replay(self.connection, self._storage, stream, subject, follow=follow, after=after)
+            return watcher_replay(self.connection, self._storage, stream, subject, follow=follow, after=after)
         return replay(self.connection, stream, subject, follow=follow, after=after)
 
     async def unsettled(self, subject: str) -> AsyncGenerator[Message, None]:

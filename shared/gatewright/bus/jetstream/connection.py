@@ -25,7 +25,7 @@ from nats.aio.subscription import Subscription
 
 from gatewright.bus import identities
 from gatewright.bus.identities import BusAddress, Credential
-from gatewright.bus.jetstream.api import NO_ANSWER, NO_RESPONDERS, Answer, decoded, translated
+from gatewright.bus.jetstream.api import NO_ANSWER, NO_RESPONDERS, ReplyT, decoded, translated
 from gatewright.bus.permissions import API_PREFIX
 from gatewright.bus.subjects import check_service, check_size
 from gatewright.errors import BusError, ConfigurationError
@@ -216,7 +216,7 @@ class Connection:
                     await written
             await self.client.flush(timeout=_FLUSH_SECONDS)
 
-    async def api(self, call: str, body: Mapping[str, Any], kind: type[Answer], *, timeout: float = ANSWER_SECONDS) -> Answer:  # noqa: ASYNC109
+    async def api(self, call: str, body: Mapping[str, Any], kind: type[ReplyT], *, timeout: float = ANSWER_SECONDS) -> ReplyT:  # noqa: ASYNC109
         """Ask the JetStream API, ``call`` without its prefix.
 
         A refusal raises BusError with reason ``jetstream_<err_code>``.

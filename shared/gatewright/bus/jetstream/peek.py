@@ -23,7 +23,7 @@ ACK_PREFIX: Final = "$JS.ACK."
 _WHAT_IS_THERE = msgspec.json.encode({"batch": 1, "no_wait": True})
 
 
-class Glance:
+class Peek:
     """``give_back`` is called for a message that came too late. One task at a time calls ``take``."""
 
     def __init__(self, connection: Connection, consumer: str, give_back: Callable[[Msg], Awaitable[None]]) -> None:

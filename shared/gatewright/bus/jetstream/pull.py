@@ -22,7 +22,7 @@ from nats.aio.msg import Msg
 from gatewright.bus.jetstream.api import MISSING, NO_ANSWER, NO_RESPONDERS, ApiReply
 from gatewright.bus.jetstream.connection import Connection, api_subject
 from gatewright.bus.jetstream.inbox import Inbox
-from gatewright.bus.jetstream.peek import ACK_PREFIX, Glance
+from gatewright.bus.jetstream.peek import ACK_PREFIX, Peek
 from gatewright.errors import BusError
 
 #: Reason of the error when the consumer is not, or no longer, there.
@@ -69,7 +69,7 @@ class Pull:
         self._silent = 0
         self._not_before = 0.0
         self._doubtful = False
-        self._glance = Glance(connection, self._consumer, self._return)
+        self._peek = Peek(connection, self._consumer, self._return)
         connection.watch(self._changed.set)
 
     async def next(self, timeout: float) -> Msg | None:  # noqa: ASYNC109 - it bounds one wait, not the caller's work
@@ -93,7 +93,7 @@ class Pull:
 
     async def take(self) -> Msg | None:
         """What there is at this moment; None when there is nothing, or when the server is away."""
-        return await self._glance.take()
+        return await self._peek.take()
 
     async def close(self) -> None:
         """Stop, once nothing can come any more; what came and was not taken is given back. Safe to call twice."""
@@ -109,7 +109,7 @@ class Pull:
                 with contextlib.suppress(BusError):
                     await inbox.forsake()
         self._inbox = self._former = None
-        await self._glance.close()
+        await self._peek.close()
 
     async def _want_no_more(self) -> None:
         """What comes from now on is given back, and so is what has come and was not taken."""

@@ -27,7 +27,7 @@ from gatewright.bus.topology import (
     LOCK_STREAM,
     STREAMS,
     Consumer,
-    Stream,
+    StreamSpec,
     consumers,
 )
 from gatewright.errors import BusError, ConfigurationError, HostError
@@ -60,7 +60,7 @@ async def ensure_topology(
     bus: str | BusAddress | JetStreamBus | MemoryBus,
     *,
     queues: Iterable[Consumer] | None = None,
-    streams: Iterable[Stream] = STREAMS,
+    streams: Iterable[StreamSpec] = STREAMS,
     replicas: int | None = None,
 ) -> Mapping[str, int]:
     """Create or update everything that a system of these queues needs (default: every role with the default pool).
@@ -118,7 +118,7 @@ async def _exists(connection: Connection, queue: Consumer) -> bool:
 
 
 async def _ensure(
-    connection: Connection, streams: tuple[Stream, ...], queues: tuple[Consumer, ...], replicas: int | None
+    connection: Connection, streams: tuple[StreamSpec, ...], queues: tuple[Consumer, ...], replicas: int | None
 ) -> Mapping[str, int]:
     copies = {} if replicas is None else {"num_replicas": replicas}
 
@@ -137,7 +137,7 @@ async def _ensure(
     return {stream.name: sizes[stream.name] for stream in bounded if sizes[stream.name] < stream.max_bytes}
 
 
-async def _bounded(streams: Sequence[Stream], agree: Callable[[Iterable[Config]], Awaitable[None]]) -> Mapping[str, int]:
+async def _bounded(streams: Sequence[StreamSpec], agree: Callable[[Iterable[Config]], Awaitable[None]]) -> Mapping[str, int]:
     """Streams whose room the server reserves: all halved until it has so much. Returns the bytes of each."""
     for sizes in halved(streams):
         try:
@@ -155,7 +155,7 @@ async def _bounded(streams: Sequence[Stream], agree: Callable[[Iterable[Config]]
     )
 
 
-def halved(streams: Sequence[Stream]) -> Iterator[Mapping[str, int]]:
+def halved(streams: Sequence[StreamSpec]) -> Iterator[Mapping[str, int]]:
     """The sizes to try, the wanted ones first: stream -> bytes. The last ones are the least of each."""
     halvings = 0
     while True:
@@ -258,7 +258,7 @@ class _KeptConsumer(_Kept):
         await self._ask(call, {"stream_name": self._queue.stream, "config": config, "action": action})
 
 
-def stream_config(stream: Stream) -> Config:
+def stream_config(stream: StreamSpec) -> Config:
     """The server's form of a stream of the topology. ``discard: new``: a full stream refuses, it forgets nothing."""
     return {
         "name": stream.name,
@@ -277,7 +277,7 @@ def stream_config(stream: Stream) -> Config:
     }
 
 
-def _limits(stream: Stream) -> Config:
+def _limits(stream: StreamSpec) -> Config:
     """Those that the topology sets; the others stay as the operator has set them."""
     wanted = {"max_msgs": stream.max_messages, "max_msgs_per_subject": stream.max_per_subject, "max_bytes": stream.max_bytes}
     limits: Config = {name: limit for name, limit in wanted.items() if limit > 0}

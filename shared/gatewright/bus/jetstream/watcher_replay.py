@@ -23,7 +23,7 @@ _LOOK_AGAIN = 5.0
 _PAUSE = 0.2
 
 
-async def guest_replay(
+async def watcher_replay(
     connection: Connection, storage: Storage, stream: str, pattern: str, *, follow: bool, after: int = 0
 ) -> AsyncGenerator[Message, None]:
     """Every message beyond ``after`` that ``pattern`` covers, in order; with ``follow`` it goes on with new ones.

@@ -16,7 +16,7 @@ from gatewright.bus.identities import Credential
 from gatewright.bus.memory.streams import MemoryQueue, MemoryStream
 from gatewright.bus.port import MESSAGE_ID_HEADER, Handler, Message
 from gatewright.bus.subjects import matches
-from gatewright.bus.topology import Consumer, Stream, stream_of
+from gatewright.bus.topology import Consumer, StreamSpec, stream_of
 from gatewright.clock import Clock, SystemClock
 from gatewright.errors import BusError, ConfigurationError, ConflictError
 
@@ -55,7 +55,7 @@ class MemoryServer:
         self._revision = 0
         self._waiting: set[asyncio.Future[None]] = set()
 
-    def ensure(self, streams: Iterable[Stream], queues: Iterable[Consumer]) -> None:
+    def ensure(self, streams: Iterable[StreamSpec], queues: Iterable[Consumer]) -> None:
         """Create or update streams and durable consumers. Raises ConfigurationError for what JetStream would not update."""
         for wanted in streams:
             stream = self._streams.setdefault(wanted.name, MemoryStream(wanted, self.clock))

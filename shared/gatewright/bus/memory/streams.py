@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from gatewright.bus.port import MESSAGE_ID_HEADER, Message, PublishAck
 from gatewright.bus.subjects import matches
-from gatewright.bus.topology import Consumer, Stream
+from gatewright.bus.topology import Consumer, StreamSpec
 from gatewright.clock import Clock
 from gatewright.errors import ConflictError
 
@@ -20,7 +20,7 @@ from gatewright.errors import ConflictError
 class MemoryStream:
     """Messages by sequence; a work queue loses a message when it is settled."""
 
-    def __init__(self, config: Stream, clock: Clock) -> None:
+    def __init__(self, config: StreamSpec, clock: Clock) -> None:
         self.config = config
         self._clock = clock
         self._messages: dict[int, Message] = {}

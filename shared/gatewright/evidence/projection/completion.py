@@ -12,7 +12,7 @@ from gatewright.contracts.completion import CompletionCheck, CompletionOutput, C
 from gatewright.contracts.reports import Violation
 from gatewright.contracts.task_contract import RequiredOutput
 from gatewright.contracts.vocabulary import AcceptanceTest
-from gatewright.evidence.projection.history import History
+from gatewright.evidence.projection.history import RunHistory
 from gatewright.evidence.projection.summary_reports import why_not
 from gatewright.rules.completion import RULES
 from gatewright.rules.tests import passed
@@ -23,7 +23,7 @@ def output_evidence(output: RequiredOutput) -> str:
     return f"output.{output.type}.{output.name}"
 
 
-def completion_report(history: History) -> CompletionReport:
+def completion_report(history: RunHistory) -> CompletionReport:
     """``reports/completion_report.json``: ``complete`` only when the run succeeded and every rule was kept."""
     run, contract = history.run, history.run.contract
     gate = next((gate for gate in reversed(history.decisive) if gate.gate == "landing"), None)
@@ -44,7 +44,7 @@ def completion_report(history: History) -> CompletionReport:
     )
 
 
-def _check(rule: str, gate: GateReport | None, history: History) -> CompletionCheck:
+def _check(rule: str, gate: GateReport | None, history: RunHistory) -> CompletionCheck:
     named = next((each for each in gate.rules if each.rule == rule), None) if gate else None
     if named is None:
         why = "the landing gate did not name it" if gate else f"the landing was not judged: {why_not(history)}"
@@ -65,14 +65,14 @@ def _test(test: AcceptanceTest, report: TestReport | None) -> CompletionTest:
     return CompletionTest(name=test.name, must_pass=test.must_pass, passed=passed(last), exit_code=last.exit_code)
 
 
-def _open(history: History) -> tuple[Violation, ...]:
+def _open(history: RunHistory) -> tuple[Violation, ...]:
     """What broke a rule and was not cured: of a run that succeeded, nothing."""
     if history.run.status == "SUCCESS":
         return ()
     return tuple(violation for gate in history.decisive for violation in gate.violations)
 
 
-def _summary(checks: tuple[CompletionCheck, ...], history: History, *, complete: bool) -> str:
+def _summary(checks: tuple[CompletionCheck, ...], history: RunHistory, *, complete: bool) -> str:
     if complete:
         return f"All {len(checks)} rules of the definition of done were kept."
     kept = sum(check.verdict == "PASS" for check in checks)

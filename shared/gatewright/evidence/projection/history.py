@@ -15,7 +15,7 @@ from gatewright.ledger.run import Run
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class RunHistory:
     """An ended run and what its events hold, by task id. ``records`` ends before the seal; ``gates`` are in order.
 
     ``decisive`` are the gates' verdicts since the last order of the fix loop: those that the end rests on.
@@ -44,7 +44,7 @@ def evidence_transitions(transitions: Iterable[Transition]) -> int:
     return max((t.number for t in transitions if evidence_records([t])), default=0)
 
 
-def tell(run: Run, records: Sequence[OrchestratorEvent]) -> History:
+def tell(run: Run, records: Sequence[OrchestratorEvent]) -> RunHistory:
     """Sort the events of ``run``, which is what they fold to.
 
     Raises MalformedError (``run_not_ended``) while the run is open, and for an event whose payload does not fit.
@@ -54,7 +54,7 @@ def tell(run: Run, records: Sequence[OrchestratorEvent]) -> History:
     story = _Story(run)
     for record in records:
         story.add(record)
-    return History(
+    return RunHistory(
         run=run,
         records=tuple(records),
         results=story.results,

@@ -15,9 +15,9 @@ from gatewright.contracts import RunManifest, Transition
 from gatewright.contracts.records import FileRecord, Integrity, RepoRecord, TaskRecord
 from gatewright.contracts.vocabulary import RoleName
 from gatewright.evidence import layout
-from gatewright.evidence.projection.history import History, evidence_transitions
+from gatewright.evidence.projection.history import RunHistory, evidence_transitions
 from gatewright.evidence.projection.summary_reports import failure_reason
-from gatewright.ledger.run import Run, Task, TaskStatus
+from gatewright.ledger.run import Run, RunTask, TaskStatus
 
 LEDGER_STREAM = next(stream.name for stream in STREAMS if run_subject("*") in stream.subjects)
 _ROLES: Mapping[str, RoleName] = {
@@ -41,7 +41,7 @@ def file_record(path: str, data: bytes) -> FileRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class LedgerSpan:
     """The ledger messages that a bundle rests on: how many, and the stream sequences of the first and the last."""
 
     transitions: int
@@ -49,15 +49,15 @@ class Span:
     last: int | None
 
 
-def span_of(transitions: Sequence[Transition], sequences: Sequence[int]) -> Span:
+def span_of(transitions: Sequence[Transition], sequences: Sequence[int]) -> LedgerSpan:
     """The span of a run: all messages but the one that holds the seal alone. ``sequences``: one for each transition."""
     steps = evidence_transitions(transitions)
     if len(sequences) != len(transitions) or not steps:
-        return Span(steps, None, None)
-    return Span(steps, sequences[0], sequences[steps - 1])
+        return LedgerSpan(steps, None, None)
+    return LedgerSpan(steps, sequences[0], sequences[steps - 1])
 
 
-def make_manifest(history: History, files: Iterable[FileRecord], *, span: Span, signer: str) -> RunManifest:
+def make_manifest(history: RunHistory, files: Iterable[FileRecord], *, span: LedgerSpan, signer: str) -> RunManifest:
     """The manifest of a bundle that holds ``files`` (itself and the signatures left out).
 
     ``signer`` is the key id of whoever signs it.
@@ -99,7 +99,7 @@ def make_manifest(history: History, files: Iterable[FileRecord], *, span: Span, 
     )
 
 
-def _listed(history: History, files: Iterable[FileRecord]) -> tuple[FileRecord, ...]:
+def _listed(history: RunHistory, files: Iterable[FileRecord]) -> tuple[FileRecord, ...]:
     """The files by path, each second place of a fact with the name of the first."""
     ranked = sorted((file for file in files if file.path not in layout.UNLISTED), key=lambda file: file.path)
     digests = {file.path: file.sha256 for file in ranked}
@@ -128,7 +128,7 @@ def _repository(run: Run) -> RepoRecord:
     )
 
 
-def _task(task: Task, digests: Mapping[str, str]) -> TaskRecord:
+def _task(task: RunTask, digests: Mapping[str, str]) -> TaskRecord:
     contract = layout.task_contract(task.task_id) if task.contract else layout.REQUEST
     compiled = task.role == "pm" and task.status == "SUCCESS"
     answers = (*_answers(task.task_id), *((layout.CONTRACT,) if compiled else ()))

@@ -10,7 +10,7 @@ from typing import Protocol
 from gatewright.errors import ArtifactError
 from gatewright.evidence import layout
 from gatewright.evidence.projection.file_plan import Content
-from gatewright.evidence.projection.history import History
+from gatewright.evidence.projection.history import RunHistory
 from gatewright.evidence.projection.projection import project
 
 #: Artifacts asked for at the same time.
@@ -26,7 +26,7 @@ class ArtifactSource(Protocol):
         """The bytes of ``artifact:sha256:<hex>``. Raises ArtifactError when there are none, BusError when it cannot serve."""
 
 
-async def materialize(history: History, source: ArtifactSource) -> dict[str, bytes]:
+async def materialize(history: RunHistory, source: ArtifactSource) -> dict[str, bytes]:
     """Path -> bytes of every file of the bundle but manifest and signature: always the same for the same run and store.
 
     An artifact that a role only claimed to have stored is left out and named in the evidence report, as is one that ``source``

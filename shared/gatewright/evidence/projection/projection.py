@@ -19,7 +19,7 @@ from gatewright.evidence.projection import summary_reports as closing_reports
 from gatewright.evidence.projection.completion import completion_report
 from gatewright.evidence.projection.decisions import decisions_of
 from gatewright.evidence.projection.file_plan import Content, FilePlan
-from gatewright.evidence.projection.history import History
+from gatewright.evidence.projection.history import RunHistory
 from gatewright.evidence.projection.names import name_list
 from gatewright.evidence.projection.provenance import meta
 
@@ -40,7 +40,7 @@ class Projection:
 
 
 def project(
-    history: History, *, names: bytes = b"", lost: frozenset[str] = frozenset(), withheld: frozenset[str] = frozenset()
+    history: RunHistory, *, names: bytes = b"", lost: frozenset[str] = frozenset(), withheld: frozenset[str] = frozenset()
 ) -> Projection:
     """The files of the bundle of ``history``.
 
@@ -63,12 +63,12 @@ def project(
     return Projection(files.finished(), frozenset({candidate.patch, candidate.names} - {""} if candidate else ()))
 
 
-def events_file(history: History) -> bytes:
+def events_file(history: RunHistory) -> bytes:
     """``events.jsonl``: one event a line, canonical JSON."""
     return b"".join(codec.encode(record) + b"\n" for record in history.records)
 
 
-def _run_files(files: FilePlan, history: History, names: bytes) -> None:
+def _run_files(files: FilePlan, history: RunHistory, names: bytes) -> None:
     run, why = history.run, closing_reports.why_not(history)
     files.bytes(layout.EVENTS, events_file(history))
     if run.request:
@@ -105,7 +105,7 @@ def _run_files(files: FilePlan, history: History, names: bytes) -> None:
         files.missing.append(f"{layout.TEST_REPORT}: stands in for tests that were not run: {why}")
 
 
-def _task_files(files: FilePlan, history: History) -> None:
+def _task_files(files: FilePlan, history: RunHistory) -> None:
     for task in history.run.tasks.values():
         if task.contract:
             files.document(layout.task_contract(task.task_id), task.contract)
@@ -141,7 +141,7 @@ def _refused_patch(files: FilePlan, gate: GateReport) -> None:
             files.artifact(path, patch)
 
 
-def _test_files(files: FilePlan, history: History) -> None:
+def _test_files(files: FilePlan, history: RunHistory) -> None:
     """The run's own test evidence: that of the last attempt, all commands after one another."""
     tests: TestReport | None = history.run.tests
     commands = tests.commands if tests else ()
@@ -150,7 +150,7 @@ def _test_files(files: FilePlan, history: History) -> None:
     files.joined(layout.TEST_STDERR, (command.stderr for command in commands))
 
 
-def _artifact_files(files: FilePlan, history: History) -> None:
+def _artifact_files(files: FilePlan, history: RunHistory) -> None:
     """Whatever else the events name: inputs, reports' attachments, what a gate looked at. Once per digest, by digest."""
     run = history.run
     contracts = [run.contract, *(task.contract for task in run.tasks.values())]

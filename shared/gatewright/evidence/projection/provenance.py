@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from gatewright.contracts import codec
 from gatewright.contracts.vocabulary import Agent, Document, RoleName, Surroundings
 from gatewright.evidence import layout
-from gatewright.evidence.projection.history import History
+from gatewright.evidence.projection.history import RunHistory
 
 
 class Acted(Document):
@@ -45,7 +45,7 @@ class RunMeta(Document):
     publisher: str | None = None
 
 
-def meta(history: History) -> RunMeta:
+def meta(history: RunHistory) -> RunMeta:
     """What is known of the surroundings of a run."""
     run, accepted, contract = history.run, history.run.accepted, history.run.contract
     return RunMeta(
@@ -70,7 +70,7 @@ def digest_of(surroundings: Surroundings | None) -> str | None:
     return hashlib.sha256(codec.encode(surroundings)).hexdigest() if surroundings else None
 
 
-def _acted(history: History) -> Iterator[Acted]:
+def _acted(history: RunHistory) -> Iterator[Acted]:
     """In the order of the work; a compiled contract names its pm, and tells nothing of what it was made with."""
     run = history.run
     if run.request and run.contract:

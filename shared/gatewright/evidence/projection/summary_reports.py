@@ -21,7 +21,7 @@ from gatewright.contracts.reports import (
 )
 from gatewright.contracts.vocabulary import Agent, Artifact
 from gatewright.evidence.layout import digest_of
-from gatewright.evidence.projection.history import History
+from gatewright.evidence.projection.history import RunHistory
 from gatewright.evidence.projection.names import name_list
 
 #: Who signs the gatekeeper's own reports. The inherited role names know no gatekeeper; OPS is the nearest.
@@ -35,7 +35,7 @@ _OUTCOMES: dict[str, frozenset[GateName]] = {
 }
 
 
-def failure_reason(history: History) -> str | None:
+def failure_reason(history: RunHistory) -> str | None:
     """``code: message`` of a run that did not succeed; that of an aborted one begins with ``aborted``."""
     failure = history.run.failure
     if history.run.status == "SUCCESS":
@@ -44,7 +44,7 @@ def failure_reason(history: History) -> str | None:
     return f"aborted: {words}" if history.run.status == "ABORTED" and not words.startswith("aborted") else words
 
 
-def why_not(history: History) -> str:
+def why_not(history: RunHistory) -> str:
     """Why something that a whole run has is not there, in words."""
     return f"the run ended as {history.run.status} ({failure_reason(history) or 'no failure'})"
 
@@ -55,7 +55,7 @@ def outcomes(gates: Iterable[GateReport]) -> GateOutcomes:
     return GateOutcomes(**{name: _outcome(gate for gate in judged if gate.gate in kinds) for name, kinds in _OUTCOMES.items()})
 
 
-def final_result(history: History, names: bytes) -> TaskResult:
+def final_result(history: RunHistory, names: bytes) -> TaskResult:
     """``reports/task_result.json``: the whole run. ``names`` are the changed paths, each ended by a NUL."""
     run = history.run
     candidate, landed = run.candidate, run.landed
@@ -84,7 +84,7 @@ def final_result(history: History, names: bytes) -> TaskResult:
     )
 
 
-def review_report(history: History) -> ReviewReport:
+def review_report(history: RunHistory) -> ReviewReport:
     """The reviewer's report, or one that says that there was none."""
     run = history.run
     return run.review or ReviewReport(
@@ -98,7 +98,7 @@ def review_report(history: History) -> ReviewReport:
     )
 
 
-def test_report(history: History) -> TestReport:
+def test_report(history: RunHistory) -> TestReport:
     """The test runner's report, or one that says that nothing was run."""
     run = history.run
     return run.tests or TestReport(
@@ -115,7 +115,7 @@ def test_report(history: History) -> TestReport:
     )
 
 
-def findings_bundle(history: History) -> EvidenceBundle:
+def findings_bundle(history: RunHistory) -> EvidenceBundle:
     """A searcher's findings; no run has a searcher yet, and the file says so."""
     run = history.run
     return EvidenceBundle(
@@ -145,7 +145,7 @@ def _words(violation: Violation) -> str:
     return ": ".join(part for part in (violation.code, violation.path or "", violation.detail) if part)
 
 
-def _summary(history: History) -> str:
+def _summary(history: RunHistory) -> str:
     run = history.run
     if run.status != "SUCCESS":
         return f"The run ended as {run.status}: {failure_reason(history)}"
@@ -154,7 +154,7 @@ def _summary(history: History) -> str:
     return f"Tree {run.candidate.tree if run.candidate else ''} passed every gate; nothing was to be landed."
 
 
-def _next_steps(history: History) -> NextSteps:
+def _next_steps(history: RunHistory) -> NextSteps:
     run = history.run
     if run.status == "ABORTED":
         return NextSteps(suggested_action="submit_again", notes="The run was stopped on request.")

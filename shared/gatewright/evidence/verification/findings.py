@@ -7,24 +7,24 @@ from pathlib import Path
 from typing import Literal
 
 #: ``malformed``: not a bundle by its form. ``not_verified``: checked, and wrong. ``incomplete``: something is not there.
-Fault = Literal["malformed", "not_verified", "incomplete"]
+FaultKind = Literal["malformed", "not_verified", "incomplete"]
 Outcome = Literal["ok", "malformed", "not_verified", "incomplete"]
 #: A bundle with several faults is called by the first of these that it has.
-PRECEDENCE: tuple[Fault, ...] = ("malformed", "not_verified", "incomplete")
+PRECEDENCE: tuple[FaultKind, ...] = ("malformed", "not_verified", "incomplete")
 STEPS: tuple[str, ...] = ("shape", "signature", "files", "schemas", "events", "story", "consistency")
 #: Where a repository is given, it is asked too.
 REPOSITORY_STEP = "repository"
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class VerificationFinding:
     """One fault. ``step`` counts from 1 (``STEPS``), ``code`` is stable, ``path`` is inside the bundle (empty: the folder).
 
     ``against`` is the second place, where two places contradict each other; empty elsewhere.
     """
 
     step: int
-    fault: Fault
+    fault: FaultKind
     code: str
     path: str
     message: str
@@ -40,7 +40,7 @@ class Verification:
     """
 
     location: Path
-    findings: tuple[Finding, ...]
+    findings: tuple[VerificationFinding, ...]
     run_id: str
     status: str
     signer: str
@@ -66,16 +66,16 @@ class Verification:
 class Findings:
     """Findings in the making."""
 
-    found: list[Finding] = field(default_factory=list)
+    found: list[VerificationFinding] = field(default_factory=list)
 
     def malformed(self, step: int, code: str, path: str, message: str) -> None:
-        self.found.append(Finding(step, "malformed", code, path, message))
+        self.found.append(VerificationFinding(step, "malformed", code, path, message))
 
     def wrong(self, step: int, code: str, path: str, message: str) -> None:
-        self.found.append(Finding(step, "not_verified", code, path, message))
+        self.found.append(VerificationFinding(step, "not_verified", code, path, message))
 
     def contradiction(self, step: int, code: str, path: str, against: str, message: str) -> None:
-        self.found.append(Finding(step, "not_verified", code, path, message, against))
+        self.found.append(VerificationFinding(step, "not_verified", code, path, message, against))
 
     def incomplete(self, step: int, code: str, path: str, message: str) -> None:
-        self.found.append(Finding(step, "incomplete", code, path, message))
+        self.found.append(VerificationFinding(step, "incomplete", code, path, message))

@@ -14,8 +14,8 @@ from gatewright.contracts import EvidenceReport, RunManifest, codec
 from gatewright.errors import MalformedError
 from gatewright.evidence import layout
 from gatewright.evidence.projection.file_plan import Content
-from gatewright.evidence.projection.history import History, tell
-from gatewright.evidence.projection.manifest import Span, make_manifest
+from gatewright.evidence.projection.history import RunHistory, tell
+from gatewright.evidence.projection.manifest import LedgerSpan, make_manifest
 from gatewright.evidence.projection.projection import Projection, project
 from gatewright.evidence.statement import make_statements
 from gatewright.evidence.verification.reading import Reading, digest_of_all
@@ -52,12 +52,12 @@ def check_story(reading: Reading, step: int) -> str:
     return ""
 
 
-def _span(manifest: RunManifest) -> Span:
+def _span(manifest: RunManifest) -> LedgerSpan:
     """What the manifest says of its place in the ledger, which no event tells."""
     integrity = manifest.integrity
     if integrity is None:
-        return Span(0, None, None)
-    return Span(integrity.transitions, integrity.ledger_first, integrity.ledger_last)
+        return LedgerSpan(0, None, None)
+    return LedgerSpan(integrity.transitions, integrity.ledger_first, integrity.ledger_last)
 
 
 def _places(reading: Reading) -> dict[str, str]:
@@ -65,7 +65,7 @@ def _places(reading: Reading) -> dict[str, str]:
     return {record.sha256: path for path, record in reading.listed.items()}
 
 
-def _project(reading: Reading, history: History, step: int) -> Projection:
+def _project(reading: Reading, history: RunHistory, step: int) -> Projection:
     places = _places(reading)
     candidate = history.run.candidate
     names = b""

@@ -15,7 +15,7 @@ from gatewright.contracts import OrchestratorEvent, RunManifest
 from gatewright.contracts.records import FileRecord
 from gatewright.errors import MalformedError
 from gatewright.evidence import layout
-from gatewright.evidence.projection.history import History
+from gatewright.evidence.projection.history import RunHistory
 from gatewright.evidence.signing.keys import PublicKey
 from gatewright.evidence.verification.findings import Findings
 from gatewright.ledger.run import Run
@@ -69,7 +69,7 @@ class Reading:
     records: tuple[OrchestratorEvent, ...] = ()
     run: Run | None = None
     #: The run told in order, once step 6 has done so, and the changed paths of its candidate, each ended by a NUL.
-    history: History | None = None
+    history: RunHistory | None = None
     names: bytes = b""
     #: The files that the events make, but for manifest and signature; empty until they have been made again.
     derived: tuple[str, ...] = ()

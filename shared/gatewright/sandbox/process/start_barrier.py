@@ -26,7 +26,7 @@ def behind_gate(argv: Sequence[str]) -> tuple[str, ...]:
     return ("/bin/sh", "-c", _SCRIPT, "sandbox", *argv)
 
 
-class Gate:
+class StartBarrier:
     """One end stays with the parent; ``inner`` is the standard input of the child, and is closed here once it has started."""
 
     def __init__(self) -> None:

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
 from gatewright.errors import SandboxError
-from gatewright.sandbox.limits import Limits
+from gatewright.sandbox.limits import SandboxLimits
 from gatewright.sandbox.port import Completed, Stopped
 from gatewright.sandbox.process.output import Output
-from gatewright.sandbox.process.start_barrier import Gate, forget, when_readable
+from gatewright.sandbox.process.start_barrier import StartBarrier, forget, when_readable
 from gatewright.sandbox.process.uncancelled import uncancelled
 from gatewright.sandbox.process.watch import exceeded
 
@@ -49,12 +49,12 @@ class Started(NamedTuple):
     """A process whose command waits behind ``gate``. Its pipes and its number are consumed by ``supervise``."""
 
     process: subprocess.Popen[bytes]
-    gate: Gate
+    gate: StartBarrier
     tree: Tree
 
 
 def start(
-    argv: Sequence[str], gate: Gate, *, cwd: Path, env: Mapping[str, str], descriptors: Sequence[int] = ()
+    argv: Sequence[str], gate: StartBarrier, *, cwd: Path, env: Mapping[str, str], descriptors: Sequence[int] = ()
 ) -> subprocess.Popen[bytes]:
     """Start ``argv``, which waits behind ``gate``, in a session of its own. Raises SandboxError.
 
@@ -89,7 +89,7 @@ class NotStartedError(Exception):
     """The sandbox ended before the command could start; the text is what it said."""
 
 
-async def supervise(started: Started, limits: Limits, *, disk: Path | None) -> Completed:
+async def supervise(started: Started, limits: SandboxLimits, *, disk: Path | None) -> Completed:
     """Open the gate, follow the command to its end. ``disk`` is a folder on the file system that it writes to, None for memory.
 
     Raises NotStartedError when the sandbox's set-up failed, SandboxError when something does not end although it was killed.
@@ -139,7 +139,7 @@ def _pipes(process: subprocess.Popen[bytes]) -> tuple[int, int]:
 
 
 async def _follow(
-    started: Started, exited: asyncio.Future[None], output: Output, limits: Limits, disk: Path | None
+    started: Started, exited: asyncio.Future[None], output: Output, limits: SandboxLimits, disk: Path | None
 ) -> Stopped | None:
     """Why the command has to be ended, the empty string when it ended by itself, None when it never started."""
     waiting = asyncio.ensure_future(started.gate.waiting())

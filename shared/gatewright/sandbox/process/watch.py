@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from gatewright.sandbox.limits import Limits
+from gatewright.sandbox.limits import SandboxLimits
 from gatewright.sandbox.port import Stopped
 
 #: A command is stopped before the disk of its workspace is full: at 1 GiB or 5 % of it, whichever is less; or at 5 % of its
@@ -30,7 +30,7 @@ def disk_nearly_full(directory: Path) -> bool:
     return state.f_bavail * state.f_frsize < spare or state.f_favail < state.f_files // _SPARE_SHARE
 
 
-def exceeded(processes: Sequence[int], limits: Limits, disk: Path | None) -> Stopped:
+def exceeded(processes: Sequence[int], limits: SandboxLimits, disk: Path | None) -> Stopped:
     """Which of ``limits`` these processes exceed together now, or whether ``disk`` is nearly full."""
     if disk is not None and disk_nearly_full(disk):
         return "disk"

@@ -8,13 +8,13 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from gatewright.app.cli.bundles.verifying import find_bundle, trusted_keys
-from gatewright.app.cli.context import Place
+from gatewright.app.cli.context import CommandContext
 from gatewright.app.cli.runs.sources import EVENTS_FILE, read_events
 from gatewright.app.cli.runs.view import view_of
 from gatewright.clock import timestamp
 from gatewright.contracts import GateReport, codec
 from gatewright.errors import MalformedError, VerificationError
-from gatewright.evidence.approvals import CI_RULE, TO_APPROVE, Approval, ApprovedChange
+from gatewright.evidence.approvals import CI_RULE, TO_APPROVE, ApprovedChange, ContentApproval
 from gatewright.evidence.verification.verify import verify
 
 _SIDE = r"\d{6} [0-9a-f]{40}(?:[0-9a-f]{24})?"
@@ -30,7 +30,7 @@ class Asked:
     changes: tuple[ApprovedChange, ...]
 
 
-def asked_by(given: str, place: Place) -> Asked:
+def asked_by(given: str, place: CommandContext) -> Asked:
     """What the run or bundle ``given`` lacks an approval for, as its bundle says; the bundle is verified first.
 
     Raises MalformedError (``nothing_to_approve``), VerificationError.
@@ -51,9 +51,9 @@ def asked_by(given: str, place: Place) -> Asked:
     return Asked(view.run.run_id, view.run.accepted.repository_url, tuple(changes.values()))
 
 
-def approval_of(asked: Asked, by: str, reason: str, now: datetime, days: float) -> Approval:
+def approval_of(asked: Asked, by: str, reason: str, now: datetime, days: float) -> ContentApproval:
     """The approval of everything that was asked for."""
-    return Approval(
+    return ContentApproval(
         what="ci",
         repository=asked.repository,
         changes=asked.changes,
@@ -64,7 +64,7 @@ def approval_of(asked: Asked, by: str, reason: str, now: datetime, days: float) 
     )
 
 
-def file_of(place: Place, asked: Asked) -> Path:
+def file_of(place: CommandContext, asked: Asked) -> Path:
     """Where an approval is kept unless it is said otherwise."""
     return place.home / "approvals" / f"{asked.run_id}.json"
 

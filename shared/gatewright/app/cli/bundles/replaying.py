@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from gatewright.app.cli.bundles.verifying import MOST_FINDINGS, trusted_keys
-from gatewright.app.cli.context import Place, find_place
+from gatewright.app.cli.context import CommandContext, find_place
 from gatewright.app.cli.home import make_home
 from gatewright.app.cli.output import note, printable
 from gatewright.app.cli.run.following import follow_to_end
@@ -19,7 +19,7 @@ from gatewright.app.cli.settings import inherited_environment
 from gatewright.app.cli.settings import load as load_settings
 from gatewright.app.replay.baseline import GONE, find_baseline, gone
 from gatewright.app.replay.rebuild import rebuild
-from gatewright.app.replay.reexecution import Order, compare, read_order
+from gatewright.app.replay.reexecution import ReexecutionOrder, compare, read_order
 from gatewright.app.replay.rehydration import Rehydration
 from gatewright.app.stack.supervisor import StackOptions
 from gatewright.clock import SystemClock, timestamp
@@ -77,7 +77,7 @@ async def reexecute(bundle: Path, key: str | None, repository: str | None, *, qu
     return report, file
 
 
-async def _carry_out(session: Session, order: Order, *, quiet: bool) -> Run:
+async def _carry_out(session: Session, order: ReexecutionOrder, *, quiet: bool) -> Run:
     client = session.client
     attached = [await client.attach(artifact.name, data) for artifact, data in order.attachments]
     document = order.attached(attached)
@@ -91,7 +91,7 @@ async def _carry_out(session: Session, order: Order, *, quiet: bool) -> Run:
     return await client.get(run_id)
 
 
-def _stack(place: Place, environments: tuple[Path, ...]) -> StackOptions:
+def _stack(place: CommandContext, environments: tuple[Path, ...]) -> StackOptions:
     return StackOptions(
         home=place.home,
         base_environment=inherited_environment(),

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from gatewright.app.cli.context import Place, find_place
+from gatewright.app.cli.context import CommandContext, find_place
 from gatewright.app.cli.runs.sources import RUNS_FOLDER, BundleSource, find_run
 from gatewright.errors import ConfigurationError, MalformedError
 from gatewright.evidence.layout import is_safe
@@ -44,7 +44,7 @@ def check_bundle(given: str | None, key: Sequence[str], repository: str | None, 
     return Checked(result, next((each.known for each in trusted if each.public.key_id == result.signer), None))
 
 
-def find_bundle(given: str | None, place: Place) -> Path:
+def find_bundle(given: str | None, place: CommandContext) -> Path:
     """The folder that ``given`` names: a folder, or a run (or its beginning) of the home folder; None is its newest run.
 
     Raises MalformedError.
@@ -66,7 +66,7 @@ class Trusted:
     known: keyring.KnownKey
 
 
-def trust(given: Sequence[str], place: Place | None = None) -> tuple[Trusted, ...]:
+def trust(given: Sequence[str], place: CommandContext | None = None) -> tuple[Trusted, ...]:
     """The keys that were given, as files or as fingerprints of this home's, or else all that this home folder trusts.
 
     Raises MalformedError when one cannot be read or is not known (``key_unknown``), or when there is none.
@@ -80,12 +80,12 @@ def trust(given: Sequence[str], place: Place | None = None) -> tuple[Trusted, ..
         raise MalformedError(f"{error.message}{hint}", code=error.reason) from error
 
 
-def trusted_keys(given: str | None, place: Place) -> list[keys.PublicKey]:
+def trusted_keys(given: str | None, place: CommandContext) -> list[keys.PublicKey]:
     """The public keys of ``trust``, in a command that takes one ``--key`` at most. Raises MalformedError."""
     return [each.public for each in trust((given,) if given else (), place)]
 
 
-def _ring(place: Place) -> Iterator[Trusted]:
+def _ring(place: CommandContext) -> Iterator[Trusted]:
     known = {key.key_id: key for key in keyring.known(place.home, place.key)}
     found = keyring.trusted(place.home, place.key)
     # Where there is none, the error names the file in which it was looked for.
@@ -93,7 +93,7 @@ def _ring(place: Place) -> Iterator[Trusted]:
         yield Trusted(public, known[public.key_id])
 
 
-def _given(word: str, place: Place | None) -> Trusted:
+def _given(word: str, place: CommandContext | None) -> Trusted:
     """A file is what it holds; a fingerprint, or its beginning, picks a key that this home trusts already."""
     file = Path(word)
     if file.exists() or not _FINGERPRINT.fullmatch(word):

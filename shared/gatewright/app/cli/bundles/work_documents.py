@@ -10,13 +10,13 @@ import msgspec
 
 from gatewright.app.cli.bundles.verifying import find_bundle, trusted_keys
 from gatewright.app.cli.context import find_place
-from gatewright.app.report.account import Account, read_account
+from gatewright.app.report.account import BundleAccount, read_account
 from gatewright.app.report.packet import packet
 from gatewright.contracts import DecisionsLog
 from gatewright.contracts.vocabulary import Document
 from gatewright.errors import MalformedError
 from gatewright.evidence.projection.decisions import as_markdown, decisions_of
-from gatewright.evidence.projection.history import History
+from gatewright.evidence.projection.history import RunHistory
 from gatewright.evidence.verification.reading import runs_named
 from gatewright.evidence.verification.verify import verify
 from gatewright.work_documents.blocked import blocked_of
@@ -86,7 +86,7 @@ def _fields(value: Any, indent: str) -> Iterator[str]:
             yield f"{label} {'' if each is None else each}"
 
 
-def _ended(account: Account) -> History:
+def _ended(account: BundleAccount) -> RunHistory:
     if account.history is None:
         raise MalformedError(account.trouble or "the run has not ended", code="run_not_ended")
     return account.history

@@ -27,7 +27,7 @@ PATIENCE = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ChangeLocation:
     """Where a change lies: ``source`` has its objects; from ``baseline`` to the commit ``candidate``, or ``patch``."""
 
     source: str | None = None
@@ -36,7 +36,7 @@ class Change:
     patch: bytes | None = None
 
 
-class Answer(msgspec.Struct, frozen=True):
+class DryRunAnswer(msgspec.Struct, frozen=True):
     """What the gates say, and what could not be asked."""
 
     reports: tuple[GateReport, ...]
@@ -61,13 +61,13 @@ def read_contract(document: RunRequest | TaskContract) -> bytes:
 
 def examine(
     contract: bytes,
-    change: Change,
+    change: ChangeLocation,
     *,
     policies: Path | None = None,
     judge_policy: bool,
     publisher: str | None = None,
     kind: str = "contract",
-) -> Answer:
+) -> DryRunAnswer:
     """The gates' answer; with ``publisher`` what it may submit as this ``kind``, too.
 
     Raises MalformedError, ConfigurationError, GitError.
@@ -83,11 +83,11 @@ def examine(
         "publisher": publisher,
         "kind": kind,
     }
-    return msgspec.json.decode(_ask("services.gatekeeper.dry_run", msgspec.json.encode(question)), type=Answer)
+    return msgspec.json.decode(_ask("services.gatekeeper.dry_run", msgspec.json.encode(question)), type=DryRunAnswer)
 
 
 @contextmanager
-def found_change(start: Path, baseline: str, *, head: str, index: Path | None, use_index: bool) -> Iterator[Change]:
+def found_change(start: Path, baseline: str, *, head: str, index: Path | None, use_index: bool) -> Iterator[ChangeLocation]:
     """The change from ``baseline`` to ``head``, or to what the index holds, of the repository that ``start`` lies in.
 
     ``index``: the file that git names, where it is not the usual one.
@@ -96,11 +96,11 @@ def found_change(start: Path, baseline: str, *, head: str, index: Path | None, u
     """
     commit = staged.head_commit(start, baseline)
     if not use_index:
-        yield Change(str(staged.common_directory(start)), commit, staged.head_commit(start, head))
+        yield ChangeLocation(str(staged.common_directory(start)), commit, staged.head_commit(start, head))
         return
     with tempfile.TemporaryDirectory(prefix="gatewright-staged-") as scratch:
         source, candidate = staged.staged_commit(start, index, commit, Path(scratch))
-        yield Change(source, commit, candidate)
+        yield ChangeLocation(source, commit, candidate)
 
 
 def _ask(module: str, question: bytes) -> bytes:

@@ -7,14 +7,14 @@ from rich.table import Table
 from rich.text import Text
 
 from gatewright.advice import advice_for
-from gatewright.app.cli.checking.examining import Answer
+from gatewright.app.cli.checking.examining import DryRunAnswer
 from gatewright.app.cli.output import printable
 
 #: More violations than this are counted, not listed.
 MOST_VIOLATIONS = 50
 
 
-def rule_table(answer: Answer) -> None:
+def rule_table(answer: DryRunAnswer) -> None:
     """Print every rule with its verdict and what decided."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("gate")
@@ -29,7 +29,7 @@ def rule_table(answer: Answer) -> None:
     Console(highlight=False).print(table)
 
 
-def verdict_lines(answer: Answer) -> list[str]:
+def verdict_lines(answer: DryRunAnswer) -> list[str]:
     """The verdict first, then each violation on a line."""
     violations = [violation for report in answer.reports for violation in report.violations]
     passed = answer.passed

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gatewright.app.cli.checking.documents import read_submittable
-from gatewright.app.cli.checking.examining import Answer, examine, found_change, read_contract
+from gatewright.app.cli.checking.examining import DryRunAnswer, examine, found_change, read_contract
 from gatewright.app.cli.settings import hook_index
 from gatewright.contracts import RunRequest
 from gatewright.errors import GitError, MalformedError
@@ -126,13 +126,13 @@ def uninstall(hooks: Hooks) -> list[str]:
     return removed
 
 
-def judge_staged(hooks: Hooks) -> Answer:
+def judge_staged(hooks: Hooks) -> DryRunAnswer:
     """What is about to be committed: the index that git names to the hook. Raises MalformedError, GitError."""
     with found_change(hooks.start, _baseline(hooks), head="HEAD", index=hook_index(), use_index=True) as change:
         return examine(hooks.contract.read_bytes(), change, judge_policy=False)
 
 
-def judge_pushed(hooks: Hooks, lines: Iterable[str]) -> list[tuple[str, Answer]]:
+def judge_pushed(hooks: Hooks, lines: Iterable[str]) -> list[tuple[str, DryRunAnswer]]:
     """Each ref that is about to be pushed, as git tells them to the hook; a deletion brings nothing to judge."""
     answers = []
     for line in lines:

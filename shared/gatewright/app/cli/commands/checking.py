@@ -11,7 +11,7 @@ from gatewright.app.cli.commands.options import JsonOutput
 from gatewright.app.cli.output import emit, printable, reported, say
 
 if TYPE_CHECKING:
-    from gatewright.app.cli.checking.examining import Answer
+    from gatewright.app.cli.checking.examining import DryRunAnswer
 
 Contract = Annotated[
     Path, typer.Option(metavar="FILE", help="The task contract or run request (JSON); - reads standard input.")
@@ -87,7 +87,7 @@ def explain(
     json_output: JsonOutput = False,
 ) -> None:
     from gatewright.app.cli.checking.documents import read_document, read_submittable
-    from gatewright.app.cli.checking.examining import Change, examine, read_contract
+    from gatewright.app.cli.checking.examining import ChangeLocation, examine, read_contract
     from gatewright.contracts import RunRequest
 
     submitted = read_submittable(str(contract))
@@ -95,12 +95,12 @@ def explain(
     document = read_contract(submitted)
     data = read_document(str(patch)) if patch is not None else None
     source = str(Path(repo).absolute()) if repo is not None and Path(repo).is_dir() else repo
-    change = Change(source, base, patch=data)
+    change = ChangeLocation(source, base, patch=data)
     answer = examine(document, change, policies=policies, judge_policy=True, publisher=publisher, kind=kind)
     _tell(answer, json_output=json_output, every_rule=True)
 
 
-def _tell(answer: Answer, *, json_output: bool, every_rule: bool = False) -> None:
+def _tell(answer: DryRunAnswer, *, json_output: bool, every_rule: bool = False) -> None:
     from gatewright.app.cli.checking.explaining import rule_table, verdict_lines
     from gatewright.app.cli.outcome import Exit
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 dead = typer.Typer(help="Messages that could not be handled: look at them, put them back, or drop them.", no_args_is_help=True)
 
-Letter = Annotated[int, typer.Argument(metavar="LETTER", min=1, help="The number that `dead list` shows.")]
-Letters = Annotated[list[int], typer.Argument(metavar="LETTER...", min=1, help="Numbers that `dead list` shows.")]
+LetterArgument = Annotated[int, typer.Argument(metavar="LETTER", min=1, help="The number that `dead list` shows.")]
+LettersArgument = Annotated[list[int], typer.Argument(metavar="LETTER...", min=1, help="Numbers that `dead list` shows.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -58,7 +58,7 @@ async def _list(role: str | None, *, everything: bool, json_output: bool) -> Non
 
 
 @reported
-def show(letter: Letter, json_output: JsonOutput = False) -> None:
+def show(letter: LetterArgument, json_output: JsonOutput = False) -> None:
     """Show a dead letter: why it died, its headers, and the original message."""
     import asyncio
 
@@ -82,7 +82,7 @@ async def _show(sequence: int, *, json_output: bool) -> None:
 
 @reported
 def requeue(
-    letters: Letters,
+    letters: LettersArgument,
     *,
     reason: Annotated[str, typer.Option(metavar="TEXT", help="What has changed; it is written down.")] = "",
     json_output: JsonOutput = False,
@@ -95,7 +95,7 @@ def requeue(
 
 @reported
 def drop(
-    letters: Letters,
+    letters: LettersArgument,
     *,
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Why nothing is to be done; it is written down.")],
     json_output: JsonOutput = False,

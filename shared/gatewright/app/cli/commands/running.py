@@ -35,7 +35,7 @@ class Landing(StrEnum):
     NONE = "none"
 
 
-class Pack(StrEnum):
+class PackName(StrEnum):
     """How strict the policy is."""
 
     LOW = "low"
@@ -118,7 +118,7 @@ def run(
     target_ref: Annotated[
         str | None, typer.Option(metavar="REF", help="With --land target: the branch; it must be at --ref.")
     ] = None,
-    policy_pack: Annotated[Pack, typer.Option(help="How strict the policy is.")] = Pack.LOW,
+    policy_pack: Annotated[PackName, typer.Option(help="How strict the policy is.")] = PackName.LOW,
     priority: Annotated[Class, typer.Option(help="How urgent the run is among others.")] = Class.NORMAL,
     max_retries: Annotated[
         int | None, typer.Option(min=0, max=10, help="Rounds of the fix loop.", show_default="one per further answer")

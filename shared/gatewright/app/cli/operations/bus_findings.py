@@ -11,7 +11,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from gatewright.app.cli.context import Place
+from gatewright.app.cli.context import CommandContext
 from gatewright.app.stack import state
 from gatewright.app.stack.store_watch import granted
 from gatewright.bus.identities import BusAddress
@@ -25,7 +25,7 @@ class UnfitError(Exception):
     """A finding of ``doctor``: something is not as a run needs it."""
 
 
-def look(place: Place) -> str:
+def look(place: CommandContext) -> str:
     """What was found, in words. Raises UnfitError, BusError, ConfigurationError."""
     if place.bus is not None:
         return _told(asyncio.run(_ask(place.bus)))

@@ -36,7 +36,7 @@ _PROBE_SECONDS = 30.0
 _SANDBOX_FACTS = ("version", "overlay", "seccomp", "account")
 
 
-class Finding(msgspec.Struct, frozen=True):
+class Diagnosis(msgspec.Struct, frozen=True):
     """``detail`` says what was found; ``hint`` what to do, and is empty when all is well."""
 
     name: str
@@ -45,7 +45,7 @@ class Finding(msgspec.Struct, frozen=True):
     hint: str = ""
 
 
-def examine() -> tuple[Finding, ...]:
+def examine() -> tuple[Diagnosis, ...]:
     """All findings, in the order in which they should be put right."""
     settings = DoctorSettings()
     place = find_place()
@@ -67,17 +67,17 @@ def examine() -> tuple[Finding, ...]:
     return tuple(_finding(name, look, hint) for name, look, hint in checks)
 
 
-def _finding(name: str, look: Callable[[], str], hint: str) -> Finding:
+def _finding(name: str, look: Callable[[], str], hint: str) -> Diagnosis:
     try:
-        return Finding(name, ok=True, detail=look())
+        return Diagnosis(name, ok=True, detail=look())
     except UnfitError as error:
-        return Finding(name, ok=False, detail=str(error), hint=hint)
+        return Diagnosis(name, ok=False, detail=str(error), hint=hint)
     except GatewrightError as error:
-        return Finding(name, ok=False, detail=error.message, hint=hint)
+        return Diagnosis(name, ok=False, detail=error.message, hint=hint)
     except OSError as error:
         known = host_error(error)
         words = known.message if known else f"{error.filename or ''} {error.strerror or error}".strip()
-        return Finding(name, ok=False, detail=words, hint=hint)
+        return Diagnosis(name, ok=False, detail=words, hint=hint)
 
 
 def _python() -> str:

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from gatewright.app.cli.context import Place, find_place
+from gatewright.app.cli.context import CommandContext, find_place
 from gatewright.app.cli.home import make_home
 from gatewright.app.cli.outcome import Exit
 from gatewright.app.cli.output import emit, printable, say
@@ -139,7 +139,7 @@ def bring_down(*, json_output: bool) -> None:
         say(f"no stack runs in {printable(str(place.home))}")
 
 
-def _embedded_place() -> Place:
+def _embedded_place() -> CommandContext:
     place = find_place()
     if place.bus is not None:
         raise MalformedError("GATEWRIGHT_NATS_URL names a system that runs elsewhere: unset it", code="invalid_input")
@@ -147,7 +147,7 @@ def _embedded_place() -> Place:
     return place
 
 
-def _prefixes(environments: tuple[Path, ...], place: Place) -> tuple[Path, ...]:
+def _prefixes(environments: tuple[Path, ...], place: CommandContext) -> tuple[Path, ...]:
     prefixes = tuple(environment_prefix(prefix, place.here) for prefix in environments)
     for prefix in prefixes:
         if not prefix.is_dir():

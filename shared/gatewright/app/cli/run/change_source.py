@@ -21,7 +21,7 @@ _MOST_ATTEMPTS = 11
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ChangeSource:
     """An executor, and the bytes of the artifacts that it names."""
 
     executor: Executor
@@ -37,28 +37,28 @@ class Answer:
 class BranchAnswer:
     """Commits that exist, as one patch; ``author`` is there when they all have the same."""
 
-    answer: Answer
+    answer: ChangeSource
     source: SourceBranch
     author: Person | None
     subject: str
 
 
-def read_answer(commands: tuple[str, ...], patch: str | None, replies: Sequence[str], faults: list[Fault]) -> Answer:
+def read_answer(commands: tuple[str, ...], patch: str | None, replies: Sequence[str], faults: list[Fault]) -> ChangeSource:
     """The answer that the options name; what cannot be read is added to ``faults``. ``-`` is standard input, once."""
     if commands:
-        return Answer(Executor(kind="command", commands=commands))
+        return ChangeSource(Executor(kind="command", commands=commands))
     kind: Literal["patch", "reply"] = "patch" if patch else "reply"
     files = [(PATCH, patch)] if patch else [(f"reply-{number}", path) for number, path in enumerate(replies, start=1)]
     if sum(path == STDIN for _, path in files) > 1:
         faults.append(Fault("/artifacts", "ambiguous", "standard input (-) can be read once only"))
-        return Answer(Executor(kind=kind))
+        return ChangeSource(Executor(kind=kind))
     read = []
     for name, path in files:
         try:
             read.append((name, sys.stdin.buffer.read() if path == STDIN else Path(path).expanduser().read_bytes()))
         except OSError as error:
             faults.append(Fault("/artifacts", "unreadable", f"{path} cannot be read: {error.strerror}"))
-    return Answer(Executor(kind=kind, artifacts=tuple(name for name, _ in read)), tuple(read))
+    return ChangeSource(Executor(kind=kind, artifacts=tuple(name for name, _ in read)), tuple(read))
 
 
 def read_branch(repository: Path, branch: str, onto: str) -> BranchAnswer:
@@ -69,7 +69,7 @@ def read_branch(repository: Path, branch: str, onto: str) -> BranchAnswer:
     change = branch_change(repository, branch, onto)
     (name, email), *others = change.authors
     return BranchAnswer(
-        answer=Answer(Executor(kind="patch", artifacts=(PATCH,)), ((PATCH, change.patch),)),
+        answer=ChangeSource(Executor(kind="patch", artifacts=(PATCH,)), ((PATCH, change.patch),)),
         source=SourceBranch(name=branch, head=change.head, base=change.base, commits=change.commits),
         author=person(name, email) if not others else None,
         subject=change.subject.strip() or f"the commits of {branch}",

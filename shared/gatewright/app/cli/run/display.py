@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 from gatewright.app.cli.output import emit, printable, say
 from gatewright.app.cli.run.result import RunResult, closing_words, result_of
-from gatewright.app.cli.run.timeline import Line, Mark, lines
+from gatewright.app.cli.run.timeline import Mark, TimelineLine, lines
 from gatewright.app.cli.runs.view import RunView
 from gatewright.contracts import OrchestratorEvent
 
@@ -88,7 +88,7 @@ class PlainDisplay:
         """Nothing: the error itself is reported."""
 
 
-def plain(line: Line) -> str:
+def plain(line: TimelineLine) -> str:
     """``[  0.31s] S2 execute  ✔ diff gate: ok``."""
     who = f"{line.who}: " if line.who else ""
     return f"[{line.at:7.2f}s] {line.stage:<10} {SIGNS[line.mark]} {printable(who)}{line.text}"

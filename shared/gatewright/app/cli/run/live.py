@@ -16,7 +16,7 @@ from rich.text import Text
 from gatewright.app.cli.output import printable
 from gatewright.app.cli.run.display import SIGNS
 from gatewright.app.cli.run.result import RunResult, closing_words
-from gatewright.app.cli.run.timeline import STAGES, Line, Mark, lines, stage_name
+from gatewright.app.cli.run.timeline import STAGES, Mark, TimelineLine, lines, stage_name
 from gatewright.app.cli.runs.view import RunView, moment
 from gatewright.contracts import OrchestratorEvent
 
@@ -123,7 +123,7 @@ def _closing(words: str) -> Text:
     return Text(words, style)
 
 
-def _drawn(line: Line, *, new_stage: bool) -> Text:
+def _drawn(line: TimelineLine, *, new_stage: bool) -> Text:
     style = _STYLES[line.mark]
     drawn = Text(f"{line.at:7.2f}s  ", "dim")
     drawn.append(f"{line.stage if new_stage else '':<11}", "bold")

@@ -24,7 +24,7 @@ MOST_VIOLATIONS = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TimelineLine:
     """``at`` is seconds since the run was accepted; ``stage`` a name such as ``S2 execute``; ``text`` is printable."""
 
     at: float
@@ -40,11 +40,11 @@ def stage_name(state: str) -> str:
     return f"{state} {name}" if name else state
 
 
-def lines(record: OrchestratorEvent, view: RunView) -> tuple[Line, ...]:
+def lines(record: OrchestratorEvent, view: RunView) -> tuple[TimelineLine, ...]:
     """What there is to say about ``record``; ``view`` is the run after it."""
     at = seconds_between(view.run.created_at, record.ts)
     stage = stage_name(view.run.state)
-    return tuple(Line(at, stage, mark, who, printable(text)) for mark, who, text in _said(record, view))
+    return tuple(TimelineLine(at, stage, mark, who, printable(text)) for mark, who, text in _said(record, view))
 
 
 def _said(record: OrchestratorEvent, view: RunView) -> list[tuple[Mark, str, str]]:  # noqa: C901, PLR0912 - one case an event

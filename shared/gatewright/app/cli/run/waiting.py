@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 
-from gatewright.app.cli.context import Place
+from gatewright.app.cli.context import CommandContext
 from gatewright.app.cli.runs.sources import WHOLE_ID, LedgerSource, find_run
 from gatewright.app.cli.session import attached
 from gatewright.app.stack.state import read
@@ -18,7 +18,7 @@ _LOOK_AGAIN = 0.2
 
 
 @contextlib.asynccontextmanager
-async def attached_when_there(place: Place, note: Callable[[str], None]) -> AsyncIterator[Client]:
+async def attached_when_there(place: CommandContext, note: Callable[[str], None]) -> AsyncIterator[Client]:
     """A client of the system that runs now, or as soon as one runs in the home folder. Raises BusError."""
     told = place.bus is not None
     while place.bus is None and read(place.home) is None:

@@ -28,7 +28,7 @@ Fetch = Callable[[str], Awaitable[bytes]]
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class OutputStream:
     """One stream of one command: ``title`` for people, the artifact's URI, and where a bundle keeps it, if it does."""
 
     title: str
@@ -38,7 +38,7 @@ class Stream:
 
 
 @dataclass(frozen=True, slots=True)
-class Tail:
+class OutputTail:
     """The last lines of a stream, printable; ``cut`` when there was more before them."""
 
     title: str
@@ -46,7 +46,7 @@ class Tail:
     cut: bool
 
 
-def streams_of(run: Run) -> tuple[Stream, ...]:
+def streams_of(run: Run) -> tuple[OutputStream, ...]:
     """Every stream of every command of the run that printed anything: the workers', then the tests'."""
     return (*_executor_streams(run), *_test_streams(run))
 
@@ -67,7 +67,7 @@ async def with_tails(view: RunView, fetch: Fetch | None) -> RunView:
     return replace(view, tails=tuple(tails))
 
 
-async def read_stream(stream: Stream, view: RunView, fetch: Fetch | None, *, last: int | None = None) -> bytes | None:
+async def read_stream(stream: OutputStream, view: RunView, fetch: Fetch | None, *, last: int | None = None) -> bytes | None:
     """The bytes of a stream (with ``last`` those at its end) from the bundle if it lies on this host, else by ``fetch``.
 
     None when there is neither. Raises GatewrightError as ``fetch`` does.
@@ -86,17 +86,17 @@ def shown_lines(data: bytes) -> Iterator[str]:
         yield printable(line.rstrip("\r").rpartition("\r")[2].expandtabs())
 
 
-def tail_lines(tail: Tail) -> list[str]:
+def tail_lines(tail: OutputTail) -> list[str]:
     """A tail for people."""
     return [f"  output    {tail.title}", *(["  │ ..."] if tail.cut else []), *(f"  │ {line}" for line in tail.lines)]
 
 
-def _tail(title: str, data: bytes) -> Tail:
+def _tail(title: str, data: bytes) -> OutputTail:
     lines = list(shown_lines(data))
     while lines and not lines[-1].strip():
         lines.pop()
     kept = [line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…" for line in lines[-TAIL_LINES:]]
-    return Tail(title, tuple(kept), cut=len(lines) > TAIL_LINES or len(data) >= _TAIL_BYTES)
+    return OutputTail(title, tuple(kept), cut=len(lines) > TAIL_LINES or len(data) >= _TAIL_BYTES)
 
 
 def _from_bundle(file: Path, last: int | None) -> bytes | None:
@@ -109,7 +109,7 @@ def _from_bundle(file: Path, last: int | None) -> bytes | None:
         return None
 
 
-def _test_streams(run: Run) -> Iterator[Stream]:
+def _test_streams(run: Run) -> Iterator[OutputStream]:
     if run.tests is None:
         return
     for number, command in enumerate(run.tests.commands, start=1):
@@ -118,7 +118,7 @@ def _test_streams(run: Run) -> Iterator[Stream]:
         for name, uri in (("stdout", command.stdout), ("stderr", command.stderr)):
             if uri:
                 place = layout.test_output(run.tests.task_id, number, name) if layout.is_safe(run.tests.task_id) else None
-                yield Stream(f"{words}, {name}", uri, place, failed)
+                yield OutputStream(f"{words}, {name}", uri, place, failed)
 
 
 def _ending(command: TestCommand) -> str:
@@ -127,7 +127,7 @@ def _ending(command: TestCommand) -> str:
     return f"killed: {command.stopped}" if command.stopped else f"exit {command.exit_code}"
 
 
-def _executor_streams(run: Run) -> Iterator[Stream]:
+def _executor_streams(run: Run) -> Iterator[OutputStream]:
     for task in run.tasks.values():
         if task.role != "worker" or task.result is None:
             continue
@@ -136,4 +136,4 @@ def _executor_streams(run: Run) -> Iterator[Stream]:
                 title = printable(f"{task.task_id.removeprefix(run.run_id + '.')}: {artifact.name}")
                 place = layout.result_artifact(task.task_id, artifact.name) if layout.is_safe(task.task_id) else None
                 failed = task.result.status != "SUCCESS" and task.attempt == run.attempt
-                yield Stream(title, artifact.uri, place, failed)
+                yield OutputStream(title, artifact.uri, place, failed)

@@ -16,7 +16,7 @@ from gatewright.ledger.evolve import evolve
 from gatewright.ledger.run import Run
 
 if TYPE_CHECKING:
-    from gatewright.app.cli.runs.outputs import Tail
+    from gatewright.app.cli.runs.outputs import OutputTail
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class RunView:
     dispatched: Mapping[str, datetime] = field(default_factory=dict)
     bundle: str | None = None
     last: str = ""
-    tails: tuple[Tail, ...] = ()
+    tails: tuple[OutputTail, ...] = ()
 
     @property
     def failing_gate(self) -> GateReport | None:

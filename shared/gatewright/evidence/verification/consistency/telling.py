@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from gatewright.contracts import GateReport, OrchestratorEvent
 from gatewright.evidence import layout
-from gatewright.evidence.projection.history import History
+from gatewright.evidence.projection.history import RunHistory
 from gatewright.ledger import events as e
 from gatewright.ledger.evolve import evolve
-from gatewright.ledger.run import Run, Task, TaskRole
+from gatewright.ledger.run import Run, RunTask, TaskRole
 
 
 class Contradiction(NamedTuple):
@@ -48,7 +48,7 @@ class Moment:
 class Telling:
     """What every check is given: the history, its moments, and the changed paths, each ended by a NUL."""
 
-    history: History
+    history: RunHistory
     moments: tuple[Moment, ...]
     names: bytes
 
@@ -61,7 +61,7 @@ class Telling:
         return tuple(path for path in self.names.split(b"\0") if path)
 
 
-def retell(history: History, names: bytes) -> Telling:
+def retell(history: RunHistory, names: bytes) -> Telling:
     """The moments of a history, without the first event, which makes the run. Raises what ``evolve`` raises."""
     moments = []
     run, gates = evolve(None, history.records[0]), 0
@@ -93,7 +93,7 @@ def gate_file(number: int, report: GateReport) -> str:
     return layout.gate_report(number, report.gate, report.task_id)
 
 
-def asked(run: Run, role: TaskRole) -> Task | None:
+def asked(run: Run, role: TaskRole) -> RunTask | None:
     """The task of a serial role that is being done."""
     return run.running(role)
 

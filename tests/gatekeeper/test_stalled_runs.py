@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import json
 
-from services.gatekeeper.projections.entries import Entry
+from services.gatekeeper.projections.entries import LedgerEntry
 from services.gatekeeper.projections.follower import between_one_and_two
-from services.gatekeeper.projections.stalled_runs import LONGEST, OpenRuns
+from services.gatekeeper.projections.stalled_runs import LONGEST, StalledRuns
 from tests.gatekeeper.entries import make_entry
 
 RUN = "run-0123456789"
 
 
-def entry(*events: str, run_id: str = RUN) -> Entry:
+def entry(*events: str, run_id: str = RUN) -> LedgerEntry:
     said = [{"event_type": event, "ts": "", "payload": {}} for event in events]
     return make_entry(json.dumps({"number": 1, "run_id": run_id, "events": said}).encode(), run_id)
 
 
 def test_a_run_is_due_once_it_has_stood_still_and_not_before() -> None:
-    runs = OpenRuns(lambda: 1.5, quiet=10.0)
+    runs = StalledRuns(lambda: 1.5, quiet=10.0)
     runs.saw(entry("run_accepted"), 100.0)
     assert runs.due(114.9) == ()
     assert runs.due(115.0) == (RUN,)
 
 
 def test_a_run_that_moves_is_left_alone_from_the_start() -> None:
-    runs = OpenRuns(lambda: 1.0, quiet=10.0)
+    runs = StalledRuns(lambda: 1.0, quiet=10.0)
     runs.saw(entry("run_accepted"), 0.0)
     runs.looked(RUN, 10.0)
     runs.saw(entry("plan_accepted"), 12.0)
@@ -34,7 +34,7 @@ def test_a_run_that_moves_is_left_alone_from_the_start() -> None:
 
 
 def test_looks_become_rare_for_a_run_that_waits_for_long_work() -> None:
-    runs, now = OpenRuns(lambda: 1.0, quiet=10.0), 0.0
+    runs, now = StalledRuns(lambda: 1.0, quiet=10.0), 0.0
     times: list[float] = []
     runs.saw(entry("run_accepted"), now)
     while len(times) < 8:
@@ -47,7 +47,7 @@ def test_looks_become_rare_for_a_run_that_waits_for_long_work() -> None:
 
 
 def test_a_look_that_came_while_the_run_moved_changes_nothing() -> None:
-    runs = OpenRuns(lambda: 1.0, quiet=10.0)
+    runs = StalledRuns(lambda: 1.0, quiet=10.0)
     runs.saw(entry("run_accepted"), 0.0)
     runs.saw(entry("plan_accepted"), 10.0)
     runs.looked(RUN, 10.5)
@@ -55,14 +55,14 @@ def test_a_look_that_came_while_the_run_moved_changes_nothing() -> None:
 
 
 def test_a_sealed_run_is_looked_at_no_more() -> None:
-    runs = OpenRuns(lambda: 1.0, quiet=10.0)
+    runs = StalledRuns(lambda: 1.0, quiet=10.0)
     runs.saw(entry("run_accepted"), 0.0)
     assert runs.saw(entry("bundle_sealed"), 1.0)
     assert len(runs) == 0
 
 
 def test_after_a_start_everything_that_is_open_is_due() -> None:
-    runs = OpenRuns(lambda: 1.0, quiet=10.0)
+    runs = StalledRuns(lambda: 1.0, quiet=10.0)
     runs.saw(entry("run_accepted"), 0.0)
     runs.saw(entry("run_accepted", run_id="run-another000"), 1.0)
     runs.everything_is_due(2.0)

@@ -69,7 +69,7 @@ async def test_whatever_is_not_true_denies(expression: str, make_repository: Mak
     program = cel.NewEnv(variables={"contract": cel.Type.DYN}).compile(expression)
     object.__setattr__(rule, "program", program)
     async with open_gatekeeper(repository, tmp_path, policies=folder) as gatekeeper:
-        object.__setattr__(gatekeeper.conductor.gates, "policies", policies)
+        object.__setattr__(gatekeeper.orchestrator.gates, "policies", policies)
         run = await gatekeeper.submit(contract_on(repository))
         assert run.failure is not None
         assert run.failure.code == "organisation_rule"
@@ -208,7 +208,7 @@ async def test_the_samples_have_the_names_of_the_real_documents(
         contract = contract_on(repository, acceptance_tests=(REAL,))
         await land(gatekeeper, contract, gatekeeper.patch({"README.md": b"two\n"}))
         run = await gatekeeper.run()
-        mirror = await gatekeeper.conductor.gates.mirrors.open(repository.url)
+        mirror = await gatekeeper.orchestrator.gates.mirrors.open(repository.url)
         assert run.candidate is not None
         assert run.contract is not None
         changes = await mirror.changes(run.accepted.baseline_tree, run.candidate.tree)

@@ -14,7 +14,7 @@ from gatewright.contracts import TaskContract
 from gatewright.contracts.records import CommandRef
 from gatewright.contracts.vocabulary import Document, Priority, Repository
 from gatewright.ledger.events import RunAccepted
-from gatewright.ledger.run import Run, Task
+from gatewright.ledger.run import Run, RunTask
 from gatewright.tasks.runner import Runner, TaskContext
 from gatewright.telemetry.logs import make_logger
 from gatewright.telemetry.metrics import Metrics
@@ -40,7 +40,7 @@ def make_run(number: int, shards: int, *, repository: str = "/srv/project", prio
         contract=contract,
     )
     ids = [f"{run_id}.plan.w{shard:02}" for shard in range(1, shards + 1)]
-    tasks = {each: Task(each, "worker", "default", "RUNNING", 1, make_contract(run_id, task_id=each)) for each in ids}
+    tasks = {each: RunTask(each, "worker", "default", "RUNNING", 1, make_contract(run_id, task_id=each)) for each in ids}
     return Run(run_id, "a" * 32, accepted, "S2", tasks=tasks, contract=contract)
 
 
@@ -64,7 +64,7 @@ def test_tasks_that_are_done_make_room() -> None:
     tasks = dict(run.tasks)
     for task_id in list(tasks)[:4]:
         task = tasks[task_id]
-        tasks[task_id] = Task(task_id, task.role, task.pool, "SUCCESS", 1, task.contract)
+        tasks[task_id] = RunTask(task_id, task.role, task.pool, "SUCCESS", 1, task.contract)
     later = Run(run.run_id, run.trace_id, run.accepted, "S2", tasks=tasks, contract=run.contract)
     assert classes(later)[4:] == ["normal", "normal"]
 

@@ -47,7 +47,7 @@ async def killed_each_time(house: Gatekeeper, queue: Consumer = PLANS) -> Delive
 
 
 async def handled(house: Gatekeeper, report: Message) -> None:
-    await give_up(report, house.bus, house.conductor, make_logger(io.BytesIO()), Metrics("gatekeeper"))
+    await give_up(report, house.bus, house.orchestrator, make_logger(io.BytesIO()), Metrics("gatekeeper"))
 
 
 async def test_the_run_ends_with_the_reason(house: Gatekeeper) -> None:

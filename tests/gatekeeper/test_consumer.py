@@ -14,8 +14,8 @@ from gatewright.bus.memory.bus import MemoryBus
 from gatewright.bus.port import Delivery, Message, Reply
 from gatewright.bus.topology import RESULT_CONSUMER
 from gatewright.telemetry.logs import make_logger
-from services.gatekeeper import consumer as feeding
-from services.gatekeeper.consumer import Feeding
+from services.gatekeeper import consumer
+from services.gatekeeper.consumer import InputConsumer
 from services.gatekeeper.intake.endpoint import Desk
 
 SUBJECT = "gw.result.worker"
@@ -40,7 +40,7 @@ class SlowDesk:
 @dataclass
 class Running:
     desk: SlowDesk
-    feeding: Feeding
+    consumer: InputConsumer
     stop: asyncio.Event
     task: asyncio.Task[None]
 
@@ -60,7 +60,7 @@ async def start(bus: MemoryBus, work: Callable[[], Awaitable[object]], *, drain:
     for number in range(messages):
         await bus.publish(SUBJECT, b"{}", schema="error.v1", message_id=f"m{number}")
     desk, stop = SlowDesk(work), asyncio.Event()
-    fed = Feeding(cast("Desk", desk), stop, make_logger(), places=2, drain=drain, mend=no_mending)
+    fed = InputConsumer(cast("Desk", desk), stop, make_logger(), places=2, drain=drain, mend=no_mending)
     queue = await bus.consume(RESULT_CONSUMER)
     task = asyncio.create_task(fed.run([(RESULT_CONSUMER, queue)]))
     await asyncio.sleep(0.05)
@@ -104,14 +104,14 @@ async def test_a_submission_that_is_being_judged_is_answered_before_the_process_
         await asyncio.sleep(0.2)
         return Reply(b"{}", "submit_reply.v1")
 
-    asked = asyncio.create_task(_ask(running.feeding, submit))
+    asked = asyncio.create_task(_ask(running.consumer, submit))
     await asyncio.sleep(0.01)
     await running.leave()
     assert asked.done()
     assert (await asked).schema == "submit_reply.v1"
 
 
-async def _ask(fed: Feeding, handler: Callable[[Message], Awaitable[Reply]]) -> Reply:
+async def _ask(fed: InputConsumer, handler: Callable[[Message], Awaitable[Reply]]) -> Reply:
     return await fed.attended(handler)(Message("gw.submit", b"{}"))
 
 
@@ -127,7 +127,7 @@ async def test_a_defect_ends_the_process(bus: MemoryBus) -> None:
 
 async def test_an_input_that_is_stuck_is_not_said_to_be_alive_for_ever(bus: MemoryBus, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its signs of life end, so that after ``ack_wait`` another gatekeeper gets it."""
-    monkeypatch.setattr(feeding, "LONGEST", 0.0)
+    monkeypatch.setattr(consumer, "LONGEST", 0.0)
     beats: list[float] = []
 
     class Counting:
@@ -141,5 +141,5 @@ async def test_an_input_that_is_stuck_is_not_said_to_be_alive_for_ever(bus: Memo
             """Settled."""
 
     desk = SlowDesk(lambda: asyncio.sleep(0.1))
-    await feeding._hold(cast("Delivery", Counting()), 0.003, cast("Desk", desk), asyncio.Semaphore(1))
+    await consumer._hold(cast("Delivery", Counting()), 0.003, cast("Desk", desk), asyncio.Semaphore(1))
     assert (desk.done, beats) == (1, [])

@@ -10,12 +10,12 @@ from gatewright.bus.topology import CANCEL_SUBJECT
 from gatewright.clock import SystemClock
 from gatewright.contracts import AbortRequest
 from gatewright.tasks.protocol import read_cancel_notice
-from services.gatekeeper.decider.inputs import AbortAsked
-from services.gatekeeper.projections.cancellations import LASTING, RECENT, StopNotices
+from services.gatekeeper.decider.inputs import AbortRequested
+from services.gatekeeper.projections.cancellations import LASTING, RECENT, CancellationBroadcaster
 from tests.gatekeeper.entries import make_entry
 from tests.gatekeeper.simulated_run import RUN_ID, Script, SimulatedRun
 
-ABORT = AbortAsked(AbortRequest(run_id=RUN_ID, reason="enough", requested_by="tests"), "abort")
+ABORT = AbortRequested(AbortRequest(run_id=RUN_ID, reason="enough", requested_by="tests"), "abort")
 
 
 def aborted() -> SimulatedRun:
@@ -27,8 +27,8 @@ def aborted() -> SimulatedRun:
     return simulated
 
 
-def noted(simulated: SimulatedRun, age: float = 0.0) -> StopNotices:
-    notices = StopNotices()
+def noted(simulated: SimulatedRun, age: float = 0.0) -> CancellationBroadcaster:
+    notices = CancellationBroadcaster()
     for transition in simulated.transitions:
         notices.saw(make_entry(transition), 1000.0, age)
     return notices
@@ -65,7 +65,7 @@ async def test_notices_are_repeated() -> None:
     async def hear(message: Message) -> None:
         heard.append(read_cancel_notice(message.data))
 
-    clock, notices = SystemClock(), StopNotices()
+    clock, notices = SystemClock(), CancellationBroadcaster()
     for transition in aborted().transitions:
         notices.saw(make_entry(transition), clock.monotonic())
     await bus.listen(CANCEL_SUBJECT, hear)

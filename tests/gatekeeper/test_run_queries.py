@@ -23,13 +23,13 @@ from gatewright.contracts import (
 )
 from gatewright.ledger import chain
 from gatewright.ledger.run import run_id_of
-from services.gatekeeper.gates.engine import Gates
+from services.gatekeeper.gates.engine import GateEngine
 from services.gatekeeper.intake.run_queries import ANSWER_BYTES, MOST_WAITING
 from tests.gatekeeper.publishing import Counter, make_publisher, open_desk
 
 
 @pytest.fixture
-async def desk(bus: MemoryBus, gates: Gates, tmp_path: Path) -> AsyncIterator[Counter]:
+async def desk(bus: MemoryBus, gates: GateEngine, tmp_path: Path) -> AsyncIterator[Counter]:
     opened = open_desk(
         bus,
         gates,
