@@ -23,9 +23,9 @@ from gatewright.contracts import TaskContract
 from gatewright.contracts.vocabulary import Scope
 from gatewright.git.mirror import Mirrors
 from gatewright.resources import policy_directory
-from services.gatekeeper.gates.change.candidate import judge_patch
-from services.gatekeeper.gates.report_builder import GateReportBuilder
-from services.gatekeeper.policies.load import Policies, load
+from gatewright.services.gatekeeper.gates.change.candidate import judge_patch
+from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.policies.load import Policies, load
 from tests.factories import make_contract
 from tests.gatekeeper.recorded import make_open_run
 

@@ -30,7 +30,7 @@ from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import BundleWriter
 from gatewright.ledger.store import Ledger, Position
 from gatewright.secrets.scanner import DEFAULT_SCANNER, SecretScanner, make_scanner
-from services.gatekeeper.artifact_cache import ArtifactCache
+from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
 
 #: Milliseconds that evidence may add to a small run.
 BUDGET = 30.0

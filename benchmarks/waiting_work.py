@@ -42,7 +42,7 @@ class Kind:
 
 
 WAITING = Kind("an executor that waits", "benchmarks.waiting_worker", "touch -c {paths}")
-SANDBOXED = Kind("a sandboxed `python` that waits", "services.worker", "python -I -S wait.py {paths}")
+SANDBOXED = Kind("a sandboxed `python` that waits", "gatewright.services.worker", "python -I -S wait.py {paths}")
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from gatewright.git.mirror import Mirrors
 from gatewright.sandbox import make_sandbox
 from gatewright.service.tasks import run_service
+from gatewright.services.worker.executors.port import ExecutionResult, Job
+from gatewright.services.worker.handler import WorkerHandler
+from gatewright.services.worker.settings import Settings
 from gatewright.workspace import Workspaces
-from services.worker.executors.port import ExecutionResult, Job
-from services.worker.handler import WorkerHandler
-from services.worker.settings import Settings
 
 SECONDS = 1.0
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from gatewright.bus.port import Delivery, Handler, Message, Reply, Subscription
 from gatewright.bus.topology import Consumer
 from gatewright.errors import BusError, GatewrightError
+from gatewright.services.gatekeeper.intake.endpoint import Desk
 from gatewright.telemetry.logs import Logger
-from services.gatekeeper.intake.endpoint import Desk
 
 #: One wait for a message.
 POLL = 10.0

@@ -1,4 +1,4 @@
-"""``python -m services.gatekeeper.dry_run``: the gates' own answer about a contract and a change, without a run.
+"""``python -m gatewright.services.gatekeeper.dry_run``: the gates' own answer about a contract and a change, without a run.
 
 For ``gatewright check`` and ``gatewright policy explain``: a question as JSON on standard input, the gates' reports as JSON on
 standard output. The same functions judge here as in a run, on objects fetched into a mirror in a temporary folder; nothing is
@@ -19,16 +19,16 @@ from gatewright.contracts import GateReport, TaskContract, codec
 from gatewright.errors import ConfigurationError, DeniedError, GatewrightError, GitError
 from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.secrets.scanner import make_scanner
-from services.gatekeeper.gates.change.candidate import ComposedCandidate, judge_patch_on
-from services.gatekeeper.gates.change.destructive import judge_losses
-from services.gatekeeper.gates.change.secrets import SecretsCheck
-from services.gatekeeper.gates.change.whole_change import judge_whole_change
-from services.gatekeeper.gates.contract.breadth import judge_breadth
-from services.gatekeeper.gates.contract.policy import judge_contract
-from services.gatekeeper.gates.report_builder import GateReportBuilder
-from services.gatekeeper.intake.publishers import document_faults, rule_of
-from services.gatekeeper.policies.load import Policies, load
-from services.gatekeeper.policies.publishers import SubmissionKind
+from gatewright.services.gatekeeper.gates.change.candidate import ComposedCandidate, judge_patch_on
+from gatewright.services.gatekeeper.gates.change.destructive import judge_losses
+from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck
+from gatewright.services.gatekeeper.gates.change.whole_change import judge_whole_change
+from gatewright.services.gatekeeper.gates.contract.breadth import judge_breadth
+from gatewright.services.gatekeeper.gates.contract.policy import judge_contract
+from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.intake.publishers import document_faults, rule_of
+from gatewright.services.gatekeeper.policies.load import Policies, load
+from gatewright.services.gatekeeper.policies.publishers import SubmissionKind
 
 RUN = "run-examined"
 

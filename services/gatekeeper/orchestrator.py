@@ -22,15 +22,15 @@ from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import UNWRITABLE, BundleWriter
 from gatewright.ledger.run import Run
 from gatewright.ledger.store import NOWHERE, Ledger, Position
+from gatewright.services.gatekeeper.decider.decide import decide
+from gatewright.services.gatekeeper.decider.gate_checks import next_step, required_checks
+from gatewright.services.gatekeeper.decider.inputs import AbortRequested, Continue, Input, RoleReplied, SealReported, Submitted
+from gatewright.services.gatekeeper.dispatch.dispatcher import Dispatcher, UnderWay
+from gatewright.services.gatekeeper.gates.engine import GateEngine
+from gatewright.services.gatekeeper.run_metrics import measure
 from gatewright.tasks.protocol import cancel_notice
 from gatewright.telemetry.logs import Logger
 from gatewright.telemetry.metrics import Metrics
-from services.gatekeeper.decider.decide import decide
-from services.gatekeeper.decider.gate_checks import next_step, required_checks
-from services.gatekeeper.decider.inputs import AbortRequested, Continue, Input, RoleReplied, SealReported, Submitted
-from services.gatekeeper.dispatch.dispatcher import Dispatcher, UnderWay
-from services.gatekeeper.gates.engine import GateEngine
-from services.gatekeeper.run_metrics import measure
 
 #: Times an input is decided anew after another gatekeeper appended first.
 CONFLICT_TRIES = 20

@@ -28,21 +28,21 @@ from gatewright.ledger.store import Ledger
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.service.mirror_care import look_after
 from gatewright.service.process import Service
-from services.gatekeeper.artifact_cache import ArtifactCache
-from services.gatekeeper.consumer import InputConsumer
-from services.gatekeeper.gates.change.secrets import SecretsCheck
-from services.gatekeeper.gates.engine import GateEngine
-from services.gatekeeper.gates.landing.locks import PathLocks
-from services.gatekeeper.intake.endpoint import Desk
-from services.gatekeeper.intake.limits import PublisherLimits
-from services.gatekeeper.intake.run_queries import RunQueries
-from services.gatekeeper.orchestrator import Orchestrator
-from services.gatekeeper.policies.load import load
-from services.gatekeeper.projections.follower import LOOK, LedgerFollower
-from services.gatekeeper.projections.publisher_runs import PublisherRuns
-from services.gatekeeper.projections.run_index import RunIndex
-from services.gatekeeper.run_metrics import watch_queues
-from services.gatekeeper.settings import Settings
+from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
+from gatewright.services.gatekeeper.consumer import InputConsumer
+from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck
+from gatewright.services.gatekeeper.gates.engine import GateEngine
+from gatewright.services.gatekeeper.gates.landing.locks import PathLocks
+from gatewright.services.gatekeeper.intake.endpoint import Desk
+from gatewright.services.gatekeeper.intake.limits import PublisherLimits
+from gatewright.services.gatekeeper.intake.run_queries import RunQueries
+from gatewright.services.gatekeeper.orchestrator import Orchestrator
+from gatewright.services.gatekeeper.policies.load import load
+from gatewright.services.gatekeeper.projections.follower import LOOK, LedgerFollower
+from gatewright.services.gatekeeper.projections.publisher_runs import PublisherRuns
+from gatewright.services.gatekeeper.projections.run_index import RunIndex
+from gatewright.services.gatekeeper.run_metrics import watch_queues
+from gatewright.services.gatekeeper.settings import Settings
 
 #: Seconds between two attempts to seal what the disk did not take.
 DEBTS = 2.0

@@ -1,4 +1,4 @@
-"""``python -m services.pm.compile_request``: the contract that a request compiles to, for commands that judge without a run.
+"""``python -m gatewright.services.pm.compile_request``: the contract that a request compiles to, where there is no run.
 
 A run request on standard input, the task contract on standard output; exit code 1 and ``{"error": ...}`` when it is incomplete.
 """
@@ -12,7 +12,7 @@ import msgspec
 from gatewright.contracts import RequestTask, RunRequest, codec
 from gatewright.contracts.vocabulary import Agent
 from gatewright.errors import MalformedError
-from services.pm.compiler import compile_contract
+from gatewright.services.pm.compiler import compile_contract
 
 RUN = "run-examined"
 

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from gatewright.contracts import RequestTask, RunRequest, TaskContract
 from gatewright.contracts.task_contract import Inputs, LogPaths, LogRefs, Rollback, RuntimeOptions
 from gatewright.contracts.vocabulary import Agent, TimeoutRetry
+from gatewright.services.pm.completeness import check_complete
 from gatewright.worker_role import PERMISSIONS, REQUIRED_OUTPUTS, TOOL_SET, WORKER, answers, resolve_role
-from services.pm.completeness import check_complete
 
 #: Seconds for a request that sets no limit, and the most retries that a contract may ask for.
 DEFAULT_SECONDS = 600.0

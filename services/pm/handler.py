@@ -6,8 +6,8 @@ from gatewright.contracts import Error, RequestTask, TaskContract
 from gatewright.contracts.reports import ErrorFault
 from gatewright.contracts.vocabulary import Agent
 from gatewright.errors import MalformedError
+from gatewright.services.pm.compiler import compile_contract
 from gatewright.tasks.handler import TaskContext
-from services.pm.compiler import compile_contract
 
 
 class PmHandler:

@@ -19,13 +19,13 @@ from gatewright.git.changes import TreeChange
 from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.git.process import OutputTooLargeError
 from gatewright.host_facts import surroundings
+from gatewright.services.reviewer.judging import FUNCTION, findings_in, question_about
+from gatewright.services.reviewer.report import review_report
+from gatewright.services.reviewer.settings import Settings
+from gatewright.services.reviewer.subject import ChangedFile, Subject
 from gatewright.tasks.handler import TaskContext
 from gatewright.tasks.inputs import CANDIDATE, RebuiltCandidate, find_artifact, rebuild_candidate
 from gatewright.worker_role import WORKER
-from services.reviewer.judging import FUNCTION, findings_in, question_about
-from services.reviewer.report import review_report
-from services.reviewer.settings import Settings
-from services.reviewer.subject import ChangedFile, Subject
 
 #: Bytes of old and new content that are reviewed; more is no change that anybody reads.
 MOST_CONTENT = 256 << 20

@@ -7,11 +7,11 @@ import msgspec
 from gatewright.contracts import TaskContract
 from gatewright.contracts.reports import Finding
 from gatewright.git.changes import TreeChange
-from services.reviewer.review import review
-from services.reviewer.subject import ChangedFile, Subject
+from gatewright.services.reviewer.review import review
+from gatewright.services.reviewer.subject import ChangedFile, Subject
 
 #: What the child is started with.
-FUNCTION = "services.reviewer.judging:judge"
+FUNCTION = "gatewright.services.reviewer.judging:judge"
 
 
 class _File(msgspec.Struct, array_like=True):

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from gatewright.contracts import ReviewReport, TaskContract
 from gatewright.contracts.reports import Finding, ScopeCheck
 from gatewright.contracts.vocabulary import Agent
-from services.reviewer.checks import CHECKS
-from services.reviewer.checks.paths import OUT_OF_SCOPE
+from gatewright.services.reviewer.checks import CHECKS
+from gatewright.services.reviewer.checks.paths import OUT_OF_SCOPE
 
 
 def review_report(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import chain, islice
 
 from gatewright.contracts.reports import Finding
-from services.reviewer.checks import CHECKS
-from services.reviewer.subject import Subject
+from gatewright.services.reviewer.checks import CHECKS
+from gatewright.services.reviewer.subject import Subject
 
 #: Findings that a report holds. What blocks comes first, so that the cut never hides a reason to refuse.
 MAX_FINDINGS = 500

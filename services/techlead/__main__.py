@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gatewright.service.tasks import run_service
-from services.techlead.handler import make_handler
-from services.techlead.settings import Settings
+from gatewright.services.techlead.handler import make_handler
+from gatewright.services.techlead.settings import Settings
 
 if __name__ == "__main__":
     raise SystemExit(run_service("techlead", make_handler, Settings))

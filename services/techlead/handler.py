@@ -13,11 +13,11 @@ from gatewright.contracts.vocabulary import Agent
 from gatewright.errors import MalformedError
 from gatewright.git.mirror import Mirrors
 from gatewright.host_facts import surroundings
+from gatewright.services.techlead.partition import Group, partition
+from gatewright.services.techlead.plan import make_plan
+from gatewright.services.techlead.settings import Settings
 from gatewright.tasks.handler import TaskContext
 from gatewright.tasks.inputs import open_baseline
-from services.techlead.partition import Group, partition
-from services.techlead.plan import make_plan
-from services.techlead.settings import Settings
 
 
 def make_handler(settings: Settings) -> TechLeadHandler:

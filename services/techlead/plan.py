@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from gatewright.contracts import Plan, TaskContract
 from gatewright.contracts.vocabulary import Agent
+from gatewright.services.techlead.partition import Group
 from gatewright.worker_role import REQUIRED_OUTPUTS, WORKER, least_permissions, resolve_role
-from services.techlead.partition import Group
 
 #: With this many shards or more, one can be broad.
 _ENOUGH_TO_COMPARE = 3

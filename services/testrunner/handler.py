@@ -25,6 +25,8 @@ from gatewright.sandbox import Sandbox, SandboxLimits, make_sandbox
 from gatewright.secrets.documents import redact_document
 from gatewright.secrets.redaction import REDACTIONS, Redaction, record_of, redact_output
 from gatewright.secrets.scanner import SecretScanner
+from gatewright.services.testrunner.commands import AcceptanceCommand, first_failure, read_commands, summarise
+from gatewright.services.testrunner.settings import Settings
 from gatewright.tasks.handler import TaskContext
 from gatewright.tasks.inputs import (
     RebuiltCandidate,
@@ -36,8 +38,6 @@ from gatewright.tasks.inputs import (
 )
 from gatewright.telemetry.redaction import redact_text
 from gatewright.workspace import Workspace, Workspaces
-from services.testrunner.commands import AcceptanceCommand, first_failure, read_commands, summarise
-from services.testrunner.settings import Settings
 
 #: Paths that the note about edited files lists.
 _MAX_LISTED = 1000

@@ -24,17 +24,17 @@ from gatewright.secrets.changes import FoundSecret, secrets_brought_in
 from gatewright.secrets.documents import redact_document
 from gatewright.secrets.redaction import REDACTIONS, Redacted, Redaction, record_of, redact_output
 from gatewright.secrets.scanner import SecretScanner
+from gatewright.services.worker.executors.command import CommandExecutor
+from gatewright.services.worker.executors.patch import PatchExecutor
+from gatewright.services.worker.executors.port import ChangeExecutor, ExecutionFailure, ExecutionResult, Job
+from gatewright.services.worker.executors.reply import REPLY_LOG, ReplyExecutor
+from gatewright.services.worker.report import Outcome, task_result, work_report
+from gatewright.services.worker.settings import Settings
 from gatewright.tasks.handler import TaskContext
 from gatewright.tasks.inputs import environment_prefix, open_baseline, reference
 from gatewright.telemetry.redaction import redact_text
 from gatewright.worker_role import answers
 from gatewright.workspace import Workspaces
-from services.worker.executors.command import CommandExecutor
-from services.worker.executors.patch import PatchExecutor
-from services.worker.executors.port import ChangeExecutor, ExecutionFailure, ExecutionResult, Job
-from services.worker.executors.reply import REPLY_LOG, ReplyExecutor
-from services.worker.report import Outcome, task_result, work_report
-from services.worker.settings import Settings
 
 #: Places of secrets that a failure names.
 _MAX_PLACES = 10

@@ -12,7 +12,7 @@ from gatewright.contracts.reports import GateOutcome, GateOutcomes, GitOutcome, 
 from gatewright.contracts.vocabulary import Agent, Artifact, Usage
 from gatewright.git.changes import TreeChange
 from gatewright.git.paths import display
-from services.worker.executors.port import ExecutionResult
+from gatewright.services.worker.executors.port import ExecutionResult
 
 #: Paths and violations that a result lists; the summary counts all.
 MAX_LISTED = 1000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gatewright.resources import policy_directory
-from services.gatekeeper.policies.load import Policies, load
+from gatewright.services.gatekeeper.policies.load import Policies, load
 
 
 @pytest.fixture(scope="session")

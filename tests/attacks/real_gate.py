@@ -24,12 +24,12 @@ from gatewright.ledger.events import CandidateComposed
 from gatewright.ledger.run import Run, RunTask
 from gatewright.resources import policy_directory
 from gatewright.secrets.scanner import SecretScanner, make_scanner
-from services.gatekeeper.artifact_cache import ArtifactCache
-from services.gatekeeper.decider import gate_checks as q
-from services.gatekeeper.gates.change.secrets import SecretsCheck
-from services.gatekeeper.gates.engine import GateEngine
-from services.gatekeeper.gates.landing.locks import PathLocks
-from services.gatekeeper.policies.load import load
+from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
+from gatewright.services.gatekeeper.decider import gate_checks as q
+from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck
+from gatewright.services.gatekeeper.gates.engine import GateEngine
+from gatewright.services.gatekeeper.gates.landing.locks import PathLocks
+from gatewright.services.gatekeeper.policies.load import load
 from tests.factories import make_contract
 from tests.gatekeeper.recorded import make_open_run
 from tests.git.repositories import Repository

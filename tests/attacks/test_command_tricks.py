@@ -10,9 +10,9 @@ import pytest
 from gatewright import scope
 from gatewright.contracts.task_contract import RuntimeOptions
 from gatewright.contracts.vocabulary import AcceptanceTest, Executor
-from services.gatekeeper.gates.contract.policy import judge_contract
-from services.gatekeeper.gates.report_builder import GateReportBuilder
-from services.gatekeeper.policies.load import Policies
+from gatewright.services.gatekeeper.gates.contract.policy import judge_contract
+from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.policies.load import Policies
 from tests.factories import make_contract
 
 RUN = "run-0123456789"

@@ -13,9 +13,9 @@ from gatewright.artifacts import stored_digest, uri_of
 from gatewright.contracts import GateReport, TaskContract
 from gatewright.contracts.task_contract import Inputs, Rollback
 from gatewright.contracts.vocabulary import AcceptanceTest, Artifact, BlastRadius, DestructiveStatement, Executor, Scope
-from services.gatekeeper.decider import gate_checks as q
-from services.gatekeeper.gates.change.destructive import DELETE_FILES, MOST_LOST, judge_destructive
-from services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.decider import gate_checks as q
+from gatewright.services.gatekeeper.gates.change.destructive import DELETE_FILES, MOST_LOST, judge_destructive
+from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from tests.attacks.real_gate import RUN, RealGate, codes, evidence, open_gate
 from tests.factories import make_contract
 from tests.git.repositories import MakeRepository

@@ -15,9 +15,9 @@ from gatewright.contracts.vocabulary import Agent, Artifact, RoleName
 from gatewright.contracts.vocabulary import Repository as RepositoryField
 from gatewright.errors import ConfigurationError
 from gatewright.resources import policy_directory, schema_directory
+from gatewright.services.gatekeeper.gates.contract.role_contract import schema_digest
+from gatewright.services.gatekeeper.policies.load import load
 from gatewright.worker_role import resolve_role
-from services.gatekeeper.gates.contract.role_contract import schema_digest
-from services.gatekeeper.policies.load import load
 from tests.attacks.whole_gatekeeper import Gatekeeper, contract_on, make_plan, make_review, open_gatekeeper
 from tests.factories import make_request
 from tests.git.repositories import MakeRepository

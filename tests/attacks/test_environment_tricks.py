@@ -16,11 +16,11 @@ from gatewright.contracts.vocabulary import AcceptanceTest, Agent, Environment, 
 from gatewright.contracts.vocabulary import Repository as RepositoryField
 from gatewright.environment_state import see_environment
 from gatewright.host_facts import surroundings
-from services.gatekeeper.decider.gate_checks import IntakeCheck
-from services.testrunner.handler import make_handler as make_test_runner
-from services.testrunner.settings import Settings as RunnerSettings
-from services.worker.handler import make_handler as make_worker
-from services.worker.settings import Settings as WorkerSettings
+from gatewright.services.gatekeeper.decider.gate_checks import IntakeCheck
+from gatewright.services.testrunner.handler import make_handler as make_test_runner
+from gatewright.services.testrunner.settings import Settings as RunnerSettings
+from gatewright.services.worker.handler import make_handler as make_worker
+from gatewright.services.worker.settings import Settings as WorkerSettings
 from tests.attacks.real_gate import RUN, RealGate, codes, make_test, make_test_report, open_gate, ran
 from tests.factories import make_request
 from tests.git.repositories import MakeRepository

@@ -13,9 +13,9 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from gatewright.contracts.vocabulary import ChangeKind, Scope
-from services.gatekeeper.gates.contract.policy import judge_contract
-from services.gatekeeper.gates.report_builder import GateReportBuilder
-from services.gatekeeper.policies.load import Policies
+from gatewright.services.gatekeeper.gates.contract.policy import judge_contract
+from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.policies.load import Policies
 from tests.attacks.real_gate import RUN, RealGate, codes, open_gate
 from tests.factories import make_contract
 from tests.git.repositories import MakeRepository

@@ -15,8 +15,8 @@ from gatewright.contracts.vocabulary import AcceptanceTest, Environment, Executo
 from gatewright.contracts.vocabulary import Repository as RepositoryField
 from gatewright.errors import ConfigurationError, MalformedError
 from gatewright.resources import policy_directory
+from gatewright.services.gatekeeper.policies.load import load
 from gatewright.worker_role import resolve_role
-from services.gatekeeper.policies.load import load
 from tests.attacks.whole_gatekeeper import RUN, contract_on, make_plan, open_gatekeeper
 from tests.factories import make_contract, make_request
 from tests.git.repositories import MakeRepository

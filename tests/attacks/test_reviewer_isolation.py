@@ -21,12 +21,12 @@ from gatewright.contracts.task_contract import Inputs
 from gatewright.contracts.vocabulary import Agent
 from gatewright.errors import MalformedError
 from gatewright.ledger.run import Run
+from gatewright.services.gatekeeper.decider.gate_checks import expected, required_checks
+from gatewright.services.gatekeeper.decider.inputs import RoleReplied
+from gatewright.services.gatekeeper.intake.endpoint import answer_of
+from gatewright.services.reviewer.handler import make_handler
+from gatewright.services.reviewer.settings import Settings
 from gatewright.tasks.protocol import DeliveredTask, TaskRef, make_answer
-from services.gatekeeper.decider.gate_checks import expected, required_checks
-from services.gatekeeper.decider.inputs import RoleReplied
-from services.gatekeeper.intake.endpoint import answer_of
-from services.reviewer.handler import make_handler
-from services.reviewer.settings import Settings
 from tests.attacks.real_gate import RUN, RealGate, codes, make_review, open_gate
 from tests.git.repositories import MakeRepository, Repository
 from tests.handler_fixture import make_desk
@@ -37,8 +37,8 @@ REVIEWER = Agent(role="REVIEWER", agent_id="reviewer-1")
 INTRUDER = """
 import json, os, subprocess, sys
 from pathlib import Path
-from services.reviewer.handler import confine
-from services.reviewer.settings import Settings
+from gatewright.services.reviewer.handler import confine
+from gatewright.services.reviewer.settings import Settings
 
 home, target = Path(sys.argv[1]), Path(sys.argv[2])
 how = confine(Settings(home=home))

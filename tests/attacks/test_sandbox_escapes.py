@@ -18,13 +18,13 @@ from gatewright.contracts.task_contract import Inputs
 from gatewright.contracts.vocabulary import AcceptanceTest, Agent, Executor, TimeoutRetry
 from gatewright.git.mirror import Mirrors
 from gatewright.resources import policy_directory
-from services.gatekeeper.gates.change.candidate import judge_patch
-from services.gatekeeper.gates.report_builder import GateReportBuilder
-from services.gatekeeper.policies.load import load
-from services.testrunner.handler import make_handler as make_testrunner
-from services.testrunner.settings import Settings as RunnerSettings
-from services.worker.handler import WorkerHandler, make_handler
-from services.worker.settings import Settings
+from gatewright.services.gatekeeper.gates.change.candidate import judge_patch
+from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.policies.load import load
+from gatewright.services.testrunner.handler import make_handler as make_testrunner
+from gatewright.services.testrunner.settings import Settings as RunnerSettings
+from gatewright.services.worker.handler import WorkerHandler, make_handler
+from gatewright.services.worker.settings import Settings
 from tests.attacks.real_gate import codes
 from tests.gatekeeper.recorded import make_open_run
 from tests.handler_fixture import Desk, StandingClock, make_desk

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from gatewright.contracts import GateReport
 from gatewright.contracts.vocabulary import Agent, Scope
 from gatewright.ledger.run import Run, RunTask
-from services.gatekeeper.decider import gate_checks as q
+from gatewright.services.gatekeeper.decider import gate_checks as q
 from tests.attacks.real_gate import RUN, RealGate, codes, evidence, open_gate
 from tests.git.repositories import MakeRepository
 

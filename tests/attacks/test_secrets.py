@@ -15,7 +15,7 @@ from gatewright.contracts.vocabulary import Scope
 from gatewright.errors import ConfigurationError
 from gatewright.secrets import scanner as scanners
 from gatewright.secrets.scanner import Hit, SecretScanner
-from services.gatekeeper.gates.change.secrets import SecretsCheck
+from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck
 from tests.attacks import planted
 from tests.attacks.real_gate import RealGate, artifact, codes, evidence, open_gate
 from tests.git.repositories import MakeRepository

@@ -14,7 +14,7 @@ from gatewright import scope
 from gatewright.errors import DeniedError, PatchError, ScopeError
 from gatewright.git.changes import FileChange
 from gatewright.git.names import LARGEST
-from services.gatekeeper.policies.load import DiffLimits, Policies
+from gatewright.services.gatekeeper.policies.load import DiffLimits, Policies
 from tests.attacks.real_gate import RealGate, codes, open_gate
 from tests.git.repositories import MakeRepository, Repository
 

@@ -26,15 +26,15 @@ from gatewright.ledger.events import GateJudged, payload_of
 from gatewright.ledger.run import Run, RunTask
 from gatewright.ledger.store import Ledger
 from gatewright.resources import policy_directory
+from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
+from gatewright.services.gatekeeper.decider.inputs import RoleDocument, RoleReplied, Submitted
+from gatewright.services.gatekeeper.gates.engine import GateEngine
+from gatewright.services.gatekeeper.gates.landing.locks import PathLocks
+from gatewright.services.gatekeeper.orchestrator import Orchestrator
+from gatewright.services.gatekeeper.policies.load import load
 from gatewright.telemetry.logs import make_logger
 from gatewright.telemetry.metrics import Metrics
 from gatewright.worker_role import PERMISSIONS, REQUIRED_OUTPUTS, WORKER, resolve_role
-from services.gatekeeper.artifact_cache import ArtifactCache
-from services.gatekeeper.decider.inputs import RoleDocument, RoleReplied, Submitted
-from services.gatekeeper.gates.engine import GateEngine
-from services.gatekeeper.gates.landing.locks import PathLocks
-from services.gatekeeper.orchestrator import Orchestrator
-from services.gatekeeper.policies.load import load
 from tests.factories import make_contract
 from tests.git.repositories import Repository
 

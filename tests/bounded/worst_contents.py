@@ -9,10 +9,10 @@ from gatewright.git.names import Known, limit_faults, unreadable_faults
 from gatewright.git.patch_names import is_harmless, named_paths
 from gatewright.sandbox import Completed
 from gatewright.secrets.scanner import SecretScanner
-from services.gatekeeper.gates.change.remains import _gone, _moved, is_destroyed
-from services.reviewer.checks.conflict_markers import conflict_markers
-from services.reviewer.subject import ChangedFile, Subject
-from services.worker.executors.command import _met_border
+from gatewright.services.gatekeeper.gates.change.remains import _gone, _moved, is_destroyed
+from gatewright.services.reviewer.checks.conflict_markers import conflict_markers
+from gatewright.services.reviewer.subject import ChangedFile, Subject
+from gatewright.services.worker.executors.command import _met_border
 from tests.bounded.cases import MiB, case
 from tests.factories import make_contract
 

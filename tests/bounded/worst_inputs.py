@@ -39,22 +39,22 @@ from gatewright.resources import policy_directory
 from gatewright.secrets.documents import check_document, redact_document
 from gatewright.secrets.redaction import redact_output
 from gatewright.secrets.scanner import SecretScanner
+from gatewright.services.gatekeeper.gates.change.diff import judge_changes
+from gatewright.services.gatekeeper.gates.commands.proof import _matches_anything
+from gatewright.services.gatekeeper.gates.contract.forbidden_actions import judge_forbidden_edits
+from gatewright.services.gatekeeper.gates.contract.plan import judge_plan
+from gatewright.services.gatekeeper.gates.contract.policy import judge_contract, judge_request
+from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.gates.reports.role_reports import judge_review
+from gatewright.services.gatekeeper.intake.submission import submission
+from gatewright.services.gatekeeper.policies.full_access import names_full_access
+from gatewright.services.gatekeeper.policies.load import load
+from gatewright.services.gatekeeper.policies.repository_patterns import covered
+from gatewright.services.reviewer.review import review
+from gatewright.services.reviewer.subject import ChangedFile, Subject
+from gatewright.services.techlead.partition import partition
+from gatewright.services.worker.reply.files import extract
 from gatewright.telemetry.redaction import redact_text
-from services.gatekeeper.gates.change.diff import judge_changes
-from services.gatekeeper.gates.commands.proof import _matches_anything
-from services.gatekeeper.gates.contract.forbidden_actions import judge_forbidden_edits
-from services.gatekeeper.gates.contract.plan import judge_plan
-from services.gatekeeper.gates.contract.policy import judge_contract, judge_request
-from services.gatekeeper.gates.report_builder import GateReportBuilder
-from services.gatekeeper.gates.reports.role_reports import judge_review
-from services.gatekeeper.intake.submission import submission
-from services.gatekeeper.policies.full_access import names_full_access
-from services.gatekeeper.policies.load import load
-from services.gatekeeper.policies.repository_patterns import covered
-from services.reviewer.review import review
-from services.reviewer.subject import ChangedFile, Subject
-from services.techlead.partition import partition
-from services.worker.reply.files import extract
 from tests.bounded.cases import CASES, Case, MiB, case
 from tests.factories import BASELINE, BASELINE_TREE, make_contract, make_request
 from tests.gatekeeper.recorded import make_open_run

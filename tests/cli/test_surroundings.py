@@ -100,7 +100,7 @@ def test_a_package_that_is_not_installed_is_named_with_the_extra_that_brings_it(
 
 
 def test_a_module_of_our_own_that_is_missing_is_a_defect() -> None:
-    assert as_known(ModuleNotFoundError("No module named 'services.pm'", name="services.pm")) is None
+    assert as_known(ModuleNotFoundError("No module named 'gatewright.services.pm'", name="gatewright.services.pm")) is None
 
 
 def test_a_document_that_is_nested_too_deeply_is_bad_input(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_what_stays_up_is_watched_and_started_again(name: str, service: dict[str
 def test_the_six_services_are_there_and_check_their_own_readiness() -> None:
     found = read(BASE)["services"]
     for name in SERVICES:
-        assert found[name]["command"] == ["python", "-m", f"services.{name}"]
+        assert found[name]["command"] == ["python", "-m", f"gatewright.services.{name}"]
         assert found[name]["healthcheck"]["test"] == ["CMD", "gatewright-health"]
 
 

@@ -20,9 +20,9 @@ from gatewright.contracts import Transition
 from gatewright.evidence.disk import Disk
 from gatewright.evidence.writer import BundleWriter
 from gatewright.ledger.store import Ledger, Position
-from services.gatekeeper.dispatch.dispatcher import Dispatcher
-from services.gatekeeper.gates import engine as judge
-from services.gatekeeper.gates.landing.locks import PathLocks
+from gatewright.services.gatekeeper.dispatch.dispatcher import Dispatcher
+from gatewright.services.gatekeeper.gates import engine as judge
+from gatewright.services.gatekeeper.gates.landing.locks import PathLocks
 
 FOLDER = "CRASH_POINTS"
 #: Transitions of an undisturbed run from a request: accepted, compiled, planned, locked, worked, composed, reviewed, tested,

@@ -105,7 +105,7 @@ async def open_house(
         home=home, base_environment=base, workers=workers, shared=True, roles=roles, policy=STUBBORN, grace=10.0
     )
     supervisor = Supervisor(options)
-    module = "tests.faults.pointed_gatekeeper" if points else "services.gatekeeper"
+    module = "tests.faults.pointed_gatekeeper" if points else "gatewright.services.gatekeeper"
     fork_server = await ForkServer.open([module], base, root / "logs" / "fork-server.log", secrets=home / "secret-rules")
     kept: list[SupervisedProcess] = []
     await supervisor.start()

@@ -132,16 +132,16 @@ async def house(home: Path, *, jumping: bool = False) -> AsyncIterator[House]:
             "GATEWRIGHT_HOME": str(home),
             "GATEWRIGHT_ENVIRONMENTS": str(PREFIX),
         }
-        modules = [f"services.{role}" for role in ROLES] + [JUMPING] * jumping
+        modules = [f"gatewright.services.{role}" for role in ROLES] + [JUMPING] * jumping
         fork_server = await ForkServer.open(modules, base, home / "logs" / "fork-server.log", secrets=home / "secret-rules")
         opened.push_async_callback(fork_server.close)
         processes: dict[Role, Running] = {}
         for role in ROLES:
             own = {"GATEWRIGHT_NATS_URL": f"nats://127.0.0.1:{wires[role].port}"}
             own["GATEWRIGHT_NATS_SEED"] = str(seed_file(bus_keys(home), role))
-            own |= {"JUMPING_SERVICE": f"services.{role}", "JUMPING_CLOCK": str(clock_file(home, role))}
+            own |= {"JUMPING_SERVICE": f"gatewright.services.{role}", "JUMPING_CLOCK": str(clock_file(home, role))}
             clock_file(home, role).write_text("0")
-            module, log = JUMPING if jumping else f"services.{role}", home / "logs" / f"{role}.log"
+            module, log = JUMPING if jumping else f"gatewright.services.{role}", home / "logs" / f"{role}.log"
             processes[role] = await fork_server.fork(ProcessPlan(role, module, base | own, home, log))
         made = House(home, server, wires, processes)
         try:

@@ -15,10 +15,10 @@ from gatewright.git.changes import FileChange
 from gatewright.git.mirror import Mirrors
 from gatewright.sandbox import make_sandbox
 from gatewright.service.tasks import run_service
+from gatewright.services.worker.executors.port import ExecutionResult, Job
+from gatewright.services.worker.handler import WorkerHandler
+from gatewright.services.worker.settings import Settings
 from gatewright.workspace import Workspaces
-from services.worker.executors.port import ExecutionResult, Job
-from services.worker.handler import WorkerHandler
-from services.worker.settings import Settings
 
 ORDER = re.compile(r"spend (\d+) tokens ([0-9.]+) USD every ([0-9.]+) s, (\d+) times")
 USED = "used.txt"

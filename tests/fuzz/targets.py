@@ -24,12 +24,12 @@ from gatewright.contracts.vocabulary import Repository as RepositoryField
 from gatewright.errors import CommandRefusedError, ExtractionError, MalformedError
 from gatewright.git.mirror import Mirrors
 from gatewright.resources import policy_directory
-from services.gatekeeper.gates.change.candidate import judge_patch
-from services.gatekeeper.gates.commands.gate import check_command
-from services.gatekeeper.gates.contract.policy import judge_contract, judge_request
-from services.gatekeeper.gates.report_builder import GateReportBuilder
-from services.gatekeeper.policies.load import load
-from services.worker.reply.files import extract
+from gatewright.services.gatekeeper.gates.change.candidate import judge_patch
+from gatewright.services.gatekeeper.gates.commands.gate import check_command
+from gatewright.services.gatekeeper.gates.contract.policy import judge_contract, judge_request
+from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.policies.load import load
+from gatewright.services.worker.reply.files import extract
 from tests.factories import make_contract, make_request
 from tests.fuzz.mutation import mutate, mutate_json
 from tests.gatekeeper.recorded import make_open_run

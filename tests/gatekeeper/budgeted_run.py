@@ -12,8 +12,8 @@ from gatewright.contracts.vocabulary import Agent, Budget, TimeoutRetry, Usage
 from gatewright.ledger import events as e
 from gatewright.ledger.evolve import fold
 from gatewright.ledger.run import Run
-from services.gatekeeper.decider.decide import decide
-from services.gatekeeper.decider.inputs import DeadlineReached, Input, RoleReplied, UsageReceived
+from gatewright.services.gatekeeper.decider.decide import decide
+from gatewright.services.gatekeeper.decider.inputs import DeadlineReached, Input, RoleReplied, UsageReceived
 from tests.gatekeeper.simulated_run import NOW, RUN_ID, SimulatedRun
 
 

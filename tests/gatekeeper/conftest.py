@@ -14,10 +14,10 @@ from gatewright.contracts import RunRequest
 from gatewright.contracts.vocabulary import Repository
 from gatewright.git.mirror import Mirrors
 from gatewright.resources import policy_directory
-from services.gatekeeper.artifact_cache import ArtifactCache
-from services.gatekeeper.gates.engine import GateEngine
-from services.gatekeeper.gates.landing.locks import PathLocks
-from services.gatekeeper.policies.load import Policies, load
+from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
+from gatewright.services.gatekeeper.gates.engine import GateEngine
+from gatewright.services.gatekeeper.gates.landing.locks import PathLocks
+from gatewright.services.gatekeeper.policies.load import Policies, load
 from tests.factories import make_request
 from tests.git.repositories import MakeRepository
 

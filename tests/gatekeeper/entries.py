@@ -5,7 +5,7 @@ from __future__ import annotations
 from gatewright.bus.port import Message
 from gatewright.bus.topology import run_subject
 from gatewright.contracts import Transition, codec
-from services.gatekeeper.projections.entries import LedgerEntry, read_entry
+from gatewright.services.gatekeeper.projections.entries import LedgerEntry, read_entry
 
 
 def make_entry(transition: Transition | bytes, run_id: str = "") -> LedgerEntry:

@@ -20,16 +20,16 @@ from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import BundleWriter
 from gatewright.ledger.run import Run
 from gatewright.ledger.store import Ledger
+from gatewright.services.gatekeeper.gates.engine import GateEngine
+from gatewright.services.gatekeeper.intake.endpoint import Desk
+from gatewright.services.gatekeeper.intake.limits import PublisherLimits
+from gatewright.services.gatekeeper.intake.run_queries import RunQueries
+from gatewright.services.gatekeeper.orchestrator import Orchestrator
+from gatewright.services.gatekeeper.policies.publishers import Publisher, Publishers
+from gatewright.services.gatekeeper.projections.follower import LedgerFollower
+from gatewright.services.gatekeeper.projections.publisher_runs import PublisherRuns
 from gatewright.telemetry.logs import make_logger
 from gatewright.telemetry.metrics import Metrics
-from services.gatekeeper.gates.engine import GateEngine
-from services.gatekeeper.intake.endpoint import Desk
-from services.gatekeeper.intake.limits import PublisherLimits
-from services.gatekeeper.intake.run_queries import RunQueries
-from services.gatekeeper.orchestrator import Orchestrator
-from services.gatekeeper.policies.publishers import Publisher, Publishers
-from services.gatekeeper.projections.follower import LedgerFollower
-from services.gatekeeper.projections.publisher_runs import PublisherRuns
 from tests.attacks.real_gate import default_scanner
 
 EVERYTHING: dict[str, Any] = {

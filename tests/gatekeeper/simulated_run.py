@@ -18,9 +18,9 @@ from gatewright.contracts.vocabulary import Agent, Executor, TimeoutRetry
 from gatewright.ledger.events import StateEntered, payload_of
 from gatewright.ledger.evolve import fold
 from gatewright.ledger.run import Run
-from services.gatekeeper.decider import gate_checks as q
-from services.gatekeeper.decider.decide import decide
-from services.gatekeeper.decider.inputs import Continue, Input, RoleReplied, SealReported, Submitted
+from gatewright.services.gatekeeper.decider import gate_checks as q
+from gatewright.services.gatekeeper.decider.decide import decide
+from gatewright.services.gatekeeper.decider.inputs import Continue, Input, RoleReplied, SealReported, Submitted
 from tests.factories import BASELINE, BASELINE_TREE, make_contract, make_request
 
 RUN_ID = "run-0123456789"

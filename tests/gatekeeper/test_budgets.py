@@ -15,8 +15,8 @@ from gatewright.errors import BudgetError
 from gatewright.ledger import chain
 from gatewright.ledger.evolve import fold
 from gatewright.ledger.spending import shares, spent
+from gatewright.services.gatekeeper.decider.inputs import UsageReceived
 from gatewright.tasks.budget_meter import STEP, BudgetMeter
-from services.gatekeeper.decider.inputs import UsageReceived
 from tests.gatekeeper.budgeted_run import BudgetedRun, make_usage, workers_at_work
 from tests.gatekeeper.simulated_run import NOW, RUN_ID, Script
 

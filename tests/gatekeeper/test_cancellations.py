@@ -9,9 +9,9 @@ from gatewright.bus.port import Message
 from gatewright.bus.topology import CANCEL_SUBJECT
 from gatewright.clock import SystemClock
 from gatewright.contracts import AbortRequest
+from gatewright.services.gatekeeper.decider.inputs import AbortRequested
+from gatewright.services.gatekeeper.projections.cancellations import LASTING, RECENT, CancellationBroadcaster
 from gatewright.tasks.protocol import read_cancel_notice
-from services.gatekeeper.decider.inputs import AbortRequested
-from services.gatekeeper.projections.cancellations import LASTING, RECENT, CancellationBroadcaster
 from tests.gatekeeper.entries import make_entry
 from tests.gatekeeper.simulated_run import RUN_ID, Script, SimulatedRun
 

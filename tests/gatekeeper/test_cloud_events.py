@@ -13,7 +13,7 @@ from gatewright.bus.topology import ABORT_SUBJECT, CONTRACT_SUBJECT, REQUEST_SUB
 from gatewright.contracts import AbortRequest, RunRequest, codec
 from gatewright.errors import MalformedError
 from gatewright.ledger.run import run_id_of
-from services.gatekeeper.intake.submission import abort_request, submission
+from gatewright.services.gatekeeper.intake.submission import abort_request, submission
 from tests.factories import make_contract, make_request
 
 HEADERS = {"Content-Type": "application/cloudevents+json"}

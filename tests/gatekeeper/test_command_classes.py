@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from services.gatekeeper.gates.commands.classes import classify
-from services.gatekeeper.policies.commands import CommandClass
+from gatewright.services.gatekeeper.gates.commands.classes import classify
+from gatewright.services.gatekeeper.policies.commands import CommandClass
 
 C = CommandClass
 

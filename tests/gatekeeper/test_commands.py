@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gatewright.errors import CommandRefusedError
-from services.gatekeeper.gates.commands.gate import check_command
-from services.gatekeeper.policies.commands import Use
-from services.gatekeeper.policies.load import Policies
+from gatewright.services.gatekeeper.gates.commands.gate import check_command
+from gatewright.services.gatekeeper.policies.commands import Use
+from gatewright.services.gatekeeper.policies.load import Policies
 
 
 @pytest.mark.parametrize(

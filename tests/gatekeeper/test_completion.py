@@ -24,8 +24,8 @@ from gatewright.contracts.vocabulary import Repository as RepositoryField
 from gatewright.ledger.events import CandidateComposed
 from gatewright.ledger.run import Run, RunTask
 from gatewright.rules.completion import RULES
-from services.gatekeeper.decider import gate_checks as q
-from services.gatekeeper.gates.engine import GateEngine
+from gatewright.services.gatekeeper.decider import gate_checks as q
+from gatewright.services.gatekeeper.gates.engine import GateEngine
 from tests.factories import make_contract
 from tests.gatekeeper.recorded import make_open_run
 from tests.git.repositories import MakeRepository, Repository

@@ -13,8 +13,8 @@ from gatewright.evidence.projection.history import evidence_records, tell
 from gatewright.evidence.verification.consistency.check import CHECKS
 from gatewright.evidence.verification.consistency.telling import retell
 from gatewright.ledger.run import Run
-from services.gatekeeper.decider.decide import decide
-from services.gatekeeper.decider.inputs import AbortRequested, DeadlineReached, Input
+from gatewright.services.gatekeeper.decider.decide import decide
+from gatewright.services.gatekeeper.decider.inputs import AbortRequested, DeadlineReached, Input
 from tests.gatekeeper.budgeted_run import BudgetedRun, make_usage
 from tests.gatekeeper.simulated_run import NOW, RUN_ID, Script, SimulatedRun
 

@@ -13,10 +13,10 @@ import pytest
 from gatewright.bus.memory.bus import MemoryBus
 from gatewright.bus.port import Delivery, Message, Reply
 from gatewright.bus.topology import RESULT_CONSUMER
+from gatewright.services.gatekeeper import consumer
+from gatewright.services.gatekeeper.consumer import InputConsumer
+from gatewright.services.gatekeeper.intake.endpoint import Desk
 from gatewright.telemetry.logs import make_logger
-from services.gatekeeper import consumer
-from services.gatekeeper.consumer import InputConsumer
-from services.gatekeeper.intake.endpoint import Desk
 
 SUBJECT = "gw.result.worker"
 

@@ -7,7 +7,7 @@ from datetime import datetime
 import pytest
 
 from gatewright.contracts.vocabulary import Budget
-from services.gatekeeper.projections.deadlines import AGAIN, Deadlines
+from gatewright.services.gatekeeper.projections.deadlines import AGAIN, Deadlines
 from tests.gatekeeper.budgeted_run import BudgetedRun
 from tests.gatekeeper.entries import make_entry
 from tests.gatekeeper.simulated_run import NOW, RUN_ID, Script

@@ -14,9 +14,9 @@ from gatewright.ledger import chain
 from gatewright.ledger.events import SUCCESSORS, TERMINAL
 from gatewright.ledger.evolve import fold
 from gatewright.ledger.run import Run
-from services.gatekeeper.decider.decide import decide
-from services.gatekeeper.decider.gate_checks import next_step, required_checks
-from services.gatekeeper.decider.inputs import AbortRequested, RoleReplied
+from gatewright.services.gatekeeper.decider.decide import decide
+from gatewright.services.gatekeeper.decider.gate_checks import next_step, required_checks
+from gatewright.services.gatekeeper.decider.inputs import AbortRequested, RoleReplied
 from tests.gatekeeper.simulated_run import NOW, RUN_ID, Script, SimulatedRun
 
 SCRIPTS = st.builds(

@@ -18,15 +18,15 @@ from gatewright.evidence.signing import keys
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import BundleWriter
 from gatewright.ledger.store import Ledger
+from gatewright.services.gatekeeper.gates.engine import GateEngine
+from gatewright.services.gatekeeper.intake.endpoint import MOST_CRASHES, RETRY, Desk
+from gatewright.services.gatekeeper.intake.limits import PublisherLimits
+from gatewright.services.gatekeeper.intake.run_queries import RunQueries
+from gatewright.services.gatekeeper.orchestrator import Orchestrator
+from gatewright.services.gatekeeper.projections.publisher_runs import PublisherRuns
+from gatewright.services.gatekeeper.projections.run_index import RunIndex
 from gatewright.telemetry.logs import make_logger
 from gatewright.telemetry.metrics import Metrics
-from services.gatekeeper.gates.engine import GateEngine
-from services.gatekeeper.intake.endpoint import MOST_CRASHES, RETRY, Desk
-from services.gatekeeper.intake.limits import PublisherLimits
-from services.gatekeeper.intake.run_queries import RunQueries
-from services.gatekeeper.orchestrator import Orchestrator
-from services.gatekeeper.projections.publisher_runs import PublisherRuns
-from services.gatekeeper.projections.run_index import RunIndex
 
 
 class BrokenLedger(Ledger):
@@ -120,7 +120,7 @@ async def test_what_the_host_refuses_gives_an_input_back_and_answers_with_its_ow
         await desk.handle(delivery)
         assert delivery.settled == [f"nak {RETRY}"]
     question = StatusRequest(run_id="run-0123456789")
-    monkeypatch.setattr("services.gatekeeper.intake.run_queries.Ledger", lambda _bus: ledger)
+    monkeypatch.setattr("gatewright.services.gatekeeper.intake.run_queries.Ledger", lambda _bus: ledger)
     questions = RunQueries(desk.bus, desk.orchestrator, desk.limits, RunIndex(), desk.log)
     asked = questions.endpoints()["gw.status"]
     reply = await asked(Message("gw.status", codec.encode(question), {"Gw-Schema": "status_request.v1"}))

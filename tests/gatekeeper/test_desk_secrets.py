@@ -18,14 +18,14 @@ from gatewright.evidence.signing import keys
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import BundleWriter
 from gatewright.ledger.store import Ledger
+from gatewright.services.gatekeeper.decider.inputs import AbortRequested, Input, RoleReplied
+from gatewright.services.gatekeeper.gates.engine import GateEngine
+from gatewright.services.gatekeeper.intake.endpoint import Desk
+from gatewright.services.gatekeeper.intake.limits import PublisherLimits
+from gatewright.services.gatekeeper.orchestrator import Orchestrator
+from gatewright.services.gatekeeper.projections.publisher_runs import PublisherRuns
 from gatewright.telemetry.logs import make_logger
 from gatewright.telemetry.metrics import Metrics
-from services.gatekeeper.decider.inputs import AbortRequested, Input, RoleReplied
-from services.gatekeeper.gates.engine import GateEngine
-from services.gatekeeper.intake.endpoint import Desk
-from services.gatekeeper.intake.limits import PublisherLimits
-from services.gatekeeper.orchestrator import Orchestrator
-from services.gatekeeper.projections.publisher_runs import PublisherRuns
 from tests.attacks import planted
 from tests.attacks.real_gate import default_scanner, make_review
 from tests.factories import make_request

@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 
 from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.resources import policy_directory
-from services.gatekeeper.gates.change.candidate import judge_patch
-from services.gatekeeper.gates.report_builder import GateReportBuilder
-from services.gatekeeper.policies.load import load
+from gatewright.services.gatekeeper.gates.change.candidate import judge_patch
+from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.policies.load import load
 from tests.factories import make_contract
 from tests.gatekeeper.recorded import make_open_run
 from tests.git.repositories import Repository

@@ -6,7 +6,7 @@ import pytest
 
 from gatewright.bus.port import Message
 from gatewright.bus.topology import run_subject
-from services.gatekeeper.projections.entries import read_entry
+from gatewright.services.gatekeeper.projections.entries import read_entry
 from tests.gatekeeper.entries import make_entry
 from tests.gatekeeper.simulated_run import RUN_ID, Script, SimulatedRun
 

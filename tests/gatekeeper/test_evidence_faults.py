@@ -17,9 +17,9 @@ from gatewright.evidence.signing import keys
 from gatewright.evidence.verification.verify import verify
 from gatewright.evidence.writer import BundleWriter
 from gatewright.ledger.store import Ledger
-from services.gatekeeper.decider.inputs import AbortRequested, Continue
-from services.gatekeeper.orchestrator import Orchestrator
-from services.gatekeeper.projections.follower import LedgerFollower
+from gatewright.services.gatekeeper.decider.inputs import AbortRequested, Continue
+from gatewright.services.gatekeeper.orchestrator import Orchestrator
+from gatewright.services.gatekeeper.projections.follower import LedgerFollower
 from tests.attacks.whole_gatekeeper import RUN, Gatekeeper, contract_on, open_gatekeeper
 from tests.evidence.crashing_disk import CrashingDisk, PowerCutError
 from tests.evidence.full_disk import FullDisk

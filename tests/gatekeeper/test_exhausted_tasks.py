@@ -13,10 +13,10 @@ from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.port import Delivery, Message
 from gatewright.bus.topology import EXHAUSTED_CONSUMER, Consumer, consumers, task_consumer
 from gatewright.errors import BusError, MalformedError
+from gatewright.services.gatekeeper.intake.exhausted_tasks import EXHAUSTED, give_up
 from gatewright.tasks.dead_letters import DeadLetters
 from gatewright.telemetry.logs import make_logger
 from gatewright.telemetry.metrics import Metrics
-from services.gatekeeper.intake.exhausted_tasks import EXHAUSTED, give_up
 from tests.attacks.whole_gatekeeper import Gatekeeper, contract_on, open_gatekeeper
 from tests.git.repositories import MakeRepository
 

@@ -15,13 +15,13 @@ from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from gatewright.bus.port import Message
 from gatewright.contracts import RunsRequest, Transition
-from services.gatekeeper.projections import entries as ledger_entry
-from services.gatekeeper.projections.cancellations import CancellationBroadcaster
-from services.gatekeeper.projections.deadlines import Deadlines
-from services.gatekeeper.projections.follower import LedgerFollower
-from services.gatekeeper.projections.publisher_runs import PublisherRuns
-from services.gatekeeper.projections.run_index import RunIndex
-from services.gatekeeper.projections.stalled_runs import StalledRuns
+from gatewright.services.gatekeeper.projections import entries as ledger_entry
+from gatewright.services.gatekeeper.projections.cancellations import CancellationBroadcaster
+from gatewright.services.gatekeeper.projections.deadlines import Deadlines
+from gatewright.services.gatekeeper.projections.follower import LedgerFollower
+from gatewright.services.gatekeeper.projections.publisher_runs import PublisherRuns
+from gatewright.services.gatekeeper.projections.run_index import RunIndex
+from gatewright.services.gatekeeper.projections.stalled_runs import StalledRuns
 from tests.attacks.whole_gatekeeper import open_gatekeeper
 from tests.client.conftest import make_run, write_run
 from tests.gatekeeper.entries import make_entry
@@ -78,7 +78,7 @@ async def test_a_start_reads_every_message_of_the_ledger_once(
         decoded += 1
         return plain(message)
 
-    monkeypatch.setattr("services.gatekeeper.projections.follower.read_entry", read_entry)
+    monkeypatch.setattr("gatewright.services.gatekeeper.projections.follower.read_entry", read_entry)
     async with open_gatekeeper(make_repository(), tmp_path) as gatekeeper:
         orchestrator = dataclasses.replace(another(gatekeeper.orchestrator, tmp_path), bus=bus)
         publishers = PublisherRuns(HandClock(), frozenset({"default"}))

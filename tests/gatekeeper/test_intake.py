@@ -12,8 +12,8 @@ from gatewright.artifacts import inline_uri
 from gatewright.contracts import RunRequest, TaskContract
 from gatewright.contracts.task_contract import Rollback
 from gatewright.contracts.vocabulary import AcceptanceTest, Agent, Artifact, Executor, Repository, ToolPermissions
-from services.gatekeeper.decider.gate_checks import IntakeCheck, IntakeVerdict
-from services.gatekeeper.gates.engine import GateEngine
+from gatewright.services.gatekeeper.decider.gate_checks import IntakeCheck, IntakeVerdict
+from gatewright.services.gatekeeper.gates.engine import GateEngine
 from tests.factories import make_contract, make_request
 from tests.git.repositories import MakeRepository
 

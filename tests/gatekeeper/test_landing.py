@@ -13,11 +13,11 @@ from gatewright.contracts import RequestTask, Transition, codec
 from gatewright.contracts.vocabulary import Agent, Person, SourceBranch
 from gatewright.ledger.store import Ledger, Position
 from gatewright.rules.landing import commit_message
-from services.gatekeeper.decider.inputs import RoleReplied
-from services.gatekeeper.gates.contract.policy import judge_compiled
-from services.gatekeeper.gates.report_builder import GateReportBuilder
-from services.gatekeeper.projections.follower import LedgerFollower
-from services.pm.compiler import compile_contract
+from gatewright.services.gatekeeper.decider.inputs import RoleReplied
+from gatewright.services.gatekeeper.gates.contract.policy import judge_compiled
+from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.projections.follower import LedgerFollower
+from gatewright.services.pm.compiler import compile_contract
 from tests.attacks.whole_gatekeeper import RUN, Gatekeeper, contract_on, make_tests, open_gatekeeper
 from tests.factories import BASELINE, make_request
 from tests.git.conftest import first_repository, make_repository

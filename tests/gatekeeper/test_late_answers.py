@@ -8,7 +8,7 @@ import msgspec
 
 from gatewright.contracts import TaskResult
 from gatewright.ledger.events import AnswerIgnored, payload_of
-from services.gatekeeper.decider.inputs import RoleReplied
+from gatewright.services.gatekeeper.decider.inputs import RoleReplied
 from tests.gatekeeper.simulated_run import Script, SimulatedRun
 
 

@@ -17,13 +17,13 @@ from gatewright.contracts.vocabulary import LandingMode, Priority
 from gatewright.contracts.vocabulary import Repository as RepositoryField
 from gatewright.ledger.run import Run
 from gatewright.ledger.store import Ledger
-from services.gatekeeper.decider.inputs import AbortRequested, RoleReplied, Submitted
-from services.gatekeeper.dispatch.task_tokens import task_token
-from services.gatekeeper.intake.endpoint import Desk
-from services.gatekeeper.intake.limits import PublisherLimits
-from services.gatekeeper.orchestrator import Orchestrator
-from services.gatekeeper.projections.follower import LedgerFollower
-from services.gatekeeper.projections.publisher_runs import PublisherRuns
+from gatewright.services.gatekeeper.decider.inputs import AbortRequested, RoleReplied, Submitted
+from gatewright.services.gatekeeper.dispatch.task_tokens import task_token
+from gatewright.services.gatekeeper.intake.endpoint import Desk
+from gatewright.services.gatekeeper.intake.limits import PublisherLimits
+from gatewright.services.gatekeeper.orchestrator import Orchestrator
+from gatewright.services.gatekeeper.projections.follower import LedgerFollower
+from gatewright.services.gatekeeper.projections.publisher_runs import PublisherRuns
 from tests.attacks.whole_gatekeeper import Gatekeeper, contract_on, make_plan, open_gatekeeper
 from tests.gatekeeper.test_desk import Given
 from tests.gatekeeper.test_replicas import another

@@ -6,7 +6,7 @@ import asyncio
 
 from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.memory.bus import MemoryBus, MemoryServer
-from services.gatekeeper.gates.landing.locks import PATIENCE, Claim, PathLocks
+from gatewright.services.gatekeeper.gates.landing.locks import PATIENCE, Claim, PathLocks
 
 REPOSITORY = "/srv/project"
 MAIN = "refs/heads/main"

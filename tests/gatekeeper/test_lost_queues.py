@@ -16,12 +16,12 @@ from gatewright.bus.memory.bus import MemoryBus
 from gatewright.bus.port import Delivery, Message
 from gatewright.bus.topology import RESULT_CONSUMER
 from gatewright.errors import BusError
+from gatewright.services.gatekeeper import consumer
+from gatewright.services.gatekeeper.consumer import InputConsumer
+from gatewright.services.gatekeeper.intake.endpoint import Desk
+from gatewright.services.gatekeeper.projections import follower
+from gatewright.services.gatekeeper.projections.follower import LedgerFollower
 from gatewright.telemetry.logs import make_logger
-from services.gatekeeper import consumer
-from services.gatekeeper.consumer import InputConsumer
-from services.gatekeeper.intake.endpoint import Desk
-from services.gatekeeper.projections import follower
-from services.gatekeeper.projections.follower import LedgerFollower
 from tests.attacks.whole_gatekeeper import open_gatekeeper
 from tests.git.repositories import MakeRepository
 from tests.unauthenticated_nats import OpenServer

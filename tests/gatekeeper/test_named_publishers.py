@@ -10,8 +10,8 @@ import pytest
 
 from gatewright.errors import ConfigurationError
 from gatewright.resources import policy_directory
-from services.gatekeeper.policies.load import load
-from services.gatekeeper.settings import Settings
+from gatewright.services.gatekeeper.policies.load import load
+from gatewright.services.gatekeeper.settings import Settings
 
 
 def test_a_publisher_that_the_variable_names_needs_no_entry_in_the_policy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,9 +22,9 @@ from gatewright.permissions import (
     narrower,
 )
 from gatewright.resources import policy_directory, schema_directory
-from services.gatekeeper.policies.full_access import names_full_access
-from services.gatekeeper.policies.load import FILES, Policies, load
-from services.gatekeeper.policies.roles import CEILINGS
+from gatewright.services.gatekeeper.policies.full_access import names_full_access
+from gatewright.services.gatekeeper.policies.load import FILES, Policies, load
+from gatewright.services.gatekeeper.policies.roles import CEILINGS
 
 
 @pytest.fixture

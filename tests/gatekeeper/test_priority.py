@@ -15,11 +15,11 @@ from gatewright.contracts.records import CommandRef
 from gatewright.contracts.vocabulary import Document, Priority, Repository
 from gatewright.ledger.events import RunAccepted
 from gatewright.ledger.run import Run, RunTask
+from gatewright.services.gatekeeper.dispatch.dispatcher import Dispatcher
+from gatewright.services.gatekeeper.dispatch.priority import REPOSITORY_SHARE, RUN_SHARE, InFlight, class_of
 from gatewright.tasks.runner import Runner, TaskContext
 from gatewright.telemetry.logs import make_logger
 from gatewright.telemetry.metrics import Metrics
-from services.gatekeeper.dispatch.dispatcher import Dispatcher
-from services.gatekeeper.dispatch.priority import REPOSITORY_SHARE, RUN_SHARE, InFlight, class_of
 from tests.bus.role_at_work import make_result
 from tests.factories import BASELINE, BASELINE_TREE, make_contract
 

@@ -14,13 +14,13 @@ from gatewright.bus.memory.bus import MemoryBus
 from gatewright.contracts import AbortRequest, Error, RunRequest, RunStatus, SubmitReply
 from gatewright.errors import ConfigurationError
 from gatewright.resources import policy_directory
-from services.gatekeeper.decider.inputs import Submitted
-from services.gatekeeper.gates.engine import GateEngine
-from services.gatekeeper.intake.limits import MOST_HELD, Bucket
-from services.gatekeeper.orchestrator import Orchestrator
-from services.gatekeeper.policies.load import load
-from services.gatekeeper.policies.publishers import Publisher, Rate
-from services.gatekeeper.projections.publisher_runs import PublisherRuns
+from gatewright.services.gatekeeper.decider.inputs import Submitted
+from gatewright.services.gatekeeper.gates.engine import GateEngine
+from gatewright.services.gatekeeper.intake.limits import MOST_HELD, Bucket
+from gatewright.services.gatekeeper.orchestrator import Orchestrator
+from gatewright.services.gatekeeper.policies.load import load
+from gatewright.services.gatekeeper.policies.publishers import Publisher, Rate
+from gatewright.services.gatekeeper.projections.publisher_runs import PublisherRuns
 from tests.factories import make_request
 from tests.gatekeeper.publishing import Counter, make_publisher, open_desk
 

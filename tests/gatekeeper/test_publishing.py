@@ -17,8 +17,8 @@ from gatewright.errors import DeniedError
 from gatewright.ledger.events import AbortRequested, payload_of
 from gatewright.ledger.run import run_id_of
 from gatewright.ledger.store import Ledger
-from services.gatekeeper.gates.engine import GateEngine
-from services.gatekeeper.intake.publishers import check_same
+from gatewright.services.gatekeeper.gates.engine import GateEngine
+from gatewright.services.gatekeeper.intake.publishers import check_same
 from tests.factories import make_contract
 from tests.gatekeeper.publishing import Counter, make_publisher, open_desk
 

@@ -27,13 +27,13 @@ from gatewright.git.mirror import Mirrors
 from gatewright.ledger.events import Landed
 from gatewright.ledger.run import Run
 from gatewright.ledger.store import Ledger, Position
-from services.gatekeeper.decider import gate_checks as q
-from services.gatekeeper.decider.inputs import AbortRequested, Submitted
-from services.gatekeeper.dispatch.dispatcher import UnderWay
-from services.gatekeeper.gates.landing.locks import PathLocks
-from services.gatekeeper.orchestrator import Orchestrator
-from services.gatekeeper.projections.follower import LedgerFollower
-from services.gatekeeper.projections.stalled_runs import StalledRuns
+from gatewright.services.gatekeeper.decider import gate_checks as q
+from gatewright.services.gatekeeper.decider.inputs import AbortRequested, Submitted
+from gatewright.services.gatekeeper.dispatch.dispatcher import UnderWay
+from gatewright.services.gatekeeper.gates.landing.locks import PathLocks
+from gatewright.services.gatekeeper.orchestrator import Orchestrator
+from gatewright.services.gatekeeper.projections.follower import LedgerFollower
+from gatewright.services.gatekeeper.projections.stalled_runs import StalledRuns
 from tests.attacks.whole_gatekeeper import (
     RUN,
     Gatekeeper,

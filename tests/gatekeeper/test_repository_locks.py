@@ -11,11 +11,11 @@ from gatewright.contracts.task_contract import Rollback
 from gatewright.contracts.vocabulary import Repository as RepositoryField
 from gatewright.ledger.evolve import fold
 from gatewright.ledger.run import Run
-from services.gatekeeper.decider import gate_checks as q
-from services.gatekeeper.decider.decide import decide
-from services.gatekeeper.decider.inputs import Submitted
-from services.gatekeeper.dispatch.priority import InFlight
-from services.gatekeeper.gates.engine import GateEngine
+from gatewright.services.gatekeeper.decider import gate_checks as q
+from gatewright.services.gatekeeper.decider.decide import decide
+from gatewright.services.gatekeeper.decider.inputs import Submitted
+from gatewright.services.gatekeeper.dispatch.priority import InFlight
+from gatewright.services.gatekeeper.gates.engine import GateEngine
 from tests.factories import make_contract
 from tests.gatekeeper.test_priority import make_run
 from tests.git.repositories import MakeRepository, Repository

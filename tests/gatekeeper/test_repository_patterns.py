@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gatewright.errors import MalformedError
-from services.gatekeeper.policies.repository_patterns import check_pattern, check_ref_pattern, covered, ref_covered
+from gatewright.services.gatekeeper.policies.repository_patterns import check_pattern, check_ref_pattern, covered, ref_covered
 from tests.git.repositories import MakeRepository
 
 

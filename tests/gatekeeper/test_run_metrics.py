@@ -18,9 +18,9 @@ from gatewright.clock import SystemClock
 from gatewright.ledger.durations import LocksHad, LocksWaitedFor, RunOver, StateLeft, passages
 from gatewright.ledger.store import Position
 from gatewright.service.process import Readiness, Service
+from gatewright.services.gatekeeper.run_metrics import by_label, look, measure, watch_queues
 from gatewright.telemetry.logs import make_logger
 from gatewright.telemetry.metrics import Metrics, QueueLook
-from services.gatekeeper.run_metrics import by_label, look, measure, watch_queues
 from tests.gatekeeper.simulated_run import Script, SimulatedRun
 from tests.gatekeeper.test_decider import run_in_order
 from tests.unauthenticated_nats import OpenServer

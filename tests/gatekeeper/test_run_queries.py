@@ -23,8 +23,8 @@ from gatewright.contracts import (
 )
 from gatewright.ledger import chain
 from gatewright.ledger.run import run_id_of
-from services.gatekeeper.gates.engine import GateEngine
-from services.gatekeeper.intake.run_queries import ANSWER_BYTES, MOST_WAITING
+from gatewright.services.gatekeeper.gates.engine import GateEngine
+from gatewright.services.gatekeeper.intake.run_queries import ANSWER_BYTES, MOST_WAITING
 from tests.gatekeeper.publishing import Counter, make_publisher, open_desk
 
 

@@ -15,10 +15,10 @@ from gatewright.bus.port import Message
 from gatewright.clock import SystemClock
 from gatewright.contracts.vocabulary import Repository
 from gatewright.service.process import Readiness, Service
+from gatewright.services.gatekeeper.service import serve
+from gatewright.services.gatekeeper.settings import Settings
 from gatewright.telemetry.logs import make_logger
 from gatewright.telemetry.metrics import Metrics
-from services.gatekeeper.service import serve
-from services.gatekeeper.settings import Settings
 from tests.factories import make_request
 from tests.git.repositories import MakeRepository
 

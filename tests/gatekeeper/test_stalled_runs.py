@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from services.gatekeeper.projections.entries import LedgerEntry
-from services.gatekeeper.projections.follower import between_one_and_two
-from services.gatekeeper.projections.stalled_runs import LONGEST, StalledRuns
+from gatewright.services.gatekeeper.projections.entries import LedgerEntry
+from gatewright.services.gatekeeper.projections.follower import between_one_and_two
+from gatewright.services.gatekeeper.projections.stalled_runs import LONGEST, StalledRuns
 from tests.gatekeeper.entries import make_entry
 
 RUN = "run-0123456789"

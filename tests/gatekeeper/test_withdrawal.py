@@ -10,7 +10,7 @@ from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from gatewright.bus.topology import STREAMS, consumers, task_subject
 from gatewright.contracts.records import CommandRef
 from gatewright.ledger.run import Run, RunTask
-from services.gatekeeper.dispatch.dispatcher import TASK_QUEUES, TASKS, Dispatcher
+from gatewright.services.gatekeeper.dispatch.dispatcher import TASK_QUEUES, TASKS, Dispatcher
 from tests.factories import BASELINE, BASELINE_TREE, make_contract
 from tests.gatekeeper.recorded import make_open_run
 

@@ -18,9 +18,9 @@ from gatewright.contracts.vocabulary import (
     Sharding,
     TimeoutRetry,
 )
+from gatewright.services.pm.handler import PmHandler
 from gatewright.tasks.handler import TaskContext
 from gatewright.telemetry.logs import make_logger
-from services.pm.handler import PmHandler
 from tests.factories import make_request
 from tests.handler_fixture import MemoryArtifacts, StandingClock
 

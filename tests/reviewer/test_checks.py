@@ -9,13 +9,13 @@ import pytest
 from gatewright.contracts.reports import Finding
 from gatewright.contracts.vocabulary import Scope
 from gatewright.git.changes import TreeChange
-from services.reviewer.checks import Check
-from services.reviewer.checks.conflict_markers import conflict_markers
-from services.reviewer.checks.file_kinds import file_kinds
-from services.reviewer.checks.paths import paths
-from services.reviewer.checks.secrets import secrets
-from services.reviewer.checks.weakened_tests import is_test, weakened_tests
-from services.reviewer.subject import ChangedFile, Subject
+from gatewright.services.reviewer.checks import Check
+from gatewright.services.reviewer.checks.conflict_markers import conflict_markers
+from gatewright.services.reviewer.checks.file_kinds import file_kinds
+from gatewright.services.reviewer.checks.paths import paths
+from gatewright.services.reviewer.checks.secrets import secrets
+from gatewright.services.reviewer.checks.weakened_tests import is_test, weakened_tests
+from gatewright.services.reviewer.subject import ChangedFile, Subject
 from tests.factories import make_contract
 
 ABSENT, FILE = "000000", "100644"

@@ -12,10 +12,10 @@ import pytest
 from gatewright.bounded.judge import BoundedJudge, ProcessBounds
 from gatewright.contracts import ReviewReport
 from gatewright.git.mirror import Mirrors
-from services.reviewer import handler
-from services.reviewer.handler import ReviewerHandler, make_handler
-from services.reviewer.judging import FUNCTION
-from services.reviewer.settings import Settings
+from gatewright.services.reviewer import handler
+from gatewright.services.reviewer.handler import ReviewerHandler, make_handler
+from gatewright.services.reviewer.judging import FUNCTION
+from gatewright.services.reviewer.settings import Settings
 from tests.bounded.test_judge import children
 from tests.handler_fixture import Desk
 from tests.reviewer.test_review import order, review_of

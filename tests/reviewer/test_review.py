@@ -11,9 +11,9 @@ from gatewright.contracts import ReviewReport, TaskContract, codec
 from gatewright.contracts.task_contract import Inputs
 from gatewright.contracts.vocabulary import Agent, Scope
 from gatewright.errors import ArtifactError, MalformedError
-from services.reviewer.handler import make_handler
-from services.reviewer.review import MAX_FINDINGS
-from services.reviewer.settings import Settings
+from gatewright.services.reviewer.handler import make_handler
+from gatewright.services.reviewer.review import MAX_FINDINGS
+from gatewright.services.reviewer.settings import Settings
 from tests.handler_fixture import Desk
 
 REVIEWER = Agent(role="REVIEWER", agent_id="reviewer-1")

@@ -164,13 +164,13 @@ def test_killed_supervisor_takes_every_process_with_it(tmp_path: Path) -> None:
 
 
 def test_folder_named_services_where_the_user_stands_is_not_run(tmp_path: Path) -> None:
-    (tmp_path / "services").mkdir()
-    (tmp_path / "services" / "__init__.py").write_text("raise SystemExit('hijacked')")
+    (tmp_path / "gatewright").mkdir()
+    (tmp_path / "gatewright" / "__init__.py").write_text("raise SystemExit('hijacked')")
     done = subprocess.run(
-        interpreter("services.no_such_role"), cwd=tmp_path, capture_output=True, text=True, timeout=20, check=False
+        interpreter("gatewright.services.no_such_role"), cwd=tmp_path, capture_output=True, text=True, timeout=20, check=False
     )
     assert "hijacked" not in done.stderr
-    assert "No module named services.no_such_role" in done.stderr
+    assert "No module named gatewright.services.no_such_role" in done.stderr
 
 
 TELLER = "import os, time; print(os.environ['GATEWRIGHT_ENVIRONMENTS'], flush=True); time.sleep(600)"

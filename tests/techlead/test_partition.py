@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gatewright import scope
-from services.techlead.partition import MAX_SPLITS, MAX_UNITS, Group, partition
+from gatewright.services.techlead.partition import MAX_SPLITS, MAX_UNITS, Group, partition
 
 
 def tree(**sizes: int) -> list[bytes]:

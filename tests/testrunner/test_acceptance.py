@@ -11,9 +11,9 @@ from gatewright.contracts import TaskContract, TestReport, codec
 from gatewright.contracts.task_contract import Inputs
 from gatewright.contracts.vocabulary import AcceptanceTest, Agent, Environment, TimeoutRetry
 from gatewright.errors import MalformedError, SandboxError
+from gatewright.services.testrunner.handler import TestRunnerHandler, make_handler
+from gatewright.services.testrunner.settings import Settings
 from gatewright.workspace import Workspaces
-from services.testrunner.handler import TestRunnerHandler, make_handler
-from services.testrunner.settings import Settings
 from tests.handler_fixture import BrokenSandbox, Desk, make_desk
 
 FILES = {

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from gatewright.contracts import TestReport, codec
 from gatewright.contracts.task_contract import Inputs
 from gatewright.contracts.vocabulary import AcceptanceTest, Agent
-from services.testrunner.commands import how_it_ended, summarise
-from services.testrunner.handler import make_handler
-from services.testrunner.settings import Settings
+from gatewright.services.testrunner.commands import how_it_ended, summarise
+from gatewright.services.testrunner.handler import make_handler
+from gatewright.services.testrunner.settings import Settings
 from tests.attacks import planted
 from tests.attacks.real_gate import make_test, ran
 from tests.handler_fixture import Desk, make_desk

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from services.worker.handler import WorkerHandler, make_handler
-from services.worker.settings import Settings
+from gatewright.services.worker.handler import WorkerHandler, make_handler
+from gatewright.services.worker.settings import Settings
 from tests.handler_fixture import Desk, make_desk
 
 FILES = {

@@ -8,8 +8,8 @@ from gatewright.contracts import TaskResult, WorkReport, codec
 from gatewright.contracts.task_contract import Inputs
 from gatewright.contracts.vocabulary import Artifact, Executor, Repository
 from gatewright.errors import ArtifactError, GitError
-from services.worker.handler import WorkerHandler
-from services.worker.report import MAX_LISTED
+from gatewright.services.worker.handler import WorkerHandler
+from gatewright.services.worker.report import MAX_LISTED
 from tests.handler_fixture import Desk
 
 PATCH = Executor(kind="patch", artifacts=("answer",))

@@ -13,11 +13,11 @@ from gatewright.contracts.vocabulary import Budget, Executor
 from gatewright.errors import BudgetError
 from gatewright.git.mirror import Mirrors
 from gatewright.sandbox import make_sandbox
+from gatewright.services.worker.executors.port import ExecutionResult, Job
+from gatewright.services.worker.handler import WorkerHandler, make_handler
+from gatewright.services.worker.settings import Settings
 from gatewright.tasks.budget_meter import BudgetMeter
 from gatewright.workspace import Workspaces
-from services.worker.executors.port import ExecutionResult, Job
-from services.worker.handler import WorkerHandler, make_handler
-from services.worker.settings import Settings
 from tests.handler_fixture import Desk
 
 COMMAND = Executor(kind="command", commands=("python3 tools/wait.py",))

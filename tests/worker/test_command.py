@@ -9,10 +9,10 @@ import pytest
 from gatewright.contracts import TaskResult, WorkReport, codec
 from gatewright.contracts.vocabulary import Environment, Executor, TimeoutRetry
 from gatewright.errors import SandboxError
+from gatewright.services.worker.executors.command import CommandExecutor
+from gatewright.services.worker.handler import WorkerHandler, make_handler
+from gatewright.services.worker.settings import Settings
 from gatewright.workspace import Workspaces
-from services.worker.executors.command import CommandExecutor
-from services.worker.handler import WorkerHandler, make_handler
-from services.worker.settings import Settings
 from tests.handler_fixture import BrokenSandbox, Desk
 
 

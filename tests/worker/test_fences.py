@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from services.worker.reply.blocks import Fence, UnclosedError, scan
+from gatewright.services.worker.reply.blocks import Fence, UnclosedError, scan
 
 LINES = st.sampled_from(
     [

@@ -7,8 +7,8 @@ from pydantic import ValidationError
 
 from gatewright.contracts import codec
 from gatewright.contracts.vocabulary import Executor
-from services.worker.handler import make_handler
-from services.worker.settings import Settings
+from gatewright.services.worker.handler import make_handler
+from gatewright.services.worker.settings import Settings
 from tests.handler_fixture import Desk
 
 WRITES = b"open('big', 'wb').write(b'x' * (3 << 20))\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.worker.reply.files import extract
+from gatewright.services.worker.reply.files import extract
 
 
 def files(reply: str) -> dict[str, str]:

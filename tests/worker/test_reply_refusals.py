@@ -8,7 +8,7 @@ import time
 import pytest
 
 from gatewright.errors import ExtractionError
-from services.worker.reply.files import MAX_FILES, MAX_REPLY_BYTES, extract
+from gatewright.services.worker.reply.files import MAX_FILES, MAX_REPLY_BYTES, extract
 
 GOOD = "Create file `good.py`:\n```python\nx\n```\n\n"
 

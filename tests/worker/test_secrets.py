@@ -9,7 +9,7 @@ import pytest
 from gatewright.contracts import TaskResult, codec
 from gatewright.contracts.task_contract import Inputs
 from gatewright.contracts.vocabulary import Executor
-from services.worker.handler import WorkerHandler
+from gatewright.services.worker.handler import WorkerHandler
 from tests.attacks import planted
 from tests.handler_fixture import Desk
 

@@ -19,9 +19,9 @@ from gatewright.ledger import events as e
 from gatewright.ledger.run import Run, RunTask
 from gatewright.rules.rounds import CURABLE
 from gatewright.rules.shards import plan_task_id
-from services.gatekeeper.decider import task_contracts as orders
-from services.gatekeeper.decider.draft import BUDGET_EXCEEDED, Draft
-from services.gatekeeper.decider.gate_checks import (
+from gatewright.services.gatekeeper.decider import task_contracts as orders
+from gatewright.services.gatekeeper.decider.draft import BUDGET_EXCEEDED, Draft
+from gatewright.services.gatekeeper.decider.gate_checks import (
     CandidateVerdict,
     DiffVerdict,
     IntakeVerdict,
@@ -34,7 +34,7 @@ from services.gatekeeper.decider.gate_checks import (
     next_step,
     verdict_of,
 )
-from services.gatekeeper.decider.inputs import (
+from gatewright.services.gatekeeper.decider.inputs import (
     AbortRequested,
     Continue,
     DeadlineReached,

@@ -18,8 +18,8 @@ from gatewright.ledger.evolve import evolve
 from gatewright.ledger.run import Run, RunTask, TaskRole
 from gatewright.rules.rounds import most_attempts
 from gatewright.rules.shards import attempt_id
-from services.gatekeeper.decider import task_contracts as orders
-from services.gatekeeper.decider.inputs import Input, Submitted, kind
+from gatewright.services.gatekeeper.decider import task_contracts as orders
+from gatewright.services.gatekeeper.decider.inputs import Input, Submitted, kind
 
 POOL = "default"
 BUDGET_EXCEEDED = "budget_exceeded"

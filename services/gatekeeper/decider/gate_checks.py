@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from gatewright.contracts import GateReport, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport
 from gatewright.ledger.run import Run, RunTask
-from services.gatekeeper.decider.inputs import Continue, Input, RoleReplied, Submitted
+from gatewright.services.gatekeeper.decider.inputs import Continue, Input, RoleReplied, Submitted
 
 
 @dataclass(frozen=True, slots=True)

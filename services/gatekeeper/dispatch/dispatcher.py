@@ -20,9 +20,9 @@ from gatewright.contracts.records import CommandRef
 from gatewright.contracts.vocabulary import Document
 from gatewright.errors import BusError
 from gatewright.ledger.run import Run, RunTask
+from gatewright.services.gatekeeper.dispatch.priority import InFlight, class_of
+from gatewright.services.gatekeeper.dispatch.task_tokens import task_token
 from gatewright.tasks.protocol import TaskRef, ref_of
-from services.gatekeeper.dispatch.priority import InFlight, class_of
-from services.gatekeeper.dispatch.task_tokens import task_token
 
 #: Within this time of its order a task may be published again without a look: well inside the stream's window of 120 seconds.
 CERTAIN = timedelta(seconds=60)

@@ -12,7 +12,7 @@ from gatewright.bus.port import TASK_TOKEN_HEADER, Bus, Message
 from gatewright.contracts import TaskContract
 from gatewright.errors import DeniedError
 from gatewright.ledger.run import Run
-from services.gatekeeper.decider.inputs import RoleReplied, UsageReceived
+from gatewright.services.gatekeeper.decider.inputs import RoleReplied, UsageReceived
 
 
 def task_token(bus: Bus, run_id: str, task_id: str) -> str:

@@ -17,11 +17,11 @@ from gatewright.git.changes import TreeChange
 from gatewright.git.mirror import Mirror
 from gatewright.git.paths import display
 from gatewright.ledger.run import Run
-from services.gatekeeper.artifact_cache import ArtifactCache
-from services.gatekeeper.gates.commands.gate import check_command
-from services.gatekeeper.gates.report_builder import GateReportBuilder
-from services.gatekeeper.policies.cel_rules import Stage
-from services.gatekeeper.policies.load import Policies
+from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
+from gatewright.services.gatekeeper.gates.commands.gate import check_command
+from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.policies.cel_rules import Stage
+from gatewright.services.gatekeeper.policies.load import Policies
 
 CODE = "organisation_rule"
 _ABSENT = "000000"

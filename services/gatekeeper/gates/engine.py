@@ -25,26 +25,26 @@ from gatewright.ledger.run import Run
 from gatewright.rules.landing import landing_ref
 from gatewright.rules.results import RULE as RESULT_RULE
 from gatewright.rules.results import broken_by_result
-from services.gatekeeper.artifact_cache import ArtifactCache
-from services.gatekeeper.decider import gate_checks as q
-from services.gatekeeper.dispatch.priority import priority_of
-from services.gatekeeper.gates.cel_gate import judge_evidence_rules
-from services.gatekeeper.gates.change import candidate as candidates
-from services.gatekeeper.gates.change.approvals import Approved, read_approval
-from services.gatekeeper.gates.change.destructive import judge_losses
-from services.gatekeeper.gates.change.rebuild_trees import bring_candidate, bring_workers
-from services.gatekeeper.gates.change.secrets import SecretsCheck, note_redactions
-from services.gatekeeper.gates.change.whole_change import judge_whole_change
-from services.gatekeeper.gates.contract.intake import judge_intake
-from services.gatekeeper.gates.contract.plan import judge_plan
-from services.gatekeeper.gates.contract.policy import judge_compiled, judge_contract
-from services.gatekeeper.gates.landing.completion import judge_completion
-from services.gatekeeper.gates.landing.landing import land
-from services.gatekeeper.gates.landing.locks import Claim, PathLocks
-from services.gatekeeper.gates.report_builder import GateReportBuilder
-from services.gatekeeper.gates.reports.artifact_checks import check_artifacts
-from services.gatekeeper.gates.reports.role_reports import judge_review, judge_tests
-from services.gatekeeper.policies.load import Policies
+from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
+from gatewright.services.gatekeeper.decider import gate_checks as q
+from gatewright.services.gatekeeper.dispatch.priority import priority_of
+from gatewright.services.gatekeeper.gates.cel_gate import judge_evidence_rules
+from gatewright.services.gatekeeper.gates.change import candidate as candidates
+from gatewright.services.gatekeeper.gates.change.approvals import Approved, read_approval
+from gatewright.services.gatekeeper.gates.change.destructive import judge_losses
+from gatewright.services.gatekeeper.gates.change.rebuild_trees import bring_candidate, bring_workers
+from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck, note_redactions
+from gatewright.services.gatekeeper.gates.change.whole_change import judge_whole_change
+from gatewright.services.gatekeeper.gates.contract.intake import judge_intake
+from gatewright.services.gatekeeper.gates.contract.plan import judge_plan
+from gatewright.services.gatekeeper.gates.contract.policy import judge_compiled, judge_contract
+from gatewright.services.gatekeeper.gates.landing.completion import judge_completion
+from gatewright.services.gatekeeper.gates.landing.landing import land
+from gatewright.services.gatekeeper.gates.landing.locks import Claim, PathLocks
+from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.gates.reports.artifact_checks import check_artifacts
+from gatewright.services.gatekeeper.gates.reports.role_reports import judge_review, judge_tests
+from gatewright.services.gatekeeper.policies.load import Policies
 
 
 @dataclass(frozen=True)

@@ -32,17 +32,17 @@ from gatewright.host_errors import host_errors
 from gatewright.ledger.run import Run
 from gatewright.secrets.documents import check_document, redact_document, redact_message, redact_words
 from gatewright.secrets.scanner import SecretScanner
+from gatewright.services.gatekeeper.decider.inputs import AbortRequested, RoleReplied, Submitted, UsageReceived
+from gatewright.services.gatekeeper.dispatch.task_tokens import check_held
+from gatewright.services.gatekeeper.intake import publishers
+from gatewright.services.gatekeeper.intake.exhausted_tasks import EXHAUSTED, give_up
+from gatewright.services.gatekeeper.intake.limits import PublisherLimits
+from gatewright.services.gatekeeper.intake.submission import abort_request, message_id, submission
+from gatewright.services.gatekeeper.orchestrator import Orchestrator
+from gatewright.services.gatekeeper.policies.publishers import Publisher
 from gatewright.tasks.dead_letter import publish_dead_letter
 from gatewright.telemetry.logs import Logger
 from gatewright.telemetry.metrics import Metrics
-from services.gatekeeper.decider.inputs import AbortRequested, RoleReplied, Submitted, UsageReceived
-from services.gatekeeper.dispatch.task_tokens import check_held
-from services.gatekeeper.intake import publishers
-from services.gatekeeper.intake.exhausted_tasks import EXHAUSTED, give_up
-from services.gatekeeper.intake.limits import PublisherLimits
-from services.gatekeeper.intake.submission import abort_request, message_id, submission
-from services.gatekeeper.orchestrator import Orchestrator
-from services.gatekeeper.policies.publishers import Publisher
 
 #: Seconds after which an input that met a silent bus is brought again.
 RETRY = 1.0

@@ -14,14 +14,14 @@ from gatewright.bus.port import Bus, Message
 from gatewright.bus.topology import EXHAUSTED_SUBJECT, TASK_ROLES
 from gatewright.contracts import Error
 from gatewright.errors import MalformedError
+from gatewright.services.gatekeeper.decider.inputs import RoleReplied
 from gatewright.tasks.dead_letter import publish_dead_letter
 from gatewright.tasks.protocol import TaskRef, ref_of
 from gatewright.telemetry.logs import Logger
 from gatewright.telemetry.metrics import Metrics
-from services.gatekeeper.decider.inputs import RoleReplied
 
 if TYPE_CHECKING:
-    from services.gatekeeper.orchestrator import Orchestrator
+    from gatewright.services.gatekeeper.orchestrator import Orchestrator
 
 #: What the subjects of such reports begin with.
 EXHAUSTED = EXHAUSTED_SUBJECT.removesuffix(">")

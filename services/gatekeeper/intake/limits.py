@@ -14,8 +14,8 @@ from typing import Literal
 
 from gatewright.clock import Clock
 from gatewright.errors import LimitError
-from services.gatekeeper.policies.publishers import Publisher, Rate
-from services.gatekeeper.projections.publisher_runs import DAY, PublisherRuns
+from gatewright.services.gatekeeper.policies.publishers import Publisher, Rate
+from gatewright.services.gatekeeper.projections.publisher_runs import DAY, PublisherRuns
 
 Act = Literal["submissions", "questions"]
 #: Stored messages of one publisher that wait in this process for its limits; more are put aside.

@@ -16,8 +16,8 @@ from gatewright.contracts import RunRequest, TaskContract
 from gatewright.errors import DeniedError, Fault, MalformedError
 from gatewright.ledger.run import Run
 from gatewright.rules.landing import landing_ref
-from services.gatekeeper.policies.publishers import Publisher, Publishers, SubmissionKind
-from services.gatekeeper.policies.repository_patterns import covered, ref_covered
+from gatewright.services.gatekeeper.policies.publishers import Publisher, Publishers, SubmissionKind
+from gatewright.services.gatekeeper.policies.repository_patterns import covered, ref_covered
 
 _SUBJECTS = (SUBMIT_SUBJECT, *QUESTION_SUBJECTS, REQUEST_SUBJECT, CONTRACT_SUBJECT, ABORT_SUBJECT)
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}\Z")  # noqa: TID251 - linear: anchored, and no repetition can give to the next

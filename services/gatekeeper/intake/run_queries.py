@@ -16,14 +16,14 @@ from gatewright.contracts.vocabulary import Document
 from gatewright.errors import GatewrightError, MalformedError
 from gatewright.host_errors import host_errors
 from gatewright.ledger.store import NOWHERE, Ledger, Position
+from gatewright.services.gatekeeper.intake import publishers
+from gatewright.services.gatekeeper.intake.endpoint import error_document, reply
+from gatewright.services.gatekeeper.intake.limits import PublisherLimits
+from gatewright.services.gatekeeper.intake.run_status import status_of
+from gatewright.services.gatekeeper.orchestrator import Orchestrator
+from gatewright.services.gatekeeper.policies.publishers import Publisher
+from gatewright.services.gatekeeper.projections.run_index import RunIndex
 from gatewright.telemetry.logs import Logger
-from services.gatekeeper.intake import publishers
-from services.gatekeeper.intake.endpoint import error_document, reply
-from services.gatekeeper.intake.limits import PublisherLimits
-from services.gatekeeper.intake.run_status import status_of
-from services.gatekeeper.orchestrator import Orchestrator
-from services.gatekeeper.policies.publishers import Publisher
-from services.gatekeeper.projections.run_index import RunIndex
 
 #: Questions for events that one publisher may keep open in this process; further ones are answered at once.
 MOST_WAITING = 200

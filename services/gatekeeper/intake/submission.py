@@ -11,8 +11,8 @@ from gatewright.clock import new_id
 from gatewright.contracts import AbortRequest, RunRequest, TaskContract, codec, strict_json
 from gatewright.errors import Fault, MalformedError
 from gatewright.ledger.run import run_id_of, trace_id_of
-from services.gatekeeper.decider.inputs import Submitted
-from services.gatekeeper.intake.cloud_events import IncomingDocument, is_event, open_event, within
+from gatewright.services.gatekeeper.decider.inputs import Submitted
+from gatewright.services.gatekeeper.intake.cloud_events import IncomingDocument, is_event, open_event, within
 
 KEY_LENGTHS = range(8, 129)
 SUBJECT_SCHEMAS = {

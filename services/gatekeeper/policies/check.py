@@ -1,4 +1,4 @@
-"""``python -m services.gatekeeper.policies.check FOLDER``: the gatekeeper reads its policies, for ``gatewright doctor``."""
+"""``python -m gatewright.services.gatekeeper.policies.check FOLDER``: its policies, read for ``gatewright doctor``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from gatewright.errors import ConfigurationError
-from services.gatekeeper.policies.load import load
+from gatewright.services.gatekeeper.policies.load import load
 
 
 def main() -> int:

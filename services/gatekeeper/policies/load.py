@@ -16,14 +16,14 @@ from gatewright.contracts import AgentRegistry, codec
 from gatewright.contracts.records import RegisteredAgent
 from gatewright.errors import ConfigurationError, MalformedError
 from gatewright.git.names import LARGEST, TreeLimits
-from services.gatekeeper.policies.cel_rules import CelRule, load_rules
-from services.gatekeeper.policies.commands import CommandAllowlist
-from services.gatekeeper.policies.full_access import names_full_access
-from services.gatekeeper.policies.model import PolicyModel
-from services.gatekeeper.policies.packs import Approvals, PolicyPacks
-from services.gatekeeper.policies.path_classes import PathMatcher
-from services.gatekeeper.policies.publishers import Publishers
-from services.gatekeeper.policies.roles import RoleTable, registry_faults
+from gatewright.services.gatekeeper.policies.cel_rules import CelRule, load_rules
+from gatewright.services.gatekeeper.policies.commands import CommandAllowlist
+from gatewright.services.gatekeeper.policies.full_access import names_full_access
+from gatewright.services.gatekeeper.policies.model import PolicyModel
+from gatewright.services.gatekeeper.policies.packs import Approvals, PolicyPacks
+from gatewright.services.gatekeeper.policies.path_classes import PathMatcher
+from gatewright.services.gatekeeper.policies.publishers import Publishers
+from gatewright.services.gatekeeper.policies.roles import RoleTable, registry_faults
 
 ProtectedClass = Literal["sacred", "ci", "protected", "dependencies", "migrations"]
 

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import AwareDatetime, Field, model_validator
 
 from gatewright.contracts.vocabulary import LandingMode, Network, PolicyPack
-from services.gatekeeper.policies.model import PolicyModel
+from gatewright.services.gatekeeper.policies.model import PolicyModel
 
 
 class PackRules(PolicyModel):

@@ -17,7 +17,7 @@ from gatewright.contracts import AgentRegistry
 from gatewright.contracts.task_contract import TaskType
 from gatewright.contracts.vocabulary import Filesystem, Network, RoleName, Shell
 from gatewright.permissions import FILESYSTEM_ORDER, NETWORK_ORDER, SHELL_ORDER, is_wider
-from services.gatekeeper.policies.model import PolicyModel
+from gatewright.services.gatekeeper.policies.model import PolicyModel
 
 #: Roles that change files on somebody's order. They give work to nobody: more work is the tech lead's to order.
 IMPLEMENTING: frozenset[RoleName] = frozenset({"WORKER", "UI_UX", "FRONTEND", "BACKEND", "AI", "SECURITY", "INFRA", "OPS"})

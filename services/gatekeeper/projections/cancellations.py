@@ -16,8 +16,8 @@ from gatewright.bus.topology import CANCEL_SUBJECT
 from gatewright.clock import Clock
 from gatewright.errors import BusError
 from gatewright.ledger.events import TaskDispatched
+from gatewright.services.gatekeeper.projections.entries import LedgerEntry
 from gatewright.tasks.protocol import cancel_notice
-from services.gatekeeper.projections.entries import LedgerEntry
 
 #: A run that ended less than ``RECENT`` seconds ago is named every ``OFTEN`` seconds, and until ``LASTING`` every ``SELDOM``.
 RECENT = 10.0

@@ -17,9 +17,9 @@ import msgspec
 from gatewright.errors import GatewrightError, UnavailableError
 from gatewright.host_errors import host_errors
 from gatewright.ledger.events import TERMINAL, ContractCompiled, FixOrdered, RunAccepted, StateEntered
-from services.gatekeeper.decider.inputs import DeadlineReached
-from services.gatekeeper.orchestrator import Orchestrator
-from services.gatekeeper.projections.entries import EntryEvent, LedgerEntry
+from gatewright.services.gatekeeper.decider.inputs import DeadlineReached
+from gatewright.services.gatekeeper.orchestrator import Orchestrator
+from gatewright.services.gatekeeper.projections.entries import EntryEvent, LedgerEntry
 
 #: Seconds between two looks at the clock, and until a moment is looked at again that brought nothing about.
 TICK = 0.1

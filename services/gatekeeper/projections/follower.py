@@ -15,14 +15,14 @@ from gatewright.bus.port import Message
 from gatewright.bus.topology import run_subject
 from gatewright.errors import GatewrightError, UnavailableError
 from gatewright.host_errors import host_errors
-from services.gatekeeper.dispatch.dispatcher import UnderWay
-from services.gatekeeper.orchestrator import Orchestrator
-from services.gatekeeper.projections.cancellations import CancellationBroadcaster
-from services.gatekeeper.projections.deadlines import Deadlines
-from services.gatekeeper.projections.entries import read_entry, run_id_of
-from services.gatekeeper.projections.publisher_runs import PublisherRuns
-from services.gatekeeper.projections.run_index import RunIndex
-from services.gatekeeper.projections.stalled_runs import StalledRuns
+from gatewright.services.gatekeeper.dispatch.dispatcher import UnderWay
+from gatewright.services.gatekeeper.orchestrator import Orchestrator
+from gatewright.services.gatekeeper.projections.cancellations import CancellationBroadcaster
+from gatewright.services.gatekeeper.projections.deadlines import Deadlines
+from gatewright.services.gatekeeper.projections.entries import read_entry, run_id_of
+from gatewright.services.gatekeeper.projections.publisher_runs import PublisherRuns
+from gatewright.services.gatekeeper.projections.run_index import RunIndex
+from gatewright.services.gatekeeper.projections.stalled_runs import StalledRuns
 
 #: Seconds between two looks at the list of what is open.
 LOOK = 1.0

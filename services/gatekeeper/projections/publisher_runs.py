@@ -17,7 +17,7 @@ from gatewright.clock import Clock
 from gatewright.errors import UnavailableError
 from gatewright.ledger.events import RunAccepted, RunFinished
 from gatewright.ledger.run import Run
-from services.gatekeeper.projections.entries import LedgerEntry
+from gatewright.services.gatekeeper.projections.entries import LedgerEntry
 
 DAY = timedelta(days=1)
 #: Seconds that a submission waits for the count of a gatekeeper that has just started.

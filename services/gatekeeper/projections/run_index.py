@@ -19,7 +19,7 @@ from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.contracts.run_status import ListedRun, RunList, RunOutcome, RunsRequest
 from gatewright.errors import UnavailableError
 from gatewright.ledger.events import RunAccepted
-from services.gatekeeper.projections.entries import LedgerEntry
+from gatewright.services.gatekeeper.projections.entries import LedgerEntry
 
 
 class _Accepted(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gatewright.ledger.events import BundleSealed, LocksWaiting
-from services.gatekeeper.projections.entries import LedgerEntry
+from gatewright.services.gatekeeper.projections.entries import LedgerEntry
 
 #: Seconds for which a run may stand still before the first look, and the longest pause between two looks.
 QUIET = 10.0

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterator, Mapping
 
 from gatewright.contracts.reports import Finding
-from services.reviewer.checks.conflict_markers import conflict_markers
-from services.reviewer.checks.file_kinds import file_kinds
-from services.reviewer.checks.paths import paths
-from services.reviewer.checks.secrets import secrets
-from services.reviewer.checks.weakened_tests import weakened_tests
-from services.reviewer.subject import Subject
+from gatewright.services.reviewer.checks.conflict_markers import conflict_markers
+from gatewright.services.reviewer.checks.file_kinds import file_kinds
+from gatewright.services.reviewer.checks.paths import paths
+from gatewright.services.reviewer.checks.secrets import secrets
+from gatewright.services.reviewer.checks.weakened_tests import weakened_tests
+from gatewright.services.reviewer.subject import Subject
 
 Check = Callable[[Subject], Iterator[Finding]]
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from gatewright.contracts.reports import Finding
-from services.reviewer.subject import ChangedFile, Subject
+from gatewright.services.reviewer.subject import ChangedFile, Subject
 
 #: How a block of code begins and ends, by the ending of the file's name (CommonMark 0.31, section 4.5; AsciiDoc).
 _MARKDOWN = re.compile(rb"[ \t]*(`{3,}|~{3,})")  # noqa: TID251 - linear: anchored, and no repetition can give to the next

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gatewright.contracts.reports import Finding
-from services.reviewer.subject import Subject
+from gatewright.services.reviewer.subject import Subject
 
 
 def file_kinds(subject: Subject) -> Iterator[Finding]:

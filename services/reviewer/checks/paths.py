@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gatewright import scope
 from gatewright.contracts.reports import Finding
 from gatewright.contracts.vocabulary import ChangeKind
-from services.reviewer.subject import Subject
+from gatewright.services.reviewer.subject import Subject
 
 OUT_OF_SCOPE = "path_out_of_scope"
 #: By mode: the kind that a contract must allow, and what it is in words.

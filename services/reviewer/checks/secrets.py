@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gatewright.contracts.reports import Finding
 from gatewright.secrets.earlier_values import EarlierValues
 from gatewright.secrets.scanner import SecretScanner
-from services.reviewer.subject import Subject
+from gatewright.services.reviewer.subject import Subject
 
 _SCANNER = SecretScanner()
 

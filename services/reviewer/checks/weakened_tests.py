@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gatewright.contracts.reports import Finding
 from gatewright.patterns import BytesPattern
-from services.reviewer.subject import Subject
+from gatewright.services.reviewer.subject import Subject
 
 _DIRECTORIES = frozenset({b"test", b"tests", b"__tests__", b"spec", b"specs"})
 _NAMES = BytesPattern(rb"test_.*\.py|.*_test\.\w+|.*_spec\.\w+|.*\.(?:test|spec)\.\w+|conftest\.py|.*Tests?\.(?:java|kt|cs)")

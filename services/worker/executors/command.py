@@ -14,10 +14,10 @@ from gatewright.git.changes import FileChange
 from gatewright.patterns import BytesPattern
 from gatewright.sandbox import Completed, Sandbox, SandboxLimits, parse_command
 from gatewright.sandbox.programs import NOT_FOUND, not_found
+from gatewright.services.worker.executors.port import ExecutionFailure, ExecutionResult, Job
 from gatewright.tasks.inputs import command_seconds, usable_environment
 from gatewright.telemetry.redaction import redact_text
 from gatewright.workspace import Workspaces
-from services.worker.executors.port import ExecutionFailure, ExecutionResult, Job
 
 #: Characters of the last line that a failure quotes.
 _QUOTED = 300

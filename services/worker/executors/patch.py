@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gatewright.services.worker.executors.port import ExecutionResult, Job
 from gatewright.tasks.inputs import read_artifact
-from services.worker.executors.port import ExecutionResult, Job
 
 
 class PatchExecutor:

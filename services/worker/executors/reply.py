@@ -7,9 +7,9 @@ import asyncio
 from gatewright.errors import ExtractionError
 from gatewright.git.changes import FileChange
 from gatewright.git.paths import display
+from gatewright.services.worker.executors.port import ExecutionResult, Job
+from gatewright.services.worker.reply.files import extract
 from gatewright.tasks.inputs import read_artifact
-from services.worker.executors.port import ExecutionResult, Job
-from services.worker.reply.files import extract
 
 #: The name of the artifact that holds the reply.
 REPLY_LOG = "reply"

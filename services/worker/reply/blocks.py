@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gatewright.errors import ExtractionError
-from services.worker.reply.heredoc import Heredoc, heredoc_at
+from gatewright.services.worker.reply.heredoc import Heredoc, heredoc_at
 
 _OPENING = re.compile(r"(?P<indent>[ \t]*(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+)?)(?P<fence>`{3,}|~{3,})(?P<info>.*)")  # noqa: TID251 - linear: anchored, and no repetition can give to the next
 _CLOSING = re.compile(r"(?P<indent>[ \t]*)(?P<fence>`{3,}|~{3,})[ \t]*")  # noqa: TID251 - linear: anchored, and no repetition can give to the next

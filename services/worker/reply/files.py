@@ -14,9 +14,9 @@ from itertools import pairwise
 from gatewright import scope
 from gatewright.errors import ExtractionError, ScopeError
 from gatewright.patterns import TextPattern
-from services.worker.reply.blocks import Element, Fence, Section, UnclosedError, is_closed_at, scan
-from services.worker.reply.heredoc import Heredoc, heredocs_in
-from services.worker.reply.names import DIFF_LANGUAGES, OUTPUT_LANGUAGES, SHELL_LANGUAGES, comment_name, name_before
+from gatewright.services.worker.reply.blocks import Element, Fence, Section, UnclosedError, is_closed_at, scan
+from gatewright.services.worker.reply.heredoc import Heredoc, heredocs_in
+from gatewright.services.worker.reply.names import DIFF_LANGUAGES, OUTPUT_LANGUAGES, SHELL_LANGUAGES, comment_name, name_before
 
 #: Bytes of a reply, and files in it.
 MAX_REPLY_BYTES = 4 * 1024 * 1024

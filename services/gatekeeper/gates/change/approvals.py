@@ -16,8 +16,8 @@ from gatewright.evidence.approvals import APPROVAL, TO_APPROVE, ApprovedChange, 
 from gatewright.evidence.signing.keys import PublicKey
 from gatewright.git.changes import TreeChange
 from gatewright.git.paths import display
-from services.gatekeeper.artifact_cache import ArtifactCache
-from services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
+from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 
 
 @dataclass(frozen=True)

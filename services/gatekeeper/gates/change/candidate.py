@@ -15,14 +15,14 @@ from gatewright.git.changes import TreeChange
 from gatewright.git.mirror import Mirror
 from gatewright.git.process import OutputTooLargeError
 from gatewright.ledger.run import Run, RunTask
-from services.gatekeeper.artifact_cache import ArtifactCache
-from services.gatekeeper.gates.change.approvals import NOTHING, Approved
-from services.gatekeeper.gates.change.diff import ABSENT, LIMIT_RULE, REGULAR, judge_changes, judge_number, kind_rule
-from services.gatekeeper.gates.change.links import judge_links
-from services.gatekeeper.gates.change.new_names import judge_name_limits, judge_readable_names
-from services.gatekeeper.gates.change.path_collisions import judge_collisions, owners
-from services.gatekeeper.gates.report_builder import GateReportBuilder
-from services.gatekeeper.policies.load import Policies
+from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
+from gatewright.services.gatekeeper.gates.change.approvals import NOTHING, Approved
+from gatewright.services.gatekeeper.gates.change.diff import ABSENT, LIMIT_RULE, REGULAR, judge_changes, judge_number, kind_rule
+from gatewright.services.gatekeeper.gates.change.links import judge_links
+from gatewright.services.gatekeeper.gates.change.new_names import judge_name_limits, judge_readable_names
+from gatewright.services.gatekeeper.gates.change.path_collisions import judge_collisions, owners
+from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.policies.load import Policies
 
 #: git's own rule of thumb: a NUL among the first bytes makes a file binary.
 SNIFFED_BYTES = 8000

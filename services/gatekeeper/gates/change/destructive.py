@@ -18,11 +18,11 @@ from gatewright.errors import CommandRefusedError, ScopeError
 from gatewright.git.changes import TreeChange
 from gatewright.git.mirror import Mirror
 from gatewright.sandbox.argv import parse_command
-from services.gatekeeper.gates.change.remains import destroyed_files, moved_files
-from services.gatekeeper.gates.commands.classes import Classify, classify
-from services.gatekeeper.gates.commands.gate import too_much
-from services.gatekeeper.gates.report_builder import GateReportBuilder
-from services.gatekeeper.policies.load import Policies
+from gatewright.services.gatekeeper.gates.change.remains import destroyed_files, moved_files
+from gatewright.services.gatekeeper.gates.commands.classes import Classify, classify
+from gatewright.services.gatekeeper.gates.commands.gate import too_much
+from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.policies.load import Policies
 
 #: The operation of ``scope.destructive`` that stands for deletions by the change itself.
 DELETE_FILES = "delete files"

@@ -13,9 +13,9 @@ from gatewright.contracts import TaskContract
 from gatewright.contracts.vocabulary import ChangeKind, Scope
 from gatewright.git.changes import TreeChange
 from gatewright.git.paths import is_gitattributes, is_gitmodules, path_fault
-from services.gatekeeper.gates.change.approvals import NOTHING, Approved
-from services.gatekeeper.gates.report_builder import GateReportBuilder
-from services.gatekeeper.policies.load import PathClass, Policies
+from gatewright.services.gatekeeper.gates.change.approvals import NOTHING, Approved
+from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.policies.load import PathClass, Policies
 
 EXECUTABLE = "100755"
 REGULAR = frozenset({"100644", EXECUTABLE})

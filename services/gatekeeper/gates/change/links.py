@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from gatewright.git.changes import Node, TreeChange
 from gatewright.git.mirror import Mirror
 from gatewright.git.paths import display, path_fault
-from services.gatekeeper.gates.change.diff import SYMLINK
-from services.gatekeeper.gates.change.path_collisions import DIRECTORY
-from services.gatekeeper.gates.report_builder import GateReportBuilder
-from services.gatekeeper.policies.load import Policies
+from gatewright.services.gatekeeper.gates.change.diff import SYMLINK
+from gatewright.services.gatekeeper.gates.change.path_collisions import DIRECTORY
+from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.policies.load import Policies
 
 CODE = "symlink_escapes"
 RULE = "symlink_targets"

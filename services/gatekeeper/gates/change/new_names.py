@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from gatewright.git.changes import TreeChange
 from gatewright.git.mirror import Mirror
-from services.gatekeeper.gates.change.diff import ABSENT
-from services.gatekeeper.gates.report_builder import GateReportBuilder
-from services.gatekeeper.policies.load import Policies
+from gatewright.services.gatekeeper.gates.change.diff import ABSENT
+from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.policies.load import Policies
 
 LIMITS_RULE = "protected_paths.limits.names"
 READABLE_RULE = "readable_names"

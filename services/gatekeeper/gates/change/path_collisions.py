@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from gatewright.git.changes import Node, TreeChange
 from gatewright.git.mirror import Mirror
 from gatewright.git.paths import display, folded
-from services.gatekeeper.gates.change.diff import ABSENT
-from services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.gates.change.diff import ABSENT
+from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 
 CODE = "path_collision"
 RULE = "path_collisions"

@@ -8,8 +8,8 @@ from __future__ import annotations
 from gatewright.errors import GitError, PatchError
 from gatewright.git.mirror import Mirror
 from gatewright.ledger.run import Run
-from services.gatekeeper.artifact_cache import ArtifactCache
-from services.gatekeeper.gates.change.candidate import patch_of
+from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
+from gatewright.services.gatekeeper.gates.change.candidate import patch_of
 
 
 async def bring_workers(run: Run, mirror: Mirror, artifacts: ArtifactCache) -> None:

@@ -16,7 +16,7 @@ from gatewright.secrets.changes import CleanContents, secrets_brought_in
 from gatewright.secrets.documents import redacted_places
 from gatewright.secrets.redaction import REDACTIONS
 from gatewright.secrets.scanner import SecretScanner
-from services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 
 CODE = "secret_found"
 #: Redactions of one document that are listed one by one.

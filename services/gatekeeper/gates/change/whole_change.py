@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from gatewright.contracts import TaskContract
 from gatewright.git.mirror import Mirror
-from services.gatekeeper.gates.cel_gate import judge_diff_rules
-from services.gatekeeper.gates.change.candidate import ComposedCandidate
-from services.gatekeeper.gates.contract.forbidden_actions import judge_forbidden_edits
-from services.gatekeeper.gates.contract.packs import judge_pack_diff
-from services.gatekeeper.gates.report_builder import GateReportBuilder
-from services.gatekeeper.policies.load import Policies
+from gatewright.services.gatekeeper.gates.cel_gate import judge_diff_rules
+from gatewright.services.gatekeeper.gates.change.candidate import ComposedCandidate
+from gatewright.services.gatekeeper.gates.contract.forbidden_actions import judge_forbidden_edits
+from gatewright.services.gatekeeper.gates.contract.packs import judge_pack_diff
+from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.policies.load import Policies
 
 
 async def judge_whole_change(

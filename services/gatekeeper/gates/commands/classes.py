@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import PurePosixPath
 
-from services.gatekeeper.policies.commands import CommandClass
+from gatewright.services.gatekeeper.policies.commands import CommandClass
 
 _READ = CommandClass.READ_ONLY
 _NETWORK = CommandClass.NETWORK

@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from gatewright.contracts.vocabulary import AcceptanceTest, Executor
 from gatewright.errors import CommandRefusedError
 from gatewright.sandbox.argv import parse_command
-from services.gatekeeper.gates.commands.classes import classify
-from services.gatekeeper.gates.commands.proof import why_nothing
-from services.gatekeeper.gates.commands.words import read_words
-from services.gatekeeper.gates.report_builder import GateReportBuilder
-from services.gatekeeper.policies.commands import CommandClass, CommandRule, Use
-from services.gatekeeper.policies.load import Policies
+from gatewright.services.gatekeeper.gates.commands.classes import classify
+from gatewright.services.gatekeeper.gates.commands.proof import why_nothing
+from gatewright.services.gatekeeper.gates.commands.words import read_words
+from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.policies.commands import CommandClass, CommandRule, Use
+from gatewright.services.gatekeeper.policies.load import Policies
 
 RULE = "command_allowlist"
 TOO_MUCH = "too_many_commands"

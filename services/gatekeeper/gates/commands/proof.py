@@ -6,8 +6,8 @@ import posixpath
 import re
 from collections.abc import Iterator
 
-from services.gatekeeper.gates.commands.words import CommandWords
-from services.gatekeeper.policies.commands import CommandClass, CommandRule
+from gatewright.services.gatekeeper.gates.commands.words import CommandWords
+from gatewright.services.gatekeeper.policies.commands import CommandClass, CommandRule
 
 #: A count, or an escape.
 _COUNT = re.compile(r"\\?\{[0-9,]*\\?\}|\\.")  # noqa: TID251 - linear: anchored, and a brace ends each try

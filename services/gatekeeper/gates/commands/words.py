@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from gatewright.errors import CommandRefusedError
-from services.gatekeeper.policies.commands import CommandRule
+from gatewright.services.gatekeeper.policies.commands import CommandRule
 
 #: ``NAME=value`` as a word of its own changes a variable of make, or the environment of what a wrapper starts.
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*[:+?]?=")  # noqa: TID251 - linear: anchored, and no repetition can give to the next

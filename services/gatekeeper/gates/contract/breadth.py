@@ -16,9 +16,9 @@ from datetime import datetime
 
 from gatewright.git.mirror import Mirror
 from gatewright.git.paths import display
-from services.gatekeeper.gates.report_builder import GateReportBuilder
-from services.gatekeeper.policies.load import Policies
-from services.gatekeeper.policies.packs import PackRules, PolicyApproval
+from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.policies.load import Policies
+from gatewright.services.gatekeeper.policies.packs import PackRules, PolicyApproval
 
 CODE = "path_too_broad"
 RULE = "breadth"

@@ -11,9 +11,9 @@ from itertools import pairwise
 from gatewright.contracts import TaskContract
 from gatewright.contracts.task_contract import HandoffChain
 from gatewright.contracts.vocabulary import Agent, RoleName
-from services.gatekeeper.gates.report_builder import GateReportBuilder
-from services.gatekeeper.policies.load import Policies
-from services.gatekeeper.policies.roles import IMPLEMENTING
+from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.policies.load import Policies
+from gatewright.services.gatekeeper.policies.roles import IMPLEMENTING
 
 FORBIDDEN = "dispatch_forbidden"
 

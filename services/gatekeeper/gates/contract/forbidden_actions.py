@@ -15,8 +15,8 @@ from gatewright.errors import CommandRefusedError
 from gatewright.git.changes import TreeChange
 from gatewright.git.paths import display
 from gatewright.sandbox.argv import parse_command
-from services.gatekeeper.gates.commands.gate import too_much
-from services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.gates.commands.gate import too_much
+from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 
 CODE = "action_forbidden"
 RULE = "contract.forbidden_actions"

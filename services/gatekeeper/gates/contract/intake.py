@@ -18,13 +18,13 @@ from gatewright.errors import ArtifactError, DeniedError, GitError, HostError, M
 from gatewright.git.host.tracked import refuse_tracked_environment
 from gatewright.git.mirror import Mirrors
 from gatewright.host_errors import is_waited_for
-from services.gatekeeper.artifact_cache import ArtifactCache
-from services.gatekeeper.gates.contract.breadth import judge_breadth
-from services.gatekeeper.gates.contract.policy import judge_contract, judge_request
-from services.gatekeeper.gates.contract.role_contract import bound_schema, is_binding
-from services.gatekeeper.gates.landing.landing import judge_target
-from services.gatekeeper.gates.report_builder import GateReportBuilder
-from services.gatekeeper.policies.load import Policies
+from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
+from gatewright.services.gatekeeper.gates.contract.breadth import judge_breadth
+from gatewright.services.gatekeeper.gates.contract.policy import judge_contract, judge_request
+from gatewright.services.gatekeeper.gates.contract.role_contract import bound_schema, is_binding
+from gatewright.services.gatekeeper.gates.landing.landing import judge_target
+from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.policies.load import Policies
 
 
 async def judge_intake(

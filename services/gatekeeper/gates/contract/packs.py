@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gatewright.contracts.vocabulary import PolicyPack, Repository, TimeoutRetry
-from services.gatekeeper.gates.report_builder import GateReportBuilder
-from services.gatekeeper.policies.load import Policies
-from services.gatekeeper.policies.packs import PackRules
+from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.policies.load import Policies
+from gatewright.services.gatekeeper.policies.packs import PackRules
 
 
 def judge_pack(

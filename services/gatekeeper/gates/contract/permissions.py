@@ -15,10 +15,10 @@ from gatewright.contracts import TaskContract
 from gatewright.contracts.task_contract import RolePermissions
 from gatewright.contracts.vocabulary import Executor, ToolPermissions
 from gatewright.permissions import FILESYSTEM_ORDER, NETWORK_ORDER, SHELL_MEANINGS, SHELL_ORDER, narrower
-from services.gatekeeper.gates.report_builder import GateReportBuilder
-from services.gatekeeper.policies.full_access import names_full_access
-from services.gatekeeper.policies.load import Policies
-from services.gatekeeper.policies.packs import PackRules
+from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.policies.full_access import names_full_access
+from gatewright.services.gatekeeper.policies.load import Policies
+from gatewright.services.gatekeeper.policies.packs import PackRules
 
 FULL_ACCESS = "danger_full_access"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from gatewright import scope
 from gatewright.contracts import Plan, TaskContract
 from gatewright.rules.shards import broken_by_shard, broken_by_split
-from services.gatekeeper.gates.contract.dispatch import FORBIDDEN, may_dispatch
-from services.gatekeeper.gates.report_builder import GateReportBuilder
-from services.gatekeeper.policies.load import Policies
+from gatewright.services.gatekeeper.gates.contract.dispatch import FORBIDDEN, may_dispatch
+from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.policies.load import Policies
 
 RULES = (
     *("dispatch.table", "dispatch.owner", "task_id", "contract"),

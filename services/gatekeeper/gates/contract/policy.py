@@ -15,17 +15,21 @@ from gatewright.contracts.vocabulary import Artifact, Executor, PolicyPack, Repo
 from gatewright.errors import MalformedError, ScopeError
 from gatewright.git.refs import check_landing_ref
 from gatewright.rules.contracts import differences
+from gatewright.services.gatekeeper.gates.cel_gate import judge_contract_rules
+from gatewright.services.gatekeeper.gates.change.destructive import by_allowlist, judge_destructive
+from gatewright.services.gatekeeper.gates.commands.gate import judge_commands
+from gatewright.services.gatekeeper.gates.contract.dispatch import judge_dispatch, judge_order
+from gatewright.services.gatekeeper.gates.contract.forbidden_actions import judge_forbidden_commands
+from gatewright.services.gatekeeper.gates.contract.packs import judge_pack
+from gatewright.services.gatekeeper.gates.contract.permissions import (
+    judge_executor_access,
+    judge_full_access,
+    judge_permissions,
+)
+from gatewright.services.gatekeeper.gates.contract.role_contract import judge_output_schema, judge_role_contract
+from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.policies.load import Policies
 from gatewright.tasks.inputs import LONGEST_COMMAND
-from services.gatekeeper.gates.cel_gate import judge_contract_rules
-from services.gatekeeper.gates.change.destructive import by_allowlist, judge_destructive
-from services.gatekeeper.gates.commands.gate import judge_commands
-from services.gatekeeper.gates.contract.dispatch import judge_dispatch, judge_order
-from services.gatekeeper.gates.contract.forbidden_actions import judge_forbidden_commands
-from services.gatekeeper.gates.contract.packs import judge_pack
-from services.gatekeeper.gates.contract.permissions import judge_executor_access, judge_full_access, judge_permissions
-from services.gatekeeper.gates.contract.role_contract import judge_output_schema, judge_role_contract
-from services.gatekeeper.gates.report_builder import GateReportBuilder
-from services.gatekeeper.policies.load import Policies
 
 LANDABLE = "refs/heads/"
 

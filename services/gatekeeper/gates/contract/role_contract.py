@@ -12,8 +12,8 @@ from gatewright.contracts import TaskContract
 from gatewright.contracts.task_contract import HandoffChain, RoleContract, RuntimeOptions
 from gatewright.contracts.vocabulary import Artifact, RoleName
 from gatewright.resources import schema_directory
-from services.gatekeeper.gates.report_builder import GateReportBuilder
-from services.gatekeeper.policies.roles import ANSWERS, TASKS
+from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.policies.roles import ANSWERS, TASKS
 
 OUTPUT_SCHEMA = "output_schema"
 

@@ -17,8 +17,8 @@ from gatewright.git.mirror import Mirror
 from gatewright.ledger.run import Run
 from gatewright.rules import completion as rules
 from gatewright.rules.completion import AUDIT, DOCUMENTS, OUTPUTS, OWNERS, SHARDS, TESTS, VIOLATIONS
-from services.gatekeeper.artifact_cache import ArtifactCache
-from services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
+from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 
 #: The run's own reports, by the names that a contract may ask for them.
 OWN_REPORTS = frozenset({"review_report", "test_report", "completion_report", "evidence_report"})

@@ -12,7 +12,7 @@ from gatewright.git.mirror import Mirror
 from gatewright.host_errors import is_waited_for
 from gatewright.ledger.run import Run
 from gatewright.rules.landing import commit_message, landing_ref
-from services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 
 #: Pushes that another gatekeeper's own may get in the way of, and the pause between two of them in seconds.
 TRIES = 5

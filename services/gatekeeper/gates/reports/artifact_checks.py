@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Sequence
 
 from gatewright.errors import ArtifactError
-from services.gatekeeper.artifact_cache import ArtifactCache
-from services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
+from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 
 MAX_ARTIFACTS = 256
 MAX_TOTAL_BYTES = 128 * 1024 * 1024

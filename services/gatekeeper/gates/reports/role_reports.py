@@ -8,7 +8,7 @@ from gatewright.ledger.run import Run
 from gatewright.patterns import TextPattern
 from gatewright.rules.reviews import not_independent, not_passed
 from gatewright.rules.tests import Ordered, broken_by_tests, match_commands, wrong_tree
-from services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 
 #: The test runner's note of the candidate's own files that the commands edited.
 WORKSPACE_CHANGES = "workspace_changes"

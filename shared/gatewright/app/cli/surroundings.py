@@ -15,7 +15,7 @@ from gatewright.host_errors import host_error, too_deep
 
 #: What the operating system says of a name that was given, not of the host.
 _NAMES = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTEMPTY})
-_OWN = frozenset({"gatewright", "services"})
+_OWN = frozenset({"gatewright"})
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9._-]+)")  # noqa: TID251 - linear: anchored, of our own package's metadata
 _EXTRA = re.compile(r"extra\s*==\s*['\"]([A-Za-z0-9_-]+)['\"]")  # noqa: TID251 - of our own package's metadata
 

@@ -61,7 +61,7 @@ class StackOptions:
     adopt: bool = False
     roles: tuple[str, ...] = START_ORDER
     policy: RestartPolicy = field(default_factory=RestartPolicy)
-    package: str = "services"
+    package: str = "gatewright.services"
 
 
 class Supervisor:

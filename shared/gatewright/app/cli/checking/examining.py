@@ -56,7 +56,7 @@ def read_contract(document: RunRequest | TaskContract) -> bytes:
     """The JSON of the contract: the one that was given, or the one that a request compiles to. Raises MalformedError."""
     if isinstance(document, TaskContract):
         return codec.encode(document)
-    return _ask("services.pm.compile_request", codec.encode(document))
+    return _ask("gatewright.services.pm.compile_request", codec.encode(document))
 
 
 def examine(
@@ -83,7 +83,7 @@ def examine(
         "publisher": publisher,
         "kind": kind,
     }
-    return msgspec.json.decode(_ask("services.gatekeeper.dry_run", msgspec.json.encode(question)), type=DryRunAnswer)
+    return msgspec.json.decode(_ask("gatewright.services.gatekeeper.dry_run", msgspec.json.encode(question)), type=DryRunAnswer)
 
 
 @contextmanager

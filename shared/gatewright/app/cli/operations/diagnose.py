@@ -137,7 +137,7 @@ def _sandbox(mode: str) -> str:
 
 def _policies(folder: Path) -> str:
     # The gatekeeper's own reader, in a process of its own: the library does not import services.
-    return _output(sys.executable, "-P", "-m", "services.gatekeeper.policies.check", str(folder))
+    return _output(sys.executable, "-P", "-m", "gatewright.services.gatekeeper.policies.check", str(folder))
 
 
 def _home(home: Path) -> str:
