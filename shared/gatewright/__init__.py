@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from gatewright.version import __version__
+
 if TYPE_CHECKING:
     from gatewright.client import Client, SyncClient
 
-__version__ = "0.1.0"
 
 __all__ = ["Client", "SyncClient", "__version__"]
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import msgspec
 
-from gatewright import __version__
 from gatewright.contracts.vocabulary import Interpreter, Surroundings
 from gatewright.environment_state import Seen
+from gatewright.version import __version__
 
 _PACKAGES = "lib/python*/site-packages"
 _BLOCK = 1024 * 1024

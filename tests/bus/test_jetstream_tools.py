@@ -9,13 +9,13 @@ from contextlib import aclosing
 import pytest
 from nats.micro.service import ServiceInfo, ServicePing
 
-from gatewright import __version__
 from gatewright.artifacts import uri_of
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.jetstream.object_store import PIECE_BYTES, SIZE_HEADER
 from gatewright.bus.port import Message, Reply
 from gatewright.bus.topology import ARTIFACTS, artifact_subject
 from gatewright.errors import ArtifactError, MalformedError
+from gatewright.version import __version__
 from tests.bus.backends import Raw
 from tests.unauthenticated_nats import OpenServer
 

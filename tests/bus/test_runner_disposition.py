@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from gatewright import errors
-from gatewright.tasks.disposition import LONGEST_DELAY, MAX_WORDS, backoff, disposition, handled_deliveries
+from gatewright.bus.topology import handled_deliveries
+from gatewright.tasks.disposition import LONGEST_DELAY, MAX_WORDS, backoff, disposition
 
 ERRORS = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, errors.GatewrightError)]
 

@@ -6,7 +6,7 @@ Who may use which of them stands in ``permissions.py``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from gatewright.bus.subjects import MAX_MESSAGE_BYTES, matches
 from gatewright.contracts.vocabulary import Priority
@@ -79,6 +79,15 @@ class Consumer:
     ack_wait: float = 6.0
     max_deliver: int = 6
     max_ack_pending: int = 1000
+
+
+def handled_deliveries(max_deliver: int) -> float:
+    """How many deliveries of a task are worked on.
+
+    The last one that the server makes is kept back: it is refused unseen. Else a task that kills its process
+    every time would be left in the queue for ever, and its run without an end.
+    """
+    return float("inf") if max_deliver < 1 else max(1, max_deliver - 1)
 
 
 #: The shortest window that the server takes.
@@ -169,6 +178,10 @@ def run_subject(run_id: str) -> str:
 def artifact_subject(writer: str, digest: str, piece: int) -> str:
     """Where piece ``piece`` (0 is the first) of an artifact lies as ``writer`` stored it."""
     return f"gw.artifact.{writer}.{digest}.{piece}"
+
+
+#: Who decides about dead letters: under the subject of that name the decisions are stored.
+DEAD_LETTER_DECIDER: Final = "operator"
 
 
 def dead_subject(role: str) -> str:

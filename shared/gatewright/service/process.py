@@ -15,7 +15,6 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import TypeVar
 
-from gatewright import __version__
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.jetstream.setup import await_queues, ensure_topology
 from gatewright.bus.port import Bus, Handler
@@ -27,6 +26,7 @@ from gatewright.service.settings import ServiceSettings
 from gatewright.telemetry.health import METRICS_TEXT, OFF, HealthServer, Page, verdict_page
 from gatewright.telemetry.logs import Logger, make_logger, route_foreign_output
 from gatewright.telemetry.metrics import Metrics
+from gatewright.version import __version__
 
 EXIT_CLEAN = 0
 EXIT_FAILED = 1

@@ -11,17 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
 from gatewright.bus.port import SCHEMA_HEADER, Bus, Message
 from gatewright.bus.subjects import matches
-from gatewright.bus.topology import TASK_ROLES, dead_subject
+from gatewright.bus.topology import DEAD_LETTER_DECIDER, TASK_ROLES, dead_subject
 from gatewright.errors import DeniedError, MalformedError
 from gatewright.tasks import dead_letter as d
 from gatewright.tasks.protocol import carried_headers
 
-#: Who decides; the last token of the subject that decisions are stored under.
-DECIDER: Final = "operator"
 DECISION_HEADER = "Gw-Dead-Decision"
 LETTER_HEADER = "Gw-Dead-Letter"
 
@@ -73,7 +71,7 @@ class DeadLetters:
         letters: dict[int, Message] = {}
         decisions: dict[int, DeadLetterDecision] = {}
         async for message in self._bus.replay(dead_subject("*")):
-            if message.subject == dead_subject(DECIDER):
+            if message.subject == dead_subject(DEAD_LETTER_DECIDER):
                 decisions[_number(message.headers, LETTER_HEADER)] = _decision(message)
             else:
                 letters[message.sequence] = message
@@ -129,7 +127,7 @@ class DeadLetters:
 
     async def _decide(self, letter: DeadLetter, verdict: Verdict, reason: str) -> None:
         await self._bus.publish(
-            dead_subject(DECIDER),
+            dead_subject(DEAD_LETTER_DECIDER),
             b"",
             schema=d.UNKNOWN_SCHEMA,
             message_id=f"decided:{letter.sequence}",

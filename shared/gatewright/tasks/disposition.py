@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gatewright.bus.jetstream.api import NO_ANSWER, NO_RESPONDERS
+from gatewright.bus.topology import handled_deliveries
 from gatewright.errors import BusError, GatewrightError, UnavailableError
 from gatewright.host_errors import is_waited_for
 from gatewright.telemetry.redaction import redact_text
@@ -29,15 +30,6 @@ class Disposition:
     code: str
     message: str
     delay: float = 0.0
-
-
-def handled_deliveries(max_deliver: int) -> float:
-    """How many deliveries of a task are worked on.
-
-    The last one that the server makes is kept back: it is refused unseen. Else a task that kills its process
-    every time would be left in the queue for ever, and its run without an end.
-    """
-    return float("inf") if max_deliver < 1 else max(1, max_deliver - 1)
 
 
 def backoff(attempts: int) -> float:

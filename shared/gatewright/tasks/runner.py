@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from gatewright.bus.port import Bus, Delivery, Message
-from gatewright.bus.topology import CANCEL_SUBJECT, Consumer, Role, task_consumers
+from gatewright.bus.topology import CANCEL_SUBJECT, Consumer, Role, handled_deliveries, task_consumers
 from gatewright.clock import Clock
 from gatewright.contracts.vocabulary import Document
 from gatewright.errors import BusError, MalformedError, UnavailableError
 from gatewright.host_errors import host_errors
 from gatewright.tasks.budget_meter import BudgetMeter, budget_of
-from gatewright.tasks.disposition import Disposition, handled_deliveries, waiting_pause, waits
+from gatewright.tasks.disposition import Disposition, waiting_pause, waits
 from gatewright.tasks.handler import ArtifactPort, BusArtifacts, TaskContext, TaskHandler
 from gatewright.tasks.priority_queue import ClassQueue
 from gatewright.tasks.protocol import DeliveredTask, has_failed, read_cancel_notice, read_task, ref_of, trace_id

@@ -15,7 +15,6 @@ from typing import Literal, get_args
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.process_collector import ProcessCollector
 
-import gatewright
 from gatewright.telemetry import metric_list as m
 from gatewright.telemetry.metric_list import (
     METRICS,
@@ -28,6 +27,7 @@ from gatewright.telemetry.metric_list import (
     SubmissionOutcome,
     TaskOutcome,
 )
+from gatewright.version import __version__
 
 __all__ = ["METRICS", "Metric", "Metrics", "QueueLook", "RunOutcome", "TaskOutcome"]
 
@@ -93,7 +93,7 @@ class Metrics:
         self._gauges = {metric.name: self._gauge(metric) for metric in METRICS if metric.kind == "gauge"}
         self._histograms = {metric.name: self._histogram(metric) for metric in METRICS if metric.kind == "histogram"}
         self._codes, self._gates = _Vocabulary(), _Vocabulary()
-        self._gauges[m.BUILD_INFO.name].labels(role, gatewright.__version__).set(1)
+        self._gauges[m.BUILD_INFO.name].labels(role, __version__).set(1)
         self._gauges[m.READY.name].labels(role).set(0)
         self._gauges[m.STORAGE_FAILING.name].labels(role).set(0)
         self.dead_letters_open(None)

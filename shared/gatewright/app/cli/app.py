@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from gatewright import __version__
 from gatewright.app.cli.commands import (
     approving,
     checking,
@@ -25,6 +24,7 @@ from gatewright.app.cli.commands import (
     stack,
     topology,
 )
+from gatewright.version import __version__
 
 app = typer.Typer(
     name="gatewright",

@@ -18,9 +18,8 @@ from gatewright.bus.jetstream.api import translated
 from gatewright.bus.jetstream.connection import Connection
 from gatewright.bus.jetstream.pull import Pull
 from gatewright.bus.port import Message
-from gatewright.bus.topology import Consumer
+from gatewright.bus.topology import Consumer, handled_deliveries
 from gatewright.errors import BusError
-from gatewright.tasks.disposition import handled_deliveries
 
 _ACK = b"+ACK"
 _NAK = b"-NAK"

@@ -13,13 +13,13 @@ from collections.abc import Collection, Mapping
 
 from nats.aio.msg import Msg
 
-from gatewright import __version__
 from gatewright.bus.jetstream.connection import Connection, Receiver
 from gatewright.bus.port import SCHEMA_HEADER, Handler, Message, Reply
 from gatewright.bus.service_record import QUEUE_GROUP, EndpointRecord, ServiceRecord
 from gatewright.bus.subjects import check_headers, check_pattern, check_schema, check_service, check_subject
 from gatewright.clock import Clock, timestamp
 from gatewright.errors import BusError, GatewrightError
+from gatewright.version import __version__
 
 #: Requests of one endpoint that are worked on at the same time; the others wait.
 CONCURRENT_REQUESTS = 32

@@ -12,9 +12,8 @@ import msgspec
 
 from gatewright.bus.jetstream.api import ApiReply
 from gatewright.bus.jetstream.connection import Connection
-from gatewright.bus.topology import Consumer, dead_subject
+from gatewright.bus.topology import DEAD_LETTER_DECIDER, Consumer, dead_subject
 from gatewright.errors import BusError
-from gatewright.tasks.dead_letters import DECIDER
 
 #: No message there: it was taken between two looks.
 _NO_MESSAGE = "jetstream_10037"
@@ -98,5 +97,5 @@ async def open_dead_letters(connection: Connection) -> int:
     """Dead letters that nobody has decided about. Letters and decisions are both kept for good. Raises BusError."""
     reply = await connection.api(f"STREAM.INFO.{_DEAD}", {"subjects_filter": dead_subject(">")}, _StreamReply)
     found = dict(reply.state.subjects or {})
-    decided = found.pop(dead_subject(DECIDER), 0)
+    decided = found.pop(dead_subject(DEAD_LETTER_DECIDER), 0)
     return max(0, sum(found.values()) - decided)

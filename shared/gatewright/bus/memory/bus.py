@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import AsyncGenerator, Collection, Coroutine, Mapping
 from typing import Any
 
-from gatewright import __version__
 from gatewright.artifacts import stored_uri
 from gatewright.bus.artifacts import checked, digest_in, digest_of
 from gatewright.bus.listening import hear
@@ -30,6 +29,7 @@ from gatewright.bus.subjects import (
 )
 from gatewright.bus.topology import Consumer
 from gatewright.errors import ArtifactError, BusError, GatewrightError
+from gatewright.version import __version__
 
 __all__ = ["MemoryBus", "MemoryDelivery", "MemoryServer", "MemorySubscription"]
 

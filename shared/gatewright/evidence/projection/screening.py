@@ -8,17 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from typing import Protocol
 
 from gatewright.errors import ArtifactError
+from gatewright.evidence.projection.materials import ArtifactSource
 from gatewright.ledger.run import Run
 from gatewright.secrets.scanner import SecretScanner
-
-
-class ArtifactSource(Protocol):
-    """Where artifacts are fetched."""
-
-    async def get_artifact(self, uri: str) -> bytes: ...
 
 
 class ScreenedArtifacts:

@@ -6,7 +6,6 @@ import contextlib
 import os
 from pathlib import Path
 
-from gatewright import __version__
 from gatewright.app.cli.bundles.verifying import find_bundle, trust
 from gatewright.app.cli.context import find_place
 from gatewright.app.report.account import read_account
@@ -14,6 +13,7 @@ from gatewright.app.report.page import Material, render
 from gatewright.errors import MalformedError
 from gatewright.evidence.verification.findings import Verification
 from gatewright.evidence.verification.verify import verify
+from gatewright.version import __version__
 
 
 def write_report(given: str | None, output: Path, key: str | None) -> Verification:
