@@ -29,7 +29,8 @@ from gatewright.evidence.signing import keys
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import BundleWriter
 from gatewright.ledger.store import Ledger, Position
-from gatewright.secrets.scanner import DEFAULT_SCANNER, SecretScanner, make_scanner
+from gatewright.secrets.scanner import SecretScanner
+from gatewright.secrets.selection import DEFAULT_SCANNER, make_scanner
 from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
 
 #: Milliseconds that evidence may add to a small run.

@@ -18,14 +18,14 @@ from gatewright.clock import SystemClock
 from gatewright.contracts import GateReport, TaskContract, codec
 from gatewright.errors import ConfigurationError, DeniedError, GatewrightError, GitError
 from gatewright.git.mirror import Mirror, Mirrors
-from gatewright.secrets.scanner import make_scanner
+from gatewright.secrets.selection import make_scanner
 from gatewright.services.gatekeeper.gates.change.candidate import ComposedCandidate, judge_patch_on
 from gatewright.services.gatekeeper.gates.change.destructive import judge_losses
 from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck
-from gatewright.services.gatekeeper.gates.change.whole_change import judge_whole_change
 from gatewright.services.gatekeeper.gates.contract.breadth import judge_breadth
 from gatewright.services.gatekeeper.gates.contract.policy import judge_contract
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.gates.whole_change import judge_whole_change
 from gatewright.services.gatekeeper.intake.publishers import document_faults, rule_of
 from gatewright.services.gatekeeper.policies.load import Policies, load
 from gatewright.services.gatekeeper.policies.publishers import SubmissionKind

@@ -23,7 +23,8 @@ from gatewright.git.mirror import Mirrors
 from gatewright.ledger.events import CandidateComposed
 from gatewright.ledger.run import Run, RunTask
 from gatewright.resources import policy_directory
-from gatewright.secrets.scanner import SecretScanner, make_scanner
+from gatewright.secrets.scanner import SecretScanner
+from gatewright.secrets.selection import make_scanner
 from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
 from gatewright.services.gatekeeper.decider import gate_checks as q
 from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck

@@ -13,8 +13,8 @@ import pytest
 
 from gatewright.contracts.vocabulary import Scope
 from gatewright.errors import ConfigurationError
-from gatewright.secrets import scanner as scanners
 from gatewright.secrets.scanner import Hit, SecretScanner
+from gatewright.secrets.selection import make_scanner
 from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck
 from tests.attacks import planted
 from tests.attacks.real_gate import RealGate, artifact, codes, evidence, open_gate
@@ -128,7 +128,7 @@ async def test_a_service_does_not_start_without_its_scanner(monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "kingfisher_sdk", None)
     monkeypatch.delitem(sys.modules, "gatewright.secrets.kingfisher", raising=False)
     with pytest.raises(ConfigurationError, match="kingfisher-secret-scanner"):
-        scanners.make_scanner("kingfisher", tmp_path)
+        make_scanner("kingfisher", tmp_path)
 
 
 async def test_what_was_taken_out_of_outputs_is_evidence_without_the_value(gate: RealGate) -> None:

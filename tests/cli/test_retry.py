@@ -15,10 +15,10 @@ from gatewright.app.cli.run.command_line import command_line
 from gatewright.app.cli.run.display import PlainDisplay
 from gatewright.app.cli.run.live import LiveDisplay
 from gatewright.app.cli.run.request import RunOptions
-from gatewright.app.cli.run.result import closing_words, result_of
-from gatewright.app.cli.run.retry import in_options, retry_options
-from gatewright.app.cli.runs.outputs import OutputTail, shown_lines
-from gatewright.app.cli.runs.view import RunView
+from gatewright.app.cli.runs.outputs import shown_lines
+from gatewright.app.cli.runs.result import closing_words, result_of
+from gatewright.app.cli.runs.retry import in_options, retry_options
+from gatewright.app.cli.runs.view import OutputTail, RunView
 from gatewright.contracts.reports import GateReport, Violation
 from gatewright.ledger.run import RunFailure
 from tests.cli.test_showing_runs import view_after

@@ -15,8 +15,8 @@ from rich.console import Console
 from gatewright.app.cli.output import printable
 from gatewright.app.cli.run.display import JsonDisplay, PlainDisplay
 from gatewright.app.cli.run.live import LiveDisplay
-from gatewright.app.cli.run.result import closing_words, result_of
 from gatewright.app.cli.runs.listing import details_of, story
+from gatewright.app.cli.runs.result import closing_words, result_of
 from gatewright.app.cli.runs.view import RunView, advance, view_of
 from gatewright.contracts import OrchestratorEvent, codec
 from gatewright.contracts.reports import GateReport, Violation

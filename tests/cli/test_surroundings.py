@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from gatewright.app.cli.known_errors import as_known
 from gatewright.app.cli.outcome import Exit, exit_of_error
-from gatewright.app.cli.surroundings import as_known
 from gatewright.errors import GatewrightError
 
 #: errno -> the code that a script may match on

@@ -29,7 +29,7 @@ from gatewright.bus.topology import run_subject
 from gatewright.errors import GatewrightError
 from gatewright.evidence.signing import keys
 from gatewright.evidence.signing.envelopes import Signer
-from gatewright.secrets.scanner import make_scanner
+from gatewright.secrets.selection import make_scanner
 from tests.faults.crash_points import TRANSITIONS
 from tests.faults.fault_stack import House, open_house
 from tests.faults.load import Given, Load, Outcome, judge, reached

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gatewright.errors import DeniedError
-from gatewright.git.host.tracked import refuse_tracked_environment, refuse_tracked_folder
 from gatewright.git.mirror import Mirror, Mirrors
+from gatewright.git.tracked import refuse_tracked_environment, refuse_tracked_folder
 from tests.git.repositories import MakeRepository, Repository
 
 SETTINGS = b"home = /home/secret\n"

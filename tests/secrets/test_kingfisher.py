@@ -14,7 +14,7 @@ import pytest
 from gatewright.errors import ConfigurationError, DeniedError
 from gatewright.secrets import kingfisher
 from gatewright.secrets.kingfisher import Kingfisher, cache_folder
-from gatewright.secrets.scanner import make_scanner
+from gatewright.secrets.selection import make_scanner
 
 VERSION = kingfisher_sdk.__version__
 

@@ -34,7 +34,6 @@ from gatewright.services.gatekeeper.gates.change.approvals import Approved, read
 from gatewright.services.gatekeeper.gates.change.destructive import judge_losses
 from gatewright.services.gatekeeper.gates.change.rebuild_trees import bring_candidate, bring_workers
 from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck, note_redactions
-from gatewright.services.gatekeeper.gates.change.whole_change import judge_whole_change
 from gatewright.services.gatekeeper.gates.contract.intake import judge_intake
 from gatewright.services.gatekeeper.gates.contract.plan import judge_plan
 from gatewright.services.gatekeeper.gates.contract.policy import judge_compiled, judge_contract
@@ -44,6 +43,7 @@ from gatewright.services.gatekeeper.gates.landing.locks import Claim, PathLocks
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from gatewright.services.gatekeeper.gates.reports.artifact_checks import check_artifacts
 from gatewright.services.gatekeeper.gates.reports.role_reports import judge_review, judge_tests
+from gatewright.services.gatekeeper.gates.whole_change import judge_whole_change
 from gatewright.services.gatekeeper.policies.load import Policies
 
 

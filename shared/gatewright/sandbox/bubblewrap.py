@@ -22,6 +22,7 @@ from gatewright.sandbox.descent import descend
 from gatewright.sandbox.limits import SandboxLimits, restricting
 from gatewright.sandbox.port import SOURCE_DATE_EPOCH, Completed, SandboxReport, WorkingFolder
 from gatewright.sandbox.prefix import Prefix, home_folders, inspect_prefix
+from gatewright.sandbox.probe import probe_bubblewrap
 from gatewright.sandbox.process.namespace import Namespace
 from gatewright.sandbox.process.start_barrier import StartBarrier, behind_gate
 from gatewright.sandbox.process.supervision import NotStartedError, Started, start, supervise
@@ -71,8 +72,6 @@ class BubblewrapSandbox:
 
     async def probe(self) -> SandboxReport:
         """See ``Sandbox.probe``."""
-        from gatewright.sandbox.probe import probe_bubblewrap  # it needs this module
-
         return await probe_bubblewrap(self, self._account)
 
     async def _run(

@@ -9,17 +9,14 @@ from __future__ import annotations
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from gatewright.errors import GatewrightError, SandboxError
 from gatewright.sandbox.account import SandboxAccount
 from gatewright.sandbox.binary import find_bwrap
 from gatewright.sandbox.limits import SandboxLimits
-from gatewright.sandbox.port import Completed, SandboxReport
+from gatewright.sandbox.port import Completed, Sandbox, SandboxReport
 from gatewright.sandbox.syscalls import seccomp_filter
-
-if TYPE_CHECKING:
-    from gatewright.sandbox.bubblewrap import BubblewrapSandbox
 
 _LIMITS: Final = SandboxLimits(wall_seconds=20, memory_bytes=256 << 20, processes=12, file_bytes=1 << 20, output_bytes=1 << 16)
 
@@ -67,7 +64,7 @@ class _InMemory:
         raise SandboxError("a place in memory has no folder on the host")
 
 
-async def probe_bubblewrap(sandbox: BubblewrapSandbox, account: SandboxAccount) -> SandboxReport:
+async def probe_bubblewrap(sandbox: Sandbox, account: SandboxAccount) -> SandboxReport:
     """Run the questions in ``sandbox``; ``account`` is who it runs commands as."""
     facts = {"sandbox": "bubblewrap"}
     try:
@@ -84,7 +81,7 @@ async def probe_bubblewrap(sandbox: BubblewrapSandbox, account: SandboxAccount) 
     return _judge(completed, facts)
 
 
-async def _try_overlay(sandbox: BubblewrapSandbox) -> str:
+async def _try_overlay(sandbox: Sandbox) -> str:
     """``mounted``, or why not; without overlays workspaces are copies, and nothing else is lost."""
     refusals = []
     # In a container the system lies on an overlay, which is no layer of another; the temporary folder need not be readable.

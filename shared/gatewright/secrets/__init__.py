@@ -1,6 +1,7 @@
 """Finds and takes out secrets: one list of rules, a scanner's catalogue beside it, redaction that leaves a record."""
 
 from gatewright.secrets.redaction import Redacted, Redaction, redact_output
-from gatewright.secrets.scanner import Hit, SecretScanner, make_scanner
+from gatewright.secrets.scanner import Hit, SecretScanner
+from gatewright.secrets.selection import make_scanner
 
 __all__ = ["Hit", "Redacted", "Redaction", "SecretScanner", "make_scanner", "redact_output"]

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from gatewright.errors import ConfigurationError
-from gatewright.secrets.scanner import make_scanner
+from gatewright.secrets.selection import make_scanner
 
 
 def main() -> int:

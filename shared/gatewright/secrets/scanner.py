@@ -10,14 +10,10 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from itertools import accumulate
-from pathlib import Path
-from typing import Literal, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from gatewright.secrets.encoded import decoded_texts
 from gatewright.secrets.rules import RULES, SecretRule, keys_in_der
-
-ScannerName = Literal["kingfisher", "patterns"]
-DEFAULT_SCANNER: ScannerName = "kingfisher"
 
 #: Made at random, a token of that many letters has digits; a name such as ``sk-toggleable__content`` has none.
 _FEWEST_DIGITS = 2
@@ -99,18 +95,6 @@ class SecretScanner:
         """Load what looking needs, so that nobody waits for it later. Raises ConfigurationError when it cannot be had."""
         if self._engine is not None:
             self._engine.prepare()
-
-
-def make_scanner(name: ScannerName, fallback: Path) -> SecretScanner:
-    """The scanner that the settings name; ``fallback``: a directory of this host for the compiled catalogue.
-
-    Raises ConfigurationError when the library is not installed: a scanner that is not there has found nothing.
-    """
-    if name == "patterns":
-        return SecretScanner()
-    from gatewright.secrets.kingfisher import Kingfisher  # 35 MB of native code, for those who ask for it
-
-    return SecretScanner(Kingfisher(fallback))
 
 
 def looks_random(value: str) -> bool:

@@ -16,7 +16,8 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, Settin
 from gatewright.bus.identities import BusAddress
 from gatewright.bus.topology import DEFAULT_POOL
 from gatewright.errors import ConfigurationError
-from gatewright.secrets.scanner import DEFAULT_SCANNER, ScannerName, SecretScanner, make_scanner
+from gatewright.secrets.scanner import SecretScanner
+from gatewright.secrets.selection import DEFAULT_SCANNER, ScannerName, make_scanner
 from gatewright.telemetry.logs import LogLevel, LogStyle
 
 PREFIX = "GATEWRIGHT_"

@@ -14,8 +14,8 @@ from gatewright.artifacts import stored_digest, uri_of
 from gatewright.contracts import TaskContract
 from gatewright.contracts.vocabulary import Artifact, Environment
 from gatewright.errors import DeniedError, MalformedError
-from gatewright.git.host.tracked import refuse_tracked_environment
 from gatewright.git.mirror import Mirror, Mirrors
+from gatewright.git.tracked import refuse_tracked_environment
 from gatewright.tasks.handler import ArtifactPort
 
 #: Name of the input artifact that holds the canonical patch of the candidate, for the reviewer and the test runner.

@@ -15,8 +15,8 @@ from gatewright.artifacts import inline_bytes
 from gatewright.contracts import RunRequest, TaskContract
 from gatewright.contracts.vocabulary import Artifact, Environment, PolicyPack, Repository, RoleName
 from gatewright.errors import ArtifactError, DeniedError, GitError, HostError, MalformedError
-from gatewright.git.host.tracked import refuse_tracked_environment
 from gatewright.git.mirror import Mirrors
+from gatewright.git.tracked import refuse_tracked_environment
 from gatewright.host_errors import is_waited_for
 from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
 from gatewright.services.gatekeeper.gates.contract.breadth import judge_breadth

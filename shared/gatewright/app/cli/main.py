@@ -34,9 +34,9 @@ def _leave(_number: int, _frame: FrameType | None) -> None:
 
 def _report_defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """What no command foresaw: people get one sentence, and for a defect a file to report it with."""
+    from gatewright.app.cli.known_errors import as_known
     from gatewright.app.cli.outcome import Exit, exit_of_error
     from gatewright.app.cli.output import complain
-    from gatewright.app.cli.surroundings import as_known
 
     known = as_known(error)
     if known is not None:

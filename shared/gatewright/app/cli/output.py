@@ -58,8 +58,8 @@ def reported(command: Callable[P, None]) -> Callable[P, None]:
     @functools.wraps(command)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
         # Imported late: --help needs none of it.
+        from gatewright.app.cli.known_errors import as_known
         from gatewright.app.cli.outcome import Exit, exit_of_error
-        from gatewright.app.cli.surroundings import as_known
         from gatewright.errors import GatewrightError
 
         try:

@@ -10,7 +10,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from gatewright.errors import ConfigurationError
 from gatewright.resources import policy_directory
-from gatewright.secrets.scanner import ScannerName
+from gatewright.secrets.selection import ScannerName
 
 #: Nothing else of the caller's environment reaches the roles: tokens and keys of other tools are none of their business.
 _INHERITED = frozenset(

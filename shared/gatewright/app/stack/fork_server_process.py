@@ -24,7 +24,7 @@ import msgspec
 
 from gatewright.app.stack.processes import dies_with_parent
 from gatewright.errors import ConfigurationError
-from gatewright.secrets.scanner import make_scanner
+from gatewright.secrets.selection import make_scanner
 
 #: Before the modules on the command line: where the catalogue of secrets may be kept, for it to be loaded ahead.
 SECRETS = "--secrets"

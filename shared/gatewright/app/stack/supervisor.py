@@ -27,7 +27,7 @@ from gatewright.bus.identities import OPERATOR, PROVISIONER, BusAddress, bus_key
 from gatewright.clock import Clock, SystemClock
 from gatewright.errors import BusError, HostError, UnavailableError
 from gatewright.host_errors import check_room, host_errors, until_room
-from gatewright.secrets.scanner import DEFAULT_SCANNER
+from gatewright.secrets.selection import DEFAULT_SCANNER
 
 log = logging.getLogger(__name__)
 

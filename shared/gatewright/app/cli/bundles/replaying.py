@@ -29,7 +29,7 @@ from gatewright.evidence.signing import keyring, keys
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import Sealed
 from gatewright.ledger.run import Run
-from gatewright.secrets.scanner import make_scanner
+from gatewright.secrets.selection import make_scanner
 
 #: Where reports on runs that were done again lie in the home folder: never in a bundle, which is closed.
 REPORTS_FOLDER = "reexecutions"

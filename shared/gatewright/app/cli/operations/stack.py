@@ -22,7 +22,7 @@ from gatewright.app.stack import state
 from gatewright.app.stack.processes import identity, kill
 from gatewright.app.stack.supervisor import StackOptions, Supervisor
 from gatewright.errors import MalformedError, UnavailableError
-from gatewright.git.host.tracked import refuse_tracked_folder
+from gatewright.git.tracked import refuse_tracked_folder
 
 #: Seconds until every role must have answered, and until a stack that was told to stop must be gone.
 READY_SECONDS = 30.0

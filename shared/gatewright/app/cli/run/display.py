@@ -7,15 +7,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, Self
 
 from gatewright.app.cli.output import emit, printable, say
-from gatewright.app.cli.run.result import RunResult, closing_words, result_of
-from gatewright.app.cli.run.timeline import Mark, TimelineLine, lines
+from gatewright.app.cli.runs.result import RunResult, closing_words, result_of
+from gatewright.app.cli.runs.timeline import SIGNS, TimelineLine, lines
 from gatewright.app.cli.runs.view import RunView
 from gatewright.contracts import OrchestratorEvent
 
 if TYPE_CHECKING:
     from types import TracebackType
-
-SIGNS: dict[Mark, str] = {"good": "✔", "bad": "✘", "given": "→", "plain": "·", "warn": "!"}
 
 
 class Display(Protocol):

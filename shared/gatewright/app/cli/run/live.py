@@ -14,9 +14,8 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from gatewright.app.cli.output import printable
-from gatewright.app.cli.run.display import SIGNS
-from gatewright.app.cli.run.result import RunResult, closing_words
-from gatewright.app.cli.run.timeline import STAGES, Mark, TimelineLine, lines, stage_name
+from gatewright.app.cli.runs.result import RunResult, closing_words
+from gatewright.app.cli.runs.timeline import SIGNS, STAGES, Mark, TimelineLine, lines, stage_name
 from gatewright.app.cli.runs.view import RunView, moment
 from gatewright.contracts import OrchestratorEvent
 

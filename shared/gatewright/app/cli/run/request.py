@@ -33,8 +33,8 @@ from gatewright.contracts.vocabulary import (
 )
 from gatewright.errors import DeniedError, Fault, GatewrightError, MalformedError
 from gatewright.evidence.approvals import APPROVAL
-from gatewright.git.host.tracked import refuse_tracked_folder
 from gatewright.git.refs import check_landing_ref
+from gatewright.git.tracked import refuse_tracked_folder
 
 EXAMPLE = 'gatewright run "rename parse to read" --allow src --exec "python rename.py" --test "python -m pytest -q"'
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")  # noqa: TID251 - the operator's own text

@@ -21,8 +21,8 @@ from gatewright.app.cli.output import complain, discard_output
 from gatewright.app.cli.run.display import Display
 from gatewright.app.cli.run.following import events_to_the_seal
 from gatewright.app.cli.run.request import Prepared, with_artifacts
-from gatewright.app.cli.run.result import refused
 from gatewright.app.cli.runs.outputs import with_tails
+from gatewright.app.cli.runs.result import refused
 from gatewright.app.cli.runs.view import RunView, advance
 from gatewright.app.cli.session import Session
 from gatewright.client.client import Client

@@ -13,8 +13,8 @@ from gatewright.app.cli.run.command_line import command_line
 from gatewright.app.cli.run.display import make_display
 from gatewright.app.cli.run.preflight import require_sandbox, uncommitted_words
 from gatewright.app.cli.run.request import EXAMPLE, RunOptions, environment_prefix, prepare
-from gatewright.app.cli.run.result import refused
 from gatewright.app.cli.run.run_flow import RunFlow
+from gatewright.app.cli.runs.result import refused
 from gatewright.app.cli.session import for_one_run
 from gatewright.app.cli.settings import inherited_environment
 from gatewright.app.stack.state import read

@@ -8,9 +8,9 @@ from datetime import datetime
 import msgspec
 
 from gatewright.app.cli.output import printable
-from gatewright.app.cli.run.result import FailureResult, RunResult, closing_words, result_of
-from gatewright.app.cli.run.timeline import stage_name, violation_lines
 from gatewright.app.cli.runs.budgets import BudgetEntry, budget_entry, budget_words
+from gatewright.app.cli.runs.result import FailureResult, RunResult, closing_words, result_of
+from gatewright.app.cli.runs.timeline import stage_name, violation_lines
 from gatewright.app.cli.runs.view import RunView, moment, seconds_between
 from gatewright.contracts import GateReport
 from gatewright.ledger.run import Run

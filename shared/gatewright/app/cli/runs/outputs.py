@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gatewright.app.cli.output import printable
-from gatewright.app.cli.runs.view import RunView
+from gatewright.app.cli.runs.view import OutputTail, RunView
 from gatewright.contracts.reports import TestCommand
 from gatewright.errors import GatewrightError
 from gatewright.evidence import layout
@@ -35,15 +35,6 @@ class OutputStream:
     uri: str
     place: str | None
     failed: bool
-
-
-@dataclass(frozen=True, slots=True)
-class OutputTail:
-    """The last lines of a stream, printable; ``cut`` when there was more before them."""
-
-    title: str
-    lines: tuple[str, ...]
-    cut: bool
 
 
 def streams_of(run: Run) -> tuple[OutputStream, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gatewright.app.cli.output import printable
-from gatewright.app.cli.run.timeline import stage_name
+from gatewright.app.cli.runs.timeline import stage_name
 from gatewright.contracts import RunStatus
 
 

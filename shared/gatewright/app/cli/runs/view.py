@@ -8,15 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from gatewright.contracts import GateReport, OrchestratorEvent
 from gatewright.ledger import events as e
 from gatewright.ledger.evolve import evolve
 from gatewright.ledger.run import Run
 
-if TYPE_CHECKING:
-    from gatewright.app.cli.runs.outputs import OutputTail
+
+@dataclass(frozen=True, slots=True)
+class OutputTail:
+    """The last lines of a stream, printable; ``cut`` when there was more before them."""
+
+    title: str
+    lines: tuple[str, ...]
+    cut: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gatewright.app.cli.output import printable
-from gatewright.app.cli.run.retry import in_options
 from gatewright.app.cli.runs.budgets import usage_words
+from gatewright.app.cli.runs.retry import in_options
 from gatewright.app.cli.runs.view import RunView, seconds_between
 from gatewright.budgets import Excess
 from gatewright.contracts import Error, GateReport, OrchestratorEvent, ReviewReport, TestReport
@@ -15,6 +15,7 @@ from gatewright.contracts.reports import Violation
 from gatewright.ledger import events as e
 
 Mark = Literal["good", "bad", "given", "plain", "warn"]
+SIGNS: dict[Mark, str] = {"good": "✔", "bad": "✘", "given": "→", "plain": "·", "warn": "!"}
 
 #: The way of a run that goes well; S5 is a detour.
 STAGES: dict[str, str] = {"S0": "intake", "S1": "plan", "S2": "execute", "S3": "review", "S4": "test", "S6": "done"}

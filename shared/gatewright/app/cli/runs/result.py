@@ -9,9 +9,9 @@ import msgspec
 
 from gatewright.advice import advice_for
 from gatewright.app.cli.output import printable
-from gatewright.app.cli.run.retry import in_options, retry_line, retry_options
-from gatewright.app.cli.run.timeline import finding_lines, violation_lines
 from gatewright.app.cli.runs.outputs import tail_lines
+from gatewright.app.cli.runs.retry import in_options, retry_line, retry_options
+from gatewright.app.cli.runs.timeline import finding_lines, violation_lines
 from gatewright.app.cli.runs.view import RunView
 from gatewright.errors import GatewrightError, MalformedError
 
