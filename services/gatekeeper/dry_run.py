@@ -33,7 +33,7 @@ from gatewright.services.gatekeeper.policies.publishers import SubmissionKind
 RUN = "run-examined"
 
 
-class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class DryRunQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is to be judged.
 
     ``contract`` is the contract's JSON. ``source`` is where the repository's objects can be read, ``baseline`` a ref or commit
@@ -59,7 +59,7 @@ class DryRunResult(msgspec.Struct, frozen=True):
     unjudged: tuple[str, ...]
 
 
-async def examine(question: Question, scratch: Path) -> DryRunResult:
+async def dry_run(question: DryRunQuestion, scratch: Path) -> DryRunResult:
     """Judge. Raises MalformedError, ConfigurationError, GitError when the question cannot be answered."""
     contract = codec.decode(bytes(question.contract), TaskContract)
     policies = load(Path(question.policies))
@@ -79,7 +79,7 @@ async def examine(question: Question, scratch: Path) -> DryRunResult:
 
 
 async def _policy(
-    question: Question, contract: TaskContract, policies: Policies, mirror: Mirror | None, commit: str
+    question: DryRunQuestion, contract: TaskContract, policies: Policies, mirror: Mirror | None, commit: str
 ) -> GateReport:
     clock, found = SystemClock(), GateReportBuilder(RUN, "policy")
     started = clock.monotonic()
@@ -108,7 +108,9 @@ def _publisher(name: str, kind: SubmissionKind, contract: TaskContract, policies
         found.violate(fault.code, rule, f"{fault.pointer or '/'}: {fault.message}")
 
 
-async def _change(question: Question, contract: TaskContract, policies: Policies, mirror: Mirror, commit: str) -> GateReport:
+async def _change(
+    question: DryRunQuestion, contract: TaskContract, policies: Policies, mirror: Mirror, commit: str
+) -> GateReport:
     """What the diff gate and the integrated gate ask of a change, all in one report."""
     clock, found = SystemClock(), GateReportBuilder(RUN, "integrated")
     started = clock.monotonic()
@@ -133,9 +135,9 @@ async def _change(question: Question, contract: TaskContract, policies: Policies
 
 def main() -> int:
     try:
-        question = msgspec.json.decode(sys.stdin.buffer.read(), type=Question)
-        with tempfile.TemporaryDirectory(prefix="gatewright-examine-") as scratch:
-            answer = asyncio.run(examine(question, Path(scratch)))
+        question = msgspec.json.decode(sys.stdin.buffer.read(), type=DryRunQuestion)
+        with tempfile.TemporaryDirectory(prefix="gatewright-dry-run-") as scratch:
+            answer = asyncio.run(dry_run(question, Path(scratch)))
     except (msgspec.MsgspecError, RecursionError) as error:
         return _fail(ConfigurationError(f"the question cannot be read: {error}"))
     except GatewrightError as error:

@@ -20,7 +20,7 @@ from gatewright.errors import MalformedError, VerificationError
 from gatewright.evidence.signing.keys import PublicKey
 from gatewright.evidence.verification.findings import PRECEDENCE
 from gatewright.evidence.verification.reading import MAX_PATCH_BYTES, Reading, read
-from gatewright.evidence.verification.verify import examine
+from gatewright.evidence.verification.verify import run_steps
 from gatewright.ledger.run import Run
 
 #: A command that takes up to twice its time, or a second more, has taken the same time.
@@ -51,7 +51,7 @@ def read_order(bundle: Path, trusted: Sequence[PublicKey], repository: str | Non
     Raises VerificationError (``bundle_not_verified``): a forged order is not carried out. MalformedError
     (``not_reexecutable``) when the run was aborted or never had a baseline, ``artifact_missing``.
     """
-    reading, _, _ = examine(bundle, trusted)
+    reading, _, _ = run_steps(bundle, trusted)
     run = reading.run
     if reading.findings.found or run is None:
         worst = min(reading.findings.found, key=lambda finding: PRECEDENCE.index(finding.fault), default=None)

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from gatewright.contracts import OrchestratorEvent
 from gatewright.evidence.verification.findings import VerificationFinding
-from gatewright.evidence.verification.verify import examine
+from gatewright.evidence.verification.verify import run_steps
 from gatewright.ledger.evolve import evolve
 from gatewright.ledger.run import Run
 
-#: What ``examine`` finds when nobody is trusted, which is no concern of a replay.
+#: What ``run_steps`` finds when no key is trusted, which is no concern of a replay.
 _ABOUT_TRUST = "no_trusted_key"
 
 
@@ -54,7 +54,7 @@ class Rehydration:
 
 def rehydrate(bundle: Path) -> Rehydration:
     """Tell the run in the folder ``bundle`` again. Raises nothing about the bundle: what is wrong is a finding."""
-    reading, _, unchecked = examine(bundle, ())
+    reading, _, unchecked = run_steps(bundle, ())
     return Rehydration(
         location=bundle,
         run_id=reading.run.run_id if reading.run else "",

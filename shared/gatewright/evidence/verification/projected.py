@@ -21,7 +21,7 @@ from gatewright.evidence.statement import make_statements
 from gatewright.evidence.verification.reading import Reading, digest_of_all
 
 
-def check_story(reading: Reading, step: int) -> str:
+def check_projection(reading: Reading, step: int) -> str:
     """6. Make the bundle's files, manifest and statement again from its events, and compare."""
     run, manifest = reading.run, reading.manifest
     if manifest is not None and manifest.layout != layout.VERSION:

@@ -20,7 +20,7 @@ from gatewright.evidence.statement import Statement
 from gatewright.evidence.verification.consistency.check import check_consistency
 from gatewright.evidence.verification.document_checks import check_events, check_schemas
 from gatewright.evidence.verification.findings import REPOSITORY_STEP, STEPS, Verification
-from gatewright.evidence.verification.projected import check_story
+from gatewright.evidence.verification.projected import check_projection
 from gatewright.evidence.verification.pruned import look_for_tombstone
 from gatewright.evidence.verification.reading import Reading, read, runs_named, scan
 
@@ -59,7 +59,7 @@ def verify(
     stone = look_for_tombstone(bundle, trusted_keys)
     if isinstance(stone, Verification):
         return stone
-    reading, checked, unchecked = examine(bundle, trusted_keys, repository, unsigned=insecure_allow_unsigned)
+    reading, checked, unchecked = run_steps(bundle, trusted_keys, repository, unsigned=insecure_allow_unsigned)
     if stone is not None:
         reading.findings.found.append(stone)
     asked = NOT_ASKED if repository is None else NOT_JUDGED
@@ -78,13 +78,13 @@ def verify(
     )
 
 
-def examine(
+def run_steps(
     bundle: Path, trusted_keys: Sequence[PublicKey], repository: str | None = None, *, unsigned: bool = False
 ) -> tuple[Reading, tuple[str, ...], tuple[str, ...]]:
     """Take the steps of ``verify``; everything that was read, the steps that were taken, and those that could not be."""
     reading = Reading(bundle, tuple(trusted_keys), unsigned)
     steps: dict[str, Step] = dict(
-        zip(STEPS, (_shape, _signature, _files, check_schemas, check_events, check_story, check_consistency), strict=True)
+        zip(STEPS, (_shape, _signature, _files, check_schemas, check_events, check_projection, check_consistency), strict=True)
     )
     if repository is not None:
         # Imported only when it is asked for: offline verification needs no git.

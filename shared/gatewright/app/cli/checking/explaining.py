@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gatewright.advice import advice_for
-from gatewright.app.cli.checking.examining import DryRunAnswer
+from gatewright.app.cli.checking.asking import DryRunAnswer
 from gatewright.app.cli.output import printable
 
 #: More violations than this are counted, not listed.

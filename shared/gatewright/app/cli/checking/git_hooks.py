@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from gatewright.app.cli.checking.asking import DryRunAnswer, ask_gates, found_change, read_contract
 from gatewright.app.cli.checking.documents import read_submittable
-from gatewright.app.cli.checking.examining import DryRunAnswer, examine, found_change, read_contract
 from gatewright.app.cli.settings import hook_index
 from gatewright.contracts import RunRequest
 from gatewright.errors import GitError, MalformedError
@@ -129,7 +129,7 @@ def uninstall(hooks: Hooks) -> list[str]:
 def judge_staged(hooks: Hooks) -> DryRunAnswer:
     """What is about to be committed: the index that git names to the hook. Raises MalformedError, GitError."""
     with found_change(hooks.start, _baseline(hooks), head="HEAD", index=hook_index(), use_index=True) as change:
-        return examine(hooks.contract.read_bytes(), change, judge_policy=False)
+        return ask_gates(hooks.contract.read_bytes(), change, judge_policy=False)
 
 
 def judge_pushed(hooks: Hooks, lines: Iterable[str]) -> list[tuple[str, DryRunAnswer]]:
@@ -140,7 +140,7 @@ def judge_pushed(hooks: Hooks, lines: Iterable[str]) -> list[tuple[str, DryRunAn
         if len(words) != 4 or words[1] in _NOTHING:
             continue
         with found_change(hooks.start, _baseline(hooks), head=words[1], index=None, use_index=False) as change:
-            answers.append((words[2], examine(hooks.contract.read_bytes(), change, judge_policy=False)))
+            answers.append((words[2], ask_gates(hooks.contract.read_bytes(), change, judge_policy=False)))
     return answers
 
 

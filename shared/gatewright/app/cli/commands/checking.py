@@ -11,7 +11,7 @@ from gatewright.app.cli.commands.options import JsonOutput
 from gatewright.app.cli.output import emit, printable, reported, say
 
 if TYPE_CHECKING:
-    from gatewright.app.cli.checking.examining import DryRunAnswer
+    from gatewright.app.cli.checking.asking import DryRunAnswer
 
 Contract = Annotated[
     Path, typer.Option(metavar="FILE", help="The task contract or run request (JSON); - reads standard input.")
@@ -54,8 +54,8 @@ def check(
     policies: Policies = None,
     json_output: JsonOutput = False,
 ) -> None:
+    from gatewright.app.cli.checking.asking import ask_gates, found_change, read_contract
     from gatewright.app.cli.checking.documents import read_submittable
-    from gatewright.app.cli.checking.examining import examine, found_change, read_contract
     from gatewright.app.cli.settings import hook_index
     from gatewright.contracts import TaskContract
 
@@ -63,7 +63,7 @@ def check(
     start = base or (document.rollback.baseline_ref if isinstance(document, TaskContract) else document.baseline_ref)
     index = hook_index() if staged else None
     with found_change(repo.absolute(), start, head=head, index=index, use_index=staged) as change:
-        answer = examine(read_contract(document), change, policies=policies, judge_policy=False)
+        answer = ask_gates(read_contract(document), change, policies=policies, judge_policy=False)
     _tell(answer, json_output=json_output)
 
 
@@ -86,8 +86,8 @@ def explain(
     policies: Policies = None,
     json_output: JsonOutput = False,
 ) -> None:
+    from gatewright.app.cli.checking.asking import ChangeLocation, ask_gates, read_contract
     from gatewright.app.cli.checking.documents import read_document, read_submittable
-    from gatewright.app.cli.checking.examining import ChangeLocation, examine, read_contract
     from gatewright.contracts import RunRequest
 
     submitted = read_submittable(str(contract))
@@ -96,7 +96,7 @@ def explain(
     data = read_document(str(patch)) if patch is not None else None
     source = str(Path(repo).absolute()) if repo is not None and Path(repo).is_dir() else repo
     change = ChangeLocation(source, base, patch=data)
-    answer = examine(document, change, policies=policies, judge_policy=True, publisher=publisher, kind=kind)
+    answer = ask_gates(document, change, policies=policies, judge_policy=True, publisher=publisher, kind=kind)
     _tell(answer, json_output=json_output, every_rule=True)
 
 

@@ -48,10 +48,10 @@ def init(json_output: JsonOutput = False) -> None:
 @reported
 def doctor(json_output: JsonOutput = False) -> None:
     """Check everything that a run needs on this host. Exit code 3 when something is missing; each finding says what to do."""
-    from gatewright.app.cli.operations.diagnose import examine
+    from gatewright.app.cli.operations.diagnose import diagnose
     from gatewright.app.cli.outcome import Exit
 
-    findings = examine()
+    findings = diagnose()
     good = all(finding.ok for finding in findings)
     if json_output:
         emit({"ok": good, "checks": findings})

@@ -45,7 +45,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
     hint: str = ""
 
 
-def examine() -> tuple[Diagnosis, ...]:
+def diagnose() -> tuple[Diagnosis, ...]:
     """All findings, in the order in which they should be put right."""
     settings = DoctorSettings()
     place = find_place()

@@ -59,7 +59,7 @@ def read_contract(document: RunRequest | TaskContract) -> bytes:
     return _ask("gatewright.services.pm.compile_request", codec.encode(document))
 
 
-def examine(
+def ask_gates(
     contract: bytes,
     change: ChangeLocation,
     *,
