@@ -130,7 +130,7 @@ async def open_house(
         bus = await JetStreamBus.connect(supervisor.address, name="house")
         try:
             await _answer(bus)
-            client = Client(bus, requested_by="faults")
+            client = Client(bus, requested_by="faults", publisher=bus.publisher)
             yield House(root, supervisor, kept, homes, bus, client, armed, key)
         finally:
             await bus.close()
