@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shlex
 import subprocess
@@ -12,7 +11,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from gatewright.bus.identities import OPERATOR_PUBLISHER
 from gatewright.contracts.vocabulary import AcceptanceTest, Executor
+from gatewright.ledger.run import run_id_of
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import PREFIX, Stack, slow_request
 from tests.git.repositories import Repository
@@ -157,7 +158,7 @@ def test_a_target_that_cannot_be_landed_on_ends_the_run_before_any_task(
 def test_a_watch_that_begins_before_its_run_shows_it_to_the_end(stack: Stack, make_project: MakeProject) -> None:
     project = make_project()
     key = f"to-come-{project}"[:128]
-    run_id = "run-" + hashlib.sha256(key.encode()).hexdigest()[:20]
+    run_id = run_id_of(key, OPERATOR_PUBLISHER)
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(stack.home), "GATEWRIGHT_HOME": str(stack.home)}
     argv = [sys.executable, "-m", "gatewright.app.cli.main", "watch", run_id, "--timeout", "60", "--json"]
     with subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watching:
