@@ -70,14 +70,14 @@ class Workspaces:
 
     @classmethod
     def for_sandbox(cls, root: Path, sandbox: Sandbox) -> Self:
-        """Workspaces as ``sandbox`` can use them: without one there is nobody to mount an overlay."""
+        """Workspaces as ``sandbox`` can use them: without one nothing mounts an overlay."""
         if sandbox.name == "none":
             return cls(root, overlay=False, account=SandboxAccount(os.geteuid(), os.getegid(), switched=False))
         return cls(root)
 
     @property
     def overlay_fault(self) -> str:
-        """Why overlays are not used although nobody forbade them; empty when they are, or nothing was opened yet."""
+        """Why overlays are not used although the settings allow them; empty when they are, or nothing was opened yet."""
         return self._fault
 
     async def prepare(self) -> str:
