@@ -1,6 +1,6 @@
 """What a run waits for, as a ``blocked`` document, and which questions are no blocks (OmegaOS, prompt protocols).
 
-A block is legal when no one but the person who is asked can settle it, work goes on meanwhile, and it goes on without an answer.
+A block is legal when only the person who is asked can settle it, work goes on meanwhile, and it goes on without an answer.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Read-only checkouts of commits, one per commit, made once and shared by all tasks of all processes that use the same root.
 
 They are made beside their place and renamed into it, so that what is there is whole; they are kept for as long as the machine
-does not restart (a power cut may leave files half written that were not synced), the longest unused ones go first, and none goes
+does not restart (a power cut may leave files half written), the longest unused ones go first, and none goes
 while a task uses it.
 """
 
@@ -40,7 +40,7 @@ class Baselines:
 
     @asynccontextmanager
     async def use(self, mirror: Mirror, commit: str) -> AsyncIterator[Path]:
-        """The directory that holds the files of ``commit``, which stays while the context is open. Nothing may be written there.
+        """The directory that holds the files of ``commit``, which stays while the context is open. It is read-only.
 
         Raises GitError, and DeniedError (``unsafe_path``) for a tree that cannot be written safely.
         """

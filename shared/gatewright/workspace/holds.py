@@ -1,6 +1,6 @@
 """Shared and exclusive holds on directories, between all processes of a host; they end with the process that has them.
 
-A hold is a file lock on the directory itself. A process that removes or renames a directory does so under an exclusive hold, so that a
+A hold is a file lock on the directory itself. One is removed or renamed under an exclusive hold only, so that a
 shared hold keeps it in place. Nothing waits in a thread: one that is refused tries again.
 """
 
