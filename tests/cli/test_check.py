@@ -107,6 +107,7 @@ def test_secrets_and_losses_are_judged_too(gatewright: Command, repository: Repo
     assert key not in said.out
 
 
+@pytest.mark.long
 def test_it_works_detached_in_a_sub_directory_and_in_a_linked_work_tree(
     gatewright: Command, repository: Repository, write_contract: WriteContract, tmp_path: Path
 ) -> None:
@@ -122,6 +123,7 @@ def test_it_works_detached_in_a_sub_directory_and_in_a_linked_work_tree(
     assert gatewright("check", "--contract", contract, "--repo", linked, "--staged").exit_code == 1
 
 
+@pytest.mark.long
 def test_a_base_that_a_shallow_clone_lacks_is_said(
     gatewright: Command, repository: Repository, write_contract: WriteContract, tmp_path: Path
 ) -> None:
@@ -257,6 +259,7 @@ def test_a_wider_permission_is_shown_as_asked_and_granted(gatewright: Command, w
     assert details["agent_registry.network"].startswith("asked allow, granted deny")
 
 
+@pytest.mark.long
 def test_a_publisher_is_told_beforehand_what_it_may_not_submit(
     gatewright: Command, write_contract: WriteContract, tmp_path: Path
 ) -> None:

@@ -79,6 +79,7 @@ def test_a_commit_inside_passes_and_one_outside_is_stopped(repository: Repositor
     assert repository.head() == head
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("installed")
 def test_commit_all_is_judged_by_the_index_that_git_makes_for_it(repository: Repository, git: Git) -> None:
     write(repository, "README.md", "mine\n")
@@ -107,6 +108,7 @@ def test_an_amended_commit_is_judged_whole(repository: Repository, git: Git) -> 
     assert git("commit", "--quiet", "--amend", "--no-edit").returncode != 0
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("installed")
 def test_a_bypassed_commit_is_caught_at_the_push(repository: Repository, git: Git, tmp_path: Path) -> None:
     remote = tmp_path / "remote.git"
@@ -166,6 +168,7 @@ def test_without_a_contract_nothing_is_installed(
     assert "no_active_contract" in said.err
 
 
+@pytest.mark.long
 def test_a_folder_of_hooks_elsewhere_is_respected(
     gatewright: Command, repository: Repository, contract: Path, git: Git, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -52,6 +52,7 @@ def test_a_key_is_made_once_and_its_public_half_is_given_away(home: Path, tmp_pa
     assert command(home, "keys", "export").stdout.encode() == (tmp_path / "given.pub").read_bytes()
 
 
+@pytest.mark.long
 def test_rotation_changes_who_signs_and_not_what_verifies(home: Path, tmp_path: Path) -> None:
     first = told(home, "keys", "init")["key_id"]
     before = seal(home, tmp_path / "before")
@@ -63,6 +64,7 @@ def test_rotation_changes_who_signs_and_not_what_verifies(home: Path, tmp_path: 
     assert [told(home, "verify", str(bundle))["signer"] for bundle in (before, after)] == [first, rotated["key_id"]]
 
 
+@pytest.mark.long
 def test_given_keys_are_the_only_ones_and_there_may_be_several(home: Path, tmp_path: Path) -> None:
     told(home, "keys", "init")
     bundle = seal(home, tmp_path / "runs")
@@ -73,6 +75,7 @@ def test_given_keys_are_the_only_ones_and_there_may_be_several(home: Path, tmp_p
     assert command(home, "verify", str(bundle), "--key", stranger, "--key", own).returncode == 0
 
 
+@pytest.mark.long
 def test_a_bundle_of_a_partner_verifies_once_his_key_is_in_the_folder(home: Path, tmp_path: Path) -> None:
     partner = tmp_path / "partner"
     for each in (home, partner):

@@ -101,6 +101,7 @@ def test_killed_run_takes_every_process_with_it(repository: Path) -> None:
     assert state.read(repository / ".gatewright") is None
 
 
+@pytest.mark.long
 def test_reader_that_leaves_ends_the_run(repository: Path) -> None:
     process = begin(repository, *CHANGE, "--test", "sleep 60")
     assert process.stdout is not None

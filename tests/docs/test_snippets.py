@@ -58,6 +58,7 @@ def test_the_first_screen_of_the_readme_lands_a_change(project: Repository, tmp_
     assert project.git("status", "--porcelain") == b""
 
 
+@pytest.mark.long
 def test_the_sdk_snippet_of_the_readme_runs_as_printed(project: Repository, tmp_path: Path) -> None:
     (snippet,) = [text for language, text in fenced("README.md") if language == "python"]
     with running_stack(tmp_path / "home", workers=1) as stack:
