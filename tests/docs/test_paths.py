@@ -21,11 +21,14 @@ PACKAGE = ROOT / "shared" / "gatewright"
 TOP = {path.name for path in ROOT.iterdir() if path.is_dir()}
 #: The same for paths that begin inside the package, as in ``bus/port.py``: modules only, since other things have slashes, too.
 INSIDE = {"gatewright", *(path.name for path in PACKAGE.iterdir() if path.is_dir())}
-_TEST = re.compile(r"test_\w+")
+#: A module by its name alone, or a module of tests without its ending.
+_BARE = re.compile(r"\w+\.py|test_\w+")
 #: Folders that the page on the architecture writes short; the name of the second is also that of subjects.
 SHORT = {"gk/": "services/gatekeeper/", "gw/": "shared/gatewright/"}
 #: The decision that ended the other name.
 TELLS_HOW_IT_WAS = "0016-services-are-part-of-the-package.md"
+#: What stands in examples of other projects.
+INVENTED = {"a.py"}
 _PATH = re.compile(r"[\w.*<>-]+(?:/[\w.*<>-]+)+/?")
 _MODULE = re.compile(r"(?<![\w./-])gatewright(?:\.\w+)+")
 
@@ -51,8 +54,9 @@ def exists(path: str) -> bool:
 
 
 @cache
-def _test_modules() -> frozenset[str]:
-    return frozenset(path.stem for path in (ROOT / "tests").rglob("test_*.py"))
+def _names() -> frozenset[str]:
+    files = [path.name for folder in ("services", "shared", "tests") for path in (ROOT / folder).rglob("*.py")]
+    return frozenset({*files, *(name.removesuffix(".py") for name in files if name.startswith("test_"))})
 
 
 def modules(text: str) -> Iterator[str]:
@@ -90,9 +94,9 @@ def test_every_file_that_a_page_names_is_there(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_every_test_module_that_a_page_names_is_there(page: Path) -> None:
-    named = {word for text in code(page) for word in text.split() if _TEST.fullmatch(word)}
-    assert named - _test_modules() == set()
+def test_every_module_that_a_page_names_without_its_folder_is_somewhere(page: Path) -> None:
+    named = {word for text in code(page) for word in text.split() if _BARE.fullmatch(word)}
+    assert named - _names() - INVENTED == set()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
