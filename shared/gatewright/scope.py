@@ -1,7 +1,7 @@
 """The rules of paths: which ones a contract may name, and which changes they cover.
 
 Pure, over repository paths (UTF-8 text in contracts, bytes in trees). A path covers itself and, as a directory, what lies below
-it, whole component by component: ``src`` covers ``src/a.py``, and neither ``src2`` nor ``SRC`` (specification 3). Which paths
+it, whole component by component: ``src`` covers ``src/a.py``, and neither ``src2`` nor ``SRC`` (specification 6.1). Which paths
 are protected is policy and not decided here.
 """
 

@@ -33,7 +33,7 @@ def parse_command(text: str) -> tuple[str, ...]:
 
     Refused with CommandRefusedError: an empty or overlong line, shell metacharacters ``; & | < > ` $`` and line breaks even
     inside quotes, characters that are not seen, unbalanced quotes, an assignment (``NAME=value``) or an option in place of the
-    program (specification: commands are argv only, metacharacters are rejected).
+    program (specification 8, mechanism 3).
     """
     if len(text) > MAX_CHARACTERS:
         raise CommandRefusedError(f"the command has {len(text)} characters, at most {MAX_CHARACTERS} are taken")

@@ -1,0 +1,63 @@
+"""The documentation can be walked: every page is in the index, every decision under its number, and no link leads nowhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from tests.docs.pages import PAGES, anchors, headings, links, name_of
+from tests.docs.snippets import ROOT
+
+DOCS = ROOT / "docs"
+INDEX = DOCS / "README.md"
+KINDS = ["Start", "How to", "Reference", "Explanation"]
+ELSEWHERE = ("http://", "https://", "mailto:")
+
+
+def inside(page: Path) -> list[str]:
+    return [link for link in links(page) if not link.startswith(ELSEWHERE)]
+
+
+def target(page: Path, link: str) -> tuple[Path, str]:
+    """The file that a link leads to, and the heading in it."""
+    path, _, anchor = link.partition("#")
+    return (page.parent / unquote(path)).resolve() if path else page, anchor
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_link_of_a_page_leads_to_a_file_and_to_a_heading_in_it(page: Path) -> None:
+    for link in inside(page):
+        path, anchor = target(page, link)
+        assert path.exists(), link
+        assert not anchor or anchor in anchors(path), link
+
+
+def test_every_page_is_in_the_index_once() -> None:
+    indexed = [path for link in inside(INDEX) for path, _ in [target(INDEX, link)]]
+    pages = {page for page in DOCS.rglob("*.md") if page != INDEX}
+    assert pages - set(indexed) == set()
+    assert len(indexed) == len(set(indexed))
+
+
+def test_the_index_has_the_four_kinds_of_page_in_order() -> None:
+    assert headings(INDEX)[1:] == KINDS
+
+
+def test_a_decision_is_listed_under_its_number_and_its_title() -> None:
+    decisions = sorted((DOCS / "adr").glob("*.md"))
+    listed = [line for line in INDEX.read_text("utf-8").splitlines() if "](adr/" in line]
+    expected = []
+    for number, page in enumerate(decisions, 1):
+        title = headings(page)[0]
+        assert title.startswith(f"{number}. "), page
+        assert page.name.startswith(f"{number:04}-"), page
+        expected.append(f"{number}. [{title.partition(' ')[2]}](adr/{page.name})")
+    assert listed == expected
+
+
+def test_the_readme_leads_to_the_index_and_lists_no_other_pages_for_reading_on() -> None:
+    (line,) = [line for line in (ROOT / "README.md").read_text("utf-8").splitlines() if line.startswith("Read next")]
+    assert line.count("](") == 1
+    assert "](docs/README.md)" in line

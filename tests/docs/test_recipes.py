@@ -1,0 +1,35 @@
+"""What the recipes of CONTRIBUTING.md ask for has been done for all that is there: nothing is known in one place only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args, get_type_hints
+
+import pytest
+
+from gatewright.app.report import work
+from gatewright.contracts.reports import GateName
+from gatewright.contracts.vocabulary import Executor
+from gatewright.services.worker.handler import make_handler
+from gatewright.services.worker.settings import Settings
+from gatewright.work_documents.brief import GATES
+from tests.docs.pages import code, headings
+from tests.docs.snippets import ROOT
+
+KINDS: tuple[str, ...] = get_args(get_type_hints(Executor)["kind"])
+
+
+def test_every_kind_of_executor_has_one_in_the_worker_and_words_in_the_report(tmp_path: Path) -> None:
+    assert set(make_handler(Settings(home=tmp_path))._executors) == set(KINDS)
+    assert set(work._KINDS) == set(KINDS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_executor_has_its_section(kind: str) -> None:
+    assert kind in headings(ROOT / "docs" / "executors.md")
+
+
+def test_every_gate_that_can_be_asked_is_in_the_brief_and_on_the_page_on_the_architecture() -> None:
+    asked = set(get_args(GateName)) - {"schema"}
+    assert set(GATES) == asked
+    assert asked <= set(code(ROOT / "docs" / "architecture.md"))
