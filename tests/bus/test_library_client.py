@@ -55,9 +55,8 @@ async def test_in_an_object_store_of_the_library_one_writer_replaces_what_anothe
     worker, other = [await JetStreamBus.connect(nats_server.url, name=name) for name in ("worker", "reviewer")]
     uri = await worker.put_artifact(b"what was reviewed")
     raw = await connect_raw(nats_server)
-    await raw.jetstream().publish(
-        f"gw.artifact.reviewer.{digest_in(uri)}.0", b"something else", headers={"Gw-Artifact-Size": "14"}
-    )
+    forged = artifact_subject("reviewer", digest_in(uri), 0)
+    await raw.jetstream().publish(forged, b"something else", headers={SIZE_HEADER: "14"})
     assert await other.get_artifact(uri) == b"what was reviewed"
     for bus in (worker, other):
         await bus.close()
