@@ -1,6 +1,6 @@
 """What a process works with on this host, for its reports: versions of programs, the host, and the prefix that commands saw.
 
-Facts for whoever wants to repeat the work. Nothing is decided by them, and what cannot be found out is left empty.
+Facts for people who want to repeat the work. Nothing is decided by them, and what cannot be found out is left empty.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from gatewright.app.cli.commands.running import Kind
+from gatewright.app.cli.commands.run_options import Kind
 from gatewright.app.cli.run.request import RunOptions, prepare
 from gatewright.contracts.vocabulary import ChangeKind, Scope
 from tests.cli.conftest import MakeRepository

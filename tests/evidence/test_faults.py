@@ -142,7 +142,8 @@ def test_a_small_file_system_that_is_really_full(tmp_path: Path, private_key: ke
 import asyncio, subprocess, sys
 from pathlib import Path
 from gatewright.errors import UnavailableError
-from gatewright.evidence import keys, layout
+from gatewright.evidence import layout
+from gatewright.evidence.signing import keys
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.verification.verify import verify
 from gatewright.evidence.writer import BundleWriter

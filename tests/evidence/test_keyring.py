@@ -166,7 +166,9 @@ def test_a_secret_mounted_for_the_group_of_the_process_is_taken(
     program = (
         "import cryptography.hazmat.primitives.asymmetric.ed25519, gatewright.evidence.signing.keys, securesystemslib.signer\n"
         "import os, sys; os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
-        "from pathlib import Path\nfrom gatewright.errors import ConfigurationError\nfrom gatewright.evidence import keys\n"
+        "from pathlib import Path\n"
+        "from gatewright.errors import ConfigurationError\n"
+        "from gatewright.evidence.signing import keys\n"
         "try:\n    print(keys.load(Path(sys.argv[1])).public.key_id)\n"
         "except ConfigurationError as error:\n    print(error.reason)\n"
     )

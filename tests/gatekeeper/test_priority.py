@@ -20,8 +20,8 @@ from gatewright.services.gatekeeper.dispatch.priority import REPOSITORY_SHARE, R
 from gatewright.tasks.runner import Runner, TaskContext
 from gatewright.telemetry.logs import make_logger
 from gatewright.telemetry.metrics import Metrics
-from tests.bus.role_at_work import make_result
 from tests.factories import BASELINE, BASELINE_TREE, make_contract
+from tests.tasks.role_at_work import make_result
 
 
 def make_run(number: int, shards: int, *, repository: str = "/srv/project", priority: Priority = "normal") -> Run:

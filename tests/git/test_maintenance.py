@@ -25,9 +25,9 @@ ALL = MaintenanceThresholds(loose=1, packs=0, kept=1_000)
 TENDING = """
 import sys
 from pathlib import Path
-from gatewright.git.maintenance import Limits, tend
+from gatewright.git.maintenance import MaintenanceThresholds, tend
 while True:
-    tend(Path(sys.argv[1]), Limits(loose=1, packs=1, kept=2, unused=0))
+    tend(Path(sys.argv[1]), MaintenanceThresholds(loose=1, packs=1, kept=2, unused=0))
     print("done", flush=True)
 """
 

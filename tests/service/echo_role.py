@@ -12,7 +12,7 @@ from gatewright.errors import SandboxError
 from gatewright.service.settings import ServiceSettings
 from gatewright.service.tasks import run_service
 from gatewright.tasks.runner import TaskContext
-from tests.bus.role_at_work import make_result
+from tests.tasks.role_at_work import make_result
 
 
 class Settings(ServiceSettings):

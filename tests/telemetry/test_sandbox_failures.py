@@ -10,8 +10,8 @@ from gatewright.contracts import TaskContract, TestReport
 from gatewright.contracts.vocabulary import Agent, Document
 from gatewright.errors import SandboxError
 from gatewright.tasks.runner import TaskContext
-from tests.bus.role_at_work import Handler, RoleAtWork, Work, make_result
 from tests.factories import make_contract
+from tests.tasks.role_at_work import Handler, RoleAtWork, Work, make_result
 
 
 def failures(role: RoleAtWork) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from gatewright.errors import GitError, MalformedError
 from gatewright.git.changes import FileChange
 from gatewright.sandbox import make_sandbox
 from gatewright.workspace import Workspaces
+from gatewright.workspace import workspaces as workspaces_module
 from tests.workspace.conftest import FILES, LIMITS, Project
 from tests.workspace.shells import Shell
 
@@ -180,6 +182,33 @@ async def test_nothing_is_left_after_a_cancel(workspaces: Workspaces, project: P
         with pytest.raises(asyncio.CancelledError):
             await task
         assert tasks_of(home_of_tests) == []
+
+
+async def test_a_cancel_while_the_folder_is_being_made_leaves_none(
+    workspaces: Workspaces, project: Project, home_of_tests: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await workspaces.prepare()
+    made, make, begun = threading.Event(), workspaces_module._new_task, asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def slowly(tasks: Path) -> tuple[Path, int]:
+        task = make(tasks)
+        loop.call_soon_threadsafe(begun.set)
+        made.wait(20)
+        return task
+
+    async def work() -> None:
+        async with workspaces.open(project.mirror, project.commit):
+            pytest.fail("it was cancelled before")
+
+    monkeypatch.setattr(workspaces_module, "_new_task", slowly)
+    task = asyncio.ensure_future(work())
+    await begun.wait()
+    task.cancel()
+    made.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert tasks_of(home_of_tests) == []
 
 
 async def test_kind_of_workspace_is_found_out(tmp_path: Path, project: Project, shell: Shell) -> None:

@@ -37,7 +37,7 @@ def main(function: str, memory: int) -> int:
     except MemoryError:
         return OUT_OF_MEMORY
     except BrokenPipeError:
-        return 0  # nobody waits for the answer any more
+        return 0  # the asker is gone
     return 0
 
 

@@ -7,7 +7,7 @@ import hashlib
 from gatewright.artifacts import stored_digest, stored_uri
 from gatewright.errors import ArtifactError, MalformedError
 
-#: One artifact is held in memory as a whole, by whoever puts or gets it.
+#: One artifact is held in memory as a whole, by the process that puts or gets it.
 MAX_ARTIFACT_BYTES = 256 * 1024 * 1024
 
 

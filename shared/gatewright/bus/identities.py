@@ -54,8 +54,8 @@ class Credential:
     def private_id(self, public_id: str) -> str:
         """``public_id`` as only holders of this credential can make it, 64 hexadecimal digits.
 
-        Roles share a stream's window of message ids: whoever could guess an id of another's could have that message taken for
-        a repetition.
+        Roles share a stream's window of message ids: one that could guess an id of another's could have that message taken
+        for a repetition.
         """
         return hashlib.blake2b(public_id.encode(), key=hashlib.sha256(self.seed.encode()).digest(), digest_size=32).hexdigest()
 
@@ -64,7 +64,7 @@ class Credential:
 class BusAddress:
     """Where a bus is and as whom to connect.
 
-    ``seed`` is a ``.nk`` file, ``ca`` the PEM file of whoever signed the server's certificate (for ``tls://`` addresses).
+    ``seed`` is a ``.nk`` file, ``ca`` the PEM file of the authority behind the server's certificate (for ``tls://`` addresses).
     """
 
     url: str

@@ -69,7 +69,7 @@ class Access:
 
     @property
     def inbox(self) -> str:
-        """Where its answers arrive; a name of its own, so that nobody else may listen there."""
+        """Where its answers arrive; a name of its own, so that no other identity may listen there."""
         return f"_INBOX_{self.identity}.>"
 
     def calls(self) -> tuple[str, ...]:
@@ -182,7 +182,7 @@ def _gatekeeper(pools: tuple[str, ...]) -> Access:
         ),
         queues=tuple(queue for queue in t.consumers(pools) if queue.owner == "gatekeeper"),
         api=(
-            # A task that nobody was able to refuse is taken off its queue by the gatekeeper.
+            # A task that no process was able to refuse is taken off its queue by the gatekeeper.
             *(*_CREATE_MISSING, *_replay("RUNS"), _GET_ARTIFACT, "STREAM.MSG.DELETE.TASKS"),
             *(f"STREAM.MSG.GET.{name}" for name in ("RUNS", "INTAKE", "TASKS", "RESULTS", "EXHAUSTED", t.LOCK_STREAM)),
         ),

@@ -140,7 +140,7 @@ class Bus(Protocol):
         """Take a message out of a work queue without its being delivered; nothing happens when it is gone."""
 
     async def broadcast(self, subject: str, data: bytes) -> None:
-        """Send to whoever listens now; nothing is stored."""
+        """Send to all who listen now; nothing is stored."""
 
     async def listen(self, subject: str, listener: Listener) -> None:
         """Call ``listener`` for every broadcast from now on."""

@@ -34,9 +34,9 @@ QUESTION_SUBJECTS = (STATUS_SUBJECT, EVENTS_SUBJECT, RUNS_SUBJECT)
 REQUEST_SUBJECT = "gw.intake.request"
 CONTRACT_SUBJECT = "gw.intake.contract"
 ABORT_SUBJECT = "gw.intake.abort"
-#: Broadcast by the gatekeeper when a run is aborted: whoever works for it stops.
+#: Broadcast by the gatekeeper when a run is aborted: the roles that work for it stop.
 CANCEL_SUBJECT = "gw.cancel"
-#: Where the server reports that it delivers a task no more although nobody has settled it. It is kept only where a stream does.
+#: Where the server reports that it delivers a task no more although no role settled it. It is kept only where a stream does.
 EXHAUSTED_SUBJECT = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.TASKS.>"
 #: Where the server repeats what it has stored in the ledger, for those who watch: one subject per run.
 WATCH_SUBJECT = "gw.watch.*"

@@ -84,7 +84,7 @@ def keep_one_spelling(document: Document, *names: str) -> None:
     """Let equal values give equal bytes: numbers become floats (30 is 30.0, -0.0 is 0.0), defaults the default itself.
 
     Encoding leaves out a default by identity, so a string that is merely equal to it would be written. Called by structs
-    that have such fields, on themselves, before anybody else sees them.
+    that have such fields, on themselves, before any other process sees them.
     """
     for name in names:
         value = getattr(document, name)

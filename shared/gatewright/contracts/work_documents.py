@@ -40,7 +40,7 @@ class BriefSpec(Document):
 
 
 class Brief(Document):
-    """What whoever does the work is told. ``verify_command`` proves ``done_criteria``; ``files_owned`` is a hard boundary."""
+    """What the worker is told. ``verify_command`` proves ``done_criteria``; ``files_owned`` is a hard boundary."""
 
     id: NonEmpty
     mission: Annotated[str, Meta(min_length=1, max_length=200)]
@@ -105,7 +105,7 @@ class Done(Document):
 
 
 class Blocked(Document):
-    """A question that somebody else has to answer, and what is done meanwhile."""
+    """A question that a person or another role has to answer, and what is done meanwhile."""
 
     session: NonEmpty
     blocked_at: Timestamp
@@ -174,7 +174,7 @@ class RevisionTrail(Document):
 
 
 class ProvenanceOutput(Document):
-    """A file that a task handed over. ``pii`` is null where nobody has looked; ``basis`` says what the class rests on."""
+    """A file that a task handed over. ``pii`` is null where it was not looked for; ``basis`` says what the class rests on."""
 
     path: NonEmpty
     sha256: Sha256

@@ -1,7 +1,7 @@
-"""A bundle's signed statements as a git note on the commit that landed: whoever has the repository has them too.
+"""A bundle's signed statements as a git note on the commit that landed: a clone of the repository can have them too.
 
 A note is an in-toto attestation bundle: one DSSE envelope a line. It is made in a mirror of our own and pushed by
-compare-and-swap; no file of anybody's work tree is touched, and the commit stays what it is.
+compare-and-swap; no file of a work tree is touched, and the commit stays what it is.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gatewright.evidence import layout
 from gatewright.git.mirror import Mirror, Mirrors
 
 NOTES = "refs/notes/gatewright"
-#: Times that somebody else may have added a note first.
+#: Times that another process may have added a note first.
 _TRIES = 5
 _AUTHOR = ("-c", "user.name=Gatewright", "-c", "user.email=gatewright@localhost")
 

@@ -152,7 +152,7 @@ def gate_report(number: int, gate: str, task_id: str | None) -> str:
 
 
 def first_places(reviewed: str | None, tested: str | None) -> dict[str, str]:
-    """Second places of a fact in this layout -> its first: the same bytes, and whoever lists both says so.
+    """Second places of a fact in this layout -> its first: the same bytes, and a list of both says so.
 
     ``reviewed`` and ``tested`` are the ids of the tasks whose reports are the run's own; None where there was none.
     """

@@ -1,7 +1,7 @@
 """What stands in the place of a bundle that was removed on purpose: who, when, why, and the digest of what was there.
 
 An in-toto Statement whose subject is the bundle's manifest and whose predicate is the ``tombstone.v1`` document, in a DSSE
-envelope of the gatekeeper's key: nobody can pass a lost bundle off as a pruned one.
+envelope of the gatekeeper's key: a lost bundle cannot be passed off as a pruned one.
 ``gatewright.app.retention`` removes bundles.
 """
 

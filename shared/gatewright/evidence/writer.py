@@ -62,8 +62,8 @@ class BundleWriter:
     async def append(self, run: Run, records: Sequence[OrchestratorEvent]) -> bool:
         """Bring events.jsonl up to date, durably: those of ``records`` that it lacks are appended.
 
-        False when they do not follow what is there (somebody else wrote the events between), or when another process has the
-        folder: nothing is written, and the seal makes it good. Raises UnavailableError (``bundle_unwritable``).
+        False when they do not follow what is there (another gatekeeper wrote the events between), or when another process has
+        the folder: nothing is written, and the seal makes it good. Raises UnavailableError (``bundle_unwritable``).
         """
         wanted = [record for record in records if record.event_type != BundleSealed.event_type]
         if not wanted:

@@ -83,7 +83,7 @@ class Run:
 
     @property
     def publisher(self) -> str:
-        """Who submitted it; whoever did before publishers had names is ``default``."""
+        """Who submitted it; who did before publishers had names is ``default``."""
         return self.accepted.publisher or DEFAULT_PUBLISHER
 
     @property

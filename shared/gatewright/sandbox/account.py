@@ -11,7 +11,7 @@ import os
 from dataclasses import dataclass
 from typing import Final
 
-#: In the range that Debian's policy reserves and nobody hands out, and below 65536, so that it exists in every container.
+#: In the range that Debian's policy reserves and no system hands out, and below 65536, so that it exists in every container.
 _SANDBOX_ID: Final = 65_432
 
 

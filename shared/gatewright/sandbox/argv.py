@@ -18,11 +18,11 @@ from gatewright.errors import CommandRefusedError
 #: Longest command line, in characters; a real one is far shorter, and the kernel refuses words above 128 KiB.
 MAX_CHARACTERS: Final = 16_384
 
-#: Refused wherever they stand, inside quotes too: whoever reads the command must not have to judge the quoting.
+#: Refused wherever they stand, inside quotes too: a person who reads the command must not have to judge the quoting.
 #: Globs, braces, parentheses, ``#``, ``~`` and ``!`` are letters here: nothing expands them, so they are let through.
 _META: Final = frozenset(";&|<>`$")
 
-#: Control, format (bidirectional overrides, zero width), line and paragraph separators, surrogates: what nobody sees.
+#: Control, format (bidirectional overrides, zero width), line and paragraph separators, surrogates: what a reader does not see.
 _UNSEEN: Final = frozenset({"Cc", "Cf", "Zl", "Zp", "Cs"})
 
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")  # noqa: TID251 - linear: anchored, and no repetition can give to the next

@@ -113,7 +113,7 @@ class BubblewrapSandbox:
                 arguments += ["--perms", "0644", "--file", str(file), name]
         if seccomp_filter() is not None:
             arguments += ["--seccomp", str(files["seccomp"])]
-        # Process 1 must die with its parent; whoever could reach into it through here could make it forget that.
+        # Process 1 must die with its parent; a command that could reach into it through here could make it forget that.
         arguments += ["--proc", "/proc", "--tmpfs", "/proc/1", "--remount-ro", "/proc/1"]
         arguments += ["--dev", "/dev", "--size", str(limits.tmp_bytes), "--perms", "1777", "--tmpfs", "/dev/shm"]  # noqa: S108
         arguments += ["--remount-ro", "/dev"]

@@ -70,7 +70,7 @@ class WorkingFolder(Protocol):
 
 
 class Sandbox(Protocol):
-    """Runs commands that nobody trusts."""
+    """Runs commands that are not trusted."""
 
     @property
     def name(self) -> Literal["bubblewrap", "none"]:

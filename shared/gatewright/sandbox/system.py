@@ -1,7 +1,7 @@
 """The read-only system that every command sees, and the environment variables that it gets: nothing of the host's user.
 
 The programs are the host's (/usr and what belongs to it). /etc is made up: who has an account on the host, which names it
-resolves and what is configured there is nobody's business inside.
+resolves and what is configured there is not told inside.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class Unconfined:
 
 
 class _Marked:
-    """A process group, and whoever left it but still carries the mark."""
+    """A process group, and the processes that left it but still carry the mark."""
 
     def __init__(self, group: int, mark: str) -> None:
         self._group = group
@@ -81,11 +81,11 @@ class _Marked:
         """The group and the mark are all there is to hold."""
 
     def members(self) -> list[int]:
-        """Whoever carries the mark."""
+        """The processes that carry the mark."""
         return [int(entry.name) for entry in os.scandir("/proc") if entry.name.isdigit() and self._carries_mark(entry.name)]
 
     async def end(self) -> None:
-        """Kill until nobody is found."""
+        """Kill until none is found."""
         while self._kill():  # noqa: ASYNC110 - nothing tells us when processes end that are not our children
             await asyncio.sleep(_PAUSE_SECONDS)
 

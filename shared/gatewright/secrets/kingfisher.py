@@ -29,7 +29,7 @@ except ImportError as error:
 #: A user name and a password in a URL: documentation is full of them, so the password decides.
 _URL_RULE = "betterleaks.generic-credential-uri"
 _COMPILED = "*.vscdb"
-#: One for the process, and for those that are forked from it: it is the same whoever asks, and large.
+#: One for the process, and for those that are forked from it: it is the same for all, and large.
 _LOADED: list[Any] = []
 _LOADING = threading.Lock()
 

@@ -1,4 +1,4 @@
-"""Takes secrets out of the output of commands before anybody stores it, and keeps a record: which rule, where, how often.
+"""Takes secrets out of the output of commands before it is stored, and keeps a record: which rule, where, how often.
 
 The record never holds a value, nor anything made of one: a digest of a short password is the password.
 """

@@ -92,7 +92,7 @@ class SecretScanner:
                     yield Hit(hit.rule, *each.span(start, end))
 
     def prepare(self) -> None:
-        """Load what looking needs, so that nobody waits for it later. Raises ConfigurationError when it cannot be had."""
+        """Load what looking needs, so that no task waits for it later. Raises ConfigurationError when it cannot be had."""
         if self._engine is not None:
             self._engine.prepare()
 

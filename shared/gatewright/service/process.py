@@ -125,7 +125,7 @@ def run_process(
     except GatewrightError as error:
         return _failed(error, log)
     except BaseExceptionGroup as failures:
-        # Of tasks that ran together; when one of them failed in a way that nobody expected, that is what counts.
+        # Of tasks that ran together; when one of them failed in a way that was not foreseen, that is what counts.
         if failures.split(_is_expected)[1] is not None:
             raise
         first = _first(failures)

@@ -33,7 +33,7 @@ class ServiceSettings(BaseSettings):
     nats_url: str = Field(default="nats://127.0.0.1:4222", min_length=1, repr=False)
     #: The ``.nk`` file of the identity that the process connects as.
     nats_seed: Path | None = None
-    #: PEM of whoever signed the server's certificate, where the host does not know it.
+    #: PEM of the authority that signed the server's certificate, where the host does not know it.
     nats_ca: Path | None = None
     #: The gatekeeper sets up queues for these pools; separated by ``,`` in the variable.
     pools: Annotated[tuple[str, ...], NoDecode] = (DEFAULT_POOL,)

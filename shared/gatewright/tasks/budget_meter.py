@@ -1,6 +1,6 @@
 """Counts what one piece of work uses up, and ends it at once when that is more than it was given.
 
-The work says what it uses (``spend``); nobody else can know. The time is looked at in any case. Not for use by several threads.
+The work says what it uses (``spend``); it alone can know. The time is looked at in any case. Not for use by several threads.
 """
 
 from __future__ import annotations

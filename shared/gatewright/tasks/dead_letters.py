@@ -141,7 +141,7 @@ class DeadLetters:
 
 def belongs(role: str, subject: str) -> bool:
     """Whether ``subject`` is one that the role takes messages from: only there may a letter of its own go back."""
-    if role == "gatekeeper":  # it gives the tasks, and gives up those that nobody could refuse
+    if role == "gatekeeper":  # it gives the tasks, and gives up those that no role could refuse
         return any(matches(pattern, subject) for pattern in ("gw.intake.>", "gw.result.*", "gw.task.*.*.*"))
     return role in TASK_ROLES and matches(f"gw.task.{role}.*.*", subject)
 
@@ -169,6 +169,6 @@ def _decision(message: Message) -> DeadLetterDecision:
 
 
 def _number(headers: Mapping[str, str], name: str) -> int:
-    """Whoever wrote it may have written anything: what is no small number counts as none."""
+    """Its writer may have written anything: what is no small number counts as none."""
     text = headers.get(name, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else 0

@@ -53,7 +53,7 @@ def disposition(error: BaseException, attempts: int, max_deliver: int) -> Dispos
     1. A final error (malformed, denied, anything but unavailable) is refused.
     2. On the last delivery that is worked on, every error is final.
     3. UnavailableError is tried again later.
-    4. Anything else nobody expected: the process ends, the supervisor starts a clean one, and the task comes back.
+    4. Anything else was not foreseen: the process ends, the supervisor starts a clean one, and the task comes back.
     """
     expected = isinstance(error, GatewrightError)
     code = error.reason if isinstance(error, GatewrightError) else "internal_error"

@@ -49,8 +49,8 @@ class TaskContext:
     ``progress()`` says that a step was finished: the task's time limit starts anew. A handler that runs several commands,
     each of which may take the contract's ``timeout_sec``, calls it between them.
 
-    ``spend(tokens=..., cost_usd=..., iterations=...)`` says what was used since the last call; whoever uses anything that costs
-    calls it as soon as it is known. ``meter.within`` ends work that uses more than the task was given.
+    ``spend(tokens=..., cost_usd=..., iterations=...)`` says what was used since the last call; what costs anything
+    is said as soon as it is known. ``meter.within`` ends work that uses more than the task was given.
     """
 
     artifacts: ArtifactPort

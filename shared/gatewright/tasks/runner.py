@@ -86,7 +86,7 @@ class Runner:
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until ``stop`` is set, then let the tasks in hand finish or give them back.
 
-        Raises GatewrightError when a handler failed in a way that nobody expected, BusError when the bus is gone.
+        Raises GatewrightError when a handler failed in a way that was not foreseen, BusError when the bus is gone.
         """
         self._settlement.leaving = stop
         await self._bus.listen(CANCEL_SUBJECT, self._on_cancel)

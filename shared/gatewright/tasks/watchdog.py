@@ -45,7 +45,7 @@ class TaskWatch:
     async def watch(self, work: Coroutine[Any, Any, Document]) -> asyncio.Task[Document]:
         """Run ``work`` until it ends or is ended; the task that is returned is done.
 
-        Raises GatewrightError (code ``handler_stuck``) when it does not end: then nobody knows what it still does.
+        Raises GatewrightError (code ``handler_stuck``) when it does not end: then it is unknown what it still does.
         """
         handling = asyncio.create_task(work)
         woken = asyncio.create_task(self._woken.wait())
@@ -71,7 +71,7 @@ class TaskWatch:
             async with asyncio.timeout(self._beat):
                 await self._delivery.in_progress()
         except (BusError, TimeoutError) as error:
-            # The work goes on: at worst somebody else does it too, and one of two equal answers counts.
+            # The work goes on: at worst another process does it too, and one of two equal answers counts.
             self._log.warning("sign_of_life_failed", cause=str(error))
 
     async def _end(self, handling: asyncio.Task[Document]) -> None:

@@ -72,7 +72,7 @@ def make_logger(
 
 
 def route_foreign_output(log: Logger) -> None:
-    """Send what libraries log or warn, and exceptions that nobody caught, through ``log``: then it is redacted too.
+    """Send what libraries log or warn, and exceptions that were not caught, through ``log``: then it is redacted too.
 
     It changes the whole process; for its start only.
     """

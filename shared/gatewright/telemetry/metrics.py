@@ -46,7 +46,7 @@ _CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")  # noqa: TID251 - linear: anchored, 
 class QueueLook:
     """A queue at one moment: messages that wait, messages in hand, open requests for work; ``oldest`` in seconds.
 
-    ``unattended``: what waits where nobody asks and nothing is in hand.
+    ``unattended``: what waits where no worker asks and nothing is in hand.
     """
 
     waiting: int = 0

@@ -1,6 +1,6 @@
 """What a run waits for, as a ``blocked`` document, and which questions are no blocks (OmegaOS, prompt protocols).
 
-A block is legal when nobody but the one who is asked can settle it, work goes on meanwhile, and it goes on without an answer.
+A block is legal when only the person who is asked can settle it, work goes on meanwhile, and it goes on without an answer.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gatewright.ledger import events as e
 from gatewright.ledger.run import Run
 
 ILLEGAL = "blocked_illegal"
-#: Preferences that are put as questions: whoever asks them decides and goes on.
+#: Preferences that are put as questions: the agent that asks them decides and goes on.
 _PREFERENCES = re.compile(  # noqa: TID251 - linear: each try ends where the next one begins
     r"which (path|option|approach|one) (should|would|do)|should i (proceed|continue|go on)|await(ing)? (confirmation|approval)"
     r"|confirm before|like to confirm|would you prefer|validate the approach|may i (proceed|continue)",

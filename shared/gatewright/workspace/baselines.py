@@ -1,7 +1,7 @@
 """Read-only checkouts of commits, one per commit, made once and shared by all tasks of all processes that use the same root.
 
 They are made beside their place and renamed into it, so that what is there is whole; they are kept for as long as the machine
-does not restart (a power cut may leave files half written that nobody synced), the longest unused ones go first, and none goes
+does not restart (a power cut may leave files half written), the longest unused ones go first, and none goes
 while a task uses it.
 """
 
@@ -40,16 +40,16 @@ class Baselines:
 
     @asynccontextmanager
     async def use(self, mirror: Mirror, commit: str) -> AsyncIterator[Path]:
-        """The directory that holds the files of ``commit``, which stays while the context is open. Nobody may write there.
+        """The directory that holds the files of ``commit``, which stays while the context is open. It is read-only.
 
         Raises GitError, and DeniedError (``unsafe_path``) for a tree that cannot be written safely.
         """
         place = self._root / check_object_id(commit)
         while (held := hold(place, exclusive=False)) is None:
             await self._make(mirror, commit, place)
-            await asyncio.sleep(0)  # somebody may be removing it just now
+            await asyncio.sleep(0)  # another process may be removing it just now
         try:
-            os.utime(place)  # for whoever looks for the longest unused one
+            os.utime(place)  # for the search for the longest unused one
             yield place / _FILES
         finally:
             os.close(held)
@@ -72,7 +72,7 @@ class Baselines:
         await finish(self._make_room, place)
 
     def _begin(self, place: Path, fresh: Path) -> bool:
-        """False when somebody else has made the checkout meanwhile."""
+        """False when another process has made the checkout meanwhile."""
         if place.exists():
             return False
         for left in fresh.parent.iterdir():  # by makers that died

@@ -164,7 +164,7 @@ def _opened(folder: int, name: str) -> Iterator[int]:
 
 
 def _read(file: int, size: int) -> bytes:
-    """At most the size that was checked, though nobody is left to change it."""
+    """At most the size that was checked, though no process is left to change it."""
     parts = []
     while size > 0 and (part := os.read(file, min(size, _CHUNK))):
         parts.append(part)

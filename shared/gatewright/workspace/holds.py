@@ -1,7 +1,7 @@
 """Shared and exclusive holds on directories, between all processes of a host; they end with the process that has them.
 
-A hold is a file lock on the directory itself. Whoever removes or renames a directory does so under an exclusive hold, so that a
-shared hold keeps it in place. Nothing waits in a thread: whoever is refused tries again.
+A hold is a file lock on the directory itself. One is removed or renamed under an exclusive hold only, so that a
+shared hold keeps it in place. Nothing waits in a thread: one that is refused tries again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def hold(directory: Path, *, exclusive: bool) -> int | None:
 
 
 async def wait_for_hold(directory: Path) -> int:
-    """An exclusive hold on ``directory``, made when it is not there, as soon as nobody else has one."""
+    """An exclusive hold on ``directory``, made when it is not there, as soon as no other process has one."""
     while True:
         descriptor = _made_and_held(directory)
         if descriptor is not None:

@@ -1,4 +1,4 @@
-"""Blocking work in a thread that is always waited for: nobody may clean up under a thread that still writes."""
+"""Blocking work in a thread that is always waited for: nothing may be cleaned up under a thread that still writes."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class TreeWriter:
             os.chown(name, self._account.uid, self._account.gid, dir_fd=folder, follow_symlinks=False)
 
     def forget(self) -> None:
-        """Let go of folders that were entered: somebody else is about to remove one."""
+        """Let go of folders that were entered: another process is about to remove one."""
         self._leave(0)
 
     def _write_file(self, folder: int, name: bytes, mode: int, content: bytes) -> None:

@@ -70,14 +70,14 @@ class Workspaces:
 
     @classmethod
     def for_sandbox(cls, root: Path, sandbox: Sandbox) -> Self:
-        """Workspaces as ``sandbox`` can use them: without one there is nobody to mount an overlay."""
+        """Workspaces as ``sandbox`` can use them: without one nothing mounts an overlay."""
         if sandbox.name == "none":
             return cls(root, overlay=False, account=SandboxAccount(os.geteuid(), os.getegid(), switched=False))
         return cls(root)
 
     @property
     def overlay_fault(self) -> str:
-        """Why overlays are not used although nobody forbade them; empty when they are, or nothing was opened yet."""
+        """Why overlays are not used although the settings allow them; empty when they are, or nothing was opened yet."""
         return self._fault
 
     async def prepare(self) -> str:
@@ -149,14 +149,17 @@ class Workspaces:
 @asynccontextmanager
 async def _task_folder(tasks: Path) -> AsyncIterator[Path]:
     """A new folder that no clean-up of another process takes away; removed at the end, whatever it holds then."""
-    task, held = await finish(_new_task, tasks)
+    made: list[tuple[Path, int]] = []
     try:
-        yield task
+        # Kept by the thread that makes it: a cancellation that comes meanwhile would lose what it returns.
+        await finish(lambda: made.append(_new_task(tasks)))
+        yield made[0][0]
     finally:
-        try:
-            await finish(remove_tree, task)
-        finally:
-            os.close(held)
+        for task, held in made:
+            try:
+                await finish(remove_tree, task)
+            finally:
+                os.close(held)
 
 
 def _new_task(tasks: Path) -> tuple[Path, int]:

@@ -22,7 +22,7 @@ def find_home(configured: Path | None, here: Path) -> Path:
 
     1. ``configured``, if given  2. in a repository: that of its git directory, or the ``.gatewright`` at its top, and no
     other, whatever a subfolder holds; else a new one in the git directory  3. elsewhere the nearest ``.gatewright`` upwards,
-    else a new one in ``here``. Raises ConfigurationError when it belongs to somebody else (``home_not_own``; one that was
+    else a new one in ``here``. Raises ConfigurationError when it belongs to another user (``home_not_own``; one that was
     configured may), or when git tracks any file of it (``home_tracked``).
     """
     if configured is not None:

@@ -50,7 +50,7 @@ def emit(document: Any) -> None:
 
 
 def reported(command: Callable[P, None]) -> Callable[P, None]:
-    """Turn the errors of a command into its message and exit code: nobody is shown a traceback for a mistake.
+    """Turn the errors of a command into its message and exit code: no user is shown a traceback for a mistake.
 
     With ``--json`` the error is a document, ``{"error": {"code", "message", "faults"}}``.
     """

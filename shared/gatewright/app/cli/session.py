@@ -37,7 +37,7 @@ class Session:
 
 @contextlib.asynccontextmanager
 async def attached(bus: BusAddress | None, home: Path, *, lasting: bool = False) -> AsyncIterator[Client]:
-    """A client of the system that runs now; with ``lasting`` only of one that does not end with somebody's run.
+    """A client of the system that runs now; with ``lasting`` only of one that does not end with a run.
 
     Raises UnavailableError (code ``no_stack``) when none does, BusError when it cannot be reached.
     """

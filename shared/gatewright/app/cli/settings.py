@@ -32,7 +32,7 @@ class CliSettings(BaseSettings):
 
     #: The bus of a system that runs elsewhere; without it the stack of the home folder serves, or one is started.
     nats_url: str | None = None
-    #: The ``.nk`` file of the identity to connect as, and the PEM of whoever signed the server's certificate.
+    #: The ``.nk`` file of the identity to connect as, and the PEM of the authority behind the server's certificate.
     nats_seed: Path | None = None
     nats_ca: Path | None = None
     #: The home folder; without it the nearest ``.gatewright``.

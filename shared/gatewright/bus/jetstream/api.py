@@ -17,7 +17,7 @@ NO_ANSWER: Final = "bus_no_answer"
 NO_RESPONDERS: Final = "bus_no_responders"
 #: The consumer, or the stream, does not exist.
 MISSING: Final = frozenset({"jetstream_10014", "jetstream_10059"})
-#: What the servers of a cluster say while they elect a leader: nothing was done, and soon somebody will be there to do it.
+#: What the servers of a cluster say while they elect a leader: nothing was done, and soon a leader will be there to do it.
 _ELECTING: Final = frozenset({10008, 10009})
 #: The server has no more room than it was given, or could give, to any stream.
 _NO_RESOURCES: Final = 10023

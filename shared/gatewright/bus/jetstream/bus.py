@@ -75,7 +75,7 @@ class JetStreamBus:
         return credential is None or not is_publisher(credential.identity)
 
     def keyed_hash(self, text: str) -> str:
-        credential = self.connection.credential or Credential("", "")  # a server without identities keeps nobody apart
+        credential = self.connection.credential or Credential("", "")  # a server without identities keeps no clients apart
         return credential.private_id(text)
 
     async def publish(

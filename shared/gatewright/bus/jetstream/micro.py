@@ -1,7 +1,7 @@
 """Request and reply by the NATS services protocol: what ``nats micro ls`` lists, and how a refusal travels.
 
 The protocol is spoken here and not by the client's ``micro`` module, because that answers to whatever reply subject a
-request names: whoever may ask could have the gatekeeper write its answer into the ledger. Here only inboxes are answered.
+request names: an asker could have the gatekeeper write its answer into the ledger. Here only inboxes are answered.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One look into a JetStream consumer: what lies there now is taken, and nothing is waited for.
 
-It has an inbox of its own: a message comes under the subject that it was stored under, by which nobody can tell which question
+It has an inbox of its own: a message comes under the subject that it was stored under, by which one cannot tell which question
 it answers. So one question is open at a time, and what comes when none is goes back.
 """
 

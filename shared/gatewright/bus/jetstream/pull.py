@@ -27,7 +27,7 @@ from gatewright.errors import BusError
 
 #: Reason of the error when the consumer is not, or no longer, there.
 NO_CONSUMER: Final = "consumer_missing"
-#: For how long a request lies open at the server: so long may one that nobody wants any more still bring a message.
+#: For how long a request lies open at the server: so long may one that is not wanted any more still bring a message.
 OPEN_SECONDS: Final = 0.5
 
 _NANOSECONDS = 1_000_000_000

@@ -1,4 +1,4 @@
-"""A look at the work queues from outside: how much waits, how long, and whether anybody asks for it. It changes nothing.
+"""A look at the work queues from outside: how much waits, how long, and whether a worker asks for it. It changes nothing.
 
 All figures are the server's own, its clock included, so that clocks of hosts that differ do not make messages old.
 """
@@ -94,7 +94,7 @@ async def _oldest(connection: Connection, queue: Consumer, sequence: int) -> dat
 
 
 async def open_dead_letters(connection: Connection) -> int:
-    """Dead letters that nobody has decided about. Letters and decisions are both kept for good. Raises BusError."""
+    """Dead letters that no operator has decided about. Letters and decisions are both kept for good. Raises BusError."""
     reply = await connection.api(f"STREAM.INFO.{_DEAD}", {"subjects_filter": dead_subject(">")}, _StreamReply)
     found = dict(reply.state.subjects or {})
     decided = found.pop(dead_subject(DEAD_LETTER_DECIDER), 0)

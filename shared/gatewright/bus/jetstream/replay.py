@@ -21,7 +21,7 @@ from gatewright.bus.port import Message
 from gatewright.errors import BusError
 
 _BATCH = 64
-#: The server forgets a consumer that nobody has pulled from for so long.
+#: The server forgets a consumer that has not been pulled from for so long.
 _IDLE_NANOSECONDS = 20_000_000_000
 
 

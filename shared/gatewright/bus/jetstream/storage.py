@@ -28,7 +28,7 @@ _STREAM_HEADER = "Nats-Expected-Stream"
 SUBJECT_HEADER = "Nats-Subject"
 _SEQUENCE_HEADER = "Nats-Sequence"
 
-#: "Wrong last sequence" and its constant form: somebody else wrote under this subject.
+#: "Wrong last sequence" and its constant form: another writer wrote under this subject.
 _CONFLICTS = frozenset({"jetstream_10071", "jetstream_10164"})
 _NO_MESSAGE = "jetstream_10037"
 

@@ -25,7 +25,7 @@ _EXHAUSTED = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES"
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Listening:
-    """Somebody who listens: what comes in is put into ``inbox``."""
+    """A subscriber: what comes in is put into ``inbox``."""
 
     pattern: str
     inbox: asyncio.Queue[Message]

@@ -1,7 +1,7 @@
 """What the in-memory bus keeps: streams and work queues that follow JetStream's rules. Nothing here waits or is async.
 
 Time is told by the clock that is passed in: redelivery after ``ack_wait``, the delay of a nak and the dedupe window are
-all decided when somebody looks.
+all decided when a client looks.
 """
 
 from __future__ import annotations

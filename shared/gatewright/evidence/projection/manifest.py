@@ -60,7 +60,7 @@ def span_of(transitions: Sequence[Transition], sequences: Sequence[int]) -> Ledg
 def make_manifest(history: RunHistory, files: Iterable[FileRecord], *, span: LedgerSpan, signer: str) -> RunManifest:
     """The manifest of a bundle that holds ``files`` (itself and the signatures left out).
 
-    ``signer`` is the key id of whoever signs it.
+    ``signer`` is the key id of the signing gatekeeper.
     """
     run = history.run
     listed = _listed(history, files)

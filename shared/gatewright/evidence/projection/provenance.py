@@ -16,7 +16,7 @@ from gatewright.evidence.projection.history import RunHistory
 
 
 class Acted(Document):
-    """Somebody who answered a task: in which document, and the digest of the surroundings that it tells of."""
+    """A process that answered a task: in which document, and the digest of the surroundings that it tells of."""
 
     task_id: str
     role: RoleName

@@ -1,4 +1,4 @@
-"""Small files that are there whole and lasting, or not at all: keys, whose loss or half of which nobody could mend."""
+"""Small files that are there whole and lasting, or not at all: keys, whose loss or half of which no operator could mend."""
 
 from __future__ import annotations
 

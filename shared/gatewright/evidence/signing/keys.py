@@ -172,7 +172,7 @@ def _private(secret: Ed25519PrivateKey) -> PrivateKey:
 def _with_public_file(key: PrivateKey, path: Path) -> PrivateKey:
     """Write the public half where it is missing. A folder that cannot be written (a mounted secret) is no fault.
 
-    Raises ConfigurationError (``key_mismatch``) when another key lies there: whoever verifies with it would trust a stranger.
+    Raises ConfigurationError (``key_mismatch``) when another key lies there: a verifier that uses it would trust a stranger.
     """
     public = public_path(path)
     if not public.exists():

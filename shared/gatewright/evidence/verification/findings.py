@@ -49,7 +49,7 @@ class Verification:
     size: int
     #: What was done, one sentence a step.
     checked: tuple[str, ...]
-    #: What nobody can tell from a bundle alone, or could not be checked in this one.
+    #: What cannot be told from a bundle alone, or could not be checked in this one.
     unchecked: tuple[str, ...]
 
     @property

@@ -1,4 +1,4 @@
-"""What a verification says where a tombstone stands: the bundle is gone on purpose, and somebody trusted has signed that."""
+"""What a verification says where a tombstone stands: the bundle is gone on purpose, and a trusted key has signed that."""
 
 from __future__ import annotations
 

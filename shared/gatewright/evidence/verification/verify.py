@@ -40,7 +40,7 @@ Step = Callable[[Reading, int], str]
 def verify(
     bundle: Path, trusted_keys: Sequence[PublicKey], repository: str | None = None, *, insecure_allow_unsigned: bool = False
 ) -> Verification:
-    """Check the run bundle in the folder ``bundle``, to which nobody may be writing meanwhile.
+    """Check the run bundle in the folder ``bundle``, to which nothing may be written meanwhile.
 
     1. shape: a folder of plain files, no links, no special files, a manifest that parses, of the run that the folder names
     2. signature: by one of ``trusted_keys``, over the exact bytes of the manifest, and not after the key was retired
@@ -52,7 +52,7 @@ def verify(
     8. repository, where its address is given: its objects tell the same (``repository.py``; not from a running event loop)
 
     Without a trusted key the bundle is not verified (``no_trusted_key``), whatever else holds. ``insecure_allow_unsigned`` lets
-    one pass that has no signature at all: it agrees with itself then, and anybody may have written it. Where a tombstone
+    one pass that has no signature at all: it agrees with itself then, and any stranger may have written it. Where a tombstone
     stands (``pruned.py``), it is all that is verified. Raises nothing about the bundle: what is wrong, or cannot be read, is a
     finding.
     """

@@ -2,7 +2,7 @@
 
 Process 1 of the namespace is the handle: when it dies the kernel kills all others, daemons and double forks included, and lets
 it end only after them. It is the only child that bubblewrap's own process ever has. Bubblewrap could tell its number
-(``--info-fd``), but writing that when nobody reads any more would kill it halfway through the set-up, and leave a process
+(``--info-fd``), but writing that when the reader is gone would kill it halfway through the set-up, and leave a process
 behind that waits for ever; so it is looked for instead.
 """
 
@@ -48,7 +48,7 @@ class Namespace:
                 await asyncio.sleep(_PAUSE_SECONDS)
 
     def members(self) -> list[int]:
-        """Process 1 and all below it: whoever loses its parent becomes its child."""
+        """Process 1 and all below it: a process that loses its parent becomes its child."""
         return descendants(self._number) if self._first is not None else []
 
     async def end(self) -> None:

@@ -1,7 +1,7 @@
 """Collects what a command writes, up to a limit.
 
 Beyond the limit nothing is read any more, so a command that writes without end blocks on a full pipe instead of filling our
-memory; ``overflow`` tells whoever supervises it to end it.
+memory; ``overflow`` tells its supervisor to end it.
 """
 
 from __future__ import annotations

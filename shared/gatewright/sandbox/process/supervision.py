@@ -1,7 +1,7 @@
 """Follows one started command to its end, and sees that nothing of it is left.
 
 Time, output and the watched limits end a command early; so does cancelling the caller. In every case the whole process tree is
-killed and waited for before anything else happens, so whoever reads the workspace afterwards reads what cannot change any more.
+killed and waited for before anything else happens, so what is read of the workspace afterwards cannot change any more.
 How a tree is killed is the business of the ``Tree`` that is passed in: a PID namespace, or a process group.
 """
 

@@ -62,7 +62,7 @@ class Hooks:
         return self.active / "baseline"
 
     def state(self, name: str) -> str:
-        """``installed``, ``foreign`` (somebody else's) or ``absent``."""
+        """``installed``, ``foreign`` (of another tool) or ``absent``."""
         hook = self.folder / name
         if not hook.exists() and not hook.is_symlink():
             return "absent"

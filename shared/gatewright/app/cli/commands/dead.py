@@ -35,7 +35,7 @@ def list_letters(
     everything: Annotated[bool, typer.Option("--all", help="Those too that were decided about.")] = False,
     json_output: JsonOutput = False,
 ) -> None:
-    """List the dead letters that nobody has decided about, oldest first."""
+    """List the dead letters that no operator has decided about, oldest first."""
     import asyncio
 
     asyncio.run(_list(role, everything=everything, json_output=json_output))

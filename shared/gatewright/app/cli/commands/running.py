@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gatewright.app.cli.commands import run_options as o
 from gatewright.app.cli.commands.options import Class, Environments, JsonOutput
 from gatewright.app.cli.output import emit, reported, say
 
@@ -27,36 +26,6 @@ Example: gatewright run "rename parse to read" --allow src --exec "python rename
 """
 
 
-class Landing(StrEnum):
-    """Where a proven change goes."""
-
-    BRANCH = "branch"
-    TARGET = "target"
-    NONE = "none"
-
-
-class PackName(StrEnum):
-    """How strict the policy is."""
-
-    LOW = "low"
-    MEDIUM = "medium"
-    HIGH = "high"
-
-
-class Kind(StrEnum):
-    """Kinds of change that each need the contract's leave."""
-
-    BINARY = "binary"
-    EXECUTABLE = "executable"
-    MODE_CHANGE = "mode_change"
-    SYMLINK = "symlink"
-    SUBMODULE = "submodule"
-    GITATTRIBUTES = "gitattributes"
-    GITMODULES = "gitmodules"
-    LARGE_FILE = "large_file"
-    LARGE_DIFF = "large_diff"
-
-
 def register(app: typer.Typer) -> None:
     app.command(help=_HELP_RUN)(run)
     app.command()(submit)
@@ -65,77 +34,33 @@ def register(app: typer.Typer) -> None:
 
 @reported
 def run(
-    request: Annotated[str, typer.Argument(metavar="REQUEST", help="What is to be done, in words.")] = "",
+    request: o.RequestWords = "",
     *,
-    repo: Annotated[
-        str | None, typer.Option(metavar="PATH|URL", help="The repository; by default the one you stand in.")
-    ] = None,
-    ref: Annotated[str, typer.Option(help="The branch, tag or commit to start from.")] = "HEAD",
-    allow: Annotated[
-        list[str] | None, typer.Option(metavar="PATH", help="A file or directory that may change (repeatable).")
-    ] = None,
-    allow_tests: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--allow-tests",
-            "--allow-protected",
-            metavar="PATH",
-            help="A test, fixture or lint configuration that may change too; --allow is not needed for it (repeatable).",
-        ),
-    ] = None,
-    allow_dependencies: Annotated[
-        bool, typer.Option("--allow-dependencies", help="Manifests and lock files inside the paths may change.")
-    ] = False,
-    allow_kind: Annotated[
-        list[Kind] | None, typer.Option(metavar="KIND", help="Open a kind of change: " + ", ".join(Kind) + " (repeatable).")
-    ] = None,
-    command: Annotated[
-        list[str] | None,
-        typer.Option("--exec", metavar="CMD", help="A command that makes the change; one for each attempt (repeatable)."),
-    ] = None,
-    patch: Annotated[str | None, typer.Option(metavar="FILE|-", help="A diff that is the change; - is a pipe.")] = None,
-    reply: Annotated[
-        list[str] | None,
-        typer.Option(metavar="FILE|-", help="A model's reply that holds the files; one for each attempt (repeatable)."),
-    ] = None,
-    head: Annotated[
-        str | None,
-        typer.Option(metavar="BRANCH", help="Commits that exist: what BRANCH adds to --ref, squashed into one change."),
-    ] = None,
-    approval: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A person's signed approval: see gatewright approve.")
-    ] = None,
-    test: Annotated[
-        list[str] | None, typer.Option(metavar="CMD", help="A command that must succeed on the change (repeatable).")
-    ] = None,
-    shards: Annotated[int, typer.Option(min=1, max=64, help="Into how many disjoint parts the work may be split.")] = 1,
-    workers: Annotated[
-        int | None,
-        typer.Option(min=1, max=64, help="Worker processes to start.", show_default="one per shard, at most one per core"),
-    ] = None,
+    repo: o.RepositoryOption = None,
+    ref: o.BaselineRef = "HEAD",
+    allow: o.AllowedPaths = None,
+    allow_tests: o.AllowedTests = None,
+    allow_dependencies: o.AllowDependencies = False,
+    allow_kind: o.AllowedKinds = None,
+    command: o.Commands = None,
+    patch: o.Patch = None,
+    reply: o.Replies = None,
+    head: o.HeadBranch = None,
+    approval: o.Approval = None,
+    test: o.Tests = None,
+    shards: o.Shards = 1,
+    workers: o.Workers = None,
     env: Environments = None,
-    land: Annotated[Landing, typer.Option(help="Land on a new branch, on --target-ref, or not at all.")] = Landing.BRANCH,
-    target_ref: Annotated[
-        str | None, typer.Option(metavar="REF", help="With --land target: the branch; it must be at --ref.")
-    ] = None,
-    policy_pack: Annotated[PackName, typer.Option(help="How strict the policy is.")] = PackName.LOW,
-    priority: Annotated[Class, typer.Option(help="How urgent the run is among others.")] = Class.NORMAL,
-    max_retries: Annotated[
-        int | None, typer.Option(min=0, max=10, help="Rounds of the fix loop.", show_default="one per further answer")
-    ] = None,
-    timeout: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="Time limit of each task.")] = 300.0,
-    max_seconds: Annotated[
-        float | None,
-        typer.Option(min=0.001, max=1e9, metavar="SECONDS", help="Budget: time from acceptance to the end of the run."),
-    ] = None,
-    max_tokens: Annotated[
-        int | None, typer.Option(min=0, max=2**53 - 1, metavar="N", help="Budget: tokens of all models together.")
-    ] = None,
-    max_cost: Annotated[float | None, typer.Option(min=0, max=1e9, metavar="USD", help="Budget: US dollars.")] = None,
-    max_iterations: Annotated[
-        int | None,
-        typer.Option(min=1, max=2**53 - 1, metavar="N", help="Budget: rounds of the fix loop, or turns of an agent."),
-    ] = None,
+    land: o.LandingMode = o.Landing.BRANCH,
+    target_ref: o.TargetRef = None,
+    policy_pack: o.PackOption = o.PackName.LOW,
+    priority: o.RunPriority = Class.NORMAL,
+    max_retries: o.MaxRetries = None,
+    timeout: o.TaskSeconds = 300.0,
+    max_seconds: o.MaxSeconds = None,
+    max_tokens: o.MaxTokens = None,
+    max_cost: o.MaxCost = None,
+    max_iterations: o.MaxIterations = None,
     json_output: JsonOutput = False,
 ) -> None:
     import asyncio

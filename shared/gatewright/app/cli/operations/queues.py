@@ -42,7 +42,7 @@ def entry_of(state: QueueState) -> QueueEntry:
 
 
 def table(entries: Sequence[QueueEntry]) -> list[str]:
-    """The list for people; a queue that nobody asks for work is one whose role does not run, or is busy."""
+    """The list for people; a queue that no worker asks for work is one whose role does not run, or is busy."""
     width = max((len(entry.queue) for entry in entries), default=5)
     lines = [f"{'QUEUE':<{width}} {'WAITING':>7} {'IN HAND':>7} {'OLDEST':>8} {'ASKING':>6}  PAUSED UNTIL"]
     for entry in entries:

@@ -1,4 +1,4 @@
-"""Following a run that somebody else keeps going."""
+"""Following a run that another process keeps going."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class RunFlow:
                 self.view = await with_tails(self.view, session.client.get_artifact)
 
     async def _submitted(self, session: Session) -> str:
-        """The run id. Interrupted, it finds out whether there is a run already: one that nobody asked for must not go on."""
+        """The run id. Interrupted, it finds out whether there is a run already: one that was not wanted must not go on."""
         submitting = asyncio.create_task(self._submit(session.client, STARTING_PATIENCE))
         done = await self._first(submitting, session)
         if done is not None:

@@ -12,8 +12,8 @@ from gatewright.contracts.vocabulary import Budget, Document
 from gatewright.errors import DeniedError, UnavailableError
 from gatewright.tasks.protocol import cancel_notice
 from gatewright.tasks.runner import TaskContext
-from tests.bus.role_at_work import Handler, RoleAtWork, Work, make_result
 from tests.factories import make_contract
+from tests.tasks.role_at_work import Handler, RoleAtWork, Work, make_result
 
 
 @pytest.fixture

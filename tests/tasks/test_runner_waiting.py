@@ -15,8 +15,8 @@ from gatewright.bus.memory.bus import MemoryBus
 from gatewright.bus.port import PublishAck
 from gatewright.errors import BusError, HostError, MalformedError
 from gatewright.tasks import disposition
-from tests.bus.role_at_work import QUICK, Handler, RoleAtWork, do_nothing, make_result
 from tests.factories import make_contract
+from tests.tasks.role_at_work import QUICK, Handler, RoleAtWork, do_nothing, make_result
 
 #: More than a queue would deliver, and a role would try.
 OFTEN = 12

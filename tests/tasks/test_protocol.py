@@ -24,8 +24,8 @@ from gatewright.tasks.protocol import (
     trace_id,
     traceparent,
 )
-from tests.bus.role_at_work import make_result
 from tests.factories import BASELINE, make_contract, make_request
+from tests.tasks.role_at_work import make_result
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 

@@ -16,8 +16,8 @@ from gatewright.contracts.vocabulary import Document
 from gatewright.errors import GatewrightError
 from gatewright.tasks.watchdog import TaskWatch
 from gatewright.telemetry.logs import make_logger
-from tests.bus.role_at_work import ACK_WAIT, Handler, RoleAtWork, make_result
 from tests.factories import make_contract
+from tests.tasks.role_at_work import ACK_WAIT, Handler, RoleAtWork, make_result
 
 BEAT = 0.02
 
