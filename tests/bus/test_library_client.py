@@ -1,4 +1,4 @@
-"""What the NATS library's own object store, key-value bucket and pulls cannot do, against a real server; and ours beside them.
+"""What the NATS library's own stores, pulls and services cannot do, against a real server; and ours beside them.
 
 When one of these fails because the library has learned it, our own code for it has lost its reason.
 """
@@ -12,6 +12,7 @@ from nats.errors import TimeoutError as NatsTimeoutError
 from nats.js import JetStreamContext
 from nats.js.errors import APIError, KeyWrongLastSequenceError
 from nats.js.object_store import ObjectStore
+from nats.micro import Request, add_service
 
 from gatewright.bus.artifacts import digest_in
 from gatewright.bus.jetstream.bus import JetStreamBus
@@ -138,3 +139,22 @@ async def test_a_pull_of_ours_that_is_given_up_gives_back_the_message_that_it_is
     await delivery.ack()
     for bus in (one, other):
         await bus.close()
+
+
+async def test_a_service_of_the_library_answers_wherever_a_request_names(bare_server: OpenServer, connect_raw: Raw) -> None:
+    """Where it may publish to a ledger, an asker has it write there; ours answers to inboxes only."""
+    serving, asking = [await connect_raw(bare_server) for _ in range(2)]
+    await serving.jetstream().add_stream(name="LEDGER", subjects=["ledger.>"])
+    service = await add_service(serving, name="library", version="1.0.0")
+
+    async def answer(request: Request) -> None:
+        await request.respond(b"an entry")
+
+    await service.add_endpoint(name="ask", subject="ask", handler=answer)
+    await serving.flush()
+    await asking.publish("ask", b"", reply="ledger.forged")
+    async with asyncio.timeout(10):
+        while (await asking.jetstream().stream_info("LEDGER")).state.messages != 1:
+            await asking.flush()
+    assert (await asking.jetstream().get_last_msg("LEDGER", "ledger.forged")).data == b"an entry"
+    await service.stop()
