@@ -21,7 +21,7 @@ from gatewright.bus import identities
 from gatewright.bus import topology as t
 from gatewright.bus.identities import BusAddress
 from gatewright.bus.jetstream.bus import JetStreamBus
-from gatewright.bus.permissions import access_of, may_publish
+from gatewright.bus.permissions import Access, access_of
 from gatewright.bus.subjects import matches
 from gatewright.errors import ArtifactError, BusError, ConflictError
 from tests.faults.bus_parties import EVERYBODY, SIBLING, Bus, arrived, open_bus
@@ -51,6 +51,11 @@ def subjects() -> tuple[str, ...]:
 
 class Report(Protocol):
     def __call__(self, what: str, *, tried: int, allowed: int, wrong: int) -> None: ...
+
+
+def may_publish(access: Access, subject: str) -> bool:
+    """Whether the table lets this identity publish under ``subject``."""
+    return any(matches(pattern, subject) for pattern in access.sends())
 
 
 @pytest.fixture

@@ -22,7 +22,6 @@ from gatewright.bus.identities import (
     publisher_of,
     role_of,
 )
-from gatewright.bus.subjects import matches
 from gatewright.errors import ConfigurationError
 
 #: What clients write instead of ``$JS.API``: under that name, every account has a JetStream API of its own.
@@ -91,11 +90,6 @@ class Access:
     def receives(self) -> tuple[str, ...]:
         """Every subject that it may subscribe to."""
         return (self.inbox, *self.hear, *self.serve)
-
-
-def may_publish(access: Access, subject: str) -> bool:
-    """Whether the server takes a message under ``subject`` from this identity."""
-    return any(matches(pattern, subject) for pattern in access.sends())
 
 
 def access_of(identity: str, pools: tuple[str, ...] = (t.DEFAULT_POOL,)) -> Access:

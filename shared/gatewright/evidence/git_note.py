@@ -28,11 +28,6 @@ def note_of(bundle: Path) -> bytes:
     return b"".join(envelope + b"\n" for envelope in envelopes)
 
 
-def envelopes_of(note: bytes) -> list[bytes]:
-    """The envelopes in a note, unchecked."""
-    return note.splitlines()
-
-
 async def attach_note(url: str, commit: str, note: bytes) -> bool:
     """Put ``note`` on ``commit`` in the repository at ``url``, instead of another one; False when it is there already.
 
@@ -58,15 +53,6 @@ async def attach_note(url: str, commit: str, note: bytes) -> bool:
             else:
                 break
     return True
-
-
-async def read_note(url: str, commit: str) -> bytes | None:
-    """The note on ``commit`` in the repository at ``url``; None where there is none. Raises GitError, MalformedError."""
-    with tempfile.TemporaryDirectory(prefix="gatewright-note-") as scratch:
-        mirror = await Mirrors(Path(scratch)).open(url)
-        await mirror.ensure(commit)
-        await _fetch_notes(mirror)
-        return await _read(mirror, commit)
 
 
 async def _fetch_notes(mirror: Mirror) -> str | None:

@@ -187,10 +187,6 @@ def _documents(change: PatchFile) -> str:
     return ", ".join(code(name) for name in named[:MOST]) + more if named else "no documentation file was changed"
 
 
-def _is_document(name: str) -> bool:
-    return name.startswith(_DOCUMENTS) or name.lower().endswith(_DOCUMENT_ENDINGS)
-
-
 def _rollback(history: RunHistory) -> str:
     run, landed = history.run, history.run.landed
     if landed is None or not landed.ref:

@@ -8,7 +8,6 @@ reports on standard output, one JSON object a line; when its input ends it ends,
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import importlib
 import os
@@ -21,6 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+import setproctitle
 
 from gatewright.app.stack.processes import dies_with_parent
 from gatewright.errors import ConfigurationError
@@ -164,22 +164,14 @@ def become(order: StartOrder) -> None:
         os.dup2(source, target)
     os.close(log)
     os.close(nothing)
+    # What `ps` and `top` show: without it, every role would look like the fork server. Before the environment is changed: the
+    # library finds the room for a title by where the first environment lies, and does nothing where it does not.
+    setproctitle.setproctitle(f"{order.module} ({order.name})")
+    setproctitle.setthreadtitle(order.name)
     os.environ.clear()
     os.environ.update(order.environment)
     os.chdir(order.directory)
     sys.argv = [order.module]
-    _show_as(f"{order.module} ({order.name})", order.name)
-
-
-def _show_as(title: str, name: str) -> None:
-    """What ``ps`` and ``top`` show: without it, every role would look like the fork server."""
-    libc = ctypes.CDLL(None)
-    libc.prctl(15, name.encode()[:15], 0, 0, 0)
-    fields = Path("/proc/self/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
-    start, end = int(fields[45]), int(fields[46])
-    if 0 < start < end:
-        room = end - start
-        ctypes.memmove(start, title.encode()[: room - 1].ljust(room, b"\0"), room)
 
 
 def main() -> None:
