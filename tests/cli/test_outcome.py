@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from gatewright import errors
 from gatewright.app.cli.outcome import Exit, exit_of_error, exit_of_run
+from gatewright.app.cli.runs.view import view_of
 from gatewright.client.refusals import error_of
-from gatewright.contracts import Error
+from gatewright.contracts import Error, OrchestratorEvent
+from gatewright.ledger.events import GateJudged
 from gatewright.reasons import Family, family_of
+from tests.cli.test_showing_runs import events_of
+from tests.gatekeeper.simulated_run import Script
 
 
 @pytest.mark.parametrize(
@@ -85,3 +90,17 @@ def test_the_family_that_an_answer_tells_gives_the_exit_code_whatever_its_code(
 
 def test_a_number_of_the_bus_server_keeps_the_family_of_its_class() -> None:
     assert exit_of_error(errors.BusError("x", code="jetstream_10047")) == Exit.INFRASTRUCTURE
+
+
+@pytest.mark.parametrize(
+    ("told", "exit_code"), [({"family": "infrastructure"}, Exit.INFRASTRUCTURE), ({"family": "bad_input"}, Exit.INPUT), ({}, 1)]
+)
+def test_a_run_ends_as_the_family_says_that_its_gate_told(told: dict[str, str], exit_code: int) -> None:
+    def with_family(event: OrchestratorEvent) -> OrchestratorEvent:
+        if event.event_type != GateJudged.event_type or event.payload["report"]["code"] == "ok":
+            return event
+        return replace(event, payload={**event.payload, "report": {**event.payload["report"], **told}})
+
+    view = view_of(with_family(event) for event in events_of(Script(refused_shard=1)))
+    assert view is not None
+    assert exit_of_run(view.failure_family) == exit_code

@@ -106,7 +106,6 @@ _INCOMPLETE_BUNDLES = dict.fromkeys(
 _BUNDLES = {
     "bad_manifest": "use the manifest as it was written",
     "bad_statement": "use the statement as it was written",
-    "baseline_missing": "fetch the commit that the run started from, or name a repository that has it",
     "bundle_invalid": "approve only from a bundle that verifies",
     "bundle_not_verified": "`gatewright verify {run}` says what is wrong with the bundle",
     "changing": "verify the bundle again once nothing writes into it",

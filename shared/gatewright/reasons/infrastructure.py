@@ -27,7 +27,6 @@ _PASSING = {
 _BUS = {
     "bus_storage_too_small": "give the NATS server the storage that the message names",
     "consumer_missing": "`gatewright topology apply` sets the bus up again",
-    "identity_invalid": "make the identity again with `gatewright keys bus`",
     "identity_missing": "make the identity with `gatewright keys bus`",
     "ledger_being_read": "ask again once the ledger is read",
     "no_stack": "start the system: `gatewright up`, or name a bus (GATEWRIGHT_NATS_URL)",
@@ -88,13 +87,10 @@ _HOME = {
     "key_differs": "name the key that signed the bundle",
     "key_exists": "keep the key that is there, or move it away first",
     "key_mismatch": "put the two halves of one key side by side",
-    "key_not_ed25519": "use an Ed25519 key",
     "key_not_nkey": "use an NKey seed, as `gatewright keys bus` makes them",
     "key_permissions": "chmod 600 the key: no one else may read it",
     "key_tracked": "take the key out of the repository, and make a new one",
-    "key_unreadable": "check that the key exists and that you may read it",
     "key_unwritable": "give the right to write into the folder of the keys",
-    "run_not_ended": "follow the run to its end: `gatewright watch`",
     "run_not_there": "the run was submitted and has not begun: look at the gatekeeper's log",
 }
 INFRASTRUCTURE: Final[tuple[Reason, ...]] = (
