@@ -23,4 +23,4 @@ class PmHandler:
         except MalformedError as error:
             context.log.info("request_refused", code=error.reason, faults=[fault.pointer for fault in error.faults])
             faults = [ErrorFault(pointer=fault.pointer, code=fault.code, message=fault.message) for fault in error.faults]
-            return Error(code=error.reason, message=error.message, faults=tuple(faults))
+            return Error(code=error.reason, message=error.message, faults=tuple(faults), family=error.family)

@@ -1,13 +1,16 @@
 """Every error that may cross a boundary of Gatewright.
 
-Three families, never mixed: *malformed* (the bytes are not what the schema says), *denied* (a gate or a policy said no)
+Three kinds, never mixed: *malformed* (the bytes are not what the schema says), *denied* (a gate or a policy said no)
 and *unavailable* (something that is needed cannot be had). Each class has a stable ``code`` that scripts may match on, and its
-docstring says what the operator should do. Foreign exceptions are translated into these at the edge where they arise.
+docstring says what the operator should do; what is known of a code stands in ``gatewright.reasons``. Foreign exceptions are
+translated into these at the edge where they arise.
 """
 
 from __future__ import annotations
 
 from typing import ClassVar, NamedTuple
+
+from gatewright.reasons import REASONS, Family
 
 
 class Fault(NamedTuple):
@@ -30,6 +33,8 @@ class GatewrightError(Exception):
         super().__init__(message)
         self.message = message
         self.reason = code or self.code
+        #: Of the reason; of one that is not in the table (a number of the bus server, say), that of the class.
+        self.family: Family = REASONS[self.reason if self.reason in REASONS else self.code].family
 
 
 class MalformedError(GatewrightError):

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from gatewright.errors import GatewrightError, HostError, MalformedError, UnavailableError
+from gatewright.reasons import REASONS
 
 #: Reasons (``error.reason``): there is no room on a disk of this host, or in the store of the bus.
 DISK_FULL: Final = "disk_full"
@@ -29,23 +30,19 @@ LEAST_FREE: Final = 32 << 20
 _LEAST_FILES = 256
 _LOOK_AGAIN = 1.0
 
-_ROOM = "make room on that volume; what was accepted goes on by itself"
-_RIGHTS = "give the user that Gatewright runs as the right to it, or name another folder"
-_FILES = "raise the limit on open files (ulimit -n)"
-_TABLE: Final = {
-    errno.ENOSPC: (DISK_FULL, _ROOM),
-    errno.EDQUOT: (DISK_FULL, _ROOM),
-    errno.EROFS: ("disk_read_only", "mount the volume for writing, or name another folder (GATEWRIGHT_HOME)"),
-    errno.EIO: ("disk_failed", "the device or its file system is damaged: look into the kernel's log"),
-    errno.EACCES: ("permission_denied", _RIGHTS),
-    errno.EPERM: ("permission_denied", _RIGHTS),
-    errno.EMFILE: ("too_many_open_files", _FILES),
-    errno.ENFILE: ("too_many_open_files", _FILES),
-    errno.ENOMEM: ("memory_exhausted", "give it more memory, or less to do at a time"),
-    errno.EAGAIN: ("too_many_processes", "raise the limit on processes (ulimit -u, pids_limit)"),
+_ROOM: Final = REASONS[DISK_FULL].advice
+_CODES: Final = {
+    errno.ENOSPC: DISK_FULL,
+    errno.EDQUOT: DISK_FULL,
+    errno.EROFS: "disk_read_only",
+    errno.EIO: "disk_failed",
+    errno.EACCES: "permission_denied",
+    errno.EPERM: "permission_denied",
+    errno.EMFILE: "too_many_open_files",
+    errno.ENFILE: "too_many_open_files",
+    errno.ENOMEM: "memory_exhausted",
+    errno.EAGAIN: "too_many_processes",
 }
-#: The codes that ``host_error`` gives.
-HOST_CODES: Final = frozenset(code for code, _ in _TABLE.values())
 #: What programs in the C locale say of a full volume. A line that comes from another host speaks of that host's.
 _FULL = re.compile(r"No space left on device|Disk quota exceeded")  # noqa: TID251 - linear: of a fixed length
 _FOREIGN = re.compile(r"\s*remote:")  # noqa: TID251 - linear: anchored at the line's beginning
@@ -55,11 +52,11 @@ def host_error(error: BaseException) -> HostError | None:
     """``error`` as what it says about this host; None when it says nothing about it."""
     if isinstance(error, MemoryError):
         error = OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
-    if not isinstance(error, OSError) or error.errno not in _TABLE:
+    if not isinstance(error, OSError) or error.errno not in _CODES:
         return None
-    code, advice = _TABLE[error.errno]
+    code = _CODES[error.errno]
     place = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes | Path) else ""
-    return HostError(f"{place}{os.strerror(error.errno)}; {advice}", code=code)
+    return HostError(f"{place}{os.strerror(error.errno)}; {REASONS[code].advice}", code=code)
 
 
 def too_deep() -> MalformedError:

@@ -131,7 +131,7 @@ def test_a_base_that_a_shallow_clone_lacks_is_said(
     repository.commit({"src/app.py": b"changed\n"})
     repository.git("clone", "--quiet", "--depth=1", f"file://{repository.path}", str(tmp_path / "shallow"))
     said = gatewright("check", "--contract", contract, "--repo", tmp_path / "shallow")
-    assert said.exit_code == 3
+    assert said.exit_code == 2
     assert "ref_not_found" in said.err
     assert gatewright("check", "--contract", contract, "--repo", tmp_path / "shallow", "--base", "HEAD").exit_code == 0
 
@@ -162,7 +162,7 @@ def test_what_is_no_contract_is_bad_input(
 
 def test_outside_of_a_repository_it_says_so(gatewright: Command, write_contract: WriteContract) -> None:
     said = gatewright("check", "--contract", write_contract(), "--repo", "/proc")
-    assert said.exit_code == 3
+    assert said.exit_code == 2
     assert "not_a_repository" in said.err
 
 

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from gatewright import errors
 from gatewright.app.cli.outcome import Exit, exit_of_error, exit_of_run
+from gatewright.app.cli.runs.view import view_of
 from gatewright.client.refusals import error_of
-from gatewright.contracts import Error
+from gatewright.contracts import Error, OrchestratorEvent
+from gatewright.ledger.events import GateJudged
+from gatewright.reasons import Family, family_of
+from tests.cli.test_showing_runs import events_of
+from tests.gatekeeper.simulated_run import Script
 
 
 @pytest.mark.parametrize(
@@ -50,13 +56,51 @@ def test_every_error_class_has_an_exit_code_other_than_good() -> None:
         ("ref_not_found", Exit.INPUT),
         ("bad_ref", Exit.INPUT),
         ("repository_unavailable", Exit.INPUT),
+        ("repository_unreadable", Exit.INPUT),
         ("sandbox_unavailable", Exit.INFRASTRUCTURE),
+        ("git_missing", Exit.INFRASTRUCTURE),
+        ("artifact_missing", Exit.INFRASTRUCTURE),
+        ("object_missing", Exit.INFRASTRUCTURE),
     ],
 )
 def test_every_end_of_a_run_has_its_exit_code(code: str | None, exit_code: Exit) -> None:
-    assert exit_of_run(code) == exit_code
+    assert exit_of_run(family_of(code) if code else None) == exit_code
 
 
 @pytest.mark.parametrize("code", ["tests_failed", "ref_not_found", "sandbox_unavailable", "unavailable"])
 def test_refused_submission_and_failed_run_of_the_same_code_end_alike(code: str) -> None:
-    assert exit_of_error(error_of(Error(code=code, message=""))) == exit_of_run(code)
+    assert exit_of_error(error_of(Error(code=code, message=""))) == exit_of_run(family_of(code))
+
+
+@pytest.mark.parametrize(
+    ("family", "exit_code"),
+    [
+        ("bad_input", Exit.INPUT),
+        ("refused", Exit.FAILED),
+        ("failed", Exit.FAILED),
+        ("infrastructure", Exit.INFRASTRUCTURE),
+    ],
+)
+@pytest.mark.parametrize("code", ["a_code_of_a_later_version", "tests_failed"])
+def test_the_family_that_an_answer_tells_gives_the_exit_code_whatever_its_code(
+    family: Family, exit_code: Exit, code: str
+) -> None:
+    assert exit_of_error(error_of(Error(code=code, message="", family=family))) == exit_code
+
+
+def test_a_number_of_the_bus_server_keeps_the_family_of_its_class() -> None:
+    assert exit_of_error(errors.BusError("x", code="jetstream_10047")) == Exit.INFRASTRUCTURE
+
+
+@pytest.mark.parametrize(
+    ("told", "exit_code"), [({"family": "infrastructure"}, Exit.INFRASTRUCTURE), ({"family": "bad_input"}, Exit.INPUT), ({}, 1)]
+)
+def test_a_run_ends_as_the_family_says_that_its_gate_told(told: dict[str, str], exit_code: int) -> None:
+    def with_family(event: OrchestratorEvent) -> OrchestratorEvent:
+        if event.event_type != GateJudged.event_type or event.payload["report"]["code"] == "ok":
+            return event
+        return replace(event, payload={**event.payload, "report": {**event.payload["report"], **told}})
+
+    view = view_of(with_family(event) for event in events_of(Script(refused_shard=1)))
+    assert view is not None
+    assert exit_of_run(view.failure_family) == exit_code

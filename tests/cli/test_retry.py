@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from gatewright.advice import advice_for
 from gatewright.app.cli.run.command_line import command_line
 from gatewright.app.cli.run.display import PlainDisplay
 from gatewright.app.cli.run.live import LiveDisplay
@@ -21,6 +20,7 @@ from gatewright.app.cli.runs.retry import in_options, retry_options
 from gatewright.app.cli.runs.view import OutputTail, RunView
 from gatewright.contracts.reports import GateReport, Violation
 from gatewright.ledger.run import RunFailure
+from gatewright.reasons import advice_for
 from tests.cli.test_showing_runs import view_after
 from tests.gatekeeper.simulated_run import RUN_ID, Script
 

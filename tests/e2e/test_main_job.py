@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gatewright.reasons import family_of
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import Stack
 from tests.git.repositories import Repository
@@ -71,6 +72,9 @@ def test_a_refused_run_exits_1_with_a_reason_a_bundle_and_nothing_landed(
     assert refs(project) == before
     assert stack.command("verify", result["bundle"]).returncode == 0
     assert events(result)[-1]["event_type"] == "run_finished"
+    reports = [json.loads(file.read_bytes()) for file in (Path(result["bundle"]) / "reports" / "gates").iterdir()]
+    assert reports
+    assert all(report.get("family") == (None if report["code"] == "ok" else family_of(report["code"])) for report in reports)
 
 
 def test_two_workers_share_the_tasks_of_a_run(stack: Stack, make_project: MakeProject) -> None:

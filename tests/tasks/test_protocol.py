@@ -12,6 +12,7 @@ from gatewright.contracts import Error, RequestTask, TaskContract, codec
 from gatewright.contracts.vocabulary import Document, TimeoutRetry
 from gatewright.errors import MalformedError
 from gatewright.tasks import protocol as task_protocol
+from gatewright.tasks.disposition import Disposition
 from gatewright.tasks.protocol import (
     DeliveredTask,
     TaskRef,
@@ -160,7 +161,7 @@ def test_ids_are_read_from_a_message_that_is_no_task(data: bytes, ref: TaskRef |
 
 
 def test_refusal_is_a_valid_error_even_for_strange_ids() -> None:
-    answer = refusal("worker", TaskRef("r\r\nNats-Rollup: all", "t\x00"), "denied", "no")
+    answer = refusal("worker", TaskRef("r\r\nNats-Rollup: all", "t\x00"), Disposition("refuse", "denied", "no"))
     assert codec.decode(answer.data, Error).run_id == "r\r\nNats-Rollup: all"
 
 

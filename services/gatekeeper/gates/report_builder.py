@@ -10,6 +10,7 @@ from gatewright.clock import Clock, timestamp
 from gatewright.contracts import GateReport
 from gatewright.contracts.reports import Evidence, GateName, RuleOutcome, Violation
 from gatewright.git.paths import display
+from gatewright.reasons import family_of
 from gatewright.secrets.documents import redact_words
 from gatewright.secrets.scanner import SecretScanner
 
@@ -95,6 +96,7 @@ class GateReportBuilder:
             evaluated_at=timestamp(clock.now()),
             duration_ms=round((clock.monotonic() - started) * 1000, 3),
             rules=tuple(self._told(outcome) for outcome in self.rules.values()),
+            family=family_of(first.code) if first else None,
         )
 
     def _told(self, outcome: RuleOutcome) -> RuleOutcome:

@@ -291,6 +291,7 @@ def error_document(error: GatewrightError) -> Error:
         message=error.message,
         faults=tuple(_fault(fault) for fault in faults),
         retry_after_seconds=error.retry_after if isinstance(error, LimitError) else None,
+        family=error.family,
     )
 
 

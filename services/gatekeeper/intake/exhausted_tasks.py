@@ -14,6 +14,7 @@ from gatewright.bus.port import Bus, Message
 from gatewright.bus.topology import EXHAUSTED_SUBJECT, TASK_ROLES
 from gatewright.contracts import Error
 from gatewright.errors import MalformedError
+from gatewright.reasons import family_of
 from gatewright.services.gatekeeper.decider.inputs import RoleReplied
 from gatewright.tasks.dead_letter import publish_dead_letter
 from gatewright.tasks.protocol import TaskRef, ref_of
@@ -64,7 +65,7 @@ async def _end_run(task: Message, ref: TaskRef, words: str, orchestrator: Orches
     role = next((role for role in TASK_ROLES if role == tokens[2]), None)
     if role is None or role == "gatekeeper":
         return
-    error = Error(code=CODE, message=words, run_id=ref.run_id, task_id=ref.task_id, role=role)
+    error = Error(code=CODE, message=words, run_id=ref.run_id, task_id=ref.task_id, role=role, family=family_of(CODE))
     try:
         await orchestrator.advance(ref.run_id, RoleReplied(role, error, f"exhausted:{task.sequence}"))
     except MalformedError as unreadable:

@@ -17,7 +17,7 @@ from gatewright.bus.identities import DEFAULT_PUBLISHER, BusAddress
 from gatewright.bus.permissions import publisher_subjects
 from gatewright.bus.port import KEY_HEADER, Bus
 from gatewright.client.histories import EventHistory, LedgerHistory, ServedHistory
-from gatewright.client.refusals import NOBODY_THERE, PASSING_CODES, answered
+from gatewright.client.refusals import NOBODY_THERE, answered
 from gatewright.clock import Clock, SystemClock, new_id
 from gatewright.contracts import (
     AbortRequest,
@@ -37,6 +37,7 @@ from gatewright.ledger.events import BundleSealed
 from gatewright.ledger.evolve import evolve
 from gatewright.ledger.run import Run
 from gatewright.ledger.store import Ledger
+from gatewright.reasons import passes
 
 DEFAULT_URL = "nats://127.0.0.1:4222"
 #: Artifacts up to this many bytes travel inside the document, larger ones through the object store.
@@ -257,7 +258,7 @@ class Client:
                 if error.reason == "bus_no_answer" and self._clock.monotonic() < silent_until:
                     continue
                 at_once = isinstance(error, BusError) and error.reason not in BUSY
-                if not (at_once or isinstance(error, LimitError) or error.reason in PASSING_CODES):
+                if not (at_once or isinstance(error, LimitError) or passes(error.reason)):
                     raise
                 pause = RETRY_PAUSE if at_once else (isinstance(error, LimitError) and error.retry_after) or PASSING_PAUSE
                 if self._clock.monotonic() + (0 if at_once else pause) >= give_up:

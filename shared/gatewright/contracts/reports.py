@@ -24,6 +24,7 @@ from gatewright.contracts.vocabulary import (
     Usage,
     keep_one_spelling,
 )
+from gatewright.reasons import Family
 
 #: An artifact of the object store.
 StoredUri = Annotated[str, Meta(pattern=rf"^artifact:sha256:[0-9a-fA-F]{{64}}{END}")]
@@ -229,6 +230,8 @@ class GateReport(Document):
     attempt: Attempt = 1
     duration_ms: Seconds | None = None
     rules: tuple[RuleOutcome, ...] = ()
+    #: Of the reason; a report that passes has none, and one of an older version neither.
+    family: Family | None = None
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "duration_ms")
@@ -302,6 +305,8 @@ class Error(Document):
     role: str | None = None
     #: When to try again, where waiting is all that is needed.
     retry_after_seconds: Seconds | None = None
+    #: Of the code; an answer of an older version has none.
+    family: Family | None = None
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "retry_after_seconds")

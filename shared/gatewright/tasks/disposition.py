@@ -9,6 +9,7 @@ from gatewright.bus.jetstream.api import NO_ANSWER, NO_RESPONDERS
 from gatewright.bus.topology import handled_deliveries
 from gatewright.errors import BusError, GatewrightError, UnavailableError
 from gatewright.host_errors import is_waited_for
+from gatewright.reasons import Family
 from gatewright.telemetry.redaction import redact_text
 
 FIRST_DELAY = 0.5
@@ -23,13 +24,14 @@ MAX_WORDS = 2_000
 @dataclass(frozen=True, slots=True)
 class Disposition:
     """``refuse``: answer with an Error, dead-letter, never again. ``retry``: again after ``delay`` seconds. ``crash``: that,
-    and the process ends. ``code`` and ``message`` say why, with secrets taken out.
+    and the process ends. ``code``, its ``family`` and ``message`` say why, with secrets taken out.
     """
 
     action: Literal["refuse", "retry", "crash"]
     code: str
     message: str
     delay: float = 0.0
+    family: Family | None = None
 
 
 def backoff(attempts: int) -> float:
@@ -57,12 +59,13 @@ def disposition(error: BaseException, attempts: int, max_deliver: int) -> Dispos
     """
     expected = isinstance(error, GatewrightError)
     code = error.reason if isinstance(error, GatewrightError) else "internal_error"
+    family = error.family if isinstance(error, GatewrightError) else None
     # The words of an unexpected error may show anything; they stand in the log, with the traceback.
     message = words(str(error)) if expected else f"the role failed with {type(error).__name__}; see its log"
     if expected and not isinstance(error, UnavailableError):  # 1
-        return Disposition("refuse", code, message)
+        return Disposition("refuse", code, message, family=family)
     if attempts >= handled_deliveries(max_deliver):  # 2
-        return Disposition("refuse", code, f"{message} (given up after {attempts} attempts)")
+        return Disposition("refuse", code, f"{message} (given up after {attempts} attempts)", family=family)
     action: Literal["retry", "crash"] = "retry" if expected else "crash"  # 3, 4
     return Disposition(action, code, message, backoff(attempts))
 

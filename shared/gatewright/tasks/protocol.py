@@ -24,6 +24,8 @@ from gatewright.contracts import (
 )
 from gatewright.contracts.vocabulary import Document
 from gatewright.errors import MalformedError, SandboxError
+from gatewright.reasons import family_of
+from gatewright.tasks.disposition import Disposition
 
 #: What a role is sent (by schema) and what it answers (by type); besides, every role may answer with an Error.
 ACCEPTS: Mapping[Role, str] = {
@@ -162,9 +164,16 @@ def ref_of(message: Message) -> TaskRef | None:
     return TaskRef(run_id, ids.task_id) if run_id and ids.task_id else None
 
 
-def refusal(role: Role, ref: TaskRef, code: str, message: str) -> TaskAnswer:
+def refusal(role: Role, ref: TaskRef, why: Disposition) -> TaskAnswer:
     """The Error that ends a task."""
-    error = Error(code=code, message=message, run_id=ref.run_id, task_id=ref.task_id, role=role)
+    error = Error(
+        code=why.code,
+        message=why.message,
+        run_id=ref.run_id,
+        task_id=ref.task_id,
+        role=role,
+        family=family_of(why.code, why.family),
+    )
     schema = codec.schema_of(error)
     return TaskAnswer(codec.encode(error), schema, _answer_id(ref, schema))
 

@@ -69,7 +69,7 @@ class Settlement:
         """Tell the gatekeeper (when it is known whose task it was), keep the message for operators, take it off the queue."""
         log.error("task_refused", code=why.code, cause=why.message)
         if ref is not None:
-            await self._publish(refusal(self._role, ref, why.code, why.message), delivery)
+            await self._publish(refusal(self._role, ref, why), delivery)
         await self._persist(
             lambda: publish_dead_letter(
                 self._bus,

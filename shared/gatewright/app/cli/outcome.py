@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from gatewright.client.refusals import family_of
-from gatewright.errors import DeniedError, GatewrightError, MalformedError, VerificationError
+from gatewright.errors import GatewrightError
+from gatewright.reasons import Family, exit_code_of
 
 
 class Exit(IntEnum):
@@ -18,16 +18,10 @@ class Exit(IntEnum):
 
 
 def exit_of_error(error: GatewrightError) -> Exit:
-    """Malformed input is 2; a gate's or a check's no is 1; everything that could not be had is 3."""
-    if isinstance(error, MalformedError):
-        return Exit.INPUT
-    if isinstance(error, DeniedError | VerificationError):
-        return Exit.FAILED
-    return Exit.INFRASTRUCTURE
+    """The exit code of the family of the error's reason."""
+    return Exit(exit_code_of(error.family))
 
 
-def exit_of_run(code: str | None) -> Exit:
-    """The exit code for a run that ended with this reason code (None: it succeeded)."""
-    if code is None:
-        return Exit.GOOD
-    return {"malformed": Exit.INPUT, "denied": Exit.FAILED, "unavailable": Exit.INFRASTRUCTURE}[family_of(code)]
+def exit_of_run(family: Family | None) -> Exit:
+    """The exit code for a run that ended with a reason of this family (None: it succeeded)."""
+    return Exit.GOOD if family is None else Exit(exit_code_of(family))

@@ -13,7 +13,6 @@ from functools import cache
 from importlib.resources import files
 from xml.etree.ElementTree import Element
 
-from gatewright.advice import advice_for
 from gatewright.app.report.account import BundleAccount
 from gatewright.app.report.changes import MINUS, PatchFile, change_of, changes
 from gatewright.app.report.drawing import draw
@@ -29,6 +28,7 @@ from gatewright.evidence.projection.completion import completion_report
 from gatewright.evidence.projection.history import RunHistory
 from gatewright.evidence.verification.findings import Verification
 from gatewright.ledger.run import Run
+from gatewright.reasons import advice_for
 
 #: Findings of the verification beyond these are counted.
 MOST_FINDINGS = 50

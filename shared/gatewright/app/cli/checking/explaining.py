@@ -6,9 +6,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gatewright.advice import advice_for
 from gatewright.app.cli.checking.asking import DryRunAnswer
 from gatewright.app.cli.output import printable
+from gatewright.reasons import advice_for
 
 #: More violations than this are counted, not listed.
 MOST_VIOLATIONS = 50

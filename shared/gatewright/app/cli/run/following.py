@@ -57,4 +57,4 @@ async def follow_to_end(client: Client, run_id: str, *, json_output: bool) -> Ex
                 display.show(record, view)
     assert view is not None  # noqa: S101 - a run that is followed to its end has had events
     display.close(await with_tails(view, client.get_artifact))
-    return exit_of_run(view.run.failure.code if view.run.failure else None)
+    return exit_of_run(view.failure_family)

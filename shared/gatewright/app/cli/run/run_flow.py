@@ -165,8 +165,7 @@ class RunFlow:
         self.display.close(self.view)
         if self._asked_to_stop.is_set():
             return Exit.FAILED
-        failure = self.view.run.failure
-        return exit_of_run(failure.code if failure else None)
+        return exit_of_run(self.view.failure_family)
 
     def _leave(self) -> Exit:
         if self.view is not None:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gatewright.advice import advice_for
 from gatewright.app.cli.output import printable
 from gatewright.app.cli.runs.outputs import tail_lines
 from gatewright.app.cli.runs.retry import in_options, retry_line, retry_options
 from gatewright.app.cli.runs.timeline import finding_lines, violation_lines
 from gatewright.app.cli.runs.view import RunView
 from gatewright.errors import GatewrightError, MalformedError
+from gatewright.reasons import advice_for
 
 
 class FailureResult(msgspec.Struct, frozen=True):
@@ -94,7 +94,8 @@ def _why(view: RunView, result: RunResult, command: Sequence[str]) -> list[str]:
         words += [f"            {printable(line)}" for line in finding_lines(view.run.review)]
     words += [line for tail in view.tails for line in tail_lines(tail)]
     words.append("  landed    nothing")
-    if advice := advice_for(failure.code, view.run.run_id):
+    advice = advice_for(failure.code, view.run.run_id)
+    if advice and advice not in message:  # what the host says comes with its advice
         words.append(f"  advice    {advice}")
     if result.retry_with:
         line = retry_line(command, result.retry_with)

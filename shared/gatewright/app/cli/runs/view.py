@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from gatewright.contracts import GateReport, OrchestratorEvent
+from gatewright.contracts import Error, GateReport, OrchestratorEvent
 from gatewright.ledger import events as e
 from gatewright.ledger.evolve import evolve
 from gatewright.ledger.run import Run
+from gatewright.reasons import Family, family_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,8 @@ class OutputTail:
 class RunView:
     """``dispatched`` holds, by task id, when a task was last given out; ``bundle`` is where the bundle lies, if it does.
 
-    ``tails`` are the last lines of what failed, where they were asked for."""
+    ``tails`` are the last lines of what failed, where they were asked for. ``families`` are those that came with reason codes.
+    """
 
     run: Run
     gates: tuple[GateReport, ...] = ()
@@ -36,6 +38,7 @@ class RunView:
     bundle: str | None = None
     last: str = ""
     tails: tuple[OutputTail, ...] = ()
+    families: Mapping[str, Family] = field(default_factory=dict)
 
     @property
     def failing_gate(self) -> GateReport | None:
@@ -44,6 +47,12 @@ class RunView:
         refusals = (gate for gate in reversed(self.gates) if gate.verdict == "FAIL")
         last = next(refusals, None)
         return last if last is not None and failure is not None and last.code == failure.code else None
+
+    @property
+    def failure_family(self) -> Family | None:
+        """The family of the reason that the run ended with, as its gate or role told it; None where it has not failed."""
+        failure = self.run.failure
+        return family_of(failure.code, self.families.get(failure.code)) if failure is not None else None
 
     @property
     def seconds(self) -> float:
@@ -61,13 +70,19 @@ def advance(view: RunView | None, record: OrchestratorEvent) -> RunView:
     view = replace(view, run=run, last=record.ts) if view else RunView(run, last=record.ts)
     match e.payload_of(record):
         case e.GateJudged(report=report):
-            return replace(view, gates=(*view.gates, report))
+            return replace(view, gates=(*view.gates, report), families=_told(view, report))
+        case e.TaskFailed(error=error):
+            return replace(view, families=_told(view, error))
         case e.TaskDispatched(task_id=task_id):
             return replace(view, dispatched={**view.dispatched, task_id: moment(record.ts)})
         case e.BundleSealed(location=location):
             return replace(view, bundle=location)
         case _:
             return view
+
+
+def _told(view: RunView, said: GateReport | Error) -> Mapping[str, Family]:
+    return view.families if said.family is None else {**view.families, said.code: said.family}
 
 
 def view_of(records: Iterable[OrchestratorEvent]) -> RunView | None:

@@ -1,0 +1,127 @@
+"""The work was done or looked at, and did not come out well: a test, a review, an executor, the verification of a bundle."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gatewright.reasons.reason import Reason, section
+
+_FORGED = "treat the bundle as forged until the difference is explained"
+_INCOMPLETE = "the bundle cannot be judged in full: get all of it, and verify it again"
+_ROLE = "the answer of a role contradicts itself or its task: look at the role"
+_RUNS = {
+    "aborted": "run it again when you like; nothing was changed",
+    "budget_exceeded": "raise the budget (--max-seconds, --max-tokens, --max-cost, --max-iterations), or order less",
+    "conflict_markers": "take the markers of the merge out of the file",
+    "executor_failed": "`gatewright show {run} --log` prints all that the command said",
+    "judgement_limit": "split the work: judging the change took more time or memory than a judgement may take",
+    "landed_tree_differs": "the repository has another tree than the one that was judged: look at it before you use it",
+    "landing_conflict": "the target moved while the run went on; run it again on the new commit",
+    "locks_held": "another run holds the paths and did not end in time: run it again",
+    "locks_lost": "another run took the paths over: run it again",
+    "patch_does_not_apply": "make the patch again on the commit that the run starts from",
+    "patch_limit": "split the patch: reading it took more than a patch may take",
+    "patch_too_large": "split the patch",
+    "reply_not_usable": "the reply must hold whole files in one of the forms that the documentation lists",
+    "review_failed": "correct what the findings name; `gatewright show {run} --as decisions` tells what was decided",
+    "review_limit": "split the work: the change is more than a reviewer reads",
+    "task_timeout": "raise --timeout, or split the work with --shards",
+    "tests_failed": "`gatewright show {run} --log` prints all that the tests said",
+    "tests_not_run": "an acceptance command could not be started; the bundle says why in reports/test_report.json",
+    "tests_weakened": "keep the tests that the change takes out or skips",
+    "tree_differs": "the change made again has another tree than the one that was judged: run it again",
+}
+_ROLES = {
+    "report_contradicts": _ROLE,
+    "rerun_not_allowed": "let the contract allow that failed tests are run again, or correct the test runner",
+    "result_contradicts": _ROLE,
+    "reviewer_not_independent": "let another agent review than the one that made the change",
+    "reviewer_wrong_tree": _ROLE,
+    "tests_incomplete": "every acceptance command has to be run: look at the test runner",
+    "tests_wrong_tree": _ROLE,
+}
+_COMPLETION = {
+    "completion_audit_changed": "an audit changes nothing; order the change without audit_only",
+    "completion_document_missing": "the contract asks for a document that the change does not write",
+    "completion_file_not_owned": "let each shard change only files that the plan gives to it",
+    "completion_output_missing": "the contract orders an output that is not there; reports/completion_report.json names it",
+    "completion_shards_open": "a shard has not ended: look at its task",
+    "completion_tests_missing": "an acceptance test was not run on the tree that lands: look at the test runner",
+    "completion_violation_open": "a refusal was not answered by a later round: correct what it names",
+}
+_CONTRADICTIONS = dict.fromkeys(
+    (
+        "attempt_contradicts",
+        "bad_signature",
+        "baseline_contradicts",
+        "baseline_differs",
+        "budget_contradicts",
+        "chain_broken",
+        "chain_digest",
+        "chain_end",
+        "chain_order",
+        "change_contradicts",
+        "completion_contradicts",
+        "contract_contradicts",
+        "digest_differs",
+        "end_contradicts",
+        "file_unlisted",
+        "folder_unlisted",
+        "gate_contradicts",
+        "gate_ignored",
+        "gate_missing",
+        "landed_contradicts",
+        "landed_differs",
+        "landed_not_on_ref",
+        "locks_contradict",
+        "manifest_altered",
+        "manifest_differs",
+        "not_verified",
+        "order_contradicts",
+        "out_of_turn",
+        "patch_leads_elsewhere",
+        "patch_not_canonical",
+        "plan_contradicts",
+        "refusal_unfounded",
+        "role_contradicts",
+        "rounds_contradict",
+        "run_contradicts",
+        "signer_differs",
+        "size_differs",
+        "statement_differs",
+        "statements_contradict",
+        "status",
+        "story_differs",
+        "story_unknown",
+        "task_contradicts",
+        "time_reversed",
+        "trailers_differ",
+    ),
+    _FORGED,
+)
+_INCOMPLETE_BUNDLES = dict.fromkeys(
+    ("evidence_lost", "file_missing", "landed_missing", "not_sealed", "pruned", "required_missing", "story_missing"),
+    _INCOMPLETE,
+)
+_BUNDLES = {
+    "bad_manifest": "use the manifest as it was written",
+    "bad_statement": "use the statement as it was written",
+    "bundle_invalid": "approve only from a bundle that verifies",
+    "bundle_not_verified": "`gatewright verify {run}` says what is wrong with the bundle",
+    "changing": "verify the bundle again once nothing writes into it",
+    "layout_unknown": "upgrade: a newer version wrote the bundle",
+    "ledger_damaged": "the entry was kept in another form than it was written: restore the ledger",
+    "ledger_gap": "an entry of the ledger is gone: restore it before you trust the run",
+    "no_trusted_key": "name the key that you trust: --key FILE, or put it into keys/trusted",
+    "rebuild_differs": "the ledger does not tell what the bundle tells: trust neither until that is explained",
+    "schema": "the document in the bundle keeps no schema: upgrade, or treat it as forged",
+    "signed_after_retirement": "the key was retired before the bundle was signed: treat it as forged until explained",
+    "too_large": "the file is larger than any that a bundle holds",
+    "untrusted_key": "trust the key that signed it (keys/trusted), if you know whose it is",
+}
+FAILED: Final[tuple[Reason, ...]] = (
+    *section("failed", "cli.md#when-a-run-does-not-succeed", _RUNS),
+    *section("failed", "threat-model.md#reports-and-evidence", _ROLES),
+    *section("failed", "work-documents.md#the-definition-of-done", _COMPLETION),
+    *section("failed", "bundle.md#what-verify-does-and-what-it-finds", _CONTRADICTIONS | _INCOMPLETE_BUNDLES | _BUNDLES),
+)

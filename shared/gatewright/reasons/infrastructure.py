@@ -1,0 +1,104 @@
+"""Something that is needed cannot be had: nothing is wrong with what was sent."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gatewright.reasons.reason import Reason, section
+
+_LOGS = "the log of the service says more; report it if it stays"
+_ROOM = "make room on that volume; what was accepted goes on by itself"
+_PASSING = {
+    "bundle_unwritable": "make room in the home folder, or give the right to write there; it is tried again",
+    "bus_no_answer": "the system is starting or busy; ask again",
+    "bus_no_responders": "start the system (`gatewright up`), or wait until the gatekeeper is back",
+    "bus_storage_full": "give the bus more room; what was accepted goes on by itself",
+    "bus_unavailable": "check the NATS server and GATEWRIGHT_NATS_URL",
+    "daily_runs_exhausted": "submit again once the oldest run is a day old; `max_runs_per_day` is the bound",
+    "disk_full": _ROOM,
+    "ledger_conflict": "nothing is to be done: it is decided again",
+    "limit_reached": "send it again later",
+    "rate_exceeded": "send more slowly; `submissions` and `questions` of the publisher are the bounds",
+    "service_busy": "ask again in a moment",
+    "service_stopping": "ask again in a moment: the service is being restarted",
+    "too_many_open_runs": "submit again once a run has ended; `max_open_runs` is the bound",
+    "unavailable": "it is tried again; look at the cause if it stays",
+}
+_BUS = {
+    "bus_storage_too_small": "give the NATS server the storage that the message names",
+    "consumer_missing": "`gatewright topology apply` sets the bus up again",
+    "identity_missing": "make the identity with `gatewright keys bus`",
+    "ledger_being_read": "ask again once the ledger is read",
+    "no_stack": "start the system: `gatewright up`, or name a bus (GATEWRIGHT_NATS_URL)",
+    "topology_outdated": "`gatewright topology apply` brings the bus up to date",
+}
+_HOST = {
+    "disk_failed": "the device or its file system is damaged: look into the kernel's log",
+    "disk_read_only": "mount the volume for writing, or name another folder (GATEWRIGHT_HOME)",
+    "host_failed": "put right what the message names; the work is done after that",
+    "memory_exhausted": "give it more memory, or less to do at a time",
+    "permission_denied": "give the user that Gatewright runs as the right to it, or name another folder",
+    "too_many_open_files": "raise the limit on open files (ulimit -n)",
+    "too_many_processes": "raise the limit on processes (ulimit -u, pids_limit)",
+    "package_missing": "install the package that the message names",
+}
+_GIT = {
+    "git_cancelled": "nothing is to be done: the run was ended",
+    "git_failed": "the message holds git's words: check that the repository exists and can be read",
+    "git_killed": "git was killed: give the host more memory, or look at its limits",
+    "git_missing": "install git on the host that the message is from",
+    "git_output_too_large": "the repository has more to tell than is read: split the work",
+    "git_timeout": "git took too long: check the way to the repository, then run again",
+    "mirror_busy": "another run uses the copy of the repository: run again",
+    "no_common_history": "fetch the history that is missing (`git fetch --unshallow`)",
+    "object_missing": "`git fsck` of the repository says what is missing; fetch it again",
+}
+_SANDBOX = {
+    "environment_leads_elsewhere": "take the link out of the environment, or name the folder that it leads to as well",
+    "sandbox_unavailable": "`gatewright doctor` names the cause",
+    "workspace_unavailable": "`gatewright doctor` names the cause",
+}
+_SERVICES = {
+    "artifact_ambiguous": "the store holds two artifacts of that name: run again",
+    "artifact_damaged": "the store of the bus is damaged: check its disk, then run again",
+    "artifact_missing": "the store no longer has it: run again, and check how long artifacts are kept",
+    "artifact_unavailable": "start the system that ran it; a sealed bundle has its own copy",
+    "attempts_exhausted": "the logs of the role say why every process that had the task was gone",
+    "configuration_invalid": "correct the setting or the policy file that the message names",
+    "gate_not_evaluated": "the log of the gatekeeper says why the gate could not be asked; run it again after that",
+    "handler_stuck": _LOGS,
+    "internal_error": _LOGS,
+    "judgement_failed": _LOGS,
+    "not_ready": "the logs in the home folder say what keeps the system from starting",
+    "not_stopped": "the process did not end: look at it, then run the same command again",
+    "role_keeps_dying": "its log in the home folder says why",
+    "secret_scan_failed": "check that the scanner runs: `gatewright doctor`",
+    "task_failed": _LOGS,
+}
+_HOME = {
+    "bundle_busy": "wait for the other command that uses the bundle",
+    "bundle_changed": "the bundle changed while it was looked at: run the same command again",
+    "bundle_not_sealed": "check the disk of the gatekeeper: it tries again until there is room, and after every start",
+    "evidence_unwritable": "make room in the home folder, or give the right to write there",
+    "holds_unreadable": "correct holds.jsonl: nothing is deleted as long as it cannot be read",
+    "home_in_use": "wait for the other command, or keep a system running with `gatewright up`",
+    "home_not_own": "name a home folder that is yours (GATEWRIGHT_HOME)",
+    "home_tracked": "take the home folder out of the repository, and make new keys",
+    "key_differs": "name the key that signed the bundle",
+    "key_exists": "keep the key that is there, or move it away first",
+    "key_mismatch": "put the two halves of one key side by side",
+    "key_not_nkey": "use an NKey seed, as `gatewright keys bus` makes them",
+    "key_permissions": "chmod 600 the key: no one else may read it",
+    "key_tracked": "take the key out of the repository, and make a new one",
+    "key_unwritable": "give the right to write into the folder of the keys",
+    "run_not_there": "the run was submitted and has not begun: look at the gatekeeper's log",
+}
+INFRASTRUCTURE: Final[tuple[Reason, ...]] = (
+    *section("infrastructure", "publishing.md#error-codes", _PASSING, passing=True),
+    *section("infrastructure", "bus.md#when-something-is-wrong", _BUS),
+    *section("infrastructure", "deploy.md#room-on-the-disks", _HOST),
+    *section("infrastructure", "cli.md#for-scripts", _GIT),
+    *section("infrastructure", "sandbox.md#what-it-needs", _SANDBOX),
+    *section("infrastructure", "observability.md#logs", _SERVICES),
+    *section("infrastructure", "cli.md#where-things-are", _HOME),
+)

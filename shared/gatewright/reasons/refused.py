@@ -1,0 +1,102 @@
+"""A policy or a gate said no: change what was asked for, or have the policy changed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gatewright.reasons.reason import Reason, section
+
+_ALLOW = "change it, or have the contract allow it"
+_NARROW = "narrow what the contract asks for, or have the policy changed"
+_PUBLISHERS = {
+    "abort_not_allowed": "ask the publisher of the run or an operator to end it",
+    "idempotency_key_reused": "use a new key for a new document",
+    "kind_not_allowed": "`kinds` of the publisher in policies/publishers.json says what it may send",
+    "priority_not_allowed": "`priorities` of the publisher in policies/publishers.json says which it may ask for",
+    "publisher_unknown": "list the publisher in policies/publishers.json; an operator's identity is the publisher `operator`",
+    "ref_not_allowed": "`landing_refs` of the publisher in policies/publishers.json says where it may land",
+    "repository_not_allowed": "`repositories` of the publisher in policies/publishers.json says which it may name",
+}
+_CONTRACTS = {
+    "action_forbidden": "leave the action out; policies/forbidden_actions.json or the contract forbids it",
+    "agent_unknown": "name an agent that policies/agent_registry.json lists",
+    "contract_differs": "the contract is not the one that was asked for: look at the role that made it",
+    "danger_full_access": "ask for a sandbox that is confined",
+    "denied": "the message names the rule: change what was asked for, or have the rule changed",
+    "dispatch_forbidden": "policies/roles.json says who may give work to whom",
+    "environment_changed": "change the environment while no run uses it, then run again",
+    "environment_not_allowed": "name an environment that the system was started with (--env)",
+    "environment_tracked": "take the environment out of the repository, or name one that it does not track",
+    "executor_missing": "say how the change is made: --exec, --patch, --reply or --head",
+    "no_further_answer": "give the executor one answer for each round, or allow fewer rounds",
+    "organisation_rule": "a rule in policies/organisation says no: the violation names it",
+    "output_schema_mismatch": "the role answered with another document than its task asks for: look at the role",
+    "path_too_broad": "allow the directories that the change needs, not the whole repository",
+    "permission_too_wide": _NARROW,
+    "plan_invalid": "correct the split: the violation names what is wrong with it",
+    "policy_pack_refused": "ask for a pack that policies/policy_packs.json has, within its limits",
+    "repository_has_credentials": "take the credentials out of the URL",
+    "repository_has_links": "take the links out of the repository's own folder (.git)",
+    "repository_has_special_files": "take what is no plain file out of the repository's own folder (.git)",
+    "repository_leads_elsewhere": "name the repository where it lies; its own folder points to another place",
+    "role_contract_drift": "the role works by another contract than policies/roles.json has: start it again",
+    "scope_violation": "narrow or correct the path that the message names",
+    "task_not_held": "the answer came from a process that was not given the task: look at its host",
+    "tool_unknown": "name tools that policies/agent_registry.json lists for the agent",
+}
+_COMMANDS = {
+    "command_not_allowed": "use a plain command that policies/command_allowlist.json lists; there is no shell",
+    "too_many_commands": "split the work into several runs, or put the commands into a script of the repository",
+}
+_CHANGES = {
+    "binary_refused": _ALLOW,
+    "blast_radius_exceeded": "delete or rewrite less in one run, or have the contract state it",
+    "change_too_large": "split the work into several runs",
+    "destructive_unstated": "state in the contract what is deleted, or keep it",
+    "diff_too_large": "split the work into several runs, or have the contract allow a large diff",
+    "empty_diff": "the executor changed nothing; check the command and its paths",
+    "executable_refused": _ALLOW,
+    "file_too_large": "keep large files elsewhere, or have the contract allow them",
+    "file_unowned": "let each shard change only files that the plan gives to it",
+    "git_path": "leave git's own files alone",
+    "mode_change_refused": _ALLOW,
+    "name_too_long": "shorten the name: no file system holds more than 255 bytes",
+    "name_unreadable": "take the characters out of the name that cannot be seen, or that lead a terminal",
+    "patches_collide": "give each shard paths of its own",
+    "path_collision": "give the files names that differ by more than case or the form of their letters",
+    "path_out_of_scope": "the change touched a path that it was not allowed: correct the change, or allow the path",
+    "path_protected": "this path is protected by policy: what opens it, if anything does, stands above",
+    "path_too_deep": "put fewer folders into each other",
+    "path_too_long": "shorten the path: no checkout holds it everywhere",
+    "reviewer_produced_diff": "a reviewer changes nothing: look at the reviewer",
+    "secret": "take the secret out of the change, and revoke it",
+    "secret_found": "take the secret out, and revoke it: it has been seen",
+    "special_file": "write plain files only",
+    "submodule_refused": _ALLOW,
+    "symlink_escapes": "let the link lead to a place inside of the repository",
+    "symlink_refused": _ALLOW,
+    "too_many_directories": "bring in fewer new folders at once",
+    "too_many_files": "bring in fewer new files at once; generated ones are made where they are needed",
+    "unsafe_path": "write inside of the workspace, through no link",
+}
+_LANDING = {
+    "landing_refused": "the repository refused the push: its message says why",
+    "target_checked_out": "the branch that a change lands on may not be in use: switch away from it, or land on a new one",
+    "target_has_hooks": "land on a new branch, or take the hooks out of the target repository",
+    "target_not_confined": "land on a new branch; this host cannot confine a push to the target",
+    "ref_folder_is_link": "take the link out of refs/heads/gatewright",
+    "ref_moved": "the branch has moved: look at it, then run the same command again",
+}
+_OPERATIONS = {
+    "dead_letter_altered": "what is kept is not what was sent, so it cannot be sent again: submit it anew",
+    "dead_letter_misplaced": "the message was for another queue: submit it anew",
+    "dead_letter_settled": "nothing is to be done: its run has ended or its task is answered",
+}
+REFUSED: Final[tuple[Reason, ...]] = (
+    *section("refused", "publishing.md#what-a-publisher-may-publishersjson", _PUBLISHERS),
+    *section("refused", "policies.md", _CONTRACTS),
+    *section("refused", "commands.md#how-a-command-is-read", _COMMANDS),
+    *section("refused", "policies.md#limits-of-a-change-protected_pathsjson-limits", _CHANGES),
+    *section("refused", "cli.md#when-a-run-does-not-succeed", _LANDING),
+    *section("refused", "delivery.md#dead-letters", _OPERATIONS),
+)

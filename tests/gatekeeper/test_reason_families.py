@@ -1,0 +1,43 @@
+"""Whatever says no says of which family its reason is: reports of gates, answers to publishers, answers to tasks."""
+
+from __future__ import annotations
+
+import pytest
+
+from gatewright.clock import SystemClock
+from gatewright.contracts import Error, codec
+from gatewright.errors import BusError, DeniedError, GatewrightError, GitError, LimitError, MalformedError
+from gatewright.reasons import Family
+from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.intake.endpoint import error_document
+from gatewright.tasks.disposition import disposition
+from gatewright.tasks.protocol import TaskRef, refusal
+
+SAID: list[tuple[GatewrightError, Family]] = [
+    (MalformedError("x"), "bad_input"),
+    (GitError("x", code="repository_unreadable"), "bad_input"),
+    (DeniedError("x", code="kind_not_allowed"), "refused"),
+    (LimitError("x", retry_after=1.0, code="rate_exceeded"), "infrastructure"),
+    (GitError("x", code="git_missing"), "infrastructure"),
+    (BusError("x", code="jetstream_10047"), "infrastructure"),
+]
+
+
+@pytest.mark.parametrize(("code", "family"), [("tests_failed", "failed"), ("object_missing", "infrastructure")])
+def test_a_report_that_fails_tells_the_family_of_its_first_violation(code: str, family: Family) -> None:
+    clock, found = SystemClock(), GateReportBuilder("run-0123456789", "tests")
+    assert found.report(clock, 0.0).family is None
+    found.violate(code, "a_rule", "a detail")
+    found.violate("path_out_of_scope", "another_rule", "a detail")
+    assert found.report(clock, 0.0).family == family
+
+
+@pytest.mark.parametrize(("error", "family"), SAID)
+def test_the_answer_to_a_publisher_tells_the_family(error: GatewrightError, family: Family) -> None:
+    assert error_document(error).family == family
+
+
+@pytest.mark.parametrize(("error", "family"), SAID)
+def test_the_refusal_of_a_task_tells_the_family(error: GatewrightError, family: Family) -> None:
+    answer = refusal("worker", TaskRef("run-0123456789", "t"), disposition(error, attempts=9, max_deliver=1))
+    assert codec.decode(answer.data, Error).family == family

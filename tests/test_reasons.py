@@ -1,0 +1,104 @@
+"""The table of reason codes holds what the sources give, no more and no less; the page of the documentation is made from it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gatewright.errors import GatewrightError
+from gatewright.host_errors import _CODES as HOST_CODES
+from gatewright.reasons import EXIT_CODES, FAMILIES, REASONS, Reason, advice_for, family_of, passes
+from gatewright.reasons.bad_input import BAD_INPUT
+from gatewright.reasons.failed import FAILED
+from gatewright.reasons.infrastructure import INFRASTRUCTURE
+from gatewright.reasons.reference import reference
+from gatewright.reasons.refused import REFUSED
+from tests.reason_codes import ROOT, all_words, given_codes, sources
+
+DOCS = ROOT / "docs"
+
+
+def test_every_code_that_the_sources_give_is_in_the_table() -> None:
+    unknown = {code: places for code, places in given_codes(sources()).items() if code not in REASONS}
+    assert unknown == {}
+
+
+def test_no_code_is_in_the_table_that_the_sources_do_not_give() -> None:
+    assert REASONS.keys() - all_words(sources()) == set()
+
+
+def test_the_reader_of_the_sources_sees_every_way_in_which_a_code_is_given() -> None:
+    found = given_codes(sources())
+    keyword, positional, of_a_class, constant, table, either, yielded = (
+        "home_tracked",
+        "empty_diff",
+        "patch_does_not_apply",
+        "blast_radius_exceeded",
+        "tests_wrong_tree",
+        "artifact_ambiguous",
+        "mode_change_refused",
+    )
+    assert {keyword, positional, of_a_class, constant, table, either, yielded} <= found.keys()
+    assert len(found) > len(REASONS) * 0.9
+
+
+def test_what_the_operating_system_says_is_in_the_table() -> None:
+    assert {REASONS[code].family for code in HOST_CODES.values()} == {"infrastructure"}
+
+
+def test_a_code_stands_in_the_table_once() -> None:
+    codes = [reason.code for reason in (*BAD_INPUT, *REFUSED, *FAILED, *INFRASTRUCTURE)]
+    assert sorted(codes) == sorted(set(codes))
+
+
+def test_every_class_of_errors_has_a_code_of_the_table() -> None:
+    classes = [GatewrightError]
+    for kind in classes:
+        classes += kind.__subclasses__()
+    assert {kind.code for kind in classes if kind.__module__.startswith("gatewright")} <= REASONS.keys()
+
+
+@pytest.mark.parametrize("reason", REASONS.values(), ids=lambda reason: str(reason.code))
+def test_every_reason_has_advice_and_a_page_that_is_there(reason: Reason) -> None:
+    assert reason.family in FAMILIES
+    assert reason.advice
+    assert not reason.advice.endswith(".")
+    page, _, anchor = reason.page.partition("#")
+    assert not anchor or anchor in anchors(DOCS / page)
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as forges make them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_page_of_the_documentation_is_what_the_table_says() -> None:
+    assert (DOCS / "reasons.md").read_text("utf-8") == reference(), "python -m gatewright.reasons > docs/reasons.md"
+
+
+def test_an_unknown_code_without_a_family_is_a_no_and_may_not_be_sent_again() -> None:
+    assert (family_of("of_a_later_version"), passes("of_a_later_version")) == ("refused", False)
+    assert family_of("of_a_later_version", "infrastructure") == "infrastructure"
+    assert advice_for("of_a_later_version") is None
+
+
+def test_no_family_ends_like_a_success() -> None:
+    assert EXIT_CODES.keys() == set(FAMILIES)
+    assert 0 not in EXIT_CODES.values()
+
+
+def test_only_what_cannot_be_had_may_be_sent_again_as_it_is() -> None:
+    assert {reason.family for reason in REASONS.values() if reason.passing} == {"infrastructure"}
+
+
+@pytest.mark.parametrize("code", ["git_missing", "artifact_missing", "object_missing"])
+def test_what_a_host_or_a_store_lacks_is_no_verdict(code: str) -> None:
+    assert family_of(code) == "infrastructure"
+
+
+def test_a_repository_that_cannot_be_read_is_bad_input_with_advice() -> None:
+    assert family_of("repository_unreadable") == "bad_input"
+    assert "right to read" in (advice_for("repository_unreadable") or "")
