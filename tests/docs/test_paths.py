@@ -18,7 +18,7 @@ from tests.docs.snippets import ROOT, fenced
 
 PACKAGE = ROOT / "shared" / "gatewright"
 #: Folders of the repository; a path that begins with another name is some other project's.
-TOP = {path.name for path in ROOT.iterdir() if path.is_dir()}
+TOP = {path.name for path in ROOT.iterdir() if path.is_dir()} - {".git"}
 #: The same for paths that begin inside the package, as in ``bus/port.py``: modules only, since other things have slashes, too.
 INSIDE = {"gatewright", *(path.name for path in PACKAGE.iterdir() if path.is_dir())}
 #: A module by its name alone, or a module of tests without its ending.
