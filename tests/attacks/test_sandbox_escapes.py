@@ -19,15 +19,14 @@ from gatewright.contracts.vocabulary import AcceptanceTest, Agent, Executor, Tim
 from gatewright.git.mirror import Mirrors
 from gatewright.resources import policy_directory
 from gatewright.services.gatekeeper.gates.change.candidate import judge_patch
-from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
-from gatewright.services.gatekeeper.policies.load import load
 from gatewright.services.testrunner.handler import make_handler as make_testrunner
 from gatewright.services.testrunner.settings import Settings as RunnerSettings
 from gatewright.services.worker.handler import WorkerHandler, make_handler
 from gatewright.services.worker.settings import Settings
 from tests.attacks.real_gate import codes
+from tests.gatekeeper.contexts import make_context
 from tests.gatekeeper.recorded import make_open_run
-from tests.handler_fixture import HandlerFixture, StandingClock, make_handler_fixture
+from tests.handler_fixture import HandlerFixture, make_handler_fixture
 
 RUN = "run-0123456789"
 FILES = {
@@ -66,9 +65,9 @@ async def judged(fixture: HandlerFixture, result: TaskResult, tmp_path: Path) ->
     await mirror.ensure(fixture.baseline)
     contract = fixture.contract()
     run = make_open_run(RUN, contract, fixture.baseline, await mirror.tree_of(fixture.baseline))
-    found = GateReportBuilder(RUN, "diff")
-    await judge_patch(patch, contract, run, mirror, load(policy_directory()), found)
-    return found.report(StandingClock(), 0.0)
+    context = make_context(RUN, "diff").of_change(contract, mirror)
+    await judge_patch(context, patch, run)
+    return context.close()
 
 
 async def test_a_codemod_that_plants_a_hook_in_the_workspace(fixture: HandlerFixture, worker: WorkerHandler) -> None:

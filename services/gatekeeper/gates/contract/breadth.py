@@ -12,12 +12,10 @@ import hashlib
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from gatewright.git.mirror import Mirror
 from gatewright.git.paths import display
-from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
-from gatewright.services.gatekeeper.policies.load import Policies
+from gatewright.services.gatekeeper.gates.context import GateContext
 from gatewright.services.gatekeeper.policies.packs import PackRules, PolicyApproval
 
 CODE = "path_too_broad"
@@ -37,32 +35,24 @@ class Opened:
 
 
 async def judge_breadth(
-    paths: Iterable[str],
-    repository: str,
-    tree: str,
-    pack: PackRules,
-    mirror: Mirror,
-    policies: Policies,
-    now: datetime,
-    found: GateReportBuilder,
+    context: GateContext, mirror: Mirror, tree: str, pack: PackRules, paths: Iterable[str], repository: str
 ) -> None:
     """``tree`` is the baseline's. 1. what is opened  2. what the pack says to that  3. whether a person has approved it.
 
     Raises GitError.
     """
+    report = context.report
     named = frozenset(path.removesuffix("/") for path in paths)
     opened = await look(named, mirror, tree)  # 1
-    found.checked(f"{RULE}.whole_repository", "everything" if opened.everything else "a part of it")
+    report.checked(f"{RULE}.whole_repository", "everything" if opened.everything else "a part of it")
     words = ", ".join(opened.directories) or "no whole directory of the top level"
-    found.checked(f"{RULE}.top_level", f"{words} ({pack.broad_paths.replace('_', ' ')})")
+    report.checked(f"{RULE}.top_level", f"{words} ({pack.broad_paths.replace('_', ' ')})")
     if opened.everything:  # 2
-        _require(
-            named, f"{RULE}.whole_repository", "the paths together are the whole repository", repository, policies, now, found
-        )
+        _require(context, named, f"{RULE}.whole_repository", "the paths together are the whole repository", repository)
     elif opened.directories and pack.broad_paths == "needs_approval":
         for directory in opened.directories:
             asked = frozenset({directory}) if directory in named else named
-            _require(asked, f"{RULE}.top_level", f"all of {directory!r} is opened", repository, policies, now, found)
+            _require(context, asked, f"{RULE}.top_level", f"all of {directory!r} is opened", repository)
 
 
 async def look(named: frozenset[str], mirror: Mirror, tree: str) -> Opened:
@@ -117,21 +107,20 @@ class _Search:
         return entries
 
 
-def _require(
-    paths: frozenset[str], rule: str, what: str, repository: str, policies: Policies, now: datetime, found: GateReportBuilder
-) -> None:
+def _require(context: GateContext, paths: frozenset[str], rule: str, what: str, repository: str) -> None:
     """An approval of exactly ``paths``, in force, or a violation that says how to get one."""
-    same = [approval for approval in policies.approvals.approvals if approval.covers(paths, repository)]
+    report = context.report
+    same = [approval for approval in context.policies.approvals.approvals if approval.covers(paths, repository)]
     for approval in same:
-        if not approval.expired(now):
-            found.checked(f"{rule}.approval", f"{what}; approved by {approval.approved_by}: {approval.reason}")
-            found.saw("approval", _digest(approval))
+        if not approval.expired(context.now):
+            report.checked(f"{rule}.approval", f"{what}; approved by {approval.approved_by}: {approval.reason}")
+            report.saw("approval", _digest(approval))
             return
     how = f"a person may approve {sorted(paths)} of this repository in policies/approvals.json"
     if same:
         last = max(same, key=lambda approval: approval.expires_at)
         how = f"the approval of {last.approved_by} ended at {last.expires_at.isoformat()}; {how} again"
-    found.violate(CODE, rule, f"{what}, which needs approval: {how}")
+    report.violate(CODE, rule, f"{what}, which needs approval: {how}")
 
 
 def _digest(approval: PolicyApproval) -> str:
