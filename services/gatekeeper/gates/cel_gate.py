@@ -15,6 +15,7 @@ from gatewright.contracts.vocabulary import Executor, Repository, Scope
 from gatewright.errors import CommandRefusedError
 from gatewright.git.changes import TreeChange
 from gatewright.git.mirror import Mirror
+from gatewright.git.modes import ABSENT, NO_CONTENT
 from gatewright.git.paths import display
 from gatewright.ledger.run import Run
 from gatewright.services.gatekeeper.gates.commands.gate import check_command
@@ -23,7 +24,6 @@ from gatewright.services.gatekeeper.policies.cel_rules import Stage
 from gatewright.services.gatekeeper.policies.load import Policies
 
 CODE = "organisation_rule"
-_ABSENT = "000000"
 _CLASSES = ("sacred", "ci", "protected", "dependencies", "migrations", "plain")
 Documents = Mapping[str, Any]
 
@@ -149,7 +149,7 @@ def evidence_document(run: Run, policies: Policies) -> dict[str, Any]:
 
 
 def _change(change: TreeChange, sizes: Mapping[str, int] | None, policies: Policies) -> dict[str, Any]:
-    status = "added" if change.old_mode == _ABSENT else "deleted" if change.new_mode == _ABSENT else "modified"
+    status = "added" if change.old_mode == ABSENT else "deleted" if change.new_mode == ABSENT else "modified"
     described = {
         "path": display(change.path),
         "status": status,
@@ -162,12 +162,7 @@ def _change(change: TreeChange, sizes: Mapping[str, int] | None, policies: Polic
 
 async def _sizes(changes: Sequence[TreeChange], mirror: Mirror) -> dict[str, int]:
     """Bytes by object id, of what is there afterwards."""
-    wanted = sorted({change.new_id for change in changes if change.new_mode != _ABSENT})
-    listed = await mirror.git.run(
-        "cat-file", "--batch-check=%(objectname) %(objectsize)", stdin="".join(f"{each}\n" for each in wanted).encode("ascii")
-    )
-    pairs = (line.split() for line in listed.decode("ascii", "replace").splitlines())
-    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
+    return await mirror.sizes({change.new_id for change in changes if change.new_mode not in NO_CONTENT})
 
 
 def _review(review: ReviewReport | None) -> dict[str, Any] | None:

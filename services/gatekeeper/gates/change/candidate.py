@@ -11,9 +11,10 @@ from gatewright import scope
 from gatewright.contracts.vocabulary import Scope
 from gatewright.errors import PatchError
 from gatewright.git.changes import TreeChange
+from gatewright.git.modes import ABSENT, REGULAR
 from gatewright.git.process import OutputTooLargeError
 from gatewright.ledger.run import Run, RunTask
-from gatewright.services.gatekeeper.gates.change.diff import ABSENT, LIMIT_RULE, REGULAR, judge_changes, judge_number, kind_rule
+from gatewright.services.gatekeeper.gates.change.diff import LIMIT_RULE, judge_changes, judge_number, kind_rule
 from gatewright.services.gatekeeper.gates.change.links import judge_links
 from gatewright.services.gatekeeper.gates.change.new_names import judge_name_limits, judge_readable_names
 from gatewright.services.gatekeeper.gates.change.path_collisions import judge_collisions, owners

@@ -11,17 +11,11 @@ from collections.abc import Iterator, Sequence
 from gatewright import scope
 from gatewright.contracts.vocabulary import ChangeKind, Scope
 from gatewright.git.changes import TreeChange
+from gatewright.git.modes import ABSENT, ENTRIES, EXECUTABLE, FILE, SUBMODULE, SYMLINK
 from gatewright.git.paths import is_gitattributes, is_gitmodules, path_fault
 from gatewright.services.gatekeeper.gates.context import ChangeContext, GateContext
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from gatewright.services.gatekeeper.policies.load import PathClass
-
-EXECUTABLE = "100755"
-REGULAR = frozenset({"100644", EXECUTABLE})
-SYMLINK = "120000"
-SUBMODULE = "160000"
-KNOWN = REGULAR | {SYMLINK, SUBMODULE}
-ABSENT = "000000"
 
 SCOPE_RULE = "allowed_paths"
 NAMES_RULE = "git_paths"
@@ -72,7 +66,7 @@ def judge_changes(context: ChangeContext, changes: Sequence[TreeChange]) -> None
 def _mode(report: GateReportBuilder, change: TreeChange, opened: Scope) -> None:
     """Each kind of change has its own rule; the contract opens it by naming the kind in ``scope.allow``."""
     modes = {change.old_mode, change.new_mode} - {ABSENT}
-    if not modes <= KNOWN:
+    if not modes <= ENTRIES:
         report.violate("special_file", MODES_RULE, f"unknown mode {change.new_mode}", change.path)
     for kind, code, words in _kinds(change, modes):
         if kind not in opened.allow:
@@ -87,7 +81,7 @@ def _kinds(change: TreeChange, modes: set[str]) -> Iterator[tuple[ChangeKind, st
         yield "symlink", "symlink_refused", "a symbolic link"
     if change.new_mode == EXECUTABLE != change.old_mode:
         yield "executable", "executable_refused", "becomes executable"
-    elif change.old_mode == EXECUTABLE and change.new_mode in REGULAR - {EXECUTABLE}:
+    elif change.old_mode == EXECUTABLE and change.new_mode == FILE:
         yield "mode_change", "mode_change_refused", "is executable no more"
     name = change.path.rpartition(b"/")[2]
     if is_gitattributes(name):

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 
 from gatewright.git.changes import Node, TreeChange
 from gatewright.git.mirror import Mirror
+from gatewright.git.modes import DIRECTORY, SYMLINK
 from gatewright.git.paths import display, path_fault
-from gatewright.services.gatekeeper.gates.change.diff import SYMLINK
-from gatewright.services.gatekeeper.gates.change.path_collisions import DIRECTORY
 from gatewright.services.gatekeeper.gates.context import ChangeContext
 from gatewright.services.gatekeeper.policies.load import Policies
 

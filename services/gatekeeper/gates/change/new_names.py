@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gatewright.git.changes import TreeChange
-from gatewright.services.gatekeeper.gates.change.diff import ABSENT
+from gatewright.git.modes import ABSENT
 from gatewright.services.gatekeeper.gates.context import ChangeContext
 
 LIMITS_RULE = "protected_paths.limits.names"

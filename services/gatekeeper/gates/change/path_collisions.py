@@ -11,14 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gatewright.git.changes import Node, TreeChange
+from gatewright.git.modes import ABSENT, DIRECTORY
 from gatewright.git.paths import display, folded
-from gatewright.services.gatekeeper.gates.change.diff import ABSENT
 from gatewright.services.gatekeeper.gates.context import ChangeContext
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 
 CODE = "path_collision"
 RULE = "path_collisions"
-DIRECTORY = "40000"
 
 
 @dataclass(slots=True)
