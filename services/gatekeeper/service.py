@@ -25,6 +25,7 @@ from gatewright.git.mirror import Mirrors
 from gatewright.host_errors import check_room, host_errors
 from gatewright.host_facts import program_versions
 from gatewright.ledger.store import Ledger
+from gatewright.pause import pause_unless
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.service.mirror_care import look_after
 from gatewright.service.process import Service
@@ -160,8 +161,7 @@ async def _release(stop: asyncio.Event, index: RunIndex) -> None:
 async def _pay_debts(service: Service, orchestrator: Orchestrator) -> None:
     """Until the process is told to leave, try to seal what the disk did not take; meanwhile the process says so."""
     while not service.stop.is_set():
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(service.stop.wait(), DEBTS)
+        await pause_unless(service.stop, DEBTS)
         try:
             with host_errors():
                 await orchestrator.pay_debts()
