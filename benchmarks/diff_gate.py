@@ -24,9 +24,9 @@ from gatewright.contracts.vocabulary import Scope
 from gatewright.git.mirror import Mirrors
 from gatewright.resources import policy_directory
 from gatewright.services.gatekeeper.gates.change.candidate import judge_patch
-from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from gatewright.services.gatekeeper.policies.load import Policies, load
 from tests.factories import make_contract
+from tests.gatekeeper.contexts import make_context
 from tests.gatekeeper.recorded import make_open_run
 
 FILES = 10_000
@@ -106,12 +106,12 @@ async def _gate(work: _Work, folder: Path) -> float:
     os.sync()
     mirror = await Mirrors(folder).open(str(work.repository))
     run = make_open_run(RUN, work.contract, work.baseline, work.tree)
-    found = GateReportBuilder(RUN, "diff")
+    context = make_context(RUN, "diff", work.policies).of_change(work.contract, mirror)
     started = time.perf_counter()
-    await judge_patch(work.patch, work.contract, run, mirror, work.policies, found)
+    await judge_patch(context, work.patch, run)
     seconds = time.perf_counter() - started
-    if not found.clean:
-        raise SystemExit(f"the patch was refused: {found.violations[0]}")
+    if not context.report.clean:
+        raise SystemExit(f"the patch was refused: {context.report.violations[0]}")
     return seconds
 
 

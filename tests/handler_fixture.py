@@ -81,7 +81,7 @@ class MemoryArtifacts:
 
 
 @dataclass
-class Desk:
+class HandlerFixture:
     """One repository at one baseline, and everything around a task about it."""
 
     repository: GitRepository
@@ -120,7 +120,7 @@ class Desk:
         return tree, await mirror.diff(self.baseline, tree)
 
 
-def make_desk(tmp_path: Path, files: Mapping[str, bytes]) -> Desk:
+def make_handler_fixture(tmp_path: Path, files: Mapping[str, bytes]) -> HandlerFixture:
     """A new repository with one commit of ``files``, and an empty state directory."""
     home = tmp_path / "home"
     home.mkdir()
@@ -128,4 +128,4 @@ def make_desk(tmp_path: Path, files: Mapping[str, bytes]) -> Desk:
     repository.path.mkdir()
     repository.git("init", "--quiet", "--initial-branch=main")
     baseline = repository.commit(files, "first")
-    return Desk(repository, baseline, Mirrors(tmp_path / "mirrors"), tmp_path / "state")
+    return HandlerFixture(repository, baseline, Mirrors(tmp_path / "mirrors"), tmp_path / "state")

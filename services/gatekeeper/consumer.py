@@ -1,4 +1,4 @@
-"""Feeds the desk from the queues: so many inputs in hand at a time, a sign of life for each, and an orderly end.
+"""Takes from the queues what the result consumer handles: so many in hand at a time, a sign of life for each, an orderly end.
 
 When the process is told to leave, nothing more is taken. What is in hand is finished, or given back for another gatekeeper to
 take at once. It knows nothing of what the messages are about.
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from gatewright.bus.port import Delivery, Handler, Message, Reply, Subscription
 from gatewright.bus.topology import Consumer
 from gatewright.errors import BusError, GatewrightError
-from gatewright.services.gatekeeper.intake.endpoint import Desk
+from gatewright.services.gatekeeper.intake.result_consumer import ResultConsumer
 from gatewright.telemetry.logs import Logger
 
 #: One wait for a message.
@@ -33,7 +33,7 @@ class InputConsumer:
     ``mend`` makes what is missing of the queues; it is called when one cannot be read.
     """
 
-    desk: Desk
+    results: ResultConsumer
     stop: asyncio.Event
     log: Logger
     places: int
@@ -66,7 +66,7 @@ class InputConsumer:
             await self._leave()
 
     async def _leave(self) -> None:
-        in_hand = {*self.inputs, *self.requests, *self.desk.background}
+        in_hand = {*self.inputs, *self.requests, *self.results.background}
         if not in_hand:
             return
         self.log.info("draining", inputs=len(in_hand), seconds=self.drain)
@@ -90,7 +90,7 @@ class InputConsumer:
             if delivery is None:
                 slots.release()
                 continue
-            held = group.create_task(_hold(delivery, consumer.ack_wait, self.desk, slots))
+            held = group.create_task(_hold(delivery, consumer.ack_wait, self.results, slots))
             self.inputs.add(held)
             held.add_done_callback(self.inputs.discard)
 
@@ -106,7 +106,7 @@ async def _call(handler: Handler, message: Message) -> Reply:
     return await handler(message)
 
 
-async def _hold(delivery: Delivery, ack_wait: float, desk: Desk, slots: asyncio.Semaphore) -> None:
+async def _hold(delivery: Delivery, ack_wait: float, results: ResultConsumer, slots: asyncio.Semaphore) -> None:
     """Handle one message, saying meanwhile that it is in hand; give it back when there is no more time for it."""
 
     async def beat() -> None:
@@ -117,7 +117,7 @@ async def _hold(delivery: Delivery, ack_wait: float, desk: Desk, slots: asyncio.
 
     heart = asyncio.create_task(beat())
     try:
-        await desk.handle(delivery)
+        await results.handle(delivery)
     except asyncio.CancelledError:
         with contextlib.suppress(BusError):
             await delivery.nak()

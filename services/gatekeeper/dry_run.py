@@ -16,12 +16,14 @@ import msgspec
 
 from gatewright.clock import SystemClock
 from gatewright.contracts import GateReport, TaskContract, codec
-from gatewright.errors import ConfigurationError, DeniedError, GatewrightError, GitError
+from gatewright.contracts.reports import GateName
+from gatewright.errors import ArtifactError, ConfigurationError, DeniedError, GatewrightError, GitError
 from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.secrets.selection import make_scanner
 from gatewright.services.gatekeeper.gates.change.candidate import ComposedCandidate, judge_patch_on
 from gatewright.services.gatekeeper.gates.change.destructive import judge_losses
 from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck
+from gatewright.services.gatekeeper.gates.context import GateContext
 from gatewright.services.gatekeeper.gates.contract.breadth import judge_breadth
 from gatewright.services.gatekeeper.gates.contract.policy import judge_contract
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
@@ -78,59 +80,71 @@ async def dry_run(question: DryRunQuestion, scratch: Path) -> DryRunResult:
     return DryRunResult(tuple(reports), tuple(unjudged))
 
 
+class NoArtifacts:
+    """A dry run has no store: it is about objects of the repository and the words of the contract alone."""
+
+    async def put_artifact(self, data: bytes) -> str:
+        raise ArtifactError(f"a dry run stores no artifact ({len(data)} bytes)", code="artifact_missing")
+
+    async def get_artifact(self, uri: str) -> bytes:
+        raise ArtifactError(f"a dry run has no artifact {uri}", code="artifact_missing")
+
+
+def _begin(gate: GateName, policies: Policies) -> GateContext:
+    context = GateContext.begin(GateReportBuilder(RUN, gate), policies, NoArtifacts(), SystemClock())
+    context.report.saw("policies", policies.sha256)
+    return context
+
+
 async def _policy(
     question: DryRunQuestion, contract: TaskContract, policies: Policies, mirror: Mirror | None, commit: str
 ) -> GateReport:
-    clock, found = SystemClock(), GateReportBuilder(RUN, "policy")
-    started = clock.monotonic()
-    found.saw("policies", policies.sha256)
+    context = _begin("policy", policies)
     if question.publisher is not None:
-        _publisher(question.publisher, question.kind, contract, policies, found)
-    granted = judge_contract(contract, policies, found)
+        _publisher(context, question.publisher, question.kind, contract)
+    granted = judge_contract(context, contract)
     if mirror is not None:
         pack = policies.packs.pack(granted.policy_pack or policies.packs.default)
         tree = await mirror.tree_of(commit)
         url = granted.repository.url if granted.repository is not None else mirror.url
-        await judge_breadth(granted.allowed_paths, url, tree, pack, mirror, policies, clock.now(), found)
-    return found.report(clock, started)
+        await judge_breadth(context, mirror, tree, pack, granted.allowed_paths, url)
+    return context.close()
 
 
-def _publisher(name: str, kind: SubmissionKind, contract: TaskContract, policies: Policies, found: GateReportBuilder) -> None:
+def _publisher(context: GateContext, name: str, kind: SubmissionKind, contract: TaskContract) -> None:
     """What the gatekeeper would say to this publisher before there is a run. Limits are not asked: they are the moment's."""
-    rule = f"publishers.{name}"
+    report, rule = context.report, f"publishers.{name}"
     try:
-        faults = document_faults(contract, kind, RUN, rule_of(policies.publishers, name))
+        faults = document_faults(contract, kind, RUN, rule_of(context.policies.publishers, name))
     except DeniedError as error:
-        found.violate(error.reason, rule, error.message)
+        report.violate(error.reason, rule, error.message)
         return
-    found.checked(rule, f"may submit this {kind}")
+    report.checked(rule, f"may submit this {kind}")
     for fault in faults:
-        found.violate(fault.code, rule, f"{fault.pointer or '/'}: {fault.message}")
+        report.violate(fault.code, rule, f"{fault.pointer or '/'}: {fault.message}")
 
 
 async def _change(
     question: DryRunQuestion, contract: TaskContract, policies: Policies, mirror: Mirror, commit: str
 ) -> GateReport:
     """What the diff gate and the integrated gate ask of a change, all in one report."""
-    clock, found = SystemClock(), GateReportBuilder(RUN, "integrated")
-    started = clock.monotonic()
-    found.saw("policies", policies.sha256)
+    context = _begin("integrated", policies).of_change(contract, mirror)
     baseline = await mirror.tree_of(commit)
     patch = question.patch
     if question.candidate is not None:
         await mirror.ensure(question.candidate)
         patch = await mirror.diff(baseline, await mirror.tree_of(question.candidate))
     try:
-        tree = await judge_patch_on(commit, baseline, patch or b"", contract, mirror, policies, found)
+        tree = await judge_patch_on(context, patch or b"", commit, baseline)
         if tree:
             candidate = ComposedCandidate(tree, await mirror.changes(baseline, tree), patch or b"")
-            await judge_losses(candidate.changes, contract, tree, mirror, found)
-            await judge_whole_change(candidate, contract, mirror, policies, found)
+            await judge_losses(context, candidate.changes, tree)
+            await judge_whole_change(context, candidate)
             scanner = make_scanner("kingfisher", Path(tempfile.gettempdir()) / "gatewright-secret-rules")
-            await SecretsCheck(scanner).judge(candidate.changes, mirror, found)
+            await SecretsCheck(scanner).judge(context, candidate.changes)
     except GitError as error:
-        found.violate(error.reason, "integrated_gate", error.message)
-    return found.report(clock, started)
+        context.report.violate(error.reason, "integrated_gate", error.message)
+    return context.close()
 
 
 def main() -> int:

@@ -104,6 +104,13 @@ class Orchestrator:
             self.left_behind(run_id)
             return True
 
+    async def current(self, run_id: str) -> Run | None:
+        """A run as the ledger has it; one that is over is not remembered, or old keys sent again would fill the memory."""
+        run = (await self.ledger.get(run_id)).run
+        if run is not None and run.sealed is not None:
+            self.left_behind(run_id)
+        return run
+
     def left_behind(self, run_id: str) -> None:
         """The run is over and sealed, by whomever: nothing about it need be remembered."""
         self.ledger.forget(run_id)

@@ -25,6 +25,7 @@ from gatewright.git.mirror import Mirrors
 from gatewright.host_errors import check_room, host_errors
 from gatewright.host_facts import program_versions
 from gatewright.ledger.store import Ledger
+from gatewright.pause import pause_unless
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.service.mirror_care import look_after
 from gatewright.service.process import Service
@@ -33,8 +34,9 @@ from gatewright.services.gatekeeper.consumer import InputConsumer
 from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck
 from gatewright.services.gatekeeper.gates.engine import GateEngine
 from gatewright.services.gatekeeper.gates.landing.locks import PathLocks
-from gatewright.services.gatekeeper.intake.endpoint import Desk
+from gatewright.services.gatekeeper.intake.endpoint import SubmissionService
 from gatewright.services.gatekeeper.intake.limits import PublisherLimits
+from gatewright.services.gatekeeper.intake.result_consumer import ResultConsumer
 from gatewright.services.gatekeeper.intake.run_queries import RunQueries
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.policies.load import load
@@ -50,19 +52,20 @@ DEBTS = 2.0
 
 async def serve(service: Service, settings: Settings) -> None:
     """Take messages until the process is told to leave; what is in hand then is finished, or given back at once."""
-    orchestrator, desk = assemble(service, settings)
-    follower = LedgerFollower(orchestrator, publishers=desk.limits.runs)
-    asked = RunQueries(service.bus, orchestrator, desk.limits, follower.index, service.log)
+    orchestrator, results = assemble(service, settings)
+    submissions = results.submissions
+    follower = LedgerFollower(orchestrator, publishers=submissions.limits.runs)
+    asked = RunQueries(service.bus, orchestrator, submissions.limits, follower.index, service.log)
 
     async def mend() -> None:
         await ensure_queues(service.bus, consumers(settings.pools))
 
-    inputs = InputConsumer(desk, service.stop, service.log, settings.parallel_inputs, settings.drain_seconds, mend)
+    inputs = InputConsumer(results, service.stop, service.log, settings.parallel_inputs, settings.drain_seconds, mend)
     async with contextlib.AsyncExitStack() as stack:
         queues = [await _open(service, consumer, stack) for consumer in (INTAKE_CONSUMER, RESULT_CONSUMER, EXHAUSTED_CONSUMER)]
         async with asyncio.TaskGroup() as group:
             # Beside everything else: the first look for secrets waits for it, and the process ends when it cannot be had.
-            group.create_task(asyncio.to_thread(desk.scanner.prepare))
+            group.create_task(asyncio.to_thread(submissions.scanner.prepare))
             # Beside the work, too: a long ledger takes minutes, and a submission needs nothing of it but its own subject.
             following = group.create_task(_look_after(service, follower))
             timing = group.create_task(follower.deadlines.keep(orchestrator, service.stop))
@@ -70,7 +73,7 @@ async def serve(service: Service, settings: Settings) -> None:
             await service.register(
                 {
                     subject: inputs.attended(handler)
-                    for plain, handler in {SUBMIT_SUBJECT: desk.submit, **asked.endpoints()}.items()
+                    for plain, handler in {SUBMIT_SUBJECT: submissions.submit, **asked.endpoints()}.items()
                     for subject in (plain, f"{plain}.*")
                 },
                 waiting=(EVENTS_SUBJECT, f"{EVENTS_SUBJECT}.*"),
@@ -103,7 +106,7 @@ async def _look_after(service: Service, follower: LedgerFollower) -> None:
         following.cancel()
 
 
-def assemble(service: Service, settings: Settings) -> tuple[Orchestrator, Desk]:
+def assemble(service: Service, settings: Settings) -> tuple[Orchestrator, ResultConsumer]:
     """The gatekeeper's parts. Raises ConfigurationError when a policy file or the signing key cannot be used."""
     policies = load(settings.policies, settings.publishers)
     signer = Signer(keys.load_or_create(settings.signing_key))
@@ -138,7 +141,8 @@ def assemble(service: Service, settings: Settings) -> tuple[Orchestrator, Desk]:
     )
     runs = PublisherRuns(service.clock, policies.publishers.counted)
     limits = PublisherLimits(runs, service.clock)
-    return orchestrator, Desk(service.bus, orchestrator, limits, service.log, service.metrics, scanner)
+    submissions = SubmissionService(orchestrator, limits, service.log, service.metrics, scanner)
+    return orchestrator, ResultConsumer(service.bus, orchestrator, submissions, service.log, service.metrics, scanner)
 
 
 def versions(scanner: SecretScanner) -> dict[str, str]:
@@ -157,8 +161,7 @@ async def _release(stop: asyncio.Event, index: RunIndex) -> None:
 async def _pay_debts(service: Service, orchestrator: Orchestrator) -> None:
     """Until the process is told to leave, try to seal what the disk did not take; meanwhile the process says so."""
     while not service.stop.is_set():
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(service.stop.wait(), DEBTS)
+        await pause_unless(service.stop, DEBTS)
         try:
             with host_errors():
                 await orchestrator.pay_debts()

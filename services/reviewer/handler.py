@@ -17,6 +17,7 @@ from gatewright.contracts.vocabulary import Agent
 from gatewright.errors import PatchError
 from gatewright.git.changes import TreeChange
 from gatewright.git.mirror import Mirror, Mirrors
+from gatewright.git.modes import NO_CONTENT
 from gatewright.git.process import OutputTooLargeError
 from gatewright.host_facts import surroundings
 from gatewright.services.reviewer.judging import FUNCTION, findings_in, question_about
@@ -30,7 +31,6 @@ from gatewright.worker_role import WORKER
 #: Bytes of old and new content that are reviewed; more is no change that anybody reads.
 MOST_CONTENT = 256 << 20
 BEYOND = "review_limit"
-_NO_CONTENT = frozenset({"000000", "160000"})
 
 
 def confine(settings: Settings) -> str:
@@ -128,14 +128,14 @@ async def _changed_files(candidate: RebuiltCandidate) -> tuple[ChangedFile, ...]
     return tuple(
         ChangedFile(
             change,
-            contents[change.old_id] if change.old_mode not in _NO_CONTENT else None,
-            contents[change.new_id] if change.new_mode not in _NO_CONTENT else None,
+            contents[change.old_id] if change.old_mode not in NO_CONTENT else None,
+            contents[change.new_id] if change.new_mode not in NO_CONTENT else None,
         )
         for change in changes
     )
 
 
 async def _contents(changes: tuple[TreeChange, ...], mirror: Mirror) -> dict[str, bytes]:
-    old = {change.old_id for change in changes if change.old_mode not in _NO_CONTENT}
-    new = {change.new_id for change in changes if change.new_mode not in _NO_CONTENT}
+    old = {change.old_id for change in changes if change.old_mode not in NO_CONTENT}
+    new = {change.new_id for change in changes if change.new_mode not in NO_CONTENT}
     return await mirror.blobs(old | new, MOST_CONTENT)

@@ -1,4 +1,4 @@
-"""The gatekeeper's gates on a real repository, asked as the desk asks them, with what a hostile role would hand over."""
+"""The gatekeeper's gates on a real repository, asked as the orchestrator asks, with what a hostile role would hand over."""
 
 from __future__ import annotations
 

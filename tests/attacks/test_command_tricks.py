@@ -11,9 +11,9 @@ from gatewright import scope
 from gatewright.contracts.task_contract import RuntimeOptions
 from gatewright.contracts.vocabulary import AcceptanceTest, Executor
 from gatewright.services.gatekeeper.gates.contract.policy import judge_contract
-from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from gatewright.services.gatekeeper.policies.load import Policies
 from tests.factories import make_contract
+from tests.gatekeeper.contexts import make_context
 
 RUN = "run-0123456789"
 
@@ -26,9 +26,9 @@ def refused(policies: Policies, *, test: str = "pytest", command: str = "touch s
         executor=Executor(kind="command", commands=(command,)),
         runtime_options=RuntimeOptions(strict_acceptance=True) if strict else None,
     )
-    found = GateReportBuilder(RUN, "policy")
-    judge_contract(contract, policies, found)
-    return [violation.code for violation in found.violations if violation.rule == "command_allowlist"]
+    context = make_context(RUN, "policy", policies)
+    judge_contract(context, contract)
+    return [violation.code for violation in context.report.violations if violation.rule == "command_allowlist"]
 
 
 def test_honest_commands_pass(policies: Policies) -> None:
@@ -466,9 +466,9 @@ def test_the_classes_of_every_command_are_in_the_report(policies: Policies) -> N
         acceptance_tests=(AcceptanceTest(name="t", cmd="python -m pytest -q", must_pass=True),),
         executor=Executor(kind="command", commands=("sed -i s/a/b/ src/a.py",)),
     )
-    found = GateReportBuilder(RUN, "policy")
-    judge_contract(contract, policies, found)
-    told = {name: outcome.detail for name, outcome in found.rules.items() if name.startswith("commands.")}
+    context = make_context(RUN, "policy", policies)
+    judge_contract(context, contract)
+    told = {name: outcome.detail for name, outcome in context.report.rules.items() if name.startswith("commands.")}
     assert told == {
         "commands.1.acceptance": "python -m pytest -q (local-write)",
         "commands.2.executor": "sed -i s/a/b/ src/a.py (local-write)",

@@ -15,9 +15,9 @@ from gatewright.contracts.task_contract import Inputs, Rollback
 from gatewright.contracts.vocabulary import AcceptanceTest, Artifact, BlastRadius, DestructiveStatement, Executor, Scope
 from gatewright.services.gatekeeper.decider import gate_checks as q
 from gatewright.services.gatekeeper.gates.change.destructive import DELETE_FILES, MOST_LOST, judge_destructive
-from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from tests.attacks.real_gate import RUN, RealGate, codes, evidence, open_gate
 from tests.factories import make_contract
+from tests.gatekeeper.contexts import make_context
 from tests.git.repositories import MakeRepository
 
 MANY = {f"src/many/{number:03}.py": f"value = {number}\n".encode() for number in range(30)}
@@ -127,10 +127,10 @@ def classify(argv: tuple[str, ...]) -> frozenset[str]:
 
 
 def judged(**changes: object) -> list[str]:
-    found = GateReportBuilder(RUN, "policy")
+    context = make_context(RUN, "policy")
     contract: TaskContract = make_contract(RUN, **{"inputs": inputs(), **changes})
-    judge_destructive(contract, classify, found)
-    return [violation.code for violation in found.violations]
+    judge_destructive(context, contract, classify)
+    return [violation.code for violation in context.report.violations]
 
 
 CLEAN = "git clean -fdx src"

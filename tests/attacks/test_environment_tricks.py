@@ -24,16 +24,16 @@ from gatewright.services.worker.settings import Settings as WorkerSettings
 from tests.attacks.real_gate import RUN, RealGate, codes, make_test, make_test_report, open_gate, ran
 from tests.factories import make_request
 from tests.git.repositories import MakeRepository
-from tests.handler_fixture import Desk, make_desk
+from tests.handler_fixture import HandlerFixture, make_handler_fixture
 
 Walls = Literal["bubblewrap", "none"]
 PLANT = b"import pathlib, sys; pathlib.Path(sys.argv[1]).write_text('import os')\n"
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
+def fixture(tmp_path: Path) -> HandlerFixture:
     tmp_path.chmod(0o755)
-    return make_desk(tmp_path, {"src/a.py": b"x = 1\n", "plant.py": PLANT})
+    return make_handler_fixture(tmp_path, {"src/a.py": b"x = 1\n", "plant.py": PLANT})
 
 
 @pytest.fixture
@@ -44,40 +44,42 @@ def prefix(tmp_path: Path) -> Path:
     return tmp_path / "env"
 
 
-async def work(desk: Desk, prefix: Path, command: str, sandbox: Walls = "bubblewrap") -> TaskResult:
-    worker = make_worker(WorkerSettings(home=desk.state, environments=(prefix,), sandbox=sandbox))
+async def work(fixture: HandlerFixture, prefix: Path, command: str, sandbox: Walls = "bubblewrap") -> TaskResult:
+    worker = make_worker(WorkerSettings(home=fixture.state, environments=(prefix,), sandbox=sandbox))
     executor = Executor(kind="command", commands=(command,))
-    return await worker.handle(desk.contract(executor=executor, environment=Environment(prefix=str(prefix))), desk.context())
+    return await worker.handle(
+        fixture.contract(executor=executor, environment=Environment(prefix=str(prefix))), fixture.context()
+    )
 
 
-async def run_tests(desk: Desk, prefix: Path, command: str, sandbox: Walls = "bubblewrap") -> TestReport:
-    runner = make_test_runner(RunnerSettings(home=desk.state, environments=(prefix,), sandbox=sandbox))
-    task = desk.contract(task_type="TEST", executor=None, environment=Environment(prefix=str(prefix)))
+async def run_tests(fixture: HandlerFixture, prefix: Path, command: str, sandbox: Walls = "bubblewrap") -> TestReport:
+    runner = make_test_runner(RunnerSettings(home=fixture.state, environments=(prefix,), sandbox=sandbox))
+    task = fixture.contract(task_type="TEST", executor=None, environment=Environment(prefix=str(prefix)))
     task = replace(
         task,
-        inputs=Inputs(spec="test it", artifacts=(desk.artifacts.hold("candidate.patch", b""),)),
+        inputs=Inputs(spec="test it", artifacts=(fixture.artifacts.hold("candidate.patch", b""),)),
         acceptance_tests=(AcceptanceTest(name="unit", cmd=command, must_pass=True),),
     )
-    return await runner.handle(task, desk.context())
+    return await runner.handle(task, fixture.context())
 
 
 def code_of(failure: str | None) -> str:
     return (failure or "").partition(":")[0]
 
 
-async def test_environment_in_the_repository_is_not_shown(desk: Desk, tmp_path: Path) -> None:
+async def test_environment_in_the_repository_is_not_shown(fixture: HandlerFixture, tmp_path: Path) -> None:
     """A tracked ``.venv`` whose ``pyvenv.cfg`` says ``home = /home/secret``: listed by the operator, all the same."""
     (tmp_path / "secret" / "bin").mkdir(parents=True)
     (tmp_path / "secret" / "password").write_text("hunter2")
     settings = f"home = {tmp_path}/secret/bin\n".encode()
-    desk.baseline = desk.repository.commit({".venv/pyvenv.cfg": settings, ".venv/bin/tool": b"#!/bin/sh\n"})
-    prefix = desk.repository.path / ".venv"
+    fixture.baseline = fixture.repository.commit({".venv/pyvenv.cfg": settings, ".venv/bin/tool": b"#!/bin/sh\n"})
+    prefix = fixture.repository.path / ".venv"
     read = f"cat {tmp_path}/secret/password"
-    result = await work(desk, prefix, read)
+    result = await work(fixture, prefix, read)
     assert (result.status, code_of(result.failure)) == ("FAILED", "environment_tracked")
-    report = await run_tests(desk, prefix, read)
+    report = await run_tests(fixture, prefix, read)
     assert (report.status, code_of(report.failure)) == ("ERROR", "environment_tracked")
-    assert not any(b"hunter2" in data for data in desk.artifacts.stored.values())
+    assert not any(b"hunter2" in data for data in fixture.artifacts.stored.values())
 
 
 async def test_run_with_an_environment_in_the_repository_is_not_accepted(
@@ -95,20 +97,20 @@ async def test_run_with_an_environment_in_the_repository_is_not_accepted(
     assert codes(verdict.report) == ["environment_tracked"]
 
 
-async def test_command_that_plants_a_file_in_its_environment_is_noticed(desk: Desk, prefix: Path) -> None:
+async def test_command_that_plants_a_file_in_its_environment_is_noticed(fixture: HandlerFixture, prefix: Path) -> None:
     """Without a sandbox nothing keeps a command from it, and the tests would load what it planted."""
     planted = prefix / "lib" / "python3.11" / "site-packages" / "sitecustomize.py"
-    result = await work(desk, prefix, f"python3 plant.py {planted}", sandbox="none")
+    result = await work(fixture, prefix, f"python3 plant.py {planted}", sandbox="none")
     assert (result.status, code_of(result.failure)) == ("FAILED", "environment_changed")
     assert "sitecustomize.py" in (result.failure or "")
     planted.unlink()
-    report = await run_tests(desk, prefix, f"python3 plant.py {planted}", sandbox="none")
+    report = await run_tests(fixture, prefix, f"python3 plant.py {planted}", sandbox="none")
     assert (report.status, code_of(report.failure)) == ("ERROR", "environment_changed")
     assert report.commands[0].exit_code == 0
 
 
-async def test_environment_that_stays_as_it_was_is_recorded_by_both(desk: Desk, prefix: Path) -> None:
-    result, report = await work(desk, prefix, "true"), await run_tests(desk, prefix, "true")
+async def test_environment_that_stays_as_it_was_is_recorded_by_both(fixture: HandlerFixture, prefix: Path) -> None:
+    result, report = await work(fixture, prefix, "true"), await run_tests(fixture, prefix, "true")
     assert (result.status, report.status) == ("SUCCESS", "PASS")
     assert result.surroundings is not None
     assert report.surroundings is not None

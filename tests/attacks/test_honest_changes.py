@@ -14,10 +14,10 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from gatewright.contracts.vocabulary import ChangeKind, Scope
 from gatewright.services.gatekeeper.gates.contract.policy import judge_contract
-from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from gatewright.services.gatekeeper.policies.load import Policies
 from tests.attacks.real_gate import RUN, RealGate, codes, open_gate
 from tests.factories import make_contract
+from tests.gatekeeper.contexts import make_context
 from tests.git.repositories import MakeRepository
 
 BODY = b"".join(b"def function_%d() -> int:\n    return %d\n\n" % (n, n) for n in range(40))
@@ -108,9 +108,9 @@ async def test_a_private_key_is_refused_by_its_content_whatever_its_name(gate: R
 
 @pytest.mark.parametrize("path", ["src/credentials", "src/secrets", "src/secrets.py", ".github/workflows"])
 def test_a_contract_may_name_them(path: str, policies: Policies) -> None:
-    found = GateReportBuilder(RUN, "policy")
-    judge_contract(make_contract(RUN, allowed_paths=(path,)), policies, found)
-    assert "path_protected" not in [violation.code for violation in found.violations]
+    context = make_context(RUN, "policy", policies)
+    judge_contract(context, make_contract(RUN, allowed_paths=(path,)))
+    assert "path_protected" not in [violation.code for violation in context.report.violations]
 
 
 KINDS: tuple[ChangeKind, ...] = ("binary", "executable", "symlink", "mode_change", "gitattributes")

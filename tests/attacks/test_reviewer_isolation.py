@@ -23,13 +23,13 @@ from gatewright.errors import MalformedError
 from gatewright.ledger.run import Run
 from gatewright.services.gatekeeper.decider.gate_checks import expected, required_checks
 from gatewright.services.gatekeeper.decider.inputs import RoleReplied
-from gatewright.services.gatekeeper.intake.endpoint import answer_of
+from gatewright.services.gatekeeper.intake.role_replies import answer_of
 from gatewright.services.reviewer.handler import make_handler
 from gatewright.services.reviewer.settings import Settings
 from gatewright.tasks.protocol import DeliveredTask, TaskRef, make_answer
 from tests.attacks.real_gate import RUN, RealGate, codes, make_review, open_gate
 from tests.git.repositories import MakeRepository, Repository
-from tests.handler_fixture import make_desk
+from tests.handler_fixture import make_handler_fixture
 
 REVIEWER = Agent(role="REVIEWER", agent_id="reviewer-1")
 
@@ -113,19 +113,19 @@ def test_a_reviewer_process_can_write_to_its_mirrors_and_nowhere_else(first_repo
 
 
 async def test_a_review_leaves_nothing_behind_but_its_mirror(tmp_path: Path) -> None:
-    desk = make_desk(tmp_path, {"src/a.py": b"x = 1\n"})
-    _, patch = await desk.changed({"src/a.py": b"x = 2\n"})
-    before, files = snapshot(desk.repository), {path for path in tmp_path.rglob("*") if "mirrors" not in path.parts}
-    inputs = Inputs(spec="review it", artifacts=(desk.artifacts.hold("candidate.patch", patch),))
-    task = desk.contract(task_type="REVIEW", task_id=f"{RUN}.review.a1", assigned_agent=REVIEWER, executor=None)
-    stored = dict(desk.artifacts.stored)
-    report = await make_handler(Settings(home=desk.state)).handle(replace(task, inputs=inputs), desk.context())
+    fixture = make_handler_fixture(tmp_path, {"src/a.py": b"x = 1\n"})
+    _, patch = await fixture.changed({"src/a.py": b"x = 2\n"})
+    before, files = snapshot(fixture.repository), {path for path in tmp_path.rglob("*") if "mirrors" not in path.parts}
+    inputs = Inputs(spec="review it", artifacts=(fixture.artifacts.hold("candidate.patch", patch),))
+    task = fixture.contract(task_type="REVIEW", task_id=f"{RUN}.review.a1", assigned_agent=REVIEWER, executor=None)
+    stored = dict(fixture.artifacts.stored)
+    report = await make_handler(Settings(home=fixture.state)).handle(replace(task, inputs=inputs), fixture.context())
     assert report.verdict == "PASS"
     assert "its writes were not confined by the kernel" in report.evidence
-    assert snapshot(desk.repository) == before
-    assert desk.artifacts.stored == stored
+    assert snapshot(fixture.repository) == before
+    assert fixture.artifacts.stored == stored
     new = {path for path in tmp_path.rglob("*") if "mirrors" not in path.parts} - files
-    assert new == {desk.state, desk.state / "reviewer"}
+    assert new == {fixture.state, fixture.state / "reviewer"}
 
 
 async def test_a_review_of_another_tree_is_refused(gate: RealGate, tree: str) -> None:

@@ -19,15 +19,14 @@ from gatewright.contracts.vocabulary import AcceptanceTest, Agent, Executor, Tim
 from gatewright.git.mirror import Mirrors
 from gatewright.resources import policy_directory
 from gatewright.services.gatekeeper.gates.change.candidate import judge_patch
-from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
-from gatewright.services.gatekeeper.policies.load import load
 from gatewright.services.testrunner.handler import make_handler as make_testrunner
 from gatewright.services.testrunner.settings import Settings as RunnerSettings
 from gatewright.services.worker.handler import WorkerHandler, make_handler
 from gatewright.services.worker.settings import Settings
 from tests.attacks.real_gate import codes
+from tests.gatekeeper.contexts import make_context
 from tests.gatekeeper.recorded import make_open_run
-from tests.handler_fixture import Desk, StandingClock, make_desk
+from tests.handler_fixture import HandlerFixture, make_handler_fixture
 
 RUN = "run-0123456789"
 FILES = {
@@ -40,67 +39,69 @@ SECRET = "the-host-s-own-secret-4711"
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
+def fixture(tmp_path: Path) -> HandlerFixture:
     # Commands run as another user than root: the way to the workspaces must be open to it.
     tmp_path.chmod(0o755)
-    return make_desk(tmp_path, FILES)
+    return make_handler_fixture(tmp_path, FILES)
 
 
 @pytest.fixture
-def worker(desk: Desk) -> WorkerHandler:
-    return make_handler(Settings(home=desk.state))
+def worker(fixture: HandlerFixture) -> WorkerHandler:
+    return make_handler(Settings(home=fixture.state))
 
 
-async def run_codemod(desk: Desk, worker: WorkerHandler, script: str, *, seconds: float = 30.0) -> TaskResult:
+async def run_codemod(fixture: HandlerFixture, worker: WorkerHandler, script: str, *, seconds: float = 30.0) -> TaskResult:
     """The worker's result when the repository's own ``tools/codemod.py`` is the executor."""
-    desk.baseline = desk.repository.commit({"tools/codemod.py": script.encode()})
+    fixture.baseline = fixture.repository.commit({"tools/codemod.py": script.encode()})
     limits = TimeoutRetry(timeout_sec=seconds, max_retries=0, retry_backoff_sec=0)
-    contract = desk.contract(executor=Executor(kind="command", commands=("python3 tools/codemod.py",)), timeout_retry=limits)
-    return await worker.handle(contract, desk.context())
+    contract = fixture.contract(executor=Executor(kind="command", commands=("python3 tools/codemod.py",)), timeout_retry=limits)
+    return await worker.handle(contract, fixture.context())
 
 
-async def judged(desk: Desk, result: TaskResult, tmp_path: Path) -> GateReport:
+async def judged(fixture: HandlerFixture, result: TaskResult, tmp_path: Path) -> GateReport:
     """What the diff gate says of the patch that the worker handed over."""
-    patch = desk.artifacts.stored[result.git.patch] if result.git.patch else b""
-    mirror = await Mirrors(tmp_path / "judging").open(desk.repository.url)
-    await mirror.ensure(desk.baseline)
-    contract = desk.contract()
-    run = make_open_run(RUN, contract, desk.baseline, await mirror.tree_of(desk.baseline))
-    found = GateReportBuilder(RUN, "diff")
-    await judge_patch(patch, contract, run, mirror, load(policy_directory()), found)
-    return found.report(StandingClock(), 0.0)
+    patch = fixture.artifacts.stored[result.git.patch] if result.git.patch else b""
+    mirror = await Mirrors(tmp_path / "judging").open(fixture.repository.url)
+    await mirror.ensure(fixture.baseline)
+    contract = fixture.contract()
+    run = make_open_run(RUN, contract, fixture.baseline, await mirror.tree_of(fixture.baseline))
+    context = make_context(RUN, "diff").of_change(contract, mirror)
+    await judge_patch(context, patch, run)
+    return context.close()
 
 
-async def test_a_codemod_that_plants_a_hook_in_the_workspace(desk: Desk, worker: WorkerHandler) -> None:
+async def test_a_codemod_that_plants_a_hook_in_the_workspace(fixture: HandlerFixture, worker: WorkerHandler) -> None:
     script = """
 import os, pathlib
 for name in (".git/hooks/pre-commit", "src/.git/hooks/post-checkout"):
     hook = pathlib.Path(name); hook.parent.mkdir(parents=True, exist_ok=True)
     hook.write_text("#!/bin/sh\\ntouch /tmp/owned\\n"); hook.chmod(0o755)
 """
-    result = await run_codemod(desk, worker, script)
+    result = await run_codemod(fixture, worker, script)
     assert result.status == "FAILED"
     assert (result.failure or "").startswith("git_path")
     assert result.git.patch == ""
-    hooks = desk.repository.path / ".git/hooks"
+    hooks = fixture.repository.path / ".git/hooks"
     assert not hooks.exists() or not list(hooks.glob("pre-commit"))
 
 
 @pytest.mark.parametrize("name", [".claude/settings.json", ".codex/config.toml", "AGENTS.md", ".cursorrules", "src/CLAUDE.md"])
 async def test_a_codemod_that_creates_control_files_that_were_not_there(
-    name: str, desk: Desk, worker: WorkerHandler, tmp_path: Path
+    name: str, fixture: HandlerFixture, worker: WorkerHandler, tmp_path: Path
 ) -> None:
     script = f"""
 import pathlib
 file = pathlib.Path({name!r}); file.parent.mkdir(parents=True, exist_ok=True); file.write_text("run: anything")
 """
-    result = await run_codemod(desk, worker, script)
-    report = await judged(desk, result, tmp_path)
+    result = await run_codemod(fixture, worker, script)
+    report = await judged(fixture, result, tmp_path)
     assert report.verdict == "FAIL"
     assert "path_protected" in codes(report)
 
 
-async def test_a_codemod_that_writes_to_the_host_through_a_link(desk: Desk, worker: WorkerHandler, tmp_path: Path) -> None:
+async def test_a_codemod_that_writes_to_the_host_through_a_link(
+    fixture: HandlerFixture, worker: WorkerHandler, tmp_path: Path
+) -> None:
     victim = tmp_path / "victim"
     victim.write_text("untouched")
     victim.chmod(0o666)
@@ -112,13 +113,13 @@ try:
 except OSError as error:
     print("refused", error)
 """
-    result = await run_codemod(desk, worker, script)
+    result = await run_codemod(fixture, worker, script)
     assert victim.read_text() == "untouched"
-    assert codes(await judged(desk, result, tmp_path)) == ["symlink_refused", "symlink_escapes"]
+    assert codes(await judged(fixture, result, tmp_path)) == ["symlink_refused", "symlink_escapes"]
 
 
 async def test_a_codemod_that_swaps_a_folder_for_a_link_to_have_the_host_s_files_collected(
-    desk: Desk, worker: WorkerHandler, tmp_path: Path
+    fixture: HandlerFixture, worker: WorkerHandler, tmp_path: Path
 ) -> None:
     secrets = tmp_path / "secrets"
     secrets.mkdir()
@@ -127,22 +128,22 @@ async def test_a_codemod_that_swaps_a_folder_for_a_link_to_have_the_host_s_files
 import os, shutil
 shutil.rmtree("src"); os.symlink({str(secrets)!r}, "src")
 """
-    result = await run_codemod(desk, worker, script)
-    assert SECRET.encode() not in b"".join(desk.artifacts.stored.values())
-    assert "symlink_refused" in codes(await judged(desk, result, tmp_path))
+    result = await run_codemod(fixture, worker, script)
+    assert SECRET.encode() not in b"".join(fixture.artifacts.stored.values())
+    assert "symlink_refused" in codes(await judged(fixture, result, tmp_path))
 
 
 async def test_a_codemod_that_looks_for_secrets_of_the_host(
-    desk: Desk, worker: WorkerHandler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fixture: HandlerFixture, worker: WorkerHandler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GATEWRIGHT_TEST_TOKEN", SECRET)
     (tmp_path / "home/.netrc").write_text(SECRET)
-    (desk.state / "keys").mkdir(parents=True)
-    (desk.state / "keys/gatekeeper.pem").write_text(SECRET)
+    (fixture.state / "keys").mkdir(parents=True)
+    (fixture.state / "keys/gatekeeper.pem").write_text(SECRET)
     script = f"""
 import glob, os, pathlib
 found = [repr(os.environ)]
-for pattern in ("/proc/*/environ", "/proc/*/cmdline", {str(tmp_path / "home/.netrc")!r}, {str(desk.state / "keys/*")!r},
+for pattern in ("/proc/*/environ", "/proc/*/cmdline", {str(tmp_path / "home/.netrc")!r}, {str(fixture.state / "keys/*")!r},
                 "/root/.*", "/home/*/.*", "/run/*", "/var/run/secrets/**", "/etc/shadow", "/etc/ssh/*_key"):
     for name in glob.glob(pattern):
         try:
@@ -151,15 +152,15 @@ for pattern in ("/proc/*/environ", "/proc/*/cmdline", {str(tmp_path / "home/.net
             pass
 pathlib.Path("src/a.py").write_text("FOUND = " + repr("\\n".join(found)))
 """
-    result = await run_codemod(desk, worker, script)
+    result = await run_codemod(fixture, worker, script)
     assert result.status == "SUCCESS", result.failure
-    everything = b"".join(desk.artifacts.stored.values())
+    everything = b"".join(fixture.artifacts.stored.values())
     assert b"FOUND" in everything
     assert SECRET.encode() not in everything
     assert b"PRIVATE KEY" not in everything
 
 
-async def test_a_codemod_that_talks_to_a_service_of_the_host(desk: Desk, worker: WorkerHandler) -> None:
+async def test_a_codemod_that_talks_to_a_service_of_the_host(fixture: HandlerFixture, worker: WorkerHandler) -> None:
     heard: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(0.2)
@@ -187,16 +188,18 @@ for host in ("127.0.0.1", "localhost", "::1", "0.0.0.0", "169.254.169.254", "192
         print("kept from", host, error)
 open("src/a.py", "w").write("x = 2\\n")
 """
-        result = await run_codemod(desk, worker, script)
+        result = await run_codemod(fixture, worker, script)
         done.set()
         listener.join()
-    (stdout,) = (desk.artifacts.stored[each.uri] for each in result.artifacts if each.name == "stdout")
+    (stdout,) = (fixture.artifacts.stored[each.uri] for each in result.artifacts if each.name == "stdout")
     assert heard == []
     assert b"reached" not in stdout
     assert stdout.count(b"kept from") == 6
 
 
-async def test_a_codemod_whose_daemon_edits_files_after_its_end(desk: Desk, worker: WorkerHandler, tmp_path: Path) -> None:
+async def test_a_codemod_whose_daemon_edits_files_after_its_end(
+    fixture: HandlerFixture, worker: WorkerHandler, tmp_path: Path
+) -> None:
     script = """
 import os, sys, time
 open("src/a.py", "w").write("x = 2\\n")
@@ -209,9 +212,9 @@ if os.fork() == 0:
         os._exit(0)
     os._exit(0)
 """
-    result = await run_codemod(desk, worker, script)
+    result = await run_codemod(fixture, worker, script)
     assert result.git.changed_files == ("src/a.py",)
-    assert codes(await judged(desk, result, tmp_path)) == []
+    assert codes(await judged(fixture, result, tmp_path)) == []
 
 
 @pytest.mark.parametrize(
@@ -223,39 +226,41 @@ if os.fork() == 0:
     ids=["fifo", "socket"],
 )
 async def test_a_codemod_that_leaves_something_that_would_block_or_fool_the_collector(
-    script: str, desk: Desk, worker: WorkerHandler
+    script: str, fixture: HandlerFixture, worker: WorkerHandler
 ) -> None:
-    result = await run_codemod(desk, worker, script)
+    result = await run_codemod(fixture, worker, script)
     assert result.status == "FAILED"
     assert (result.failure or "").startswith("special_file")
 
 
-async def test_a_codemod_that_makes_its_files_unreadable(desk: Desk, worker: WorkerHandler, tmp_path: Path) -> None:
+async def test_a_codemod_that_makes_its_files_unreadable(
+    fixture: HandlerFixture, worker: WorkerHandler, tmp_path: Path
+) -> None:
     script = "import os\nopen('src/new.py', 'w').write('x')\nos.chmod('src/new.py', 0)\nos.chmod('src', 0)\n"
-    result = await run_codemod(desk, worker, script)
+    result = await run_codemod(fixture, worker, script)
     if result.status == "SUCCESS":
         assert result.git.changed_files == ("src/new.py",)
-        assert codes(await judged(desk, result, tmp_path)) == []
+        assert codes(await judged(fixture, result, tmp_path)) == []
     else:
         assert result.git.patch == ""
 
 
-async def test_a_fork_bomb(desk: Desk, worker: WorkerHandler) -> None:
-    result = await run_codemod(desk, worker, "import os\nwhile True:\n    os.fork()\n", seconds=3.0)
+async def test_a_fork_bomb(fixture: HandlerFixture, worker: WorkerHandler) -> None:
+    result = await run_codemod(fixture, worker, "import os\nwhile True:\n    os.fork()\n", seconds=3.0)
     assert result.status == "FAILED"
-    again = await run_codemod(desk, worker, "open('src/a.py', 'w').write('x = 2\\n')\n")
+    again = await run_codemod(fixture, worker, "open('src/a.py', 'w').write('x = 2\\n')\n")
     assert again.status == "SUCCESS"
 
 
-async def test_endless_output(desk: Desk, worker: WorkerHandler) -> None:
-    result = await run_codemod(desk, worker, "import os\nwhile True:\n    os.write(1, b'x' * 65536)\n", seconds=20.0)
+async def test_endless_output(fixture: HandlerFixture, worker: WorkerHandler) -> None:
+    result = await run_codemod(fixture, worker, "import os\nwhile True:\n    os.write(1, b'x' * 65536)\n", seconds=20.0)
     assert result.status == "FAILED"
-    assert max(map(len, desk.artifacts.stored.values())) < 64 * 1024 * 1024
+    assert max(map(len, fixture.artifacts.stored.values())) < 64 * 1024 * 1024
 
 
-async def test_a_file_without_end(desk: Desk, worker: WorkerHandler) -> None:
+async def test_a_file_without_end(fixture: HandlerFixture, worker: WorkerHandler) -> None:
     script = "with open('src/big', 'wb') as file:\n    while True:\n        file.write(b'x' * (1 << 24))\n"
-    result = await run_codemod(desk, worker, script, seconds=30.0)
+    result = await run_codemod(fixture, worker, script, seconds=30.0)
     assert result.status == "FAILED"
     assert result.git.patch == ""
 
@@ -263,38 +268,38 @@ async def test_a_file_without_end(desk: Desk, worker: WorkerHandler) -> None:
 # --- hostile tests -----------------------------------------------------------------------------------------------------
 
 
-async def run_tests(desk: Desk, script: str, *commands: str) -> TestReport:
+async def run_tests(fixture: HandlerFixture, script: str, *commands: str) -> TestReport:
     """The test runner's report on a candidate in which ``x`` is 2, with ``tools/test.py`` of the repository."""
-    desk.baseline = desk.repository.commit({"tools/test.py": script.encode()})
-    _, patch = await desk.changed({"src/a.py": b"x = 2\n"})
-    task = desk.contract(
+    fixture.baseline = fixture.repository.commit({"tools/test.py": script.encode()})
+    _, patch = await fixture.changed({"src/a.py": b"x = 2\n"})
+    task = fixture.contract(
         task_type="TEST",
         task_id=f"{RUN}.test.a1",
         assigned_agent=Agent(role="TEST_RUNNER", agent_id="testrunner-1"),
         executor=None,
     )
     checks = tuple(AcceptanceTest(name=f"check {number}", cmd=cmd, must_pass=True) for number, cmd in enumerate(commands))
-    inputs = Inputs(spec="test it", artifacts=(desk.artifacts.hold("candidate.patch", patch),))
-    runner = make_testrunner(RunnerSettings(home=desk.state))
-    return await runner.handle(replace(task, inputs=inputs, acceptance_tests=checks), desk.context())
+    inputs = Inputs(spec="test it", artifacts=(fixture.artifacts.hold("candidate.patch", patch),))
+    runner = make_testrunner(RunnerSettings(home=fixture.state))
+    return await runner.handle(replace(task, inputs=inputs, acceptance_tests=checks), fixture.context())
 
 
-async def test_a_test_that_edits_what_it_tests_is_noticed_and_its_edit_is_in_no_tree(desk: Desk) -> None:
+async def test_a_test_that_edits_what_it_tests_is_noticed_and_its_edit_is_in_no_tree(fixture: HandlerFixture) -> None:
     edit = "open('src/b.py', 'w').write('y = 2\\n')\nopen('src/a.py', 'a').write('evil = 1\\n')\n"
-    report = await run_tests(desk, edit, "python3 tools/test.py", "python3 src/check.py")
-    (note,) = (desk.artifacts.stored[each.uri] for each in report.artifacts if each.name == "workspace_changes")
+    report = await run_tests(fixture, edit, "python3 tools/test.py", "python3 src/check.py")
+    (note,) = (fixture.artifacts.stored[each.uri] for each in report.artifacts if each.name == "workspace_changes")
     assert note == b"src/a.py\nsrc/b.py\n"
-    tree, _ = await desk.changed({"src/a.py": b"x = 2\n"})
+    tree, _ = await fixture.changed({"src/a.py": b"x = 2\n"})
     assert report.tree == tree
-    mirror = await desk.mirror()
+    mirror = await fixture.mirror()
     (entry,) = await mirror.files(tree, ("src/b.py",))
     assert await mirror.blob(entry.object_id) == b"y = 1\n"
 
 
-async def test_a_test_that_reaches_for_the_mirror_and_the_keys_of_its_role(desk: Desk) -> None:
+async def test_a_test_that_reaches_for_the_mirror_and_the_keys_of_its_role(fixture: HandlerFixture) -> None:
     reach = f"""
 import os, pathlib, sys
-for top in ({str(desk.state)!r}, {str(desk.repository.path)!r}, {str(policy_directory())!r}):
+for top in ({str(fixture.state)!r}, {str(fixture.repository.path)!r}, {str(policy_directory())!r}):
     for folder, _, files in os.walk(top):
         for name in files:
             try:
@@ -307,16 +312,16 @@ for top in ({str(desk.state)!r}, {str(desk.repository.path)!r}, {str(policy_dire
     except OSError:
         pass
 """
-    report = await run_tests(desk, reach, "python3 tools/test.py")
+    report = await run_tests(fixture, reach, "python3 tools/test.py")
     (command,) = report.commands
-    output = desk.artifacts.stored.get(command.stdout, b"")
+    output = fixture.artifacts.stored.get(command.stdout, b"")
     assert b"wrote" not in output
-    assert not (desk.state / "planted").exists()
-    assert not (desk.repository.path / "planted").exists()
+    assert not (fixture.state / "planted").exists()
+    assert not (fixture.repository.path / "planted").exists()
 
 
-async def test_a_test_that_prints_success_and_dies(desk: Desk) -> None:
+async def test_a_test_that_prints_success_and_dies(fixture: HandlerFixture) -> None:
     words = "import os, signal\nprint('1 passed', flush=True)\nos.kill(os.getpid(), signal.SIGKILL)\n"
-    report = await run_tests(desk, words, "python3 tools/test.py")
+    report = await run_tests(fixture, words, "python3 tools/test.py")
     assert report.status == "FAIL"
     assert report.commands[0].exit_code != 0

@@ -13,6 +13,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -32,6 +33,7 @@ from gatewright.contracts.vocabulary import AcceptanceTest, Agent, Executor
 from gatewright.contracts.vocabulary import Scope as Opened
 from gatewright.errors import ExtractionError, GatewrightError
 from gatewright.git.changes import TreeChange
+from gatewright.git.mirror import Mirror
 from gatewright.git.objects import _MODE
 from gatewright.git.paths import folded_path, path_fault
 from gatewright.git.refs import parse_url
@@ -44,7 +46,6 @@ from gatewright.services.gatekeeper.gates.commands.proof import _matches_anythin
 from gatewright.services.gatekeeper.gates.contract.forbidden_actions import judge_forbidden_edits
 from gatewright.services.gatekeeper.gates.contract.plan import judge_plan
 from gatewright.services.gatekeeper.gates.contract.policy import judge_contract, judge_request
-from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from gatewright.services.gatekeeper.gates.reports.role_reports import judge_review
 from gatewright.services.gatekeeper.intake.submission import submission
 from gatewright.services.gatekeeper.policies.full_access import names_full_access
@@ -57,6 +58,7 @@ from gatewright.services.worker.reply.files import extract
 from gatewright.telemetry.redaction import redact_text
 from tests.bounded.cases import CASES, Case, MiB, case
 from tests.factories import BASELINE, BASELINE_TREE, make_contract, make_request
+from tests.gatekeeper.contexts import make_context
 from tests.gatekeeper.recorded import make_open_run
 
 #: Seconds of processor time. Most need a tenth of one; what grows with the square would take minutes.
@@ -68,6 +70,8 @@ RUN: Final = "run-0123456789"
 
 POLICIES = load(policy_directory())
 SCANNER = SecretScanner()
+#: For gates that have a mirror and do not look into it.
+_UNASKED = Mirror("/nowhere", Path("/nowhere"), parse_url("/nowhere", ("file",)), seconds=1)
 
 
 def refused(function: Callable[[], object]) -> None:
@@ -181,12 +185,12 @@ for _name, _fields in _CONTRACTS.items():
 
     @case(f"policy {_name}")
     def _(fields: dict[str, object] = _fields) -> object:
-        return judge_contract(replace(make_contract(), **fields), POLICIES, GateReportBuilder(RUN, "policy"))
+        return judge_contract(make_context(RUN, "policy", POLICIES), replace(make_contract(), **fields))
 
 
 @case("policy a request of many paths")
 def _() -> None:
-    judge_request(replace(make_request(), **_CONTRACTS["many-paths"]), POLICIES, GateReportBuilder(RUN, "policy"))
+    judge_request(make_context(RUN, "policy", POLICIES), replace(make_request(), **_CONTRACTS["many-paths"]))
 
 
 for _name in ("many-paths", "a-long-spec", "combining-marks-in-a-command", "many-commands"):
@@ -219,7 +223,7 @@ def _() -> None:
         created_at="2026-01-01T00:00:00Z",
         batches=(tuple(shard.task_id for shard in shards),),
     )
-    judge_plan(plan, contract, POLICIES, GateReportBuilder(RUN, "plan"))
+    judge_plan(make_context(RUN, "plan", POLICIES), contract, plan)
 
 
 @case("partition of many paths")
@@ -256,9 +260,9 @@ for _name, _list in _PATHS.items():
     @case(f"change of paths {_name}")
     def _(paths: list[bytes] = _list) -> object:
         contract = make_contract(allowed_paths=("src", "b/" * 2000 + "x"), forbidden_actions=("edit secrets",))
-        changes, found = _changes(paths), GateReportBuilder(RUN, "diff")
-        judge_changes(changes, contract, POLICIES, found)
-        judge_forbidden_edits(changes, contract, found)
+        changes, context = _changes(paths), make_context(RUN, "diff", POLICIES).of_change(contract, _UNASKED)
+        judge_changes(context, changes)
+        judge_forbidden_edits(context, changes)
         return [(folded_path(path), path_fault(path), scope.covers(("src",), path)) for path in paths]
 
 
@@ -289,7 +293,7 @@ def _() -> None:
         findings=(),
     )
     run = make_open_run(RUN, make_contract(), BASELINE, BASELINE_TREE)
-    judge_review(report, run, GateReportBuilder(RUN, "reviewer"))
+    judge_review(make_context(RUN, "reviewer", POLICIES), report, run)
 
 
 # ---------------------------------------------------------------------------------------------------- replies

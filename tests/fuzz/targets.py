@@ -27,11 +27,11 @@ from gatewright.resources import policy_directory
 from gatewright.services.gatekeeper.gates.change.candidate import judge_patch
 from gatewright.services.gatekeeper.gates.commands.gate import check_command
 from gatewright.services.gatekeeper.gates.contract.policy import judge_contract, judge_request
-from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from gatewright.services.gatekeeper.policies.load import load
 from gatewright.services.worker.reply.files import extract
 from tests.factories import make_contract, make_request
 from tests.fuzz.mutation import mutate, mutate_json
+from tests.gatekeeper.contexts import make_context
 from tests.gatekeeper.recorded import make_open_run
 
 RUN = "run-0123456789"
@@ -185,9 +185,9 @@ class Targets:
         data = mutate(chance, chance.choice(_PATCHES), _PATCH_WORDS)
         if chance.random() < 0.3:
             data += mutate(chance, chance.choice(_PATCHES), _PATCH_WORDS)
-        found = GateReportBuilder(RUN, "diff")
-        tree = self.loop.run(judge_patch(data, self.contract, self.run, self.mirror, self.policies, found))
-        if not found.clean:
+        context = make_context(RUN, "diff", self.policies).of_change(self.contract, self.mirror)
+        tree = self.loop.run(judge_patch(context, data, self.run))
+        if not context.report.clean:
             return False
         listed = self._git(
             "--git-dir", str(self.mirror.path), "diff-tree", "-r", "-z", "--raw", "--no-renames", self.tree, tree
@@ -222,17 +222,17 @@ class Targets:
         data = mutate_json(chance, msgspec.to_builtins(base))
         if chance.random() < 0.3:
             data = mutate(chance, data, (b'"', b"{", b"}", b"null", b"1e999", b"\\u0000", b"\xff", b"[" * 50))
-        found = GateReportBuilder(RUN, "policy")
+        context = make_context(RUN, "policy", self.policies)
         kind: type[TaskContract | RunRequest] = TaskContract if isinstance(base, TaskContract) else RunRequest
         try:
             document: TaskContract | RunRequest = codec.decode(data, kind)
         except MalformedError:
             return False
         if isinstance(document, TaskContract):
-            judge_contract(document, self.policies, found)
+            judge_contract(context, document)
         else:
-            judge_request(document, self.policies, found)
-        if not found.clean:
+            judge_request(context, document)
+        if not context.report.clean:
             return False
         for path in document.allowed_paths:
             assert path.strip("/"), data

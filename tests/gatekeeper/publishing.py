@@ -20,9 +20,11 @@ from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import BundleWriter
 from gatewright.ledger.run import Run
 from gatewright.ledger.store import Ledger
+from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.gatekeeper.gates.engine import GateEngine
-from gatewright.services.gatekeeper.intake.endpoint import Desk
+from gatewright.services.gatekeeper.intake.endpoint import SubmissionService
 from gatewright.services.gatekeeper.intake.limits import PublisherLimits
+from gatewright.services.gatekeeper.intake.result_consumer import ResultConsumer
 from gatewright.services.gatekeeper.intake.run_queries import RunQueries
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.policies.publishers import Publisher, Publishers
@@ -87,11 +89,11 @@ class Given:
 
 
 @dataclass
-class Counter:
-    """A desk and those who come to it."""
+class IntakeFixture:
+    """A gatekeeper's intake, and publishers who use it."""
 
     bus: MemoryBus
-    desk: Desk
+    results: ResultConsumer
     clock: HandClock
     questions: RunQueries
     following: list[asyncio.Task[None]] = field(default_factory=list)
@@ -108,8 +110,8 @@ class Counter:
         """Ask ``gw.submit``; the next steps of the run are not waited for."""
         data, plain = _sent(document, headers)
         message = Message(subject or publisher_subjects(publisher)["submit"], data, plain)
-        reply = await self.desk.submit(message)
-        await asyncio.gather(*self.desk.background)
+        reply = await self.results.submissions.submit(message)
+        await asyncio.gather(*self.results.background)
         return codec.decode(reply.data, SubmitReply) if reply.schema == "submit_reply.v1" else codec.decode(reply.data, Error)
 
     async def store(
@@ -127,7 +129,7 @@ class Counter:
         data, plain = _sent(document, headers)
         place = self.sequence if sequence is None else sequence
         given = Given(Message(publisher_subjects(publisher)[want], data, plain, sequence=place), attempts)
-        await self.desk.handle(given)
+        await self.results.handle(given)
         return given
 
     async def status(self, run_id: str, publisher: str = "default", *, data: bytes | None = None) -> RunStatus | Error:
@@ -158,8 +160,15 @@ def _sent(document: Document | bytes, headers: Mapping[str, str] | None) -> tupl
     return codec.encode(document), {**named, **(headers or {})}
 
 
-def open_desk(bus: MemoryBus, gates: GateEngine, folder: Path, *publishers: Publisher) -> Counter:
-    """A desk for these publishers. Those with quotas are counted, and runs listed, as long as the ``following`` tasks run."""
+def make_result_consumer(orchestrator: Orchestrator, limits: PublisherLimits, scanner: SecretScanner) -> ResultConsumer:
+    """What settles the deliveries of ``orchestrator``'s bus, with the submission service behind it."""
+    bus, log, metrics = orchestrator.bus, orchestrator.log, orchestrator.metrics
+    submissions = SubmissionService(orchestrator, limits, log, metrics, scanner)
+    return ResultConsumer(bus, orchestrator, submissions, log, metrics, scanner)
+
+
+def open_intake(bus: MemoryBus, gates: GateEngine, folder: Path, *publishers: Publisher) -> IntakeFixture:
+    """An intake for these publishers. Those with quotas are counted, runs listed, as long as the ``following`` tasks run."""
     policy = Publishers(version="1", publishers=publishers)
     policies = dataclasses.replace(gates.policies, publishers=policy)
     gates = dataclasses.replace(gates, policies=policies)
@@ -167,9 +176,10 @@ def open_desk(bus: MemoryBus, gates: GateEngine, folder: Path, *publishers: Publ
     signer = Signer(keys.load_or_create(folder / "key.pem"))
     orchestrator = Orchestrator(bus, Ledger(bus), gates, BundleWriter(folder / "runs"), signer, clock, log, metrics)
     runs = PublisherRuns(clock, policy.counted)
-    desk = Desk(bus, orchestrator, PublisherLimits(runs, clock), log, metrics, default_scanner())
+    limits = PublisherLimits(runs, clock)
+    results = make_result_consumer(orchestrator, limits, default_scanner())
     follower = LedgerFollower(orchestrator, publishers=runs)
     follower.index.read_to_the_end()
     runs.read_to_the_end()
-    questions = RunQueries(bus, orchestrator, desk.limits, follower.index, log)
-    return Counter(bus, desk, clock, questions, [asyncio.get_running_loop().create_task(follower.follow())])
+    questions = RunQueries(bus, orchestrator, limits, follower.index, log)
+    return IntakeFixture(bus, results, clock, questions, [asyncio.get_running_loop().create_task(follower.follow())])

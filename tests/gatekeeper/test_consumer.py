@@ -15,14 +15,14 @@ from gatewright.bus.port import Delivery, Message, Reply
 from gatewright.bus.topology import RESULT_CONSUMER
 from gatewright.services.gatekeeper import consumer
 from gatewright.services.gatekeeper.consumer import InputConsumer
-from gatewright.services.gatekeeper.intake.endpoint import Desk
+from gatewright.services.gatekeeper.intake.result_consumer import ResultConsumer
 from gatewright.telemetry.logs import make_logger
 
 SUBJECT = "gw.result.worker"
 
 
 @dataclass
-class SlowDesk:
+class SlowConsumer:
     """Handles a message in the given way, and acknowledges it."""
 
     work: Callable[[], Awaitable[object]]
@@ -39,7 +39,7 @@ class SlowDesk:
 
 @dataclass
 class Running:
-    desk: SlowDesk
+    results: SlowConsumer
     consumer: InputConsumer
     stop: asyncio.Event
     task: asyncio.Task[None]
@@ -59,12 +59,12 @@ async def no_mending() -> None:
 async def start(bus: MemoryBus, work: Callable[[], Awaitable[object]], *, drain: float = 5.0, messages: int = 1) -> Running:
     for number in range(messages):
         await bus.publish(SUBJECT, b"{}", schema="error.v1", message_id=f"m{number}")
-    desk, stop = SlowDesk(work), asyncio.Event()
-    fed = InputConsumer(cast("Desk", desk), stop, make_logger(), places=2, drain=drain, mend=no_mending)
+    results, stop = SlowConsumer(work), asyncio.Event()
+    fed = InputConsumer(cast("ResultConsumer", results), stop, make_logger(), places=2, drain=drain, mend=no_mending)
     queue = await bus.consume(RESULT_CONSUMER)
     task = asyncio.create_task(fed.run([(RESULT_CONSUMER, queue)]))
     await asyncio.sleep(0.05)
-    return Running(desk, fed, stop, task)
+    return Running(results, fed, stop, task)
 
 
 async def left(bus: MemoryBus) -> list[int]:
@@ -78,9 +78,9 @@ async def left(bus: MemoryBus) -> list[int]:
 
 async def test_what_is_in_hand_is_finished_and_nothing_more_is_taken(bus: MemoryBus) -> None:
     running = await start(bus, lambda: asyncio.sleep(0.2), messages=5)
-    assert running.desk.begun == 2
+    assert running.results.begun == 2
     assert await running.leave() < 2
-    assert (running.desk.begun, running.desk.done) == (2, 2)
+    assert (running.results.begun, running.results.done) == (2, 2)
     assert await left(bus) == [0, 0, 0]
 
 
@@ -88,7 +88,7 @@ async def test_what_does_not_come_to_an_end_is_given_back_at_once(bus: MemoryBus
     """Not after ``ack_wait``: another gatekeeper can take it this instant."""
     running = await start(bus, lambda: asyncio.sleep(60), drain=0.1)
     assert await running.leave() < 2
-    assert running.desk.done == 0
+    assert running.results.done == 0
     assert await left(bus) == [1]
 
 
@@ -140,6 +140,6 @@ async def test_an_input_that_is_stuck_is_not_said_to_be_alive_for_ever(bus: Memo
         async def ack(self) -> None:
             """Settled."""
 
-    desk = SlowDesk(lambda: asyncio.sleep(0.1))
-    await consumer._hold(cast("Delivery", Counting()), 0.003, cast("Desk", desk), asyncio.Semaphore(1))
-    assert (desk.done, beats) == (1, [])
+    results = SlowConsumer(lambda: asyncio.sleep(0.1))
+    await consumer._hold(cast("Delivery", Counting()), 0.003, cast("ResultConsumer", results), asyncio.Semaphore(1))
+    assert (results.done, beats) == (1, [])

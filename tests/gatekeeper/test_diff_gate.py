@@ -11,9 +11,9 @@ from gatewright.contracts import TaskContract
 from gatewright.contracts.vocabulary import Scope
 from gatewright.git.mirror import Mirrors
 from gatewright.services.gatekeeper.gates.change.candidate import judge_patch
-from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from gatewright.services.gatekeeper.policies.load import Policies
 from tests.factories import make_contract
+from tests.gatekeeper.contexts import make_context
 from tests.gatekeeper.recorded import make_open_run
 from tests.git.repositories import MakeRepository, Repository
 
@@ -53,9 +53,9 @@ async def judge(
     mirror = await Mirrors(tmp_path / "judging").open(repository.url)
     baseline = await mirror.resolve("HEAD")
     run = make_open_run(RUN, contract, baseline, await mirror.tree_of(baseline))
-    found = GateReportBuilder(RUN, "diff")
-    await judge_patch(patch, contract, run, mirror, policies, found)
-    return [(violation.code, violation.path) for violation in found.violations]
+    context = make_context(RUN, "diff", policies).of_change(contract, mirror)
+    await judge_patch(context, patch, run)
+    return [(violation.code, violation.path) for violation in context.report.violations]
 
 
 async def test_an_edit_inside_the_scope_passes(make_repository: MakeRepository, policies: Policies, tmp_path: Path) -> None:

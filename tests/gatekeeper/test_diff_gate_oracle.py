@@ -22,9 +22,9 @@ from hypothesis import strategies as st
 from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.resources import policy_directory
 from gatewright.services.gatekeeper.gates.change.candidate import judge_patch
-from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from gatewright.services.gatekeeper.policies.load import load
 from tests.factories import make_contract
+from tests.gatekeeper.contexts import make_context
 from tests.gatekeeper.recorded import make_open_run
 from tests.git.repositories import Repository
 
@@ -98,10 +98,10 @@ class Ground:
         return tree, git("diff", "--cached", "--binary", "--no-renames", "HEAD")
 
     def accepts(self, patch: bytes) -> bool:
-        found = GateReportBuilder(RUN, "diff")
+        context = make_context(RUN, "diff", self.policies).of_change(self.contract, self.mirror)
         run = make_open_run(RUN, self.contract, self.commit, self.tree)
-        self.runner.run(judge_patch(patch, self.contract, run, self.mirror, self.policies, found))
-        return found.clean
+        self.runner.run(judge_patch(context, patch, run))
+        return context.report.clean
 
 
 def oracle(before: Tree, after: Tree) -> bool:

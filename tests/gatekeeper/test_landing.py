@@ -15,11 +15,11 @@ from gatewright.ledger.store import Ledger, Position
 from gatewright.rules.landing import commit_message
 from gatewright.services.gatekeeper.decider.inputs import RoleReplied
 from gatewright.services.gatekeeper.gates.contract.policy import judge_compiled
-from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from gatewright.services.gatekeeper.projections.follower import LedgerFollower
 from gatewright.services.pm.compiler import compile_contract
 from tests.attacks.whole_gatekeeper import RUN, Gatekeeper, contract_on, make_tests, open_gatekeeper
 from tests.factories import BASELINE, make_request
+from tests.gatekeeper.contexts import make_context
 from tests.git.conftest import first_repository, make_repository
 from tests.git.repositories import MakeRepository, Repository
 
@@ -139,6 +139,8 @@ def test_a_pm_that_puts_another_author_in_is_refused() -> None:
     task = RequestTask(run_id=RUN, task_id=f"{RUN}.pm", baseline_commit=BASELINE, request=request)
     compiled = compile_contract(task, Agent(role="PM", agent_id="pm-1"))
     assert compiled.author == request.author
-    found = GateReportBuilder(RUN, "policy")
-    judge_compiled(replace(compiled, author=Person(name="Eve", email="eve@evil.example")), request, BASELINE, found)
-    assert [violation.detail for violation in found.violations] == ["the compiled contract's author is not the request's"]
+    context = make_context(RUN, "policy")
+    judge_compiled(context, replace(compiled, author=Person(name="Eve", email="eve@evil.example")), request, BASELINE)
+    assert [violation.detail for violation in context.report.violations] == [
+        "the compiled contract's author is not the request's"
+    ]

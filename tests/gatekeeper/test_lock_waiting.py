@@ -17,16 +17,17 @@ from gatewright.contracts.vocabulary import LandingMode, Priority
 from gatewright.contracts.vocabulary import Repository as RepositoryField
 from gatewright.ledger.run import Run
 from gatewright.ledger.store import Ledger
+from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.gatekeeper.decider.inputs import AbortRequested, RoleReplied, Submitted
 from gatewright.services.gatekeeper.dispatch.task_tokens import task_token
-from gatewright.services.gatekeeper.intake.endpoint import Desk
 from gatewright.services.gatekeeper.intake.limits import PublisherLimits
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.projections.follower import LedgerFollower
 from gatewright.services.gatekeeper.projections.publisher_runs import PublisherRuns
 from tests.attacks.whole_gatekeeper import Gatekeeper, contract_on, make_plan, open_gatekeeper
-from tests.gatekeeper.test_desk import Given
+from tests.gatekeeper.publishing import make_result_consumer
 from tests.gatekeeper.test_replicas import another
+from tests.gatekeeper.test_result_consumer import Given
 from tests.git.conftest import first_repository, make_repository
 from tests.git.repositories import MakeRepository
 
@@ -148,7 +149,7 @@ async def test_the_input_of_a_run_that_has_to_wait_is_done_with(runs: Runs) -> N
     """It is not given back to its queue to be brought again and again."""
     orchestrator = runs.one
     limits = PublisherLimits(PublisherRuns(orchestrator.clock, frozenset()), orchestrator.clock)
-    desk = Desk(orchestrator.bus, orchestrator, limits, orchestrator.log, orchestrator.metrics)
+    results = make_result_consumer(orchestrator, limits, SecretScanner())
     await runs.begin(HOLDER, orchestrator)
     contract = replace(contract_on(runs.gatekeeper.repository), repository=(await runs.run(HOLDER)).contract.repository)  # type: ignore[union-attr] # it has one
     await orchestrator.advance(FIRST, Submitted(FIRST, "0" * 32, contract, "0" * 64, "submit"))
@@ -157,7 +158,7 @@ async def test_the_input_of_a_run_that_has_to_wait_is_done_with(runs: Runs) -> N
     headers[TASK_TOKEN_HEADER] = task_token(orchestrator.bus, FIRST, plan.task_id)
     message = Message(result_subject("techlead"), codec.encode(plan), headers, 7)
     delivery = Given(message, 1)
-    await desk.handle(delivery)
+    await results.handle(delivery)
     assert (await runs.run(FIRST)).waiting_for_locks
     assert delivery.settled == ["ack"]
 

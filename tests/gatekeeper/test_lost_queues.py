@@ -18,7 +18,7 @@ from gatewright.bus.topology import RESULT_CONSUMER
 from gatewright.errors import BusError
 from gatewright.services.gatekeeper import consumer
 from gatewright.services.gatekeeper.consumer import InputConsumer
-from gatewright.services.gatekeeper.intake.endpoint import Desk
+from gatewright.services.gatekeeper.intake.result_consumer import ResultConsumer
 from gatewright.services.gatekeeper.projections import follower
 from gatewright.services.gatekeeper.projections.follower import LedgerFollower
 from gatewright.telemetry.logs import make_logger
@@ -28,7 +28,7 @@ from tests.unauthenticated_nats import OpenServer
 
 
 class Acknowledging:
-    """A desk that acknowledges whatever comes."""
+    """A results that acknowledges whatever comes."""
 
     def __init__(self) -> None:
         self.background: set[asyncio.Task[None]] = set()
@@ -44,17 +44,17 @@ async def test_a_queue_that_the_servers_lost_is_made_anew_and_read_on(tmp_path: 
     async with await OpenServer.open(tmp_path / "nats") as server:
         await ensure_topology(server.url)
         bus = await JetStreamBus.connect(server.url, name="gatekeeper")
-        desk, stop = Acknowledging(), asyncio.Event()
+        results, stop = Acknowledging(), asyncio.Event()
 
         async def mend() -> None:
             await ensure_queues(bus, [RESULT_CONSUMER])
 
-        fed = InputConsumer(cast("Desk", desk), stop, make_logger(), places=2, drain=1.0, mend=mend)
+        fed = InputConsumer(cast("ResultConsumer", results), stop, make_logger(), places=2, drain=1.0, mend=mend)
         running = asyncio.create_task(fed.run([(RESULT_CONSUMER, await bus.consume(RESULT_CONSUMER))]))
         for number in range(3):
             await bus.publish("gw.result.pm", b"%d" % number, schema="error.v1", message_id=f"m{number}")
             # What was acknowledged just before the queue was lost comes once more.
-            while await asyncio.wait_for(desk.had.get(), 20) != b"%d" % number:
+            while await asyncio.wait_for(results.had.get(), 20) != b"%d" % number:
                 continue
             await bus.connection.api(f"CONSUMER.DELETE.RESULTS.{RESULT_CONSUMER.durable}", {}, ApiReply)
         stop.set()

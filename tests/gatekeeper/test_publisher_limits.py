@@ -22,17 +22,17 @@ from gatewright.services.gatekeeper.policies.load import load
 from gatewright.services.gatekeeper.policies.publishers import Publisher, Rate
 from gatewright.services.gatekeeper.projections.publisher_runs import PublisherRuns
 from tests.factories import make_request
-from tests.gatekeeper.publishing import Counter, make_publisher, open_desk
+from tests.gatekeeper.publishing import IntakeFixture, make_publisher, open_intake
 
-Open = Callable[..., Counter]
+Open = Callable[..., IntakeFixture]
 
 
 @pytest.fixture
 async def open_for(bus: MemoryBus, gates: GateEngine, tmp_path: Path) -> AsyncIterator[Open]:
-    opened: list[Counter] = []
+    opened: list[IntakeFixture] = []
 
-    def make(*publishers: Publisher) -> Counter:
-        opened.append(open_desk(bus, gates, tmp_path, *publishers))
+    def make(*publishers: Publisher) -> IntakeFixture:
+        opened.append(open_intake(bus, gates, tmp_path, *publishers))
         return opened[-1]
 
     yield make
@@ -68,22 +68,22 @@ def test_a_bucket_gives_its_burst_and_then_its_rate() -> None:
 
 async def test_a_flood_is_answered_with_when_to_come_again(open_for: Open, request_for: RunRequest) -> None:
     flood, calm = make_publisher("flood", submissions={"per_minute": 30, "burst": 3}), make_publisher("calm")
-    desk = open_for(flood, calm)
-    answers = [await desk.submit(b"{", "flood") for _ in range(200)]
+    intake = open_for(flood, calm)
+    answers = [await intake.submit(b"{", "flood") for _ in range(200)]
     codes = [refused(answer).code for answer in answers]
     assert (codes.count("malformed"), codes.count("rate_exceeded")) == (3, 197)
     late = refused(answers[-1])
     assert late.retry_after_seconds == 2.0
-    accepted(await desk.submit(request_for, "calm"))
-    desk.clock.seconds += late.retry_after_seconds
-    accepted(await desk.submit(request_for, "flood"))
+    accepted(await intake.submit(request_for, "calm"))
+    intake.clock.seconds += late.retry_after_seconds
+    accepted(await intake.submit(request_for, "flood"))
 
 
 async def test_slow_submissions_of_one_leave_room_for_others(
     open_for: Open, request_for: RunRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow = make_publisher("slow", submissions={"per_minute": 60, "burst": 2})
-    desk = open_for(slow, make_publisher("calm"))
+    intake = open_for(slow, make_publisher("calm"))
     accept, tarpit = Orchestrator.accept, asyncio.Event()
 
     async def wait_and_accept(self: Orchestrator, item: Submitted) -> bool:
@@ -92,107 +92,107 @@ async def test_slow_submissions_of_one_leave_room_for_others(
         return await accept(self, item)
 
     monkeypatch.setattr(Orchestrator, "accept", wait_and_accept)
-    hanging = [asyncio.create_task(desk.submit(request_for, "slow")) for _ in range(2)]
+    hanging = [asyncio.create_task(intake.submit(request_for, "slow")) for _ in range(2)]
     await asyncio.sleep(0.2)
-    desk.clock.seconds += 60
-    answer = refused(await desk.submit(request_for, "slow"))
+    intake.clock.seconds += 60
+    answer = refused(await intake.submit(request_for, "slow"))
     assert (answer.code, answer.retry_after_seconds) == ("rate_exceeded", 1.0)
-    accepted(await desk.submit(request_for, "calm"))
+    accepted(await intake.submit(request_for, "calm"))
     tarpit.set()
     for task in hanging:
         accepted(await task)
-    accepted(await desk.submit(request_for, "slow"))
+    accepted(await intake.submit(request_for, "slow"))
 
 
 async def test_questions_have_a_rate_of_their_own(open_for: Open, request_for: RunRequest) -> None:
-    desk = open_for(make_publisher("acme", questions={"per_minute": 60, "burst": 2}))
-    run_id = accepted(await desk.submit(request_for, "acme"))
-    answers = [await desk.status(run_id, "acme") for _ in range(3)]
+    intake = open_for(make_publisher("acme", questions={"per_minute": 60, "burst": 2}))
+    run_id = accepted(await intake.submit(request_for, "acme"))
+    answers = [await intake.status(run_id, "acme") for _ in range(3)]
     assert [type(answer) for answer in answers] == [RunStatus, RunStatus, Error]
-    accepted(await desk.submit(request_for, "acme"))
+    accepted(await intake.submit(request_for, "acme"))
 
 
 async def test_open_runs_are_limited_until_one_ends(open_for: Open, request_for: RunRequest) -> None:
-    desk = open_for(make_publisher("acme", max_open_runs=2), make_publisher("beta", max_open_runs=2))
-    first, _ = [accepted(await desk.submit(request_for, "acme")) for _ in range(2)]
-    answer = refused(await desk.submit(request_for, "acme"))
+    intake = open_for(make_publisher("acme", max_open_runs=2), make_publisher("beta", max_open_runs=2))
+    first, _ = [accepted(await intake.submit(request_for, "acme")) for _ in range(2)]
+    answer = refused(await intake.submit(request_for, "acme"))
     assert (answer.code, answer.retry_after_seconds) == ("too_many_open_runs", 5.0)
-    accepted(await desk.submit(request_for, "beta"))
-    await desk.store(AbortRequest(run_id=first, reason="enough", requested_by="me"), "acme", want="abort")
-    await until(lambda: len(desk.desk.limits.runs.open("acme")) == 1)
-    accepted(await desk.submit(request_for, "acme"))
+    accepted(await intake.submit(request_for, "beta"))
+    await intake.store(AbortRequest(run_id=first, reason="enough", requested_by="me"), "acme", want="abort")
+    await until(lambda: len(intake.results.submissions.limits.runs.open("acme")) == 1)
+    accepted(await intake.submit(request_for, "acme"))
 
 
 async def test_many_at_once_do_not_slip_past_a_quota(open_for: Open, request_for: RunRequest) -> None:
-    desk = open_for(make_publisher("acme", max_open_runs=3))
-    answers = await asyncio.gather(*(desk.submit(request_for, "acme") for _ in range(20)))
+    intake = open_for(make_publisher("acme", max_open_runs=3))
+    answers = await asyncio.gather(*(intake.submit(request_for, "acme") for _ in range(20)))
     assert sum(isinstance(answer, SubmitReply) for answer in answers) == 3
-    assert len(await desk.runs()) == 3
+    assert len(await intake.runs()) == 3
 
 
 async def test_quotas_count_what_other_gatekeepers_accepted(open_for: Open, request_for: RunRequest) -> None:
     rule = make_publisher("acme", max_open_runs=2)
     one, other = open_for(rule), open_for(rule)
-    for desk in (one, other):
-        accepted(await desk.submit(request_for, "acme"))
-    await until(lambda: len(one.desk.limits.runs.open("acme")) == 2)
+    for intake in (one, other):
+        accepted(await intake.submit(request_for, "acme"))
+    await until(lambda: len(one.results.submissions.limits.runs.open("acme")) == 2)
     assert refused(await one.submit(request_for, "acme")).code == "too_many_open_runs"
     late = open_for(rule)
     assert refused(await late.submit(request_for, "acme")).code == "too_many_open_runs"
 
 
 async def test_runs_of_a_day_are_limited_whether_they_ended_or_not(open_for: Open, request_for: RunRequest) -> None:
-    desk = open_for(make_publisher("acme", max_runs_per_day=2))
+    intake = open_for(make_publisher("acme", max_runs_per_day=2))
     refusable = make_request(repository=request_for.repository, allowed_paths=("/",))
     for document in (refusable, request_for):
-        accepted(await desk.submit(document, "acme"))
-        desk.clock.seconds += 3600
-    answer = refused(await desk.submit(request_for, "acme"))
+        accepted(await intake.submit(document, "acme"))
+        intake.clock.seconds += 3600
+    answer = refused(await intake.submit(request_for, "acme"))
     assert (answer.code, answer.retry_after_seconds) == ("daily_runs_exhausted", 22 * 3600.0)
     assert answer.retry_after_seconds is not None
-    desk.clock.seconds += answer.retry_after_seconds
-    accepted(await desk.submit(request_for, "acme"))
+    intake.clock.seconds += answer.retry_after_seconds
+    accepted(await intake.submit(request_for, "acme"))
 
 
 async def test_a_run_that_has_ended_already_is_not_counted_as_open(open_for: Open, request_for: RunRequest) -> None:
-    desk = open_for(make_publisher("acme"))
+    intake = open_for(make_publisher("acme"))
     refusable = make_request(repository=request_for.repository, allowed_paths=("/",))
-    run = await desk.run(accepted(await desk.submit(refusable, "acme")))
+    run = await intake.run(accepted(await intake.submit(refusable, "acme")))
     assert run is not None
-    runs = PublisherRuns(desk.clock, frozenset({"acme"}))
+    runs = PublisherRuns(intake.clock, frozenset({"acme"}))
     runs.note(run)
     assert (runs.open("acme"), list(runs.begun("acme"))) == (frozenset(), [run.run_id])
 
 
 async def test_a_repetition_is_no_new_run_for_a_quota(open_for: Open, request_for: RunRequest) -> None:
-    desk = open_for(make_publisher("acme", max_open_runs=1, max_runs_per_day=1))
+    intake = open_for(make_publisher("acme", max_open_runs=1, max_runs_per_day=1))
     order = make_request(repository=request_for.repository, baseline_ref="main", idempotency_key="order-4711")
-    first = accepted(await desk.submit(order, "acme"))
-    assert accepted(await desk.submit(order, "acme")) == first
-    assert (await desk.store(order, "acme")).settled == ["ack"]
-    desk.clock.seconds += 48 * 3600
-    assert accepted(await desk.submit(order, "acme")) == first
+    first = accepted(await intake.submit(order, "acme"))
+    assert accepted(await intake.submit(order, "acme")) == first
+    assert (await intake.store(order, "acme")).settled == ["ack"]
+    intake.clock.seconds += 48 * 3600
+    assert accepted(await intake.submit(order, "acme")) == first
 
 
 async def test_a_stored_submission_waits_for_the_limits(open_for: Open, request_for: RunRequest) -> None:
-    desk = open_for(make_publisher("acme", submissions={"per_minute": 6, "burst": 1}))
-    assert (await desk.store(request_for, "acme")).settled == ["ack"]
-    waiting = await desk.store(request_for, "acme", sequence=7)
+    intake = open_for(make_publisher("acme", submissions={"per_minute": 6, "burst": 1}))
+    assert (await intake.store(request_for, "acme")).settled == ["ack"]
+    waiting = await intake.store(request_for, "acme", sequence=7)
     assert (waiting.settled, waiting.delay) == (["nak"], 10.0)
-    early = await desk.store(request_for, "acme", sequence=7, attempts=2)
+    early = await intake.store(request_for, "acme", sequence=7, attempts=2)
     assert early.settled == ["nak"], "to have waited once is no token"
-    desk.clock.seconds += 10
-    assert (await desk.store(request_for, "acme", sequence=7, attempts=3)).settled == ["ack"]
-    assert len(await desk.runs()) == 2
-    assert await desk.dead() == []
+    intake.clock.seconds += 10
+    assert (await intake.store(request_for, "acme", sequence=7, attempts=3)).settled == ["ack"]
+    assert len(await intake.runs()) == 2
+    assert await intake.dead() == []
 
 
 async def test_a_stored_flood_is_put_aside_before_it_fills_the_queue(open_for: Open, request_for: RunRequest) -> None:
-    desk = open_for(make_publisher("flood", submissions={"per_minute": 1, "burst": 1}), make_publisher("calm"))
-    settled = [(await desk.store(request_for, "flood")).settled[0] for _ in range(MOST_HELD + 30)]
+    intake = open_for(make_publisher("flood", submissions={"per_minute": 1, "burst": 1}), make_publisher("calm"))
+    settled = [(await intake.store(request_for, "flood")).settled[0] for _ in range(MOST_HELD + 30)]
     assert (settled.count("ack"), settled.count("nak"), settled.count("term")) == (1, MOST_HELD, 29)
-    assert {letter.headers["Gw-Dead-Code"] for letter in await desk.dead()} == {"rate_exceeded"}
-    assert (await desk.store(request_for, "calm")).settled == ["ack"]
+    assert {letter.headers["Gw-Dead-Code"] for letter in await intake.dead()} == {"rate_exceeded"}
+    assert (await intake.store(request_for, "calm")).settled == ["ack"]
 
 
 def make_policy(folder: Path, publishers: object) -> Path:

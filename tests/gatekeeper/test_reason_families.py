@@ -9,7 +9,7 @@ from gatewright.contracts import Error, codec
 from gatewright.errors import BusError, DeniedError, GatewrightError, GitError, LimitError, MalformedError
 from gatewright.reasons import Family
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
-from gatewright.services.gatekeeper.intake.endpoint import error_document
+from gatewright.services.gatekeeper.intake.replies import error_document
 from gatewright.tasks.disposition import disposition
 from gatewright.tasks.protocol import TaskRef, refusal
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gatewright.git.changes import FileChange
+from gatewright.git.command import GitCommand
 from gatewright.git.mirror import Mirror, Mirrors
 from tests.git.repositories import MakeRepository, MakeTrap
 
@@ -49,7 +50,7 @@ async def test_attributes_cannot_hide_or_change_text(
 async def test_attributes_of_the_mirror_itself_are_ours(make_repository: MakeRepository, mirrors: Mirrors) -> None:
     mirror = await mirrors.open(make_repository(files={".gitattributes": b"* filter=evil text eol=crlf ident -diff\n"}).url)
     commit = await mirror.resolve("main")
-    told = await mirror.git.run("check-attr", "-z", "filter", "text", "eol", "ident", "diff", "--", "any.py")
+    told = await GitCommand(mirror.path).run("check-attr", "-z", "filter", "text", "eol", "ident", "diff", "--", "any.py")
     values = dict(zip(told.split(b"\0")[1::3], told.split(b"\0")[2::3], strict=True))
     assert values == {b"filter": b"unset", b"text": b"unset", b"eol": b"unset", b"ident": b"unset", b"diff": b"unspecified"}
     assert commit

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gatewright.errors import GitError, MalformedError
+from gatewright.git.command import GitCommand
 from gatewright.git.mirror import Mirror, Mirrors
 from tests.git.repositories import MakeRepository, MakeTrap, Repository
 
@@ -163,7 +164,7 @@ async def test_replaced_objects_do_not_change_what_is_read(make_repository: Make
     assert await mirror.resolve("main") == honest
     await mirror.ensure(evil)
     # Even a replacement that has found its way into the mirror is not looked at.
-    await mirror.git.run("update-ref", f"refs/replace/{honest}", evil)
+    await GitCommand(mirror.path).run("update-ref", f"refs/replace/{honest}", evil)
     (entry,) = await (await Mirrors(mirror.path.parent).open(repository.url)).files(honest, ("README.md",))
     assert await mirror.blob(entry.object_id) == b"read me\n"
     assert b"evil" in await mirror.diff(honest, evil)

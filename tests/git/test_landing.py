@@ -12,6 +12,7 @@ import pytest
 
 from gatewright.errors import GitError, MalformedError
 from gatewright.git.changes import FileChange
+from gatewright.git.command import GitCommand
 from gatewright.git.mirror import Mirror, Mirrors
 from tests.git.repositories import MakeRepository, Repository
 
@@ -147,7 +148,7 @@ async def test_nothing_but_the_one_ref_is_pushed(target: Repository, mirrors: Mi
     before = set(target.git("for-each-ref").splitlines())
     mirror = await mirrors.open(target.url)
     commit = await candidate(mirror, await mirror.resolve("main"))
-    await mirror.git.run("tag", "stray", commit)
+    await GitCommand(mirror.path).run("tag", "stray", commit)
     await mirror.push(commit, "refs/heads/new", expected=None)
     assert set(target.git("for-each-ref").splitlines()) - before == {f"{commit} commit\trefs/heads/new".encode()}
 

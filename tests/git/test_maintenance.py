@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gatewright.git.changes import FileChange
+from gatewright.git.command import GitCommand
 from gatewright.git.locks import held
 from gatewright.git.maintenance import NOTHING, MaintenanceResult, MaintenanceThresholds, mirrors_below, tend
 from gatewright.git.mirror import Mirror, Mirrors
@@ -79,7 +80,7 @@ async def test_a_mirror_is_packed_while_nothing_uses_it(make_repository: MakeRep
         assert len(packs(mirror)) <= 3
     for tree in trees:
         assert len(await mirror.files(tree)) == len(await mirror.files(base)) + 1
-    await mirror.git.run("fsck", "--strict", "--no-dangling")
+    await GitCommand(mirror.path).run("fsck", "--strict", "--no-dangling")
 
 
 async def test_a_mirror_with_little_in_it_is_left_alone(make_repository: MakeRepository, mirrors: Mirrors) -> None:
@@ -174,7 +175,7 @@ async def test_a_killed_maintenance_leaves_a_usable_mirror(make_repository: Make
     with held(mirror.path / "gate/maintenance", seconds=60):
         pass  # a git that was left alone has finished
     tend(mirror.path, ALL)
-    await mirror.git.run("fsck", "--strict", "--no-dangling")
+    await GitCommand(mirror.path).run("fsck", "--strict", "--no-dangling")
     again = await Mirrors(mirror.path.parent).open(source.url)
     assert all([await again.has_tree(tree) for tree in trees])
     await again.ensure(source.commit({"f": b"last"}))

@@ -11,7 +11,9 @@ import pytest
 
 from gatewright.errors import GitError, MalformedError
 from gatewright.git.changes import FileChange
+from gatewright.git.command import GitCommand
 from gatewright.git.mirror import Mirrors
+from gatewright.git.modes import DIRECTORY
 from tests.git.repositories import MakeRepository, Repository
 
 ABSENT = "0123456789abcdef0123456789abcdef01234567"
@@ -133,8 +135,8 @@ async def test_fetched_commit_outlives_the_branch_and_a_clean_up(make_repository
     repository.git("checkout", "--quiet", "main")
     repository.git("branch", "--quiet", "-D", "gone")
     repository.git("gc", "--quiet", "--prune=now")
-    await mirror.git.run("reflog", "expire", "--expire=now", "--all")
-    await mirror.git.run("gc", "--quiet", "--prune=now")
+    await GitCommand(mirror.path).run("reflog", "expire", "--expire=now", "--all")
+    await GitCommand(mirror.path).run("gc", "--quiet", "--prune=now")
     again = await Mirrors(mirror.path.parent).open(repository.url)
     await again.ensure(commit)
     assert [entry.path for entry in await again.files(commit, ("b",))] == [b"b"]
@@ -159,7 +161,7 @@ async def test_commit_without_its_files_is_fetched_again(make_repository: MakeRe
     mirror = await mirrors.open(repository.url)
     body = repository.git("cat-file", "commit", "HEAD")
     assert (
-        await mirror.git.run("hash-object", "-w", "-t", "commit", "--stdin", stdin=body)
+        await GitCommand(mirror.path).run("hash-object", "-w", "-t", "commit", "--stdin", stdin=body)
     ).decode().strip() == repository.head()
     await mirror.ensure(repository.head())
     assert {entry.path for entry in await mirror.files(repository.head())} == {b"README.md", b"src/app.py"}
@@ -316,3 +318,18 @@ async def test_repository_of_another_user_is_read(make_repository: MakeRepositor
     assert await mirror.resolve("HEAD") == commit
     await mirror.push(commit, "refs/heads/landed", expected=None)
     assert await mirror.current("refs/heads/landed") == commit
+
+
+async def test_a_directory_that_is_written_with_a_padded_mode_is_a_directory(
+    make_repository: MakeRepository, mirrors: Mirrors
+) -> None:
+    """As git reads it: a link that leads through such a directory, or a name that collides in it, would not be seen."""
+    repository = make_repository()
+    mirror = await mirrors.open(repository.url)
+    tree = await mirror.tree_of(await mirror.resolve("main"))
+    source = next(node for node in (await mirror.directories([tree]))[tree] if node.name == b"src")
+    padded = b"040000 src\0" + bytes.fromhex(source.object_id)
+    made = await GitCommand(mirror.path).run("hash-object", "-w", "-t", "tree", "--literally", "--stdin", stdin=padded)
+    tree = made.decode().strip()
+    assert (await mirror.directories([tree]))[tree] == (source,)
+    assert source.mode == DIRECTORY

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from gatewright.contracts.vocabulary import Person
 from gatewright.errors import DeniedError, GitError, MalformedError
 from gatewright.git.changes import FileChange, parse_changes, parse_entries, parse_objects
+from gatewright.git.command import GitCommand
 from gatewright.git.paths import path_fault
 from tests.git.repositories import Known
 
@@ -142,7 +143,7 @@ async def test_tree_is_a_start_as_good_as_a_commit(start: Known) -> None:
 async def test_building_a_tree_leaves_no_ref_and_no_report(known: Known) -> None:
     mirror, change = known.mirror, [FileChange(b"x", "100644", b"1")]
     await mirror.write_tree(known.commit, change)
-    refs = (await mirror.git.run("for-each-ref", "--format=%(refname)")).decode().split()
+    refs = (await GitCommand(mirror.path).run("for-each-ref", "--format=%(refname)")).decode().split()
     assert refs == [f"refs/gate/keep/{known.commit}"]
     with pytest.raises(GitError):
         await asyncio.to_thread(mirror._objects.write_tree, "ab" * 20, change)
@@ -156,7 +157,7 @@ async def test_same_commit_comes_from_the_same_arguments(known: Known) -> None:
     one = await mirror.commit_tree(tree, parent=commit, message="Subject\n\nÜber -- --option\n", when=when)
     elsewhere = when.astimezone(timezone(timedelta(hours=5)))
     assert await mirror.commit_tree(tree, parent=commit, message="Subject\n\nÜber -- --option\n", when=elsewhere) == one
-    text = (await mirror.git.run("cat-file", "commit", one)).decode()
+    text = (await GitCommand(mirror.path).run("cat-file", "commit", one)).decode()
     assert text == (
         f"tree {tree}\nparent {commit}\nauthor Gatewright <gatewright@localhost> 1772366400 +0000\n"
         "committer Gatewright <gatewright@localhost> 1772366400 +0000\n\nSubject\n\nÜber -- --option\n"

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.handler_fixture import Desk, make_desk
+from tests.handler_fixture import HandlerFixture, make_handler_fixture
 
 FILES = {"src/a.py": b"x = 1\n", "tests/test_a.py": b"def test_a():\n    assert 1\n"}
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return make_desk(tmp_path, FILES)
+def fixture(tmp_path: Path) -> HandlerFixture:
+    return make_handler_fixture(tmp_path, FILES)

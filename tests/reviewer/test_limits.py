@@ -17,15 +17,15 @@ from gatewright.services.reviewer.handler import ReviewerHandler, make_handler
 from gatewright.services.reviewer.judging import FUNCTION
 from gatewright.services.reviewer.settings import Settings
 from tests.bounded.test_judge import children
-from tests.handler_fixture import Desk
+from tests.handler_fixture import HandlerFixture
 from tests.reviewer.test_review import order, review_of
 
 FOREVER = "tests.bounded.questions:forever"
 TABS = b"it.each" + b"\t" * 900_000
 
 
-def reviewer(desk: Desk, seconds: float, function: str = FUNCTION) -> ReviewerHandler:
-    mirrors = desk.state / "mirrors"
+def reviewer(fixture: HandlerFixture, seconds: float, function: str = FUNCTION) -> ReviewerHandler:
+    mirrors = fixture.state / "mirrors"
     mirrors.mkdir(parents=True, exist_ok=True)
     return ReviewerHandler(
         "reviewer-1", Mirrors(mirrors), 1 << 20, BoundedJudge(function, ProcessBounds(seconds)), confined=True
@@ -38,36 +38,36 @@ def used(pid: int) -> float:
     return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
-async def review(desk: Desk, by: ReviewerHandler, content: bytes) -> ReviewReport:
-    _, patch = await desk.changed({"src/test_a.js": content})
-    report = await by.handle(order(desk, patch), desk.context())
+async def review(fixture: HandlerFixture, by: ReviewerHandler, content: bytes) -> ReviewReport:
+    _, patch = await fixture.changed({"src/test_a.js": content})
+    report = await by.handle(order(fixture, patch), fixture.context())
     assert isinstance(report, ReviewReport)
     return report
 
 
-async def test_a_test_file_of_tabs_is_reviewed_in_seconds(desk: Desk) -> None:
-    await review_of(desk, {"src/test_a.js": b"it.each(x)('y')\n"})  # its mirror and its child are there
+async def test_a_test_file_of_tabs_is_reviewed_in_seconds(fixture: HandlerFixture) -> None:
+    await review_of(fixture, {"src/test_a.js": b"it.each(x)('y')\n"})  # its mirror and its child are there
     begun = time.monotonic()
-    report = await review_of(desk, {"src/test_a.js": TABS})
+    report = await review_of(fixture, {"src/test_a.js": TABS})
     assert (report.verdict, report.findings) == ("PASS", ())
     assert time.monotonic() - begun < 20
 
 
-async def test_what_cannot_be_judged_in_time_is_not_let_pass(desk: Desk) -> None:
-    report = await review(desk, reviewer(desk, 2.0, FOREVER), b"x\n")
+async def test_what_cannot_be_judged_in_time_is_not_let_pass(fixture: HandlerFixture) -> None:
+    report = await review(fixture, reviewer(fixture, 2.0, FOREVER), b"x\n")
     assert (report.verdict, [finding.code for finding in report.findings]) == ("FAIL", ["review_limit"])
     assert report.summary == "review_limit: not judged within 2 s"
 
 
-async def test_more_than_can_be_read_is_not_let_pass(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_more_than_can_be_read_is_not_let_pass(fixture: HandlerFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handler, "MOST_CONTENT", 1000)
-    report = await review(desk, make_handler(Settings(home=desk.state)), b"x\n" * 1000)
+    report = await review(fixture, make_handler(Settings(home=fixture.state)), b"x\n" * 1000)
     assert (report.verdict, [finding.code for finding in report.findings]) == ("FAIL", ["review_limit"])
 
 
-async def test_a_review_that_is_given_up_ends_its_judge(desk: Desk) -> None:
+async def test_a_review_that_is_given_up_ends_its_judge(fixture: HandlerFixture) -> None:
     before = children()
-    handling = asyncio.create_task(review(desk, reviewer(desk, 60.0, FOREVER), b"x\n"))
+    handling = asyncio.create_task(review(fixture, reviewer(fixture, 60.0, FOREVER), b"x\n"))
     while not any(used(pid) > 1.0 for pid in children() - before):  # noqa: ASYNC110 - it is another process
         await asyncio.sleep(0.01)
     handling.cancel()

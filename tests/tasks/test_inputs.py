@@ -19,28 +19,28 @@ from gatewright.tasks.inputs import (
 )
 from gatewright.worker_role import resolve_role
 from tests.factories import make_contract
-from tests.handler_fixture import make_desk
+from tests.handler_fixture import make_handler_fixture
 
 DIGEST = "a" * 64
 
 
 async def test_the_candidate_is_rebuilt_to_the_same_tree(tmp_path: Path) -> None:
-    desk = make_desk(tmp_path, {"a.py": b"1\n"})
-    tree, patch = await desk.changed({"a.py": b"2\n", "b.bin": b"\0\1"})
-    contract = desk.contract(inputs=Inputs(spec="x", artifacts=(desk.artifacts.hold("candidate.patch", patch),)))
-    candidate = await rebuild_candidate(contract, desk.mirrors, desk.artifacts)
-    assert (candidate.tree, candidate.baseline) == (tree, desk.baseline)
-    wrong = desk.contract(inputs=Inputs(spec="x", artifacts=(desk.artifacts.hold("candidate.patch", b"words"),)))
+    fixture = make_handler_fixture(tmp_path, {"a.py": b"1\n"})
+    tree, patch = await fixture.changed({"a.py": b"2\n", "b.bin": b"\0\1"})
+    contract = fixture.contract(inputs=Inputs(spec="x", artifacts=(fixture.artifacts.hold("candidate.patch", patch),)))
+    candidate = await rebuild_candidate(contract, fixture.mirrors, fixture.artifacts)
+    assert (candidate.tree, candidate.baseline) == (tree, fixture.baseline)
+    wrong = fixture.contract(inputs=Inputs(spec="x", artifacts=(fixture.artifacts.hold("candidate.patch", b"words"),)))
     with pytest.raises(PatchError):
-        await rebuild_candidate(wrong, desk.mirrors, desk.artifacts)
+        await rebuild_candidate(wrong, fixture.mirrors, fixture.artifacts)
 
 
 @pytest.mark.parametrize("baseline", ["main", "HEAD~1", "--output=x", ""])
 async def test_a_baseline_that_is_not_a_full_commit_id_is_refused(tmp_path: Path, baseline: str) -> None:
-    desk = make_desk(tmp_path, {"a.py": b"1\n"})
-    desk.baseline = baseline
+    fixture = make_handler_fixture(tmp_path, {"a.py": b"1\n"})
+    fixture.baseline = baseline
     with pytest.raises((MalformedError, GitError)):
-        await open_baseline(desk.contract(), desk.mirrors)
+        await open_baseline(fixture.contract(), fixture.mirrors)
 
 
 def test_the_same_artifact_named_twice_is_one_and_two_of_a_name_are_none() -> None:

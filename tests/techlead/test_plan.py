@@ -15,7 +15,7 @@ from gatewright.services.techlead.handler import make_handler
 from gatewright.services.techlead.partition import Group
 from gatewright.services.techlead.plan import make_plan
 from gatewright.services.techlead.settings import Settings
-from tests.handler_fixture import Desk, make_desk
+from tests.handler_fixture import HandlerFixture, make_handler_fixture
 
 LEAD = Agent(role="TECH_LEAD", agent_id="techlead-1")
 FILES = {f"pkg{n}/m{m}.py": b"x\n" for n in range(4) for m in range(3)}
@@ -23,23 +23,23 @@ COMMAND = Executor(kind="command", commands=("python codemod.py {paths}",))
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return make_desk(tmp_path, FILES)
+def fixture(tmp_path: Path) -> HandlerFixture:
+    return make_handler_fixture(tmp_path, FILES)
 
 
-def planning(desk: Desk, **changes: object) -> TaskContract:
+def planning(fixture: HandlerFixture, **changes: object) -> TaskContract:
     """The task as the gatekeeper gives it: the run's contract, re-assigned."""
-    task = desk.contract(task_type="PLAN", task_id="run-0123456789.plan", parent_task_id="run-0123456789.contract")
+    task = fixture.contract(task_type="PLAN", task_id="run-0123456789.plan", parent_task_id="run-0123456789.contract")
     return replace(task, allowed_paths=("pkg0", "pkg1", "pkg2", "pkg3"), executor=COMMAND, **changes)
 
 
-async def planned(desk: Desk, task: TaskContract) -> Plan:
-    plan = await make_handler(Settings(home=desk.state)).handle(task, desk.context())
+async def planned(fixture: HandlerFixture, task: TaskContract) -> Plan:
+    plan = await make_handler(Settings(home=fixture.state)).handle(task, fixture.context())
     return codec.decode(codec.encode(plan), Plan)
 
 
-async def test_a_contract_is_split_into_disjoint_shards_that_run_together(desk: Desk) -> None:
-    plan = await planned(desk, planning(desk, sharding=Sharding(count=4)))
+async def test_a_contract_is_split_into_disjoint_shards_that_run_together(fixture: HandlerFixture) -> None:
+    plan = await planned(fixture, planning(fixture, sharding=Sharding(count=4)))
     assert [shard.allowed_paths for shard in plan.contracts] == [("pkg0",), ("pkg1",), ("pkg2",), ("pkg3",)]
     ids = tuple(f"run-0123456789.plan.w0{number}" for number in range(1, 5))
     assert tuple(shard.task_id for shard in plan.contracts) == ids
@@ -48,9 +48,9 @@ async def test_a_contract_is_split_into_disjoint_shards_that_run_together(desk: 
     assert (plan.run_id, plan.task_id, plan.producer) == ("run-0123456789", "run-0123456789.plan", LEAD)
 
 
-async def test_a_shard_keeps_all_that_the_contract_fixed(desk: Desk) -> None:
-    task = planning(desk, sharding=Sharding(count=2), scope=Scope(allow_protected_paths=("pkg0/tests",)))
-    plan = await planned(desk, task)
+async def test_a_shard_keeps_all_that_the_contract_fixed(fixture: HandlerFixture) -> None:
+    task = planning(fixture, sharding=Sharding(count=2), scope=Scope(allow_protected_paths=("pkg0/tests",)))
+    plan = await planned(fixture, task)
     for shard in plan.contracts:
         own = {
             *("task_id", "task_type", "parent_task_id", "owner_agent", "assigned_agent", "allowed_paths"),
@@ -63,11 +63,11 @@ async def test_a_shard_keeps_all_that_the_contract_fixed(desk: Desk) -> None:
         assert shard.sharding is None
 
 
-async def test_a_shard_gets_the_worker_s_privilege_and_never_more(desk: Desk) -> None:
+async def test_a_shard_gets_the_worker_s_privilege_and_never_more(fixture: HandlerFixture) -> None:
     for given, expected in (("never", "never"), ("deny", "deny"), ("on-request", "never")):
-        task = planning(desk)
+        task = planning(fixture)
         wide = replace(task.tool_permissions, shell=given, network="allow", mcp_tools=("everything",))
-        (shard,) = (await planned(desk, replace(task, tool_permissions=wide))).contracts
+        (shard,) = (await planned(fixture, replace(task, tool_permissions=wide))).contracts
         asked = shard.tool_permissions
         assert (asked.filesystem, asked.shell, asked.network, asked.mcp_tools) == ("workspace-write", expected, "deny", ())
         assert shard.role_contract is not None
@@ -85,42 +85,42 @@ async def test_a_shard_gets_the_worker_s_privilege_and_never_more(desk: Desk) ->
     ],
 )
 async def test_what_is_one_whole_passes_through_without_looking_at_the_repository(
-    desk: Desk, changes: dict[str, object]
+    fixture: HandlerFixture, changes: dict[str, object]
 ) -> None:
-    task = replace(planning(desk), **changes)
-    plan = await planned(desk, task)
+    task = replace(planning(fixture), **changes)
+    plan = await planned(fixture, task)
     assert [shard.allowed_paths for shard in plan.contracts] == [task.allowed_paths]
-    assert not (desk.state / "techlead").exists()
+    assert not (fixture.state / "techlead").exists()
 
 
-async def test_a_command_that_cannot_be_told_its_paths_is_not_split(desk: Desk) -> None:
+async def test_a_command_that_cannot_be_told_its_paths_is_not_split(fixture: HandlerFixture) -> None:
     both = Executor(kind="command", commands=("python codemod.py {paths}", "python codemod.py ."))
     with pytest.raises(MalformedError, match="cannot be split") as refused:
-        await planned(desk, replace(planning(desk, sharding=Sharding(count=2)), executor=both))
+        await planned(fixture, replace(planning(fixture, sharding=Sharding(count=2)), executor=both))
     assert refused.value.reason == "plan_invalid"
 
 
-async def test_a_path_that_no_contract_may_name_is_never_planned(desk: Desk) -> None:
+async def test_a_path_that_no_contract_may_name_is_never_planned(fixture: HandlerFixture) -> None:
     with pytest.raises(ScopeError):
-        await planned(desk, replace(planning(desk), allowed_paths=("../outside",)))
+        await planned(fixture, replace(planning(fixture), allowed_paths=("../outside",)))
 
 
-def batches(desk: Desk, *groups: Group) -> list[list[int]]:
-    plan = make_plan(planning(desk), groups, LEAD, "2026-01-02T03:04:05.000Z")
+def batches(fixture: HandlerFixture, *groups: Group) -> list[list[int]]:
+    plan = make_plan(planning(fixture), groups, LEAD, "2026-01-02T03:04:05.000Z")
     return [[int(task_id.rpartition("w")[2]) for task_id in batch] for batch in plan.batches]
 
 
-def test_broad_shards_run_alone_and_terminal_ones_last(desk: Desk) -> None:
+def test_broad_shards_run_alone_and_terminal_ones_last(fixture: HandlerFixture) -> None:
     small, broad = Group(("a",), 10), Group(("b",), 25)
     terminal = Group(("go.mod",), 1, terminal=True)
-    assert batches(desk, small, small, broad, terminal) == [[1, 2], [3], [4]]
-    assert batches(desk, small, broad) == [[1, 2]]
-    assert batches(desk, small, terminal) == [[1], [2]]
-    assert batches(desk, terminal) == [[1]]
-    assert batches(desk, small, small, small, small) == [[1, 2, 3, 4]]
+    assert batches(fixture, small, small, broad, terminal) == [[1, 2], [3], [4]]
+    assert batches(fixture, small, broad) == [[1, 2]]
+    assert batches(fixture, small, terminal) == [[1], [2]]
+    assert batches(fixture, terminal) == [[1]]
+    assert batches(fixture, small, small, small, small) == [[1, 2, 3, 4]]
 
 
-def test_every_shard_is_in_exactly_one_batch(desk: Desk) -> None:
+def test_every_shard_is_in_exactly_one_batch(fixture: HandlerFixture) -> None:
     groups = [Group((f"d{n}",), n) for n in range(12)]
-    plan = make_plan(planning(desk), groups, LEAD, "2026-01-02T03:04:05.000Z")
+    plan = make_plan(planning(fixture), groups, LEAD, "2026-01-02T03:04:05.000Z")
     assert sorted(task_id for batch in plan.batches for task_id in batch) == [shard.task_id for shard in plan.contracts]

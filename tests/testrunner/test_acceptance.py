@@ -14,7 +14,7 @@ from gatewright.errors import MalformedError, SandboxError
 from gatewright.services.testrunner.handler import TestRunnerHandler, make_handler
 from gatewright.services.testrunner.settings import Settings
 from gatewright.workspace import Workspaces
-from tests.handler_fixture import BrokenSandbox, Desk, make_desk
+from tests.handler_fixture import BrokenSandbox, HandlerFixture, make_handler_fixture
 
 FILES = {
     "src/a.py": b"x = 1\n",
@@ -25,84 +25,84 @@ RUNNER = Agent(role="TEST_RUNNER", agent_id="testrunner-1")
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
+def fixture(tmp_path: Path) -> HandlerFixture:
     # Commands run as another user than root: the way to the workspaces must be open to it.
     tmp_path.chmod(0o755)
-    return make_desk(tmp_path, FILES)
+    return make_handler_fixture(tmp_path, FILES)
 
 
 @pytest.fixture
-def runner(desk: Desk) -> TestRunnerHandler:
-    return make_handler(Settings(home=desk.state))
+def runner(fixture: HandlerFixture) -> TestRunnerHandler:
+    return make_handler(Settings(home=fixture.state))
 
 
 def check(cmd: str, *, must_pass: bool = True) -> AcceptanceTest:
     return AcceptanceTest(name=f"check {cmd.partition(' ')[0]}", cmd=cmd, must_pass=must_pass)
 
 
-def order(desk: Desk, patch: bytes, *checks: AcceptanceTest, **changes: object) -> TaskContract:
-    inputs = Inputs(spec="test it", artifacts=(desk.artifacts.hold("candidate.patch", patch),))
-    task = desk.contract(task_type="TEST", task_id="run-0123456789.test.a1", assigned_agent=RUNNER, executor=None)
+def order(fixture: HandlerFixture, patch: bytes, *checks: AcceptanceTest, **changes: object) -> TaskContract:
+    inputs = Inputs(spec="test it", artifacts=(fixture.artifacts.hold("candidate.patch", patch),))
+    task = fixture.contract(task_type="TEST", task_id="run-0123456789.test.a1", assigned_agent=RUNNER, executor=None)
     return replace(task, **{"inputs": inputs, "acceptance_tests": checks, **changes})
 
 
-async def tested(desk: Desk, runner: TestRunnerHandler, *checks: AcceptanceTest, **changes: object) -> TestReport:
+async def tested(fixture: HandlerFixture, runner: TestRunnerHandler, *checks: AcceptanceTest, **changes: object) -> TestReport:
     """The report on a candidate in which ``x`` is 2."""
-    _, patch = await desk.changed({"src/a.py": b"x = 2\n"})
-    report = await runner.handle(order(desk, patch, *checks, **changes), desk.context())
+    _, patch = await fixture.changed({"src/a.py": b"x = 2\n"})
+    report = await runner.handle(order(fixture, patch, *checks, **changes), fixture.context())
     return codec.decode(codec.encode(report), TestReport)
 
 
-def output(desk: Desk, uri: str) -> bytes:
-    return desk.artifacts.stored[uri] if uri else b""
+def output(fixture: HandlerFixture, uri: str) -> bytes:
+    return fixture.artifacts.stored[uri] if uri else b""
 
 
-async def test_the_candidate_is_tested_and_not_the_baseline(desk: Desk, runner: TestRunnerHandler) -> None:
-    tree, patch = await desk.changed({"src/a.py": b"x = 2\n"})
-    report = await runner.handle(order(desk, patch, check("python3 is_two.py")), desk.context())
+async def test_the_candidate_is_tested_and_not_the_baseline(fixture: HandlerFixture, runner: TestRunnerHandler) -> None:
+    tree, patch = await fixture.changed({"src/a.py": b"x = 2\n"})
+    report = await runner.handle(order(fixture, patch, check("python3 is_two.py")), fixture.context())
     assert (report.status, report.tree, report.failure) == ("PASS", tree, None)
     assert (report.sandbox, report.runner) == ("bubblewrap", RUNNER)
     (command,) = report.commands
     assert (command.cmd_argv, command.exit_code, command.timed_out) == (("python3", "is_two.py"), 0, False)
-    assert (output(desk, command.stdout), command.stderr) == (b"looking\n", "")
-    on_baseline = await runner.handle(order(desk, b"", check("python3 is_two.py")), desk.context())
+    assert (output(fixture, command.stdout), command.stderr) == (b"looking\n", "")
+    on_baseline = await runner.handle(order(fixture, b"", check("python3 is_two.py")), fixture.context())
     assert (on_baseline.status, on_baseline.failure) == ("FAIL", "tests_failed: check python3 ended with 1")
-    assert b"not two" in output(desk, on_baseline.commands[0].stderr)
+    assert b"not two" in output(fixture, on_baseline.commands[0].stderr)
 
 
-async def test_all_commands_run_in_order_even_after_a_failure(desk: Desk, runner: TestRunnerHandler) -> None:
-    report = await tested(desk, runner, check("true"), check("false"), check("test -f src/a.py"))
+async def test_all_commands_run_in_order_even_after_a_failure(fixture: HandlerFixture, runner: TestRunnerHandler) -> None:
+    report = await tested(fixture, runner, check("true"), check("false"), check("test -f src/a.py"))
     assert [command.exit_code for command in report.commands] == [0, 1, 0]
     assert (report.status, report.failure) == ("FAIL", "tests_failed: check false ended with 1")
     assert report.summary is not None
     assert (report.summary.passed, report.summary.failed, report.summary.skipped) == (2, 1, 0)
-    assert desk.steps == 3
+    assert fixture.steps == 3
 
 
-async def test_a_command_that_need_not_pass_decides_nothing(desk: Desk, runner: TestRunnerHandler) -> None:
-    report = await tested(desk, runner, check("false", must_pass=False), check("true"))
+async def test_a_command_that_need_not_pass_decides_nothing(fixture: HandlerFixture, runner: TestRunnerHandler) -> None:
+    report = await tested(fixture, runner, check("false", must_pass=False), check("true"))
     assert report.status == "PASS"
 
 
-async def test_words_of_success_prove_nothing(desk: Desk, runner: TestRunnerHandler) -> None:
-    report = await tested(desk, runner, check("grep -c passed /dev/null"))
+async def test_words_of_success_prove_nothing(fixture: HandlerFixture, runner: TestRunnerHandler) -> None:
+    report = await tested(fixture, runner, check("grep -c passed /dev/null"))
     assert report.status == "FAIL"
 
 
-async def test_a_command_that_takes_too_long_has_failed(desk: Desk, runner: TestRunnerHandler) -> None:
+async def test_a_command_that_takes_too_long_has_failed(fixture: HandlerFixture, runner: TestRunnerHandler) -> None:
     limit = TimeoutRetry(timeout_sec=1, max_retries=0, retry_backoff_sec=0)
-    report = await tested(desk, runner, check("sleep 60"), timeout_retry=limit)
+    report = await tested(fixture, runner, check("sleep 60"), timeout_retry=limit)
     assert (report.status, report.failure) == ("FAIL", "tests_failed: check sleep was killed after 1 s")
     assert report.commands[0].timed_out
 
 
-async def test_a_program_that_does_not_exist_has_failed(desk: Desk, runner: TestRunnerHandler) -> None:
-    report = await tested(desk, runner, check("no-such-program"))
+async def test_a_program_that_does_not_exist_has_failed(fixture: HandlerFixture, runner: TestRunnerHandler) -> None:
+    report = await tested(fixture, runner, check("no-such-program"))
     assert (report.status, report.commands[0].exit_code) == ("FAIL", 127)
 
 
-async def test_nothing_runs_when_one_command_is_no_plain_argv(desk: Desk, runner: TestRunnerHandler) -> None:
-    report = await tested(desk, runner, check("true"), check("true && false"))
+async def test_nothing_runs_when_one_command_is_no_plain_argv(fixture: HandlerFixture, runner: TestRunnerHandler) -> None:
+    report = await tested(fixture, runner, check("true"), check("true && false"))
     assert (report.status, report.commands) == ("ERROR", ())
     assert (report.failure or "").startswith("command_not_allowed: check true: ")
     assert report.summary is not None
@@ -110,55 +110,61 @@ async def test_nothing_runs_when_one_command_is_no_plain_argv(desk: Desk, runner
     assert report.tree is not None
 
 
-async def test_an_environment_that_is_not_listed_is_an_error_about_the_candidate(desk: Desk, runner: TestRunnerHandler) -> None:
-    report = await tested(desk, runner, check("true"), environment=Environment(prefix="/usr"))
+async def test_an_environment_that_is_not_listed_is_an_error_about_the_candidate(
+    fixture: HandlerFixture, runner: TestRunnerHandler
+) -> None:
+    report = await tested(fixture, runner, check("true"), environment=Environment(prefix="/usr"))
     assert (report.status, (report.failure or "").partition(":")[0]) == ("ERROR", "environment_not_allowed")
     assert report.tree is not None
 
 
-async def test_a_candidate_that_cannot_be_rebuilt_is_an_error(desk: Desk, runner: TestRunnerHandler) -> None:
-    report = await runner.handle(order(desk, b"no patch\n", check("true")), desk.context())
+async def test_a_candidate_that_cannot_be_rebuilt_is_an_error(fixture: HandlerFixture, runner: TestRunnerHandler) -> None:
+    report = await runner.handle(order(fixture, b"no patch\n", check("true")), fixture.context())
     assert (report.status, report.tree) == ("ERROR", None)
     assert (report.failure or "").startswith("patch_does_not_apply")
     with pytest.raises(MalformedError):
-        await runner.handle(order(desk, b"", check("true"), repository=None), desk.context())
+        await runner.handle(order(fixture, b"", check("true"), repository=None), fixture.context())
 
 
-async def test_commands_that_rewrite_what_they_test_are_noted(desk: Desk, runner: TestRunnerHandler) -> None:
-    report = await runner.handle(order(desk, b"", check("python3 rewrite.py"), check("python3 is_two.py")), desk.context())
+async def test_commands_that_rewrite_what_they_test_are_noted(fixture: HandlerFixture, runner: TestRunnerHandler) -> None:
+    report = await runner.handle(
+        order(fixture, b"", check("python3 rewrite.py"), check("python3 is_two.py")), fixture.context()
+    )
     assert report.status == "PASS"
     (note,) = report.artifacts
-    assert (note.name, output(desk, note.uri)) == ("workspace_changes", b"src/a.py\n")
+    assert (note.name, output(fixture, note.uri)) == ("workspace_changes", b"src/a.py\n")
 
 
-async def test_files_that_tests_leave_behind_are_not_noted_and_seen_by_nobody(desk: Desk, runner: TestRunnerHandler) -> None:
-    report = await tested(desk, runner, check("touch left.log"), check("test -f left.log"))
+async def test_files_that_tests_leave_behind_are_not_noted_and_seen_by_nobody(
+    fixture: HandlerFixture, runner: TestRunnerHandler
+) -> None:
+    report = await tested(fixture, runner, check("touch left.log"), check("test -f left.log"))
     assert (report.status, report.artifacts) == ("PASS", ())
-    again = await tested(desk, runner, check("test -f left.log"))
+    again = await tested(fixture, runner, check("test -f left.log"))
     assert again.status == "FAIL"
 
 
-async def test_without_a_sandbox_by_the_operator_s_own_word_the_report_says_so(desk: Desk) -> None:
-    unconfined = make_handler(Settings(home=desk.state, sandbox="none"))
-    report = await tested(desk, unconfined, check("python3 is_two.py"))
+async def test_without_a_sandbox_by_the_operator_s_own_word_the_report_says_so(fixture: HandlerFixture) -> None:
+    unconfined = make_handler(Settings(home=fixture.state, sandbox="none"))
+    report = await tested(fixture, unconfined, check("python3 is_two.py"))
     assert (report.status, report.sandbox) == ("PASS", "none")
 
 
-async def test_a_sandbox_that_fails_is_an_error_and_no_verdict(desk: Desk) -> None:
+async def test_a_sandbox_that_fails_is_an_error_and_no_verdict(fixture: HandlerFixture) -> None:
     sandbox = BrokenSandbox()
-    workspaces = Workspaces(desk.state / "workspaces", overlay=False)
-    runner = TestRunnerHandler("testrunner-1", desk.mirrors, workspaces, sandbox, ())
+    workspaces = Workspaces(fixture.state / "workspaces", overlay=False)
+    runner = TestRunnerHandler("testrunner-1", fixture.mirrors, workspaces, sandbox, ())
     with pytest.raises(SandboxError, match="forbidden here"):
         await runner.probe()
-    report = await tested(desk, runner, check("true"))
+    report = await tested(fixture, runner, check("true"))
     assert (report.status, report.failure) == ("ERROR", "sandbox_unavailable: user namespaces are forbidden here")
     assert (report.commands, report.tree is not None) == ((), True)
 
 
-async def test_the_operator_s_limits_hold_and_are_reported(desk: Desk) -> None:
-    desk.baseline = desk.repository.commit({"talk.py": b"print('x' * 100_000)\n"})
-    narrow = make_handler(Settings(home=desk.state, limit_output_bytes=4096))
-    report = await tested(desk, narrow, check("python3 talk.py"))
+async def test_the_operator_s_limits_hold_and_are_reported(fixture: HandlerFixture) -> None:
+    fixture.baseline = fixture.repository.commit({"talk.py": b"print('x' * 100_000)\n"})
+    narrow = make_handler(Settings(home=fixture.state, limit_output_bytes=4096))
+    report = await tested(fixture, narrow, check("python3 talk.py"))
     # It may end by itself before it is ended: the limit alone decides.
     assert (report.status, [command.stopped for command in report.commands]) == ("FAIL", ["output"])
     assert b'"limit of output":"4096"' in codec.encode(report)

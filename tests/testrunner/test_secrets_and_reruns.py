@@ -16,7 +16,7 @@ from gatewright.services.testrunner.handler import make_handler
 from gatewright.services.testrunner.settings import Settings
 from tests.attacks import planted
 from tests.attacks.real_gate import make_test, ran
-from tests.handler_fixture import Desk, make_desk
+from tests.handler_fixture import HandlerFixture, make_handler_fixture
 
 HALVES = f"{planted.GITHUB[:10]!r} + {planted.GITHUB[10:]!r}"
 FILES = {
@@ -29,34 +29,34 @@ FILES = {
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
+def fixture(tmp_path: Path) -> HandlerFixture:
     # Commands run as another user than root: the way to the workspaces must be open to it.
     tmp_path.chmod(0o755)
-    return make_desk(tmp_path, FILES)
+    return make_handler_fixture(tmp_path, FILES)
 
 
-async def tested(desk: Desk, *tests: AcceptanceTest) -> TestReport:
-    inputs = Inputs(spec="test it", artifacts=(desk.artifacts.hold("candidate.patch", b""),))
+async def tested(fixture: HandlerFixture, *tests: AcceptanceTest) -> TestReport:
+    inputs = Inputs(spec="test it", artifacts=(fixture.artifacts.hold("candidate.patch", b""),))
     runner = Agent(role="TEST_RUNNER", agent_id="testrunner-1")
-    task = desk.contract(task_type="TEST", task_id="run-0123456789.test.a1", assigned_agent=runner, executor=None)
-    handler = make_handler(Settings(home=desk.state))
-    report = await handler.handle(replace(task, inputs=inputs, acceptance_tests=tests), desk.context())
+    task = fixture.contract(task_type="TEST", task_id="run-0123456789.test.a1", assigned_agent=runner, executor=None)
+    handler = make_handler(Settings(home=fixture.state))
+    report = await handler.handle(replace(task, inputs=inputs, acceptance_tests=tests), fixture.context())
     return codec.decode(codec.encode(report), TestReport)
 
 
-async def test_output_is_stored_without_its_secrets_and_with_a_record(desk: Desk) -> None:
-    report = await tested(desk, make_test("leak"))
+async def test_output_is_stored_without_its_secrets_and_with_a_record(fixture: HandlerFixture) -> None:
+    report = await tested(fixture, make_test("leak"))
     (command,) = report.commands
-    assert desk.artifacts.stored[command.stdout] == b"ok\n"
-    assert desk.artifacts.stored[command.stderr] == b"[redacted:github_token]\n"
+    assert fixture.artifacts.stored[command.stdout] == b"ok\n"
+    assert fixture.artifacts.stored[command.stderr] == b"[redacted:github_token]\n"
     (record,) = report.artifacts
     assert record.name == "redactions"
-    assert json.loads(desk.artifacts.stored[record.uri])[0]["place"] == "leak.stderr"
-    assert planted.GITHUB.encode() not in b"".join(desk.artifacts.stored.values()) + codec.encode(report)
+    assert json.loads(fixture.artifacts.stored[record.uri])[0]["place"] == "leak.stderr"
+    assert planted.GITHUB.encode() not in b"".join(fixture.artifacts.stored.values()) + codec.encode(report)
 
 
-async def test_a_failed_command_runs_again_where_the_contract_allows_it(desk: Desk) -> None:
-    report = await tested(desk, make_test("flaky", may_rerun=True), make_test("leak"))
+async def test_a_failed_command_runs_again_where_the_contract_allows_it(fixture: HandlerFixture) -> None:
+    report = await tested(fixture, make_test("flaky", may_rerun=True), make_test("leak"))
     assert report.status == "PASS"
     assert [(command.name, command.run, command.exit_code) for command in report.commands] == [
         ("flaky", 1, 3),
@@ -67,19 +67,19 @@ async def test_a_failed_command_runs_again_where_the_contract_allows_it(desk: De
     assert (report.summary.passed, report.summary.failed) == (2, 0)
 
 
-async def test_a_failed_command_does_not_run_again_by_itself(desk: Desk) -> None:
-    report = await tested(desk, make_test("flaky"))
+async def test_a_failed_command_does_not_run_again_by_itself(fixture: HandlerFixture) -> None:
+    report = await tested(fixture, make_test("flaky"))
     assert (report.status, len(report.commands)) == ("FAIL", 1)
 
 
-async def test_a_second_failure_is_a_failure(desk: Desk) -> None:
-    report = await tested(desk, make_test("broken", may_rerun=True))
+async def test_a_second_failure_is_a_failure(fixture: HandlerFixture) -> None:
+    report = await tested(fixture, make_test("broken", may_rerun=True))
     assert [command.run for command in report.commands] == [1, 2]
     assert report.failure == "tests_failed: broken ended with 3, and so it did when it was run again"
 
 
-async def test_the_limit_that_ended_a_command_is_reported(desk: Desk) -> None:
-    report = await tested(desk, make_test("loud"))
+async def test_the_limit_that_ended_a_command_is_reported(fixture: HandlerFixture) -> None:
+    report = await tested(fixture, make_test("loud"))
     (command,) = report.commands
     assert (command.stopped, command.truncated) == ("output", True)
     assert report.failure == "tests_failed: loud was killed at its limit of output"

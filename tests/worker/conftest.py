@@ -8,7 +8,7 @@ import pytest
 
 from gatewright.services.worker.handler import WorkerHandler, make_handler
 from gatewright.services.worker.settings import Settings
-from tests.handler_fixture import Desk, make_desk
+from tests.handler_fixture import HandlerFixture, make_handler_fixture
 
 FILES = {
     "README.md": b"read me\n",
@@ -20,15 +20,15 @@ FILES = {
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
+def fixture(tmp_path: Path) -> HandlerFixture:
     # Commands run as another user than root: the way to the workspaces must be open to it.
     tmp_path.chmod(0o755)
-    made = make_desk(tmp_path, FILES)
+    made = make_handler_fixture(tmp_path, FILES)
     (made.repository.path / "src" / "run.sh").chmod(0o755)
     made.baseline = made.repository.commit({}, "make it executable")
     return made
 
 
 @pytest.fixture
-def worker(desk: Desk) -> WorkerHandler:
-    return make_handler(Settings(home=desk.state, agent_id="worker-here-7"))
+def worker(fixture: HandlerFixture) -> WorkerHandler:
+    return make_handler(Settings(home=fixture.state, agent_id="worker-here-7"))

@@ -18,7 +18,7 @@ from gatewright.services.worker.handler import WorkerHandler, make_handler
 from gatewright.services.worker.settings import Settings
 from gatewright.tasks.budget_meter import BudgetMeter
 from gatewright.workspace import Workspaces
-from tests.handler_fixture import Desk
+from tests.handler_fixture import HandlerFixture
 
 COMMAND = Executor(kind="command", commands=("python3 tools/wait.py",))
 
@@ -46,22 +46,22 @@ class Spender:
 
 
 @pytest.fixture
-def worker_with(desk: Desk) -> Callable[[Spender], WorkerHandler]:
+def worker_with(fixture: HandlerFixture) -> Callable[[Spender], WorkerHandler]:
     def make(spender: Spender) -> WorkerHandler:
         sandbox = make_sandbox("none")
-        workspaces = Workspaces.for_sandbox(desk.state / "workspaces", sandbox)
-        return WorkerHandler("worker-7", Mirrors(desk.state / "mirrors"), {"command": spender}, sandbox, workspaces)
+        workspaces = Workspaces.for_sandbox(fixture.state / "workspaces", sandbox)
+        return WorkerHandler("worker-7", Mirrors(fixture.state / "mirrors"), {"command": spender}, sandbox, workspaces)
 
     return make
 
 
 @pytest.mark.parametrize("deaf", [False, True])
 async def test_an_executor_is_stopped_at_the_call_that_goes_too_far(
-    desk: Desk, worker_with: Callable[[Spender], WorkerHandler], *, deaf: bool
+    fixture: HandlerFixture, worker_with: Callable[[Spender], WorkerHandler], *, deaf: bool
 ) -> None:
     spender, budget = Spender(deaf=deaf), Budget(tokens=100)
-    context = replace(desk.context(), meter=BudgetMeter(budget, delivery="3.1"))
-    result = await asyncio.wait_for(worker_with(spender).handle(desk.contract(executor=COMMAND, budget=budget), context), 20)
+    context = replace(fixture.context(), meter=BudgetMeter(budget, delivery="3.1"))
+    result = await asyncio.wait_for(worker_with(spender).handle(fixture.contract(executor=COMMAND, budget=budget), context), 20)
     assert (result.status, result.failure) == ("FAILED", "budget_exceeded: 110 of 100 tokens used")
     assert result.usage is not None
     # Who is told and goes on is cancelled at the next call, and what that call said counts.
@@ -70,24 +70,24 @@ async def test_an_executor_is_stopped_at_the_call_that_goes_too_far(
     assert spender.ended
     assert spender.spent == spent
     report = next(artifact for artifact in result.artifacts if artifact.name == "work_report")
-    assert codec.decode(desk.artifacts.stored[report.uri], WorkReport).usage == result.usage
+    assert codec.decode(fixture.artifacts.stored[report.uri], WorkReport).usage == result.usage
     assert result.git.patch == ""
 
 
-async def test_a_real_command_is_killed_when_the_task_s_time_is_up(desk: Desk) -> None:
+async def test_a_real_command_is_killed_when_the_task_s_time_is_up(fixture: HandlerFixture) -> None:
     """The gatekeeper would have ended it; a worker that cannot hear it ends it all the same."""
-    desk.baseline = desk.repository.commit({"tools/wait.py": b"import time\ntime.sleep(60)\n"})
+    fixture.baseline = fixture.repository.commit({"tools/wait.py": b"import time\ntime.sleep(60)\n"})
     budget = Budget(wall_sec=1.0)
-    context = replace(desk.context(), meter=BudgetMeter(budget))
-    worker = make_handler(Settings(home=desk.state))
-    result = await asyncio.wait_for(worker.handle(desk.contract(executor=COMMAND, budget=budget), context), 30)
+    context = replace(fixture.context(), meter=BudgetMeter(budget))
+    worker = make_handler(Settings(home=fixture.state))
+    result = await asyncio.wait_for(worker.handle(fixture.contract(executor=COMMAND, budget=budget), context), 30)
     assert result.status == "FAILED"
     assert (result.failure or "").startswith("budget_exceeded: 3 of 1 wall_sec used")
     assert result.usage is None
 
 
-async def test_what_uses_nothing_says_nothing(desk: Desk, worker: WorkerHandler) -> None:
+async def test_what_uses_nothing_says_nothing(fixture: HandlerFixture, worker: WorkerHandler) -> None:
     fix = Executor(kind="command", commands=("python3 tools/fix.py src/a.py",))
-    result = await worker.handle(desk.contract(executor=fix), desk.context())
+    result = await worker.handle(fixture.contract(executor=fix), fixture.context())
     assert result.status == "SUCCESS"
     assert b'"usage"' not in codec.encode(result)

@@ -13,37 +13,37 @@ from gatewright.services.worker.executors.command import CommandExecutor
 from gatewright.services.worker.handler import WorkerHandler, make_handler
 from gatewright.services.worker.settings import Settings
 from gatewright.workspace import Workspaces
-from tests.handler_fixture import BrokenSandbox, Desk
+from tests.handler_fixture import BrokenSandbox, HandlerFixture
 
 
-async def work(desk: Desk, worker: WorkerHandler, *commands: str, **changes: object) -> TaskResult:
-    contract = desk.contract(executor=Executor(kind="command", commands=commands), **changes)
-    result = await worker.handle(contract, desk.context())
+async def work(fixture: HandlerFixture, worker: WorkerHandler, *commands: str, **changes: object) -> TaskResult:
+    contract = fixture.contract(executor=Executor(kind="command", commands=commands), **changes)
+    result = await worker.handle(contract, fixture.context())
     return codec.decode(codec.encode(result), TaskResult)
 
 
-def logs(desk: Desk, result: TaskResult) -> dict[str, bytes]:
-    return {artifact.name: desk.artifacts.stored[artifact.uri] for artifact in result.artifacts}
+def logs(fixture: HandlerFixture, result: TaskResult) -> dict[str, bytes]:
+    return {artifact.name: fixture.artifacts.stored[artifact.uri] for artifact in result.artifacts}
 
 
-async def test_the_change_in_the_workspace_is_the_patch(desk: Desk, worker: WorkerHandler) -> None:
-    result = await work(desk, worker, "sed -i s/1/2/ src/a.py")
-    tree, patch = await desk.changed({"src/a.py": b"x = 2\n"})
+async def test_the_change_in_the_workspace_is_the_patch(fixture: HandlerFixture, worker: WorkerHandler) -> None:
+    result = await work(fixture, worker, "sed -i s/1/2/ src/a.py")
+    tree, patch = await fixture.changed({"src/a.py": b"x = 2\n"})
     assert (result.status, result.failure) == ("SUCCESS", None)
     assert (result.git.head_ref, result.git.changed_files) == (tree, ("src/a.py",))
-    assert desk.artifacts.stored[result.git.patch] == patch
+    assert fixture.artifacts.stored[result.git.patch] == patch
     assert result.gates.diff_gate.passed
     assert result.producer.agent_id == "worker-here-7"
-    assert (result.run_id, result.git.baseline_ref, result.attempt) == ("run-0123456789", desk.baseline, 1)
+    assert (result.run_id, result.git.baseline_ref, result.attempt) == ("run-0123456789", fixture.baseline, 1)
 
 
-async def test_the_word_paths_becomes_the_contract_s_paths(desk: Desk, worker: WorkerHandler) -> None:
-    result = await work(desk, worker, "python3 tools/fix.py {paths}", allowed_paths=("src/a.py", "src/b.py"))
+async def test_the_word_paths_becomes_the_contract_s_paths(fixture: HandlerFixture, worker: WorkerHandler) -> None:
+    result = await work(fixture, worker, "python3 tools/fix.py {paths}", allowed_paths=("src/a.py", "src/b.py"))
     assert result.git.changed_files == ("src/a.py", "src/b.py")
-    assert logs(desk, result)["stdout"] == b"src/a.py\nsrc/b.py\n"
+    assert logs(fixture, result)["stdout"] == b"src/a.py\nsrc/b.py\n"
 
 
-async def test_files_come_and_go_and_become_executable(desk: Desk, worker: WorkerHandler) -> None:
+async def test_files_come_and_go_and_become_executable(fixture: HandlerFixture, worker: WorkerHandler) -> None:
     script = b"""
 import os
 os.remove("src/a.py")
@@ -51,13 +51,13 @@ os.makedirs("src/n")
 open("src/n/c.py", "w").close()
 os.chmod("src/b.py", 0o755)
 """
-    desk.baseline = desk.repository.commit({"tools/move.py": script})
-    result = await work(desk, worker, "python3 tools/move.py")
+    fixture.baseline = fixture.repository.commit({"tools/move.py": script})
+    result = await work(fixture, worker, "python3 tools/move.py")
     assert result.git.changed_files == ("src/a.py", "src/b.py", "src/n/c.py")
     assert result.summary.startswith("3 files changed: 1 added, 1 deleted, 1 modified")
 
 
-async def test_a_folder_of_the_baseline_can_be_renamed(desk: Desk, worker: WorkerHandler) -> None:
+async def test_a_folder_of_the_baseline_can_be_renamed(fixture: HandlerFixture, worker: WorkerHandler) -> None:
     """An overlay answers EXDEV: the command is run again, from the beginning, in a plain copy."""
     script = b"""
 from pathlib import Path
@@ -65,69 +65,73 @@ assert not Path("src/left.py").exists()
 Path("src/left.py").write_text("")
 Path("src").rename("library")
 """
-    desk.baseline = desk.repository.commit({"tools/move.py": script})
-    result = await work(desk, worker, "python3 tools/move.py")
+    fixture.baseline = fixture.repository.commit({"tools/move.py": script})
+    result = await work(fixture, worker, "python3 tools/move.py")
     assert (result.status, result.failure) == ("SUCCESS", None)
     assert {"library/a.py", "library/b.py", "library/left.py", "src/a.py", "src/b.py"} <= set(result.git.changed_files)
     assert "in a plain copy" in result.summary
 
 
-async def test_a_command_that_only_says_so_is_run_once_more_and_no_further(desk: Desk, worker: WorkerHandler) -> None:
+async def test_a_command_that_only_says_so_is_run_once_more_and_no_further(
+    fixture: HandlerFixture, worker: WorkerHandler
+) -> None:
     script = b"import sys\nsys.exit('OSError: [Errno 18] Invalid cross-device link')\n"
-    desk.baseline = desk.repository.commit({"tools/fail.py": script})
-    result = await work(desk, worker, "python3 tools/fail.py")
+    fixture.baseline = fixture.repository.commit({"tools/fail.py": script})
+    result = await work(fixture, worker, "python3 tools/fail.py")
     assert (result.status, (result.failure or "").partition(":")[0]) == ("FAILED", "executor_failed")
 
 
-async def test_a_command_that_changes_nothing_hands_over_no_patch(desk: Desk, worker: WorkerHandler) -> None:
-    result = await work(desk, worker, "true")
+async def test_a_command_that_changes_nothing_hands_over_no_patch(fixture: HandlerFixture, worker: WorkerHandler) -> None:
+    result = await work(fixture, worker, "true")
     assert (result.status, result.git.patch, result.git.changed_files) == ("SUCCESS", "", ())
     assert result.gates.diff_gate.passed
 
 
-async def test_a_change_out_of_scope_is_handed_over_and_named(desk: Desk, worker: WorkerHandler) -> None:
-    result = await work(desk, worker, "sed -i s/me/ME/ README.md")
+async def test_a_change_out_of_scope_is_handed_over_and_named(fixture: HandlerFixture, worker: WorkerHandler) -> None:
+    result = await work(fixture, worker, "sed -i s/me/ME/ README.md")
     assert result.status == "SUCCESS"
     assert result.gates.diff_gate.violations == ("path_out_of_scope: README.md",)
     assert not result.gates.diff_gate.passed
 
 
-async def test_no_gate_but_the_diff_is_claimed_to_have_passed(desk: Desk, worker: WorkerHandler) -> None:
-    gates = (await work(desk, worker, "true")).gates
+async def test_no_gate_but_the_diff_is_claimed_to_have_passed(fixture: HandlerFixture, worker: WorkerHandler) -> None:
+    gates = (await work(fixture, worker, "true")).gates
     for gate in (gates.policy_gate, gates.review_gate, gates.tests_gate):
         assert (gate.passed, gate.violations) == (False, ("not judged by the worker",))
 
 
-async def test_a_failing_command_leaves_its_last_words_and_no_patch(desk: Desk, worker: WorkerHandler) -> None:
-    desk.baseline = desk.repository.commit(
+async def test_a_failing_command_leaves_its_last_words_and_no_patch(fixture: HandlerFixture, worker: WorkerHandler) -> None:
+    fixture.baseline = fixture.repository.commit(
         {"tools/bad.py": b"import sys\nopen('src/a.py', 'w')\nprint('out')\nsys.exit('it \x1b[31mbroke')\n"}
     )
-    result = await work(desk, worker, "python3 tools/bad.py")
+    result = await work(fixture, worker, "python3 tools/bad.py")
     assert (result.status, result.failure) == ("FAILED", "executor_failed: exit 1: it ?[31mbroke")
     assert (result.git.patch, result.git.head_ref, result.git.changed_files) == ("", "", ())
-    assert logs(desk, result)["stdout"] == b"out\n"
-    report = codec.decode(logs(desk, result)["work_report"], WorkReport)
+    assert logs(fixture, result)["stdout"] == b"out\n"
+    report = codec.decode(logs(fixture, result)["work_report"], WorkReport)
     assert (report.status, report.patch_ref, report.failure_reason) == ("fail", "", result.failure)
 
 
-async def test_a_command_that_takes_too_long_is_killed(desk: Desk, worker: WorkerHandler) -> None:
-    result = await work(desk, worker, "sleep 60", timeout_retry=TimeoutRetry(timeout_sec=1, max_retries=0, retry_backoff_sec=0))
+async def test_a_command_that_takes_too_long_is_killed(fixture: HandlerFixture, worker: WorkerHandler) -> None:
+    result = await work(
+        fixture, worker, "sleep 60", timeout_retry=TimeoutRetry(timeout_sec=1, max_retries=0, retry_backoff_sec=0)
+    )
     assert (result.status, result.failure) == ("FAILED", "task_timeout: the command was killed after 1 s")
 
 
-async def test_every_attempt_takes_its_own_answer(desk: Desk, worker: WorkerHandler) -> None:
+async def test_every_attempt_takes_its_own_answer(fixture: HandlerFixture, worker: WorkerHandler) -> None:
     commands = ("sed -i s/1/2/ src/a.py", "sed -i s/1/3/ src/a.py")
-    first = await work(desk, worker, *commands)
-    second = await work(desk, worker, *commands, attempt=2)
-    third = await work(desk, worker, *commands, attempt=3)
+    first = await work(fixture, worker, *commands)
+    second = await work(fixture, worker, *commands, attempt=2)
+    third = await work(fixture, worker, *commands, attempt=3)
     assert first.git.head_ref != second.git.head_ref
     assert (second.attempt, third.attempt) == (2, 3)
     assert third.failure == "no_further_answer: attempt 3, and the command executor has 2 answer(s)"
 
 
 @pytest.mark.parametrize("command", ["sed -i s/1/2/ src/a.py; rm x", "FOO=1 true", "cat $HOME", "-x"])
-async def test_a_command_line_for_a_shell_is_refused(desk: Desk, worker: WorkerHandler, command: str) -> None:
-    result = await work(desk, worker, command)
+async def test_a_command_line_for_a_shell_is_refused(fixture: HandlerFixture, worker: WorkerHandler, command: str) -> None:
+    result = await work(fixture, worker, command)
     assert (result.status, (result.failure or "").partition(":")[0]) == ("FAILED", "command_not_allowed")
 
 
@@ -138,37 +142,37 @@ async def test_a_command_line_for_a_shell_is_refused(desk: Desk, worker: WorkerH
         ("git_path", "import os; os.makedirs('src/sub/.git'); open('src/sub/.git/config', 'w').write('[core]')"),
     ],
 )
-async def test_what_no_tree_may_hold_is_refused(desk: Desk, worker: WorkerHandler, code: str, script: str) -> None:
-    desk.baseline = desk.repository.commit({"tools/trap.py": script.encode()})
-    result = await work(desk, worker, "python3 tools/trap.py")
+async def test_what_no_tree_may_hold_is_refused(fixture: HandlerFixture, worker: WorkerHandler, code: str, script: str) -> None:
+    fixture.baseline = fixture.repository.commit({"tools/trap.py": script.encode()})
+    result = await work(fixture, worker, "python3 tools/trap.py")
     assert (result.status, (result.failure or "").partition(":")[0]) == ("FAILED", code)
 
 
 async def test_an_environment_that_the_operator_did_not_list_is_refused(
-    desk: Desk, worker: WorkerHandler, tmp_path: Path
+    fixture: HandlerFixture, worker: WorkerHandler, tmp_path: Path
 ) -> None:
-    result = await work(desk, worker, "true", environment=Environment(prefix=str(tmp_path)))
+    result = await work(fixture, worker, "true", environment=Environment(prefix=str(tmp_path)))
     assert (result.status, (result.failure or "").partition(":")[0]) == ("FAILED", "environment_not_allowed")
 
 
-async def test_a_listed_environment_may_be_named_in_another_spelling(desk: Desk) -> None:
+async def test_a_listed_environment_may_be_named_in_another_spelling(fixture: HandlerFixture) -> None:
     # Not below the test's own directory: the sandbox never shows /tmp.
-    worker = make_handler(Settings(home=desk.state, environments=(Path("/usr/local"),)))
-    result = await work(desk, worker, "true", environment=Environment(prefix="/usr/../usr/local"))
+    worker = make_handler(Settings(home=fixture.state, environments=(Path("/usr/local"),)))
+    result = await work(fixture, worker, "true", environment=Environment(prefix="/usr/../usr/local"))
     assert (result.status, result.failure) == ("SUCCESS", None)
 
 
-async def test_a_contract_without_an_executor_fails_with_the_cause(desk: Desk, worker: WorkerHandler) -> None:
-    result = await worker.handle(desk.contract(executor=None), desk.context())
+async def test_a_contract_without_an_executor_fails_with_the_cause(fixture: HandlerFixture, worker: WorkerHandler) -> None:
+    result = await worker.handle(fixture.contract(executor=None), fixture.context())
     assert (result.status, (result.failure or "").partition(":")[0]) == ("FAILED", "executor_missing")
 
 
-async def test_a_worker_without_a_sandbox_is_blocked_and_says_so_beforehand(desk: Desk, tmp_path: Path) -> None:
+async def test_a_worker_without_a_sandbox_is_blocked_and_says_so_beforehand(fixture: HandlerFixture, tmp_path: Path) -> None:
     sandbox = BrokenSandbox()
     workspaces = Workspaces(tmp_path / "workspaces", overlay=False)
     executor = CommandExecutor(workspaces, sandbox, ())
-    worker = WorkerHandler("worker-1", desk.mirrors, {"command": executor}, sandbox, workspaces)
+    worker = WorkerHandler("worker-1", fixture.mirrors, {"command": executor}, sandbox, workspaces)
     with pytest.raises(SandboxError, match="forbidden here"):
         await worker.probe()
-    result = await work(desk, worker, "true")
+    result = await work(fixture, worker, "true")
     assert (result.status, result.failure) == ("BLOCKED", "sandbox_unavailable: user namespaces are forbidden here")

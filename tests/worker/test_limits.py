@@ -9,18 +9,18 @@ from gatewright.contracts import codec
 from gatewright.contracts.vocabulary import Executor
 from gatewright.services.worker.handler import make_handler
 from gatewright.services.worker.settings import Settings
-from tests.handler_fixture import Desk
+from tests.handler_fixture import HandlerFixture
 
 WRITES = b"open('big', 'wb').write(b'x' * (3 << 20))\n"
 
 
-async def test_a_file_over_the_operator_s_limit_ends_the_task_and_the_limit_is_reported(desk: Desk) -> None:
-    desk.baseline = desk.repository.commit({"tools/write.py": WRITES})
-    contract = desk.contract(executor=Executor(kind="command", commands=("python3 tools/write.py",)), allowed_paths=("big",))
-    roomy = make_handler(Settings(home=desk.state))
-    narrow = make_handler(Settings(home=desk.state, limit_file_bytes=1 << 20))
-    assert (await roomy.handle(contract, desk.context())).status == "SUCCESS"
-    refused = await narrow.handle(contract, desk.context())
+async def test_a_file_over_the_operator_s_limit_ends_the_task_and_the_limit_is_reported(fixture: HandlerFixture) -> None:
+    fixture.baseline = fixture.repository.commit({"tools/write.py": WRITES})
+    contract = fixture.contract(executor=Executor(kind="command", commands=("python3 tools/write.py",)), allowed_paths=("big",))
+    roomy = make_handler(Settings(home=fixture.state))
+    narrow = make_handler(Settings(home=fixture.state, limit_file_bytes=1 << 20))
+    assert (await roomy.handle(contract, fixture.context())).status == "SUCCESS"
+    refused = await narrow.handle(contract, fixture.context())
     assert refused.status == "FAILED"
     assert b'"limit of file":"1048576"' in codec.encode(refused)
 

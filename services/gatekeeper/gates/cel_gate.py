@@ -15,74 +15,64 @@ from gatewright.contracts.vocabulary import Executor, Repository, Scope
 from gatewright.errors import CommandRefusedError
 from gatewright.git.changes import TreeChange
 from gatewright.git.mirror import Mirror
+from gatewright.git.modes import ABSENT, NO_CONTENT
 from gatewright.git.paths import display
 from gatewright.ledger.run import Run
-from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
 from gatewright.services.gatekeeper.gates.commands.gate import check_command
-from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.gates.context import ChangeContext, GateContext
 from gatewright.services.gatekeeper.policies.cel_rules import Stage
 from gatewright.services.gatekeeper.policies.load import Policies
 
 CODE = "organisation_rule"
-_ABSENT = "000000"
 _CLASSES = ("sacred", "ci", "protected", "dependencies", "migrations", "plain")
 Documents = Mapping[str, Any]
 
 
-def judge_contract_rules(contract: TaskContract, policies: Policies, found: GateReportBuilder) -> None:
+def judge_contract_rules(context: GateContext, contract: TaskContract) -> None:
     """The rules about contracts."""
-    _apply("contract", {"contract": contract_document(contract, policies)}, policies, found)
+    _apply(context, "contract", {"contract": contract_document(contract, context.policies)})
 
 
-async def judge_diff_rules(
-    changes: Sequence[TreeChange],
-    patch_bytes: int,
-    contract: TaskContract,
-    mirror: Mirror,
-    policies: Policies,
-    found: GateReportBuilder,
-) -> None:
+async def judge_diff_rules(context: ChangeContext, changes: Sequence[TreeChange], patch_bytes: int) -> None:
     """The rules about the whole change. Raises GitError."""
-    if _has_rules("diff", policies):
-        documents = await _about_change(changes, patch_bytes, contract, mirror, policies)
-        _apply("diff", documents, policies, found)
+    if _has_rules("diff", context.policies):
+        documents = await _about_change(context, changes, patch_bytes)
+        _apply(context, "diff", documents)
 
 
-async def judge_evidence_rules(
-    run: Run, contract: TaskContract, mirror: Mirror, artifacts: ArtifactCache, policies: Policies, found: GateReportBuilder
-) -> None:
+async def judge_evidence_rules(context: ChangeContext, run: Run) -> None:
     """The rules about what was proved, before anything lands. Raises GitError, ArtifactError."""
     candidate = run.candidate
-    if candidate is None or not _has_rules("evidence", policies):
+    if candidate is None or not _has_rules("evidence", context.policies):
         return
-    changes = await mirror.changes(run.accepted.baseline_tree, candidate.tree)
-    patch = await artifacts.get_artifact(candidate.patch)
-    documents = await _about_change(changes, len(patch), contract, mirror, policies)
-    _apply("evidence", {**documents, "evidence": evidence_document(run, policies)}, policies, found)
+    changes = await context.mirror.changes(run.accepted.baseline_tree, candidate.tree)
+    patch = await context.artifacts.get_artifact(candidate.patch)
+    documents = await _about_change(context, changes, len(patch))
+    _apply(context, "evidence", {**documents, "evidence": evidence_document(run, context.policies)})
 
 
 def _has_rules(stage: Stage, policies: Policies) -> bool:
     return any(rule.header.stage == stage for rule in policies.rules)
 
 
-def _apply(stage: Stage, documents: Documents, policies: Policies, found: GateReportBuilder) -> None:
-    for rule in policies.rules:
+def _apply(context: GateContext, stage: Stage, documents: Documents) -> None:
+    report = context.report
+    for rule in context.policies.rules:
         if rule.header.stage != stage:
             continue
         name = f"organisation.{rule.name}"
-        found.checked(name, rule.header.message)
-        found.saw(name, rule.sha256)
+        report.checked(name, rule.header.message)
+        report.saw(name, rule.sha256)
         if (refusal := rule.refusal(documents)) is not None:
-            found.violate(CODE, name, refusal)
+            report.violate(CODE, name, refusal)
 
 
-async def _about_change(
-    changes: Sequence[TreeChange], patch_bytes: int, contract: TaskContract, mirror: Mirror, policies: Policies
-) -> dict[str, Any]:
+async def _about_change(context: ChangeContext, changes: Sequence[TreeChange], patch_bytes: int) -> dict[str, Any]:
+    policies = context.policies
     asked = any(rule.header.needs == "sizes" for rule in policies.rules)
-    sizes = await _sizes(changes, mirror) if asked else None
+    sizes = await _sizes(changes, context.mirror) if asked else None
     diff = diff_document(changes, patch_bytes, sizes, policies)
-    return {"contract": contract_document(contract, policies), "diff": diff}
+    return {"contract": contract_document(context.contract, policies), "diff": diff}
 
 
 def contract_document(contract: TaskContract, policies: Policies) -> dict[str, Any]:
@@ -159,7 +149,7 @@ def evidence_document(run: Run, policies: Policies) -> dict[str, Any]:
 
 
 def _change(change: TreeChange, sizes: Mapping[str, int] | None, policies: Policies) -> dict[str, Any]:
-    status = "added" if change.old_mode == _ABSENT else "deleted" if change.new_mode == _ABSENT else "modified"
+    status = "added" if change.old_mode == ABSENT else "deleted" if change.new_mode == ABSENT else "modified"
     described = {
         "path": display(change.path),
         "status": status,
@@ -172,12 +162,7 @@ def _change(change: TreeChange, sizes: Mapping[str, int] | None, policies: Polic
 
 async def _sizes(changes: Sequence[TreeChange], mirror: Mirror) -> dict[str, int]:
     """Bytes by object id, of what is there afterwards."""
-    wanted = sorted({change.new_id for change in changes if change.new_mode != _ABSENT})
-    listed = await mirror.git.run(
-        "cat-file", "--batch-check=%(objectname) %(objectsize)", stdin="".join(f"{each}\n" for each in wanted).encode("ascii")
-    )
-    pairs = (line.split() for line in listed.decode("ascii", "replace").splitlines())
-    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
+    return await mirror.sizes({change.new_id for change in changes if change.new_mode not in NO_CONTENT})
 
 
 def _review(review: ReviewReport | None) -> dict[str, Any] | None:

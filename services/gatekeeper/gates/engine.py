@@ -30,10 +30,11 @@ from gatewright.services.gatekeeper.decider import gate_checks as q
 from gatewright.services.gatekeeper.dispatch.priority import priority_of
 from gatewright.services.gatekeeper.gates.cel_gate import judge_evidence_rules
 from gatewright.services.gatekeeper.gates.change import candidate as candidates
-from gatewright.services.gatekeeper.gates.change.approvals import Approved, read_approval
+from gatewright.services.gatekeeper.gates.change.approvals import read_approval
 from gatewright.services.gatekeeper.gates.change.destructive import judge_losses
 from gatewright.services.gatekeeper.gates.change.rebuild_trees import bring_candidate, bring_workers
 from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck, note_redactions
+from gatewright.services.gatekeeper.gates.context import ChangeContext, GateContext
 from gatewright.services.gatekeeper.gates.contract.intake import judge_intake
 from gatewright.services.gatekeeper.gates.contract.plan import judge_plan
 from gatewright.services.gatekeeper.gates.contract.policy import judge_compiled, judge_contract
@@ -69,9 +70,9 @@ class GateEngine:
             case q.ContractCheck(run=run, contract=contract):
                 return await asyncio.to_thread(self._contract, run, contract)
             case q.PlanCheck(run=run, plan=plan):
-                found, started = self._begin(run, "plan", plan.task_id)
-                await asyncio.to_thread(judge_plan, plan, _contract(run), self.policies, found)
-                return q.Verdict(found.report(self.clock, started))
+                context = self._begin(run, "plan", plan.task_id)
+                await asyncio.to_thread(judge_plan, context, _contract(run), plan)
+                return q.Verdict(context.close())
             case q.LocksCheck(run=run):
                 return await self._locks(run)
             case q.DiffCheck():
@@ -79,134 +80,137 @@ class GateEngine:
             case q.IntegratedCheck(run=run):
                 return await self._integrated(run)
             case q.ReviewCheck(run=run, report=review):
-                found, started = self._begin(run, "reviewer", review.task_id)
-                await asyncio.to_thread(judge_review, review, run, found)
-                note_redactions(review, (), found)
-                return await self._on_report(review, found, started)
+                context = self._begin(run, "reviewer", review.task_id)
+                await asyncio.to_thread(judge_review, context, review, run)
+                note_redactions(context, review, ())
+                return await _keep(context, review)
             case q.TestsCheck(run=run, report=tests):
-                found, started = self._begin(run, "tests", tests.task_id)
-                await asyncio.to_thread(judge_tests, tests, run, _contract(run), found)
-                note_redactions(tests, tests.artifacts, found)
+                context = self._begin(run, "tests", tests.task_id)
+                await asyncio.to_thread(judge_tests, context, tests, run, _contract(run))
+                note_redactions(context, tests, tests.artifacts)
                 outputs = [uri for command in tests.commands for uri in (command.stdout, command.stderr) if uri]
-                await check_artifacts([*outputs, *(artifact.uri for artifact in tests.artifacts)], found, self.artifacts)
-                return await self._on_report(tests, found, started)
+                await check_artifacts(context, [*outputs, *(artifact.uri for artifact in tests.artifacts)])
+                return await _keep(context, tests)
             case q.LandingCheck(run=run):
                 return await self._landing(run)
 
-    def _begin(self, run: Run, gate: GateName, task_id: str | None = None) -> tuple[GateReportBuilder, float]:
-        return GateReportBuilder(run.run_id, gate, task_id, run.attempt), self.clock.monotonic()
+    def _begin(self, run: Run, gate: GateName, task_id: str | None = None) -> GateContext:
+        return self._context(GateReportBuilder(run.run_id, gate, task_id, run.attempt))
+
+    def _context(self, report: GateReportBuilder) -> GateContext:
+        return GateContext.begin(report, self.policies, self.artifacts, self.clock)
 
     async def _intake(self, question: q.IntakeCheck) -> q.IntakeVerdict:
-        found, started = GateReportBuilder(question.run_id, "policy"), self.clock.monotonic()
-        found.saw("policies", self.policies.sha256)
-        now = self.clock.now()
-        document, commit, tree = await judge_intake(question.document, found, self.policies, self.mirrors, self.artifacts, now)
+        context = self._context(GateReportBuilder(question.run_id, "policy"))
+        context.report.saw("policies", self.policies.sha256)
+        document, commit, tree = await judge_intake(context, question.document, self.mirrors)
         identity = ""
         if commit and document.repository is not None:
             identity = await in_thread(repository_identity, document.repository.url)
-        report = found.report(self.clock, started)
+        report = context.close()
         policies = self.policies
         facts = (policies.sha256, self.versions, policies.digests, host())
         return q.IntakeVerdict(report, document, commit, tree, *facts, identity)
 
     def _contract(self, run: Run, contract: TaskContract) -> q.Verdict:
-        found, started = self._begin(run, "policy")
-        found.saw("policies", self.policies.sha256)
+        context = self._begin(run, "policy")
+        context.report.saw("policies", self.policies.sha256)
         if run.request is not None:
-            judge_compiled(contract, run.request, run.accepted.baseline_commit, found)
-        judge_contract(contract, self.policies, found, from_outside=False)
-        return q.Verdict(found.report(self.clock, started))
+            judge_compiled(context, contract, run.request, run.accepted.baseline_commit)
+        judge_contract(context, contract, from_outside=False)
+        return q.Verdict(context.close())
 
     async def _locks(self, run: Run) -> q.LocksVerdict:
-        found, started = self._begin(run, "locks")
+        context = self._begin(run, "locks")
         claim = claim_of(run, _contract(run))
         grant = await self.locks.take(run.accepted.repository_key, claim)
         if not grant.token:
-            found.violate("locks_held", "locks", "held by " + ", ".join(grant.holders))
-        found.saw("token", str(grant.token))
-        return q.LocksVerdict(found.report(self.clock, started), claim.paths, grant.token, grant.holders)
+            context.report.violate("locks_held", "locks", "held by " + ", ".join(grant.holders))
+        context.report.saw("token", str(grant.token))
+        return q.LocksVerdict(context.close(), claim.paths, grant.token, grant.holders)
 
     async def _diff(self, question: q.DiffCheck) -> q.DiffVerdict:
         run, task, result = question.run, question.task, question.result
-        found, started = self._begin(run, "diff", task.task_id)
-        tree = ""
+        context = self._begin(run, "diff", task.task_id)
+        report, tree = context.report, ""
         try:
             patch = await self.artifacts.get_artifact(result.git.patch) if result.git.patch else b""
-            found.saw("patch", result.git.patch)
-            await check_artifacts([artifact.uri for artifact in result.artifacts], found, self.artifacts)
-            note_redactions(result, result.artifacts, found)
-            found.checked(RESULT_RULE)
+            report.saw("patch", result.git.patch)
+            await check_artifacts(context, [artifact.uri for artifact in result.artifacts])
+            note_redactions(context, result, result.artifacts)
+            report.checked(RESULT_RULE)
             for broken in broken_by_result(result, task, run):
-                found.violate(*broken)
+                report.violate(*broken)
             contract = task.contract or _contract(run)
-            mirror = await self._mirror(run)
-            approved = await self._approved(run, found)
-            tree = await candidates.judge_patch(patch, contract, run, mirror, self.policies, found, approved)
-            if tree and found.clean:
-                changes = await mirror.changes(run.accepted.baseline_tree, tree)
-                await judge_losses(changes, contract, tree, mirror, found)
+            change = await self._approved(context.of_change(contract, await self._mirror(run)), run)
+            tree = await candidates.judge_patch(change, patch, run)
+            if tree and report.clean:
+                changes = await change.mirror.changes(run.accepted.baseline_tree, tree)
+                await judge_losses(change, changes, tree)
         except GatewrightError as error:
-            _fail(found, error)
-        return q.DiffVerdict(found.report(self.clock, started), tree)
+            _fail(report, error)
+        return q.DiffVerdict(context.close(), tree)
 
     async def _integrated(self, run: Run) -> q.CandidateVerdict:
-        found, started = self._begin(run, "integrated")
+        context = self._begin(run, "integrated")
         candidate, patch, names = None, "", ""
         try:
-            mirror = await self._mirror(run)
-            await bring_workers(run, mirror, self.artifacts)
-            candidate = await candidates.compose(run, mirror, self.artifacts, found)
+            change = context.of_change(_contract(run), await self._mirror(run))
+            await bring_workers(change, run)
+            candidate = await candidates.compose(change, run)
             if candidate is not None:
-                approved = await self._approved(run, found)
-                await candidates.judge_candidate(candidate, run, _contract(run), mirror, self.policies, found, approved)
-                await judge_losses(candidate.changes, _contract(run), candidate.tree, mirror, found)
-                await judge_whole_change(candidate, _contract(run), mirror, self.policies, found)
-            if candidate is not None and await self.secrets.judge(candidate.changes, mirror, found):
-                patch, names = await asyncio.gather(
-                    self.artifacts.put_artifact(candidate.patch), self.artifacts.put_artifact(candidate.names)
-                )
-                found.saw("patch", patch)
+                change = await self._approved(change, run)
+                await candidates.judge_candidate(change, candidate, run)
+                await judge_losses(change, candidate.changes, candidate.tree)
+                await judge_whole_change(change, candidate)
+                if await self.secrets.judge(change, candidate.changes):
+                    patch, names = await asyncio.gather(
+                        self.artifacts.put_artifact(candidate.patch), self.artifacts.put_artifact(candidate.names)
+                    )
+                    context.report.saw("patch", patch)
         except GatewrightError as error:
-            _fail(found, error)
-        report = found.report(self.clock, started)
+            _fail(context.report, error)
+        report = context.close()
         if candidate is None:
             return q.CandidateVerdict(report, "", patch, names, 0)
         return q.CandidateVerdict(report, candidate.tree, patch, names, len(candidate.changes))
 
-    async def _on_report(self, document: ReviewReport | TestReport, found: GateReportBuilder, started: float) -> q.Verdict:
-        """Keep the report as an artifact: a round of fixing is shown it as evidence."""
-        found.saw("report", await self.artifacts.put_artifact(codec.encode(document)))
-        return q.Verdict(found.report(self.clock, started))
-
     async def _landing(self, run: Run) -> q.LandingVerdict:
-        found, started = self._begin(run, "landing")
+        context = self._begin(run, "landing")
         commit, tree, ref, previous = "", "", "", None
         try:
-            mirror = await self._mirror(run)
-            await bring_candidate(run, mirror, self.artifacts)
-            await judge_completion(run, _contract(run), mirror, self.artifacts, found)
-            await judge_evidence_rules(run, _contract(run), mirror, self.artifacts, self.policies, found)
-            if found.clean and run.locks is not None:
-                await self._fence(run, run.locks, found)
-            if found.clean:
-                commit, tree, ref, previous = await land(run, _contract(run), mirror, found)
+            change = context.of_change(_contract(run), await self._mirror(run))
+            await bring_candidate(change, run)
+            await judge_completion(change, run)
+            await judge_evidence_rules(change, run)
+            if context.report.clean and run.locks is not None:
+                await self._fence(context.report, run, run.locks)
+            if context.report.clean:
+                commit, tree, ref, previous = await land(change, run)
         except GatewrightError as error:
-            _fail(found, error)
-        return q.LandingVerdict(found.report(self.clock, started), commit, tree, ref, previous)
+            _fail(context.report, error)
+        return q.LandingVerdict(context.close(), commit, tree, ref, previous)
 
-    async def _fence(self, run: Run, locks: LocksTaken, found: GateReportBuilder) -> None:
-        """Who believes that a run stands where it no longer does (it has ended meanwhile) does not move the ref for it."""
+    async def _fence(self, report: GateReportBuilder, run: Run, locks: LocksTaken) -> None:
+        """A replica that believes that a run stands where it no longer does (it has ended meanwhile) moves no ref for it."""
         if not await self.locks.holds(locks.repository_url, run.run_id, locks.token):
-            found.violate("locks_lost", "locks", f"token {locks.token} holds nothing any more")
+            report.violate("locks_lost", "locks", f"token {locks.token} holds nothing any more")
 
-    async def _approved(self, run: Run, found: GateReportBuilder) -> Approved:
-        repository, now = run.accepted.repository_url, self.clock.now()
-        return await read_approval(_contract(run), repository, self.artifacts, self.approvers, now, found)
+    async def _approved(self, context: ChangeContext, run: Run) -> ChangeContext:
+        """The same with what the run's approval lets through."""
+        approved = await read_approval(context, _contract(run), run.accepted.repository_url, self.approvers)
+        return context.of_change(context.contract, context.mirror, approved)
 
     async def _mirror(self, run: Run) -> Mirror:
         mirror = await self.mirrors.open(run.accepted.repository_url)
         await mirror.ensure(run.accepted.baseline_commit)
         return mirror
+
+
+async def _keep(context: GateContext, document: ReviewReport | TestReport) -> q.Verdict:
+    """Keep the report as an artifact: a round of fixing is shown it as evidence."""
+    context.report.saw("report", await context.artifacts.put_artifact(codec.encode(document)))
+    return q.Verdict(context.close())
 
 
 def claim_of(run: Run, contract: TaskContract) -> Claim:
@@ -222,7 +226,7 @@ def _contract(run: Run) -> TaskContract:
     return run.contract
 
 
-def _fail(found: GateReportBuilder, error: GatewrightError) -> None:
+def _fail(report: GateReportBuilder, error: GatewrightError) -> None:
     if isinstance(error, BusError | ConflictError) or is_waited_for(error):
         raise error
-    found.violate(error.reason, f"{found.gate}_gate", error.message)
+    report.violate(error.reason, f"{report.gate}_gate", error.message)

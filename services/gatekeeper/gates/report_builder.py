@@ -80,7 +80,7 @@ class GateReportBuilder:
     def clean(self) -> bool:
         return not self.violations
 
-    def report(self, clock: Clock, started: float) -> GateReport:
+    def build(self, clock: Clock, started: float) -> GateReport:
         """The verdict; ``started`` is ``clock.monotonic()`` when the gate began."""
         first = self.violations[0] if self.violations else None
         return GateReport(

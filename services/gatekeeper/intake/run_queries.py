@@ -17,8 +17,8 @@ from gatewright.errors import GatewrightError, MalformedError
 from gatewright.host_errors import host_errors
 from gatewright.ledger.store import NOWHERE, Ledger, Position
 from gatewright.services.gatekeeper.intake import publishers
-from gatewright.services.gatekeeper.intake.endpoint import error_document, reply
 from gatewright.services.gatekeeper.intake.limits import PublisherLimits
+from gatewright.services.gatekeeper.intake.replies import error_document, reply
 from gatewright.services.gatekeeper.intake.run_status import status_of
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.policies.publishers import Publisher

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from gatewright.git.modes import FILE
+
 CONTRACT: Mapping[str, Any] = {
     "task_id": "run-0123456789abcdef0123.contract",
     "task_type": "IMPLEMENT",
@@ -43,8 +45,8 @@ DIFF: Mapping[str, Any] = {
         {
             "path": "src/options/colour.py",
             "status": "modified",
-            "old_mode": "100644",
-            "new_mode": "100644",
+            "old_mode": FILE,
+            "new_mode": FILE,
             "classes": ["plain"],
             "size": 900,
         }

@@ -16,6 +16,7 @@ from gatewright.bus.topology import CANCEL_SUBJECT
 from gatewright.clock import Clock
 from gatewright.errors import BusError
 from gatewright.ledger.events import TaskDispatched
+from gatewright.pause import pause_unless
 from gatewright.services.gatekeeper.projections.entries import LedgerEntry
 from gatewright.tasks.protocol import cancel_notice
 
@@ -57,5 +58,4 @@ class CancellationBroadcaster:
                 with contextlib.suppress(BusError):  # it is said again
                     await bus.broadcast(CANCEL_SUBJECT, cancel_notice(*names[first : first + MOST]))
             rounds += 1
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), OFTEN)
+            await pause_unless(stop, OFTEN)

@@ -7,7 +7,6 @@ right after a start. What a moment means is decided by the decider, once: the le
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import heapq
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,6 +16,7 @@ import msgspec
 from gatewright.errors import GatewrightError, UnavailableError
 from gatewright.host_errors import host_errors
 from gatewright.ledger.events import TERMINAL, ContractCompiled, FixOrdered, RunAccepted, StateEntered
+from gatewright.pause import pause_unless
 from gatewright.services.gatekeeper.decider.inputs import DeadlineReached
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.projections.entries import EntryEvent, LedgerEntry
@@ -125,8 +125,7 @@ class Deadlines:
             while not stop.is_set():
                 for run_id in self.due(orchestrator.clock.now().timestamp()):
                     group.create_task(self._ring(run_id, orchestrator))
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(stop.wait(), TICK)
+                await pause_unless(stop, TICK)
 
     async def _ring(self, run_id: str, orchestrator: Orchestrator) -> None:
         try:

@@ -15,6 +15,7 @@ from gatewright.bus.port import Message
 from gatewright.bus.topology import run_subject
 from gatewright.errors import GatewrightError, UnavailableError
 from gatewright.host_errors import host_errors
+from gatewright.pause import pause_unless
 from gatewright.services.gatekeeper.dispatch.dispatcher import UnderWay
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.projections.cancellations import CancellationBroadcaster
@@ -102,8 +103,7 @@ class LedgerFollower:
         """Look at what stands still, until the process is told to leave."""
         while not stop.is_set():
             await self.look()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), LOOK)
+            await pause_unless(stop, LOOK)
 
     async def look(self) -> None:
         """Take up every run that is due."""

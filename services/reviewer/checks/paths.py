@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from gatewright import scope
 from gatewright.contracts.reports import Finding
 from gatewright.contracts.vocabulary import ChangeKind
+from gatewright.git.modes import SUBMODULE, SYMLINK
 from gatewright.services.reviewer.subject import Subject
 
 OUT_OF_SCOPE = "path_out_of_scope"
 #: By mode: the kind that a contract must allow, and what it is in words.
-_LINKS: dict[str, tuple[ChangeKind, str]] = {"120000": ("symlink", "symbolic link"), "160000": ("submodule", "submodule")}
+_LINKS: dict[str, tuple[ChangeKind, str]] = {SYMLINK: ("symlink", "symbolic link"), SUBMODULE: ("submodule", "submodule")}
 
 
 def paths(subject: Subject) -> Iterator[Finding]:

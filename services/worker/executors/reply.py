@@ -6,6 +6,7 @@ import asyncio
 
 from gatewright.errors import ExtractionError
 from gatewright.git.changes import FileChange
+from gatewright.git.modes import FILE, REGULAR
 from gatewright.git.paths import display
 from gatewright.services.worker.executors.port import ExecutionResult, Job
 from gatewright.services.worker.reply.files import extract
@@ -13,8 +14,6 @@ from gatewright.tasks.inputs import read_artifact
 
 #: The name of the artifact that holds the reply.
 REPLY_LOG = "reply"
-_NEW_FILE = "100644"
-_REGULAR = frozenset({"100644", "100755"})
 #: Added, modified: all that a reply may do to a path.
 _WRITTEN = frozenset({"A", "M"})
 
@@ -29,11 +28,9 @@ class ReplyExecutor:
         extraction = await asyncio.to_thread(extract, reply)
         paths = tuple(path for path, _ in extraction.files)
         modes = {entry.path: entry.mode for entry in await job.mirror.files(job.baseline, paths)}
-        changes = [
-            FileChange(path.encode(), modes.get(path.encode(), _NEW_FILE), content) for path, content in extraction.files
-        ]
+        changes = [FileChange(path.encode(), modes.get(path.encode(), FILE), content) for path, content in extraction.files]
         for change in changes:
-            if change.mode not in _REGULAR:
+            if change.mode not in REGULAR:
                 raise ExtractionError(f"{display(change.path)!r} is a symbolic link or a submodule at the baseline")
         tree = await job.mirror.write_tree(job.baseline, changes)
         # A file in the place of a directory, or below a file, would take away what stands there.

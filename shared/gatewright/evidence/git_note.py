@@ -11,12 +11,11 @@ from pathlib import Path
 
 from gatewright.errors import GitError, MalformedError
 from gatewright.evidence import layout
-from gatewright.git.mirror import Mirror, Mirrors
+from gatewright.git.mirror import Mirrors
 
 NOTES = "refs/notes/gatewright"
 #: Times that another process may have added a note first.
 _TRIES = 5
-_AUTHOR = ("-c", "user.name=Gatewright", "-c", "user.email=gatewright@localhost")
 
 
 def note_of(bundle: Path) -> bytes:
@@ -37,14 +36,11 @@ async def attach_note(url: str, commit: str, note: bytes) -> bool:
     with tempfile.TemporaryDirectory(prefix="gatewright-note-") as scratch:
         mirror = await Mirrors(Path(scratch)).open(url)
         await mirror.ensure(commit)
-        blob = (await mirror.git.run("hash-object", "-w", "--stdin", stdin=note)).decode().strip()
         for left in reversed(range(_TRIES)):
-            before = await _fetch_notes(mirror)
-            if await _read(mirror, commit) == note:
+            before = await mirror.fetch_notes(NOTES)
+            if await mirror.note(NOTES, commit) == note:
                 return False
-            # A blob that is there is taken as it is; text would be tidied up, and these bytes are signed.
-            await mirror.git.run(*_AUTHOR, "notes", f"--ref={NOTES}", "add", "--force", "--reuse-message", blob, commit)
-            after = (await mirror.git.run("rev-parse", "--verify", NOTES)).decode().strip()
+            after = await mirror.put_note(NOTES, commit, note)
             try:
                 await mirror.push(after, NOTES, expected=before)
             except GitError as error:
@@ -53,20 +49,3 @@ async def attach_note(url: str, commit: str, note: bytes) -> bool:
             else:
                 break
     return True
-
-
-async def _fetch_notes(mirror: Mirror) -> str | None:
-    """Have the repository's notes in the mirror as they are now; their commit."""
-    current = await mirror.current(NOTES)
-    if current is None:
-        await mirror.git.run("update-ref", "-d", NOTES)
-    else:
-        await mirror.ensure(current)
-        await mirror.git.run("update-ref", NOTES, current)
-    return current
-
-
-async def _read(mirror: Mirror, commit: str) -> bytes | None:
-    listed = await mirror.git.run("notes", f"--ref={NOTES}", "list", commit, ok=(0, 1))
-    blob = listed.decode("ascii", "replace").strip()
-    return await mirror.blob(blob) if blob else None

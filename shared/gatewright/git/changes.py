@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from gatewright.errors import GitError
+from gatewright.git.modes import canonical
 
 
 @dataclass(frozen=True)
@@ -107,9 +108,11 @@ def parse_directory(content: bytes, id_bytes: int) -> tuple[Node, ...]:
         stop = end + 1 + id_bytes
         if not at < space < end or stop > len(content):
             raise _unreadable("cat-file")
-        nodes.append(
-            Node(content[at:space].decode("ascii", "replace"), content[space + 1 : end], content[end + 1 : stop].hex())
-        )
+        try:
+            mode = canonical(content[at:space])
+        except ValueError:
+            raise _unreadable("cat-file") from None
+        nodes.append(Node(mode, content[space + 1 : end], content[end + 1 : stop].hex()))
         at = stop
     return tuple(nodes)
 

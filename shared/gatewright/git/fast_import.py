@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 from gatewright.errors import DeniedError, MalformedError
 from gatewright.git.changes import FileChange, TreeChange
-from gatewright.git.paths import SYMLINK, display, path_fault
+from gatewright.git.modes import ABSENT, REGULAR, SYMLINK
+from gatewright.git.paths import display, path_fault
 
-MODES = frozenset({"100644", "100755", SYMLINK})
-ABSENT = "000000"
+MODES = REGULAR | {SYMLINK}
 _UNQUOTED = re.compile(rb'[\x00-\x1f"\\\x7f-\xff]')  # noqa: TID251 - linear: single characters
 
 

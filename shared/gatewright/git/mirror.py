@@ -23,6 +23,7 @@ from gatewright.git.command import GitCommand
 from gatewright.git.host.identity import mirror_keys
 from gatewright.git.locks import held
 from gatewright.git.names import NameFault, TreeLimits
+from gatewright.git.notes import Notes
 from gatewright.git.objects import BLOBS_LIMIT, Objects
 from gatewright.git.process import in_thread
 from gatewright.git.remote import Remote
@@ -90,13 +91,13 @@ class Mirrors:
 
 
 class Mirror:
-    """One bare mirror. ``url`` is the address as it was given; ``git`` runs hardened git on it."""
+    """One bare mirror. ``url`` is the address as it was given."""
 
     def __init__(self, url: str, path: Path, source: refs.Source, *, seconds: float) -> None:
         self.url = url
         self.path = path
-        self.git = GitCommand(path)
-        self._objects = Objects(self.git, path / _PRIVATE)
+        self._git = GitCommand(path)
+        self._objects = Objects(self._git, path / _PRIVATE)
         self._remote = Remote(GitCommand(path, protocols=(source.protocol,)), source, seconds=seconds)
         self._seconds = seconds
         self._since = time.monotonic()
@@ -134,19 +135,36 @@ class Mirror:
 
     async def parents(self, commit: str) -> tuple[str, ...]:
         """The full ids of the parents of a commit in the mirror. GitError (``object_missing``)."""
-        said = await self.git.run("rev-list", "--parents", "--max-count=1", "--end-of-options", refs.check_object_id(commit))
+        said = await self._git.run("rev-list", "--parents", "--max-count=1", "--end-of-options", refs.check_object_id(commit))
         return tuple(said.decode("ascii", "replace").split()[1:])
 
     async def descends(self, commit: str, ancestor: str) -> bool:
         """Whether ``ancestor`` is ``commit`` or in its history, both in the mirror. GitError (``object_missing``)."""
         known, without = refs.check_object_id(ancestor), f"^{refs.check_object_id(commit)}"
-        lacking = await self.git.run("rev-list", "--count", "--max-count=1", "--end-of-options", known, without)
+        lacking = await self._git.run("rev-list", "--count", "--max-count=1", "--end-of-options", known, without)
         return lacking.strip() == b"0"
 
     async def message(self, commit: str) -> str:
         """The message of a commit in the mirror; what is not UTF-8 becomes U+FFFD. GitError (``object_missing``)."""
-        raw = await self.git.run("cat-file", "commit", refs.check_object_id(commit))
+        raw = await self._git.run("cat-file", "commit", refs.check_object_id(commit))
         return raw.partition(b"\n\n")[2].decode("utf-8", "replace")
+
+    async def note(self, ref: str, commit: str) -> bytes | None:
+        """The note on ``commit`` below the ref of notes ``ref`` of the mirror; None where there is none."""
+        blob = await in_thread(Notes(self._git, ref).blob_of, commit)
+        return await self.blob(blob) if blob is not None else None
+
+    async def fetch_notes(self, ref: str) -> str | None:
+        """Have the repository's notes below ``ref`` in the mirror as they are now; their commit, None for none."""
+        current = await self.current(ref)
+        if current is not None:
+            await self.ensure(current)
+        await in_thread(Notes(self._git, ref).set_to, current)
+        return current
+
+    async def put_note(self, ref: str, commit: str, note: bytes) -> str:
+        """Put ``note`` on ``commit``, in the mirror; the commit of the notes, for ``push``."""
+        return await in_thread(Notes(self._git, ref).put, commit, note)
 
     async def apply(self, baseline: str, patch: bytes) -> str:
         """The tree id of the commit ``baseline`` with ``patch``; an empty one changes nothing. PatchError when refused."""
@@ -267,7 +285,7 @@ class Mirror:
         if object_id in self._kept:
             return object_id
         name = f"{_keep_ref(object_id)}^{{commit}}"
-        found = self.git.execute("rev-parse", "--verify", "--quiet", "--end-of-options", name, ok=(0, 1, 128))
+        found = self._git.execute("rev-parse", "--verify", "--quiet", "--end-of-options", name, ok=(0, 1, 128))
         with suppress(FileNotFoundError):
             os.utime(self.path / _keep_ref(object_id))  # for the maintenance, which lets go of what is not used
         return found.decode("ascii", "replace").strip() or None
@@ -290,7 +308,7 @@ class Mirror:
         if commit is None:
             raise GitError(f"{object_id} is not a commit", code="ref_not_found")
         if commit != object_id:
-            self.git.execute("update-ref", "--no-deref", _keep_ref(commit), commit)
+            self._git.execute("update-ref", "--no-deref", _keep_ref(commit), commit)
         return commit
 
     def _tree_of(self, commit: str) -> str:

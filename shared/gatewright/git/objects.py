@@ -31,6 +31,7 @@ from gatewright.git.changes import (
 )
 from gatewright.git.command import CommandFailedError, GitCommand
 from gatewright.git.index_cache import IndexCache
+from gatewright.git.modes import ENTRIES
 from gatewright.git.names import Known, NameFault, TreeLimits, limit_faults, unreadable_faults
 from gatewright.git.patch_names import is_harmless, named_paths
 from gatewright.git.paths import display
@@ -58,7 +59,7 @@ LARGE_INDEX = 1 << 20
 _DIED = 128
 #: git takes any octal number for a mode: a directory's makes it drop the file without a word, another's a submodule.
 _MODE = BytesPattern(rb"(?m)^(?:new file|deleted file|old|new) mode (.*)$")
-_KNOWN_MODES = frozenset({b"100644", b"100755", b"120000", b"160000"})
+_KNOWN_MODES = frozenset(mode.encode() for mode in ENTRIES)
 _GATEWRIGHT = Person(name="Gatewright", email="gatewright@localhost")
 #: The schema refuses these; what is made here must hold without it.
 _FORGES = re.compile(r"[\x00-\x1f\x7f<>]")  # noqa: TID251 - linear: single characters

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from gatewright.git.modes import SYMLINK
+
 #: Code points that HFS+ drops when it compares names (git's ``next_hfs_char``).
 _HFS_IGNORED = dict.fromkeys([*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
 #: ``.git`` as NTFS understands it: short name, trailing dots and spaces, alternate streams (git's ``is_ntfs_dotgit``).
@@ -20,7 +22,6 @@ _SUSPECT = re.compile(rb"//|/\.\.?/|[gG][iI]|[^\x20-\x7e]|\\")  # noqa: TID251 -
 #: Bytes of a name. No file system holds a longer one, so none takes two of them for one; and putting a long run of combining
 #: marks in order takes the square of its length.
 _LONGEST_NAME = 1024
-SYMLINK = "120000"
 
 
 def is_git_path(component: bytes) -> bool:

@@ -13,11 +13,10 @@ from typing import NamedTuple
 
 from gatewright.git.changes import TreeChange
 from gatewright.git.mirror import Mirror
+from gatewright.git.modes import ABSENT, NO_CONTENT
 from gatewright.secrets.earlier_values import EarlierValues
 from gatewright.secrets.scanner import Hit, SecretScanner
 
-_ABSENT, _SUBMODULE = "000000", "160000"
-_NO_CONTENT = frozenset({_ABSENT, _SUBMODULE})
 #: Hits that are told; one is enough to refuse a change.
 _MOST = 200
 _MOST_REMEMBERED = 100_000
@@ -54,14 +53,14 @@ async def secrets_brought_in(
 ) -> tuple[FoundSecret, ...]:
     """What ``changes`` bring in, at most 200. Raises GitError, and what ``SecretScanner.find`` raises."""
     known = clean or CleanContents()
-    written = [change for change in changes if change.new_mode not in _NO_CONTENT and change.new_id != change.old_id]
+    written = [change for change in changes if change.new_mode not in NO_CONTENT and change.new_id != change.old_id]
     blobs = await mirror.blobs({change.new_id for change in written if change.new_id not in known})
-    names = [change.path for change in changes if change.old_mode == _ABSENT]
+    names = [change.path for change in changes if change.old_mode == ABSENT]
     in_names, hits = await asyncio.to_thread(_look, names, blobs, scanner)
     if len(hits) < _MOST:
         known.add(object_id for object_id in blobs if object_id not in hits)
     if hits:
-        old = await mirror.blobs({change.old_id for change in changes if change.old_mode not in _NO_CONTENT})
+        old = await mirror.blobs({change.old_id for change in changes if change.old_mode not in NO_CONTENT})
         hits = await asyncio.to_thread(_new_ones, hits, blobs, old)
     found = [FoundSecret(hit.rule, None, 1) for hit in in_names]
     for change in written:

@@ -17,12 +17,13 @@ from typing import Final
 
 from gatewright.git.changes import TreeEntry
 from gatewright.git.mirror import Mirror
+from gatewright.git.modes import SUBMODULE
 from gatewright.git.refs import check_object_id
 from gatewright.sandbox.account import SandboxAccount
 from gatewright.workspace.holds import hold, wait_for_hold
 from gatewright.workspace.removal import remove_tree
 from gatewright.workspace.threads import finish
-from gatewright.workspace.tree_writer import SUBMODULE, TreeWriter
+from gatewright.workspace.tree_writer import TreeWriter
 
 _FILES: Final = "files"
 #: What is read into memory at a time.

@@ -9,9 +9,10 @@ import os
 import stat
 from pathlib import Path
 
+from gatewright.git.modes import EXECUTABLE, FILE, SYMLINK
 from gatewright.sandbox.account import SandboxAccount
 from gatewright.workspace.layers import Layers
-from gatewright.workspace.tree_writer import EXECUTABLE, SYMLINK, TreeWriter
+from gatewright.workspace.tree_writer import TreeWriter
 
 _CHUNK = 1 << 20
 
@@ -29,7 +30,7 @@ def copy_stack(lower: tuple[Path, ...], target: Path, account: SandboxAccount) -
                 writer.write(path, SYMLINK, layers.target(parts))
             else:
                 with layers.opened(parts) as file:
-                    mode = EXECUTABLE if status.st_mode & stat.S_IXUSR else "100644"
+                    mode = EXECUTABLE if status.st_mode & stat.S_IXUSR else FILE
                     writer.write(path, mode, _read(file))
 
 

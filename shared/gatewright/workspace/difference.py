@@ -20,12 +20,12 @@ from typing import Final
 
 from gatewright.errors import DeniedError
 from gatewright.git.changes import FileChange
+from gatewright.git.modes import EXECUTABLE, FILE, SYMLINK
 from gatewright.git.paths import display
 from gatewright.workspace.layers import FILE_FLAGS, Layers, Parts, entered, is_whiteout
 from gatewright.workspace.rights import give_back
-from gatewright.workspace.tree_writer import EXECUTABLE, FOLDER_FLAGS, SYMLINK
+from gatewright.workspace.tree_writer import FOLDER_FLAGS
 
-_REGULAR: Final = "100644"
 _CHUNK: Final = 1 << 20
 _OPAQUE: Final = "user.overlay.opaque"
 #: git and the kernel refuse longer paths.
@@ -108,7 +108,7 @@ class _Difference:
                 self._record(parts, FileChange(_path(parts), SYMLINK, target))
         elif stat.S_ISREG(status.st_mode):
             if below is None or not self._is_same(parts, status, below, folder):
-                mode = EXECUTABLE if status.st_mode & stat.S_IXUSR else _REGULAR
+                mode = EXECUTABLE if status.st_mode & stat.S_IXUSR else FILE
                 self._check_size(parts, status.st_size)
                 with _opened(folder, parts[-1]) as file:
                     self._record(parts, FileChange(_path(parts), mode, _read(file, status.st_size)))

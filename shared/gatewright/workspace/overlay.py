@@ -10,6 +10,7 @@ from typing import Final
 
 from gatewright.errors import DeniedError, SandboxError
 from gatewright.git.changes import FileChange
+from gatewright.git.modes import FILE
 from gatewright.sandbox.account import SandboxAccount
 from gatewright.sandbox.binary import find_bwrap
 from gatewright.sandbox.bubblewrap import BubblewrapSandbox
@@ -20,9 +21,9 @@ from gatewright.workspace.workspace import Workspace
 _FILES: Final = (b"changed", b"deleted", b"folder/gone")
 _SCRIPT: Final = "echo new >changed && rm deleted && rm -r folder && mkdir folder && echo new >folder/added"
 _EXPECTED: Final = (
-    FileChange(b"changed", "100644", b"new\n"),
+    FileChange(b"changed", FILE, b"new\n"),
     FileChange(b"deleted", None),
-    FileChange(b"folder/added", "100644", b"new\n"),
+    FileChange(b"folder/added", FILE, b"new\n"),
     FileChange(b"folder/gone", None),
 )
 
@@ -34,7 +35,7 @@ async def overlay_fault(workspace: Workspace, account: SandboxAccount) -> str:
             return "this bubblewrap is too old to mount overlays"
         with TreeWriter(workspace.lower[0], account) as writer:
             for path in _FILES:
-                writer.write(path, "100644", b"old\n")
+                writer.write(path, FILE, b"old\n")
         limits = SandboxLimits(wall_seconds=20)
         command = ("/bin/sh", "-c", _SCRIPT)
         completed = await BubblewrapSandbox(account).run(command, workspace=workspace, prefix=None, limits=limits)

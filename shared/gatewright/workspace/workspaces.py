@@ -19,6 +19,7 @@ from typing import Final, NamedTuple, Self
 from gatewright.errors import UnavailableError
 from gatewright.git.changes import TreeChange
 from gatewright.git.mirror import Mirror
+from gatewright.git.modes import SUBMODULE
 from gatewright.sandbox.account import SandboxAccount, sandbox_account
 from gatewright.sandbox.port import Sandbox
 from gatewright.workspace.baselines import Baselines
@@ -29,7 +30,6 @@ from gatewright.workspace.holds import hold
 from gatewright.workspace.overlay import overlay_fault
 from gatewright.workspace.removal import remove_tree
 from gatewright.workspace.threads import finish
-from gatewright.workspace.tree_writer import SUBMODULE
 from gatewright.workspace.workspace import Workspace
 
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")

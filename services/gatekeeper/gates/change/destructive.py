@@ -17,11 +17,12 @@ from gatewright.contracts.vocabulary import DestructiveStatement, Scope
 from gatewright.errors import CommandRefusedError, ScopeError
 from gatewright.git.changes import TreeChange
 from gatewright.git.mirror import Mirror
+from gatewright.git.modes import ABSENT, REGULAR
 from gatewright.sandbox.argv import parse_command
 from gatewright.services.gatekeeper.gates.change.remains import destroyed_files, moved_files
 from gatewright.services.gatekeeper.gates.commands.classes import Classify, classify
 from gatewright.services.gatekeeper.gates.commands.gate import too_much
-from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.gates.context import ChangeContext, GateContext
 from gatewright.services.gatekeeper.policies.load import Policies
 
 #: The operation of ``scope.destructive`` that stands for deletions by the change itself.
@@ -36,8 +37,6 @@ DESTRUCTIVE = "destructive"
 
 _RULE = "destructive_operations"
 _NOTHING = hashlib.sha256(b"").hexdigest()
-_ABSENT = "000000"
-_FILES = frozenset({"100644", "100755"})
 #: The empty blob in repositories of either object format: a file that was emptied is lost as if it were deleted.
 _EMPTY = frozenset(
     {"e69de29bb2d1d6434b8b29ae775ad8c2e48c5391", "473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813"}
@@ -54,42 +53,42 @@ def by_allowlist(policies: Policies) -> Classify:
     return classes
 
 
-def judge_destructive(contract: TaskContract, classify: Classify, found: GateReportBuilder) -> None:
+def judge_destructive(context: GateContext, contract: TaskContract, classify: Classify) -> None:
     """Whether everything destructive that the contract orders is stated.
 
     1. a destructive command is listed, word for word  2. what is listed has one statement, and the other way round
     3. the dry run is an input with content  4. the blast radius lies inside the contract  5. the backup has a name.
     """
-    found.checked(_RULE)
+    report = context.report
+    report.checked(_RULE)
     scope = contract.scope or Scope()
     listed = set(scope.destructive)
     for command in () if too_much(_commands(contract)) is not None else _commands(contract):  # else the command gate refuses
         if DESTRUCTIVE in _classes(command, classify) and command not in listed:  # 1
-            found.violate(UNSTATED, _RULE, f"{command!r} is destructive and not listed in scope.destructive")
+            report.violate(UNSTATED, _RULE, f"{command!r} is destructive and not listed in scope.destructive")
     stated = Counter(statement.operation for statement in scope.destructive_statements)
     for operation in sorted(listed | stated.keys()):
         if operation not in listed or stated[operation] != 1:  # 2
             words = f"{operation!r} needs to be listed in scope.destructive, and exactly one statement"
-            found.violate(UNSTATED, _RULE, words)
+            report.violate(UNSTATED, _RULE, words)
     allowed = paths.AllowedPaths(contract.allowed_paths)
     digests = defaultdict(list)
     for artifact in contract.inputs.artifacts:
         digests[artifact.name].append(artifact.sha256.lower())
     for statement in scope.destructive_statements:
         for fault in _faults(statement, allowed, digests.get(statement.dry_run, ())):
-            found.violate(UNSTATED, _RULE, f"{statement.operation!r}: {fault}")
-        found.saw(f"destructive {statement.operation}", f"dry run {statement.dry_run}, backup {statement.backup}")
+            report.violate(UNSTATED, _RULE, f"{statement.operation!r}: {fault}")
+        report.saw(f"destructive {statement.operation}", f"dry run {statement.dry_run}, backup {statement.backup}")
 
 
-async def judge_losses(
-    changes: Sequence[TreeChange], contract: TaskContract, tree: str, mirror: Mirror, found: GateReportBuilder
-) -> None:
+async def judge_losses(context: ChangeContext, changes: Sequence[TreeChange], tree: str) -> None:
     """What the change to ``tree`` really loses, against what was stated.
 
     Content that lives on under another path is moved, not lost. 1. what lies in a stated blast radius is not more than was
     stated  2. outside of it, few files  3. and no whole directory. Raises GitError.
     """
-    statements = (contract.scope or Scope()).destructive_statements
+    report, mirror = context.report, context.mirror
+    statements = (context.contract.scope or Scope()).destructive_statements
     radius = [path for statement in statements for path in statement.blast_radius.paths]
     few = len(changes) <= LARGEST_DIRECTORY and not statements
     destroyed = frozenset[bytes]() if few else await destroyed_files(changes, mirror)
@@ -100,24 +99,24 @@ async def judge_losses(
     outside = paths.outside(radius, lost)
     elsewhere = set(outside)
     inside = [path for path in lost if path not in elsewhere]
-    found.checked(_RULE)
-    found.saw("files_lost", str(len(lost)))
+    report.checked(_RULE)
+    report.saw("files_lost", str(len(lost)))
     limit = sum(statement.blast_radius.max_deletions for statement in statements)
     if len(inside) > limit:  # 1
-        found.violate(EXCEEDED, _RULE, f"{len(inside)} files are lost where {limit} were stated", inside[0])
+        report.violate(EXCEEDED, _RULE, f"{len(inside)} files are lost where {limit} were stated", inside[0])
     if len(outside) > MOST_LOST:  # 2
-        found.violate(UNSTATED, _RULE, f"{len(outside)} files are lost, and nothing in the contract says so", outside[0])
+        report.violate(UNSTATED, _RULE, f"{len(outside)} files are lost, and nothing in the contract says so", outside[0])
     for directory, count in await _directories_gone(outside, frozenset(lost), tree, mirror):  # 3
-        found.violate(UNSTATED, _RULE, f"a whole directory of {count} files is lost, and nothing says so", directory)
+        report.violate(UNSTATED, _RULE, f"a whole directory of {count} files is lost, and nothing says so", directory)
 
 
 def lost_files(changes: Sequence[TreeChange], destroyed: frozenset[bytes] = frozenset()) -> Iterator[bytes]:
-    """Paths whose content is gone: deleted, emptied, made something else or ``destroyed``, and to be found under no other
+    """Paths whose content is gone: deleted, emptied, made something else or ``destroyed``, and to be report under no other
     changed path."""
-    kept = {change.new_id for change in changes if change.new_mode in _FILES and change.new_id not in _EMPTY}
+    kept = {change.new_id for change in changes if change.new_mode in REGULAR and change.new_id not in _EMPTY}
     for change in changes:
-        had_content = change.old_mode != _ABSENT and change.old_id not in _EMPTY
-        gone = change.new_mode not in _FILES or change.new_id in _EMPTY or change.path in destroyed
+        had_content = change.old_mode != ABSENT and change.old_id not in _EMPTY
+        gone = change.new_mode not in REGULAR or change.new_id in _EMPTY or change.path in destroyed
         if had_content and gone and change.old_id not in kept and change.old_id != change.new_id:
             yield change.path
 

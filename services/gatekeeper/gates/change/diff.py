@@ -9,20 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gatewright import scope
-from gatewright.contracts import TaskContract
 from gatewright.contracts.vocabulary import ChangeKind, Scope
 from gatewright.git.changes import TreeChange
+from gatewright.git.modes import ABSENT, ENTRIES, EXECUTABLE, FILE, SUBMODULE, SYMLINK
 from gatewright.git.paths import is_gitattributes, is_gitmodules, path_fault
-from gatewright.services.gatekeeper.gates.change.approvals import NOTHING, Approved
+from gatewright.services.gatekeeper.gates.context import ChangeContext, GateContext
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
-from gatewright.services.gatekeeper.policies.load import PathClass, Policies
-
-EXECUTABLE = "100755"
-REGULAR = frozenset({"100644", EXECUTABLE})
-SYMLINK = "120000"
-SUBMODULE = "160000"
-KNOWN = REGULAR | {SYMLINK, SUBMODULE}
-ABSENT = "000000"
+from gatewright.services.gatekeeper.policies.load import PathClass
 
 SCOPE_RULE = "allowed_paths"
 NAMES_RULE = "git_paths"
@@ -37,51 +30,47 @@ def kind_rule(kind: ChangeKind) -> str:
     return f"change_kinds.{kind}"
 
 
-def judge_number(changes: Sequence[TreeChange], policies: Policies, found: GateReportBuilder) -> bool:
+def judge_number(context: GateContext, changes: Sequence[TreeChange]) -> bool:
     """False when there are so many changed paths that nothing more is worth looking at."""
-    limit = policies.protected.limits.max_changed_files
-    found.checked(LIMIT_RULE)
+    report = context.report
+    limit = context.policies.protected.limits.max_changed_files
+    report.checked(LIMIT_RULE)
     if len(changes) > limit:
-        found.violate("diff_too_large", LIMIT_RULE, f"{len(changes)} changed files where {limit} are allowed")
+        report.violate("diff_too_large", LIMIT_RULE, f"{len(changes)} changed files where {limit} are allowed")
     return len(changes) <= limit
 
 
-def judge_changes(
-    changes: Sequence[TreeChange],
-    contract: TaskContract,
-    policies: Policies,
-    found: GateReportBuilder,
-    approved: Approved = NOTHING,
-) -> None:
+def judge_changes(context: ChangeContext, changes: Sequence[TreeChange]) -> None:
     """Judge every changed path on its own; a rename is a deletion and an addition, so both sides are judged."""
+    report, contract, policies = context.report, context.contract, context.policies
     opened = contract.scope or Scope()
-    found.checked(SCOPE_RULE, ", ".join(contract.allowed_paths))
-    found.checked(NAMES_RULE)
-    found.checked(MODES_RULE)
+    report.checked(SCOPE_RULE, ", ".join(contract.allowed_paths))
+    report.checked(NAMES_RULE)
+    report.checked(MODES_RULE)
     for kind in KINDS:
-        found.checked(kind_rule(kind), "opened by scope.allow" if kind in opened.allow else "")
+        report.checked(kind_rule(kind), "opened by scope.allow" if kind in opened.allow else "")
     for path_class in policies.protected.classes:
-        found.checked(f"protected_paths.{path_class.name}", f"opened by {path_class.opened_by}")
+        report.checked(f"protected_paths.{path_class.name}", f"opened by {path_class.opened_by}")
     for path in scope.outside(contract.allowed_paths, (change.path for change in changes)):
-        found.violate("path_out_of_scope", SCOPE_RULE, "outside the contract's paths", path)
+        report.violate("path_out_of_scope", SCOPE_RULE, "outside the contract's paths", path)
     opened_paths = scope.AllowedPaths(opened.allow_protected_paths)
     for change in changes:
         fault = path_fault(change.path, change.new_mode)
         if fault is not None:
-            found.violate("git_path", NAMES_RULE, fault, change.path)
-        _mode(change, opened, found)
+            report.violate("git_path", NAMES_RULE, fault, change.path)
+        _mode(report, change, opened)
         for path_class in policies.path_classes(change.path):
-            _class(change, path_class, opened, opened_paths, approved, found)
+            _class(context, change, path_class, opened, opened_paths)
 
 
-def _mode(change: TreeChange, opened: Scope, found: GateReportBuilder) -> None:
+def _mode(report: GateReportBuilder, change: TreeChange, opened: Scope) -> None:
     """Each kind of change has its own rule; the contract opens it by naming the kind in ``scope.allow``."""
     modes = {change.old_mode, change.new_mode} - {ABSENT}
-    if not modes <= KNOWN:
-        found.violate("special_file", MODES_RULE, f"unknown mode {change.new_mode}", change.path)
+    if not modes <= ENTRIES:
+        report.violate("special_file", MODES_RULE, f"unknown mode {change.new_mode}", change.path)
     for kind, code, words in _kinds(change, modes):
         if kind not in opened.allow:
-            found.violate(code, kind_rule(kind), f"{words}; opened only by scope.allow: {kind}", change.path)
+            report.violate(code, kind_rule(kind), f"{words}; opened only by scope.allow: {kind}", change.path)
 
 
 def _kinds(change: TreeChange, modes: set[str]) -> Iterator[tuple[ChangeKind, str, str]]:
@@ -92,7 +81,7 @@ def _kinds(change: TreeChange, modes: set[str]) -> Iterator[tuple[ChangeKind, st
         yield "symlink", "symlink_refused", "a symbolic link"
     if change.new_mode == EXECUTABLE != change.old_mode:
         yield "executable", "executable_refused", "becomes executable"
-    elif change.old_mode == EXECUTABLE and change.new_mode in REGULAR - {EXECUTABLE}:
+    elif change.old_mode == EXECUTABLE and change.new_mode == FILE:
         yield "mode_change", "mode_change_refused", "is executable no more"
     name = change.path.rpartition(b"/")[2]
     if is_gitattributes(name):
@@ -102,26 +91,22 @@ def _kinds(change: TreeChange, modes: set[str]) -> Iterator[tuple[ChangeKind, st
 
 
 def _class(
-    change: TreeChange,
-    kind: PathClass,
-    opened: Scope,
-    opened_paths: scope.AllowedPaths,
-    approved: Approved,
-    found: GateReportBuilder,
+    context: ChangeContext, change: TreeChange, kind: PathClass, opened: Scope, opened_paths: scope.AllowedPaths
 ) -> None:
+    report = context.report
     rule = f"protected_paths.{kind.name}"
     match kind.opened_by:
         case "scope.allow_protected_paths" if opened_paths.cover(change.path):
-            found.touched(rule, change.path)
+            report.touched(rule, change.path)
             return
         case "scope.allow_dependency_change" if opened.allow_dependency_change:
-            found.touched(rule, change.path)
+            report.touched(rule, change.path)
             return
         case "append-only" if change.old_mode == ABSENT:
-            found.touched(rule, change.path)
+            report.touched(rule, change.path)
             return
         case "approval":
-            approved.judge(change, rule, found)
+            context.approved.judge(change, rule, report)
             return
         case "nothing":
             words = "no contract opens it"
@@ -129,4 +114,4 @@ def _class(
             words = "what is there already may not change; new files may be added"
         case field:
             words = f"opened only by {field}"
-    found.violate("path_protected", rule, words, change.path)
+    report.violate("path_protected", rule, words, change.path)

@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 
 from gatewright.git.changes import Node, TreeChange
 from gatewright.git.mirror import Mirror
+from gatewright.git.modes import DIRECTORY, SYMLINK
 from gatewright.git.paths import display, path_fault
-from gatewright.services.gatekeeper.gates.change.diff import SYMLINK
-from gatewright.services.gatekeeper.gates.change.path_collisions import DIRECTORY
-from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.gates.context import ChangeContext
 from gatewright.services.gatekeeper.policies.load import Policies
 
 CODE = "symlink_escapes"
@@ -45,21 +44,19 @@ class _Tree:
         return node
 
 
-async def judge_links(
-    changes: Sequence[TreeChange], tree: str, mirror: Mirror, policies: Policies, found: GateReportBuilder
-) -> None:
+async def judge_links(context: ChangeContext, changes: Sequence[TreeChange], tree: str) -> None:
     """Judge every link that is new or leads elsewhere now. ``tree``: the tree id that holds them. Raises GitError."""
     links = [change for change in changes if change.new_mode == SYMLINK]
-    found.checked(RULE)
+    context.report.checked(RULE)
     if not links:
         return
-    whole = _Tree(mirror, tree)
-    targets = await mirror.blobs({change.new_id for change in links})
+    whole = _Tree(context.mirror, tree)
+    targets = await context.mirror.blobs({change.new_id for change in links})
     for change in links:
-        fault = await _fault(change.path, targets[change.new_id], whole, policies)
+        fault = await _fault(change.path, targets[change.new_id], whole, context.policies)
         if fault is not None:
             shown = display(targets[change.new_id][:200])
-            found.violate(CODE, RULE, f"leads to {shown!r}: {fault}", change.path)
+            context.report.violate(CODE, RULE, f"leads to {shown!r}: {fault}", change.path)
 
 
 async def _fault(path: bytes, target: bytes, tree: _Tree, policies: Policies) -> str | None:

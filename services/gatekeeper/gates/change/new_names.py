@@ -9,36 +9,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gatewright.git.changes import TreeChange
-from gatewright.git.mirror import Mirror
-from gatewright.services.gatekeeper.gates.change.diff import ABSENT
-from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
-from gatewright.services.gatekeeper.policies.load import Policies
+from gatewright.git.modes import ABSENT
+from gatewright.services.gatekeeper.gates.context import ChangeContext
 
 LIMITS_RULE = "protected_paths.limits.names"
 READABLE_RULE = "readable_names"
 
 
-async def judge_name_limits(
-    changes: Sequence[TreeChange], baseline: str, mirror: Mirror, policies: Policies, found: GateReportBuilder
-) -> bool:
+async def judge_name_limits(context: ChangeContext, changes: Sequence[TreeChange], baseline: str) -> bool:
     """Judge the paths that ``changes`` of the tree ``baseline`` add; what is there already is left alone. Raises GitError.
 
     False when one is beyond the limits: then nothing more about the tree is worth looking at.
     """
-    limits = policies.protected.limits.tree
+    report = context.report
+    limits = context.policies.protected.limits.tree
     words = f"{limits.path_bytes} bytes of path, {limits.name_bytes} of name, {limits.depth - 1} folders deep"
-    found.checked(LIMITS_RULE, f"{words}; {limits.new_files} new files, {limits.new_directories} new folders")
-    faults = await mirror.limit_faults(baseline, _added(changes), limits)
+    report.checked(LIMITS_RULE, f"{words}; {limits.new_files} new files, {limits.new_directories} new folders")
+    faults = await context.mirror.limit_faults(baseline, _added(changes), limits)
     for fault in faults:
-        found.violate(fault.code, LIMITS_RULE, fault.words, fault.path)
+        report.violate(fault.code, LIMITS_RULE, fault.words, fault.path)
     return not faults
 
 
-async def judge_readable_names(changes: Sequence[TreeChange], baseline: str, mirror: Mirror, found: GateReportBuilder) -> None:
+async def judge_readable_names(context: ChangeContext, changes: Sequence[TreeChange], baseline: str) -> None:
     """No added name has characters that cannot be seen, lead a terminal or an editor, or are no text. Raises GitError."""
-    found.checked(READABLE_RULE)
-    for fault in await mirror.unreadable_faults(baseline, _added(changes)):
-        found.violate(fault.code, READABLE_RULE, fault.words, fault.path)
+    context.report.checked(READABLE_RULE)
+    for fault in await context.mirror.unreadable_faults(baseline, _added(changes)):
+        context.report.violate(fault.code, READABLE_RULE, fault.words, fault.path)
 
 
 def _added(changes: Sequence[TreeChange]) -> list[bytes]:

@@ -11,14 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gatewright.git.changes import Node, TreeChange
-from gatewright.git.mirror import Mirror
+from gatewright.git.modes import ABSENT, DIRECTORY
 from gatewright.git.paths import display, folded
-from gatewright.services.gatekeeper.gates.change.diff import ABSENT
+from gatewright.services.gatekeeper.gates.context import ChangeContext
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 
 CODE = "path_collision"
 RULE = "path_collisions"
-DIRECTORY = "40000"
 
 
 @dataclass(slots=True)
@@ -33,23 +32,21 @@ class _Level:
     paths: list[tuple[bytes, ...]] = field(default_factory=list)
 
 
-async def judge_collisions(
-    changes: Sequence[TreeChange], baseline: str, tree: str, mirror: Mirror, found: GateReportBuilder
-) -> None:
+async def judge_collisions(context: ChangeContext, changes: Sequence[TreeChange], baseline: str, tree: str) -> None:
     """Compare each added path with what else lies in its directories, level by level from the root. Raises GitError.
 
     ``baseline`` and ``tree`` are tree ids. Costs the directories that new paths lie in, not the repository.
     """
-    found.checked(RULE)
+    context.report.checked(RULE)
     added = [tuple(change.path.split(b"/")) for change in changes if change.old_mode == ABSENT]
     levels: dict[tuple[str, ...], _Level] = {(): _Level({b"": tree}, {b"": baseline}, added)} if added else {}
     told: set[bytes] = set()
     while levels:
         wanted = {tree_id for level in levels.values() for tree_id in (*level.new.values(), *level.old.values())}
-        listed = await mirror.directories(wanted)
+        listed = await context.mirror.directories(wanted)
         below: dict[tuple[str, ...], _Level] = {}
         for prefix, level in levels.items():
-            _judge_level(prefix, level, listed, below, told, found)
+            _judge_level(prefix, level, listed, below, told, context.report)
         levels = below
 
 
@@ -59,7 +56,7 @@ def _judge_level(
     listed: Mapping[str, tuple[Node, ...]],
     below: dict[tuple[str, ...], _Level],
     told: set[bytes],
-    found: GateReportBuilder,
+    report: GateReportBuilder,
 ) -> None:
     depth = len(prefix)
     groups = _groups(level.new, listed)
@@ -71,7 +68,7 @@ def _judge_level(
             other = next((each for each in same if each != path), None)
             if other is not None:
                 told.add(path)
-                found.violate(CODE, RULE, f"some file systems take it for {display(other)!r}", path)
+                report.violate(CODE, RULE, f"some file systems take it for {display(other)!r}", path)
         if len(parts) > depth + 1:
             key = (*prefix, name)
             if key not in below:

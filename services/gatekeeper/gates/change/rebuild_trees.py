@@ -8,22 +8,24 @@ from __future__ import annotations
 from gatewright.errors import GitError, PatchError
 from gatewright.git.mirror import Mirror
 from gatewright.ledger.run import Run
-from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
 from gatewright.services.gatekeeper.gates.change.candidate import patch_of
+from gatewright.services.gatekeeper.gates.context import ChangeContext
 
 
-async def bring_workers(run: Run, mirror: Mirror, artifacts: ArtifactCache) -> None:
+async def bring_workers(context: ChangeContext, run: Run) -> None:
     """Have the trees of the current attempt's workers in the mirror. GitError (``tree_differs``), ArtifactError."""
+    mirror = context.mirror
     for task in run.workers():
         if task.tree and not await mirror.has_tree(task.tree):
-            await _bring(run, task.tree, await patch_of(task, artifacts), mirror)
+            await _bring(run, task.tree, await patch_of(task, context.artifacts), mirror)
 
 
-async def bring_candidate(run: Run, mirror: Mirror, artifacts: ArtifactCache) -> None:
+async def bring_candidate(context: ChangeContext, run: Run) -> None:
     """Have the candidate's tree in the mirror. GitError (``tree_differs``), ArtifactError."""
+    mirror = context.mirror
     candidate = run.candidate
     if candidate is not None and not await mirror.has_tree(candidate.tree):
-        await _bring(run, candidate.tree, await artifacts.get_artifact(candidate.patch), mirror)
+        await _bring(run, candidate.tree, await context.artifacts.get_artifact(candidate.patch), mirror)
 
 
 async def _bring(run: Run, tree: str, patch: bytes, mirror: Mirror) -> None:

@@ -16,6 +16,7 @@ from operator import itemgetter
 
 from gatewright.git.changes import TreeChange
 from gatewright.git.mirror import Mirror
+from gatewright.git.modes import REGULAR
 from gatewright.git.process import OutputTooLargeError
 
 #: Of the old substance, what is left of a file that is lost in any case, and of one in which no old line is left.
@@ -29,13 +30,12 @@ _ALIKE = 20
 #: New files of one name among which the one is looked for that an old file has become.
 _MOST_PLACES = 8
 _READ_AT_ONCE = 256 << 20
-_FILES = frozenset({"100644", "100755"})
 _COMMENT = re.compile(rb"^[ \t]*(?:#|//|/\*|\*|--|;|%|<!--|\"\"\"|''').*$", re.MULTILINE)  # noqa: TID251 - linear: each try is a line
 
 
 async def destroyed_files(changes: Sequence[TreeChange], mirror: Mirror) -> frozenset[bytes]:
     """The paths among ``changes`` that are files before and after, and whose content is as good as gone. Raises GitError."""
-    edited = [change for change in changes if change.old_id != change.new_id and {change.old_mode, change.new_mode} <= _FILES]
+    edited = [change for change in changes if change.old_id != change.new_id and {change.old_mode, change.new_mode} <= REGULAR]
     sizes = await mirror.sizes({each for change in edited for each in (change.old_id, change.new_id)})
     counts = Counter(change.new_id for change in edited)
     alike = frozenset(object_id for object_id, count in counts.items() if count > _ALIKE)
@@ -54,7 +54,7 @@ async def moved_files(lost: Sequence[bytes], changes: Sequence[TreeChange], mirr
     """Those of ``lost`` whose content, edited, lives on in a new file of the same name in another folder. Raises GitError."""
     places: defaultdict[bytes, list[TreeChange]] = defaultdict(list)
     for change in changes:
-        if change.old_mode not in _FILES and change.new_mode in _FILES:
+        if change.old_mode not in REGULAR and change.new_mode in REGULAR:
             places[_name(change.path)].append(change)
     wanted = frozenset(lost)
     gone = [change for change in changes if change.path in wanted and _name(change.path) in places]

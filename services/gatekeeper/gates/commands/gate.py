@@ -14,7 +14,7 @@ from gatewright.sandbox.argv import parse_command
 from gatewright.services.gatekeeper.gates.commands.classes import classify
 from gatewright.services.gatekeeper.gates.commands.proof import why_nothing
 from gatewright.services.gatekeeper.gates.commands.words import read_words
-from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.gates.context import GateContext
 from gatewright.services.gatekeeper.policies.commands import CommandClass, CommandRule, Use
 from gatewright.services.gatekeeper.policies.load import Policies
 
@@ -25,25 +25,24 @@ MOST_COMMANDS = 256
 MOST_CHARACTERS = 131_072
 
 
-def judge_commands(
-    tests: Iterable[AcceptanceTest], executor: Executor | None, policies: Policies, found: GateReportBuilder, *, strict: bool
-) -> None:
+def judge_commands(context: GateContext, tests: Iterable[AcceptanceTest], executor: Executor | None, *, strict: bool) -> None:
     """Judge every command of a contract; the report names each with its classes."""
-    found.checked(RULE, "strict: a test must prove something" if strict else "")
+    report = context.report
+    report.checked(RULE, "strict: a test must prove something" if strict else "")
     commands: list[tuple[Use, str]] = [("acceptance", test.cmd) for test in tests]
     commands += [("executor", command) for command in (executor.commands if executor is not None else ())]
     if (words := too_much(text for _, text in commands)) is not None:
-        found.violate(TOO_MUCH, RULE, words)
+        report.violate(TOO_MUCH, RULE, words)
         return
     for number, (use, text) in enumerate(commands, 1):
         name = f"commands.{number}.{use}"
         try:
-            rule = check_command(text, use, policies, strict=strict)
+            rule = check_command(text, use, context.policies, strict=strict)
         except CommandRefusedError as error:
-            found.violate(error.reason, RULE, error.message)
-            found.violated(name, error.message)
+            report.violate(error.reason, RULE, error.message)
+            report.violated(name, error.message)
         else:
-            found.checked(name, f"{text} ({', '.join(sorted(classes_of(text, rule)))})")
+            report.checked(name, f"{text} ({', '.join(sorted(classes_of(text, rule)))})")
 
 
 def too_much(commands: Iterable[str]) -> str | None:

@@ -10,20 +10,20 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
+from gatewright.git.changes import Node
 from gatewright.git.mirror import Mirror
+from gatewright.git.modes import DIRECTORY, SUBMODULE
 from gatewright.git.paths import display
-from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
-from gatewright.services.gatekeeper.policies.load import Policies
+from gatewright.services.gatekeeper.gates.context import GateContext
 from gatewright.services.gatekeeper.policies.packs import PackRules, PolicyApproval
 
 CODE = "path_too_broad"
 RULE = "breadth"
-#: A gitlink is a whole repository: it counts as a directory.
-DIRECTORIES = frozenset({b"tree", b"commit"})
+#: A submodule is a whole repository: it counts as a directory.
+DIRECTORIES = frozenset({DIRECTORY, SUBMODULE})
 #: Directories that are looked into for one contract; what lies in more of them is taken for opened whole.
 MOST_LOOKS = 500
 
@@ -37,32 +37,24 @@ class Opened:
 
 
 async def judge_breadth(
-    paths: Iterable[str],
-    repository: str,
-    tree: str,
-    pack: PackRules,
-    mirror: Mirror,
-    policies: Policies,
-    now: datetime,
-    found: GateReportBuilder,
+    context: GateContext, mirror: Mirror, tree: str, pack: PackRules, paths: Iterable[str], repository: str
 ) -> None:
     """``tree`` is the baseline's. 1. what is opened  2. what the pack says to that  3. whether a person has approved it.
 
     Raises GitError.
     """
+    report = context.report
     named = frozenset(path.removesuffix("/") for path in paths)
     opened = await look(named, mirror, tree)  # 1
-    found.checked(f"{RULE}.whole_repository", "everything" if opened.everything else "a part of it")
+    report.checked(f"{RULE}.whole_repository", "everything" if opened.everything else "a part of it")
     words = ", ".join(opened.directories) or "no whole directory of the top level"
-    found.checked(f"{RULE}.top_level", f"{words} ({pack.broad_paths.replace('_', ' ')})")
+    report.checked(f"{RULE}.top_level", f"{words} ({pack.broad_paths.replace('_', ' ')})")
     if opened.everything:  # 2
-        _require(
-            named, f"{RULE}.whole_repository", "the paths together are the whole repository", repository, policies, now, found
-        )
+        _require(context, named, f"{RULE}.whole_repository", "the paths together are the whole repository", repository)
     elif opened.directories and pack.broad_paths == "needs_approval":
         for directory in opened.directories:
             asked = frozenset({directory}) if directory in named else named
-            _require(asked, f"{RULE}.top_level", f"all of {directory!r} is opened", repository, policies, now, found)
+            _require(context, asked, f"{RULE}.top_level", f"all of {directory!r} is opened", repository)
 
 
 async def look(named: frozenset[str], mirror: Mirror, tree: str) -> Opened:
@@ -70,8 +62,8 @@ async def look(named: frozenset[str], mirror: Mirror, tree: str) -> Opened:
     wanted = frozenset(path.encode("utf-8", "surrogatepass") for path in named)
     search = _Search(mirror, wanted, sorted(wanted))
     entries = await search.entries(tree)
-    whole = {name: await search.is_whole(name, kind, identifier) for name, (kind, identifier) in entries.items()}
-    directories = [name for name, (kind, _) in entries.items() if kind in DIRECTORIES]
+    whole = {node.name: await search.is_whole(node.name, node) for node in entries}
+    directories = [node.name for node in entries if node.mode in DIRECTORIES]
     broad = tuple(display(name) for name in directories if whole[name])
     everything = len(directories) > 1 and all(whole.values())
     return Opened(broad, everything)
@@ -86,52 +78,44 @@ class _Search:
     ordered: Sequence[bytes]
     looks: int = 0
 
-    async def is_whole(self, path: bytes, kind: bytes, identifier: str) -> bool:
+    async def is_whole(self, path: bytes, node: Node) -> bool:
         """Whether all of ``path`` is opened: by its own name, or entry by entry."""
         if path in self.wanted:
             return True
         below = path + b"/"
         at = bisect_left(self.ordered, below)
-        if kind != b"tree" or not (at < len(self.ordered) and self.ordered[at].startswith(below)):
+        if node.mode != DIRECTORY or not (at < len(self.ordered) and self.ordered[at].startswith(below)):
             return False
         if self.looks >= MOST_LOOKS:
             return True
-        entries = await self.entries(identifier)
-        if sum(inner in DIRECTORIES for inner, _ in entries.values()) < 2:
+        entries = await self.entries(node.object_id)
+        if sum(inner.mode in DIRECTORIES for inner in entries) < 2:
             return False
-        for name, (inner, child) in entries.items():
-            if not await self.is_whole(below + name, inner, child):
+        for inner in entries:
+            if not await self.is_whole(below + inner.name, inner):
                 return False
         return True
 
-    async def entries(self, tree: str) -> Mapping[bytes, tuple[bytes, str]]:
-        """Name -> type and object id, of one level of a tree."""
+    async def entries(self, tree: str) -> tuple[Node, ...]:
+        """One level of a tree."""
         self.looks += 1
-        listed = await self.mirror.git.run("ls-tree", "-z", "--end-of-options", tree)
-        entries = {}
-        for line in listed.split(b"\0"):
-            if line:
-                head, _, name = line.partition(b"\t")
-                _mode, kind, identifier = head.split(b" ")
-                entries[name] = (kind, identifier.decode("ascii"))
-        return entries
+        return (await self.mirror.directories([tree]))[tree]
 
 
-def _require(
-    paths: frozenset[str], rule: str, what: str, repository: str, policies: Policies, now: datetime, found: GateReportBuilder
-) -> None:
+def _require(context: GateContext, paths: frozenset[str], rule: str, what: str, repository: str) -> None:
     """An approval of exactly ``paths``, in force, or a violation that says how to get one."""
-    same = [approval for approval in policies.approvals.approvals if approval.covers(paths, repository)]
+    report = context.report
+    same = [approval for approval in context.policies.approvals.approvals if approval.covers(paths, repository)]
     for approval in same:
-        if not approval.expired(now):
-            found.checked(f"{rule}.approval", f"{what}; approved by {approval.approved_by}: {approval.reason}")
-            found.saw("approval", _digest(approval))
+        if not approval.expired(context.now):
+            report.checked(f"{rule}.approval", f"{what}; approved by {approval.approved_by}: {approval.reason}")
+            report.saw("approval", _digest(approval))
             return
     how = f"a person may approve {sorted(paths)} of this repository in policies/approvals.json"
     if same:
         last = max(same, key=lambda approval: approval.expires_at)
         how = f"the approval of {last.approved_by} ended at {last.expires_at.isoformat()}; {how} again"
-    found.violate(CODE, rule, f"{what}, which needs approval: {how}")
+    report.violate(CODE, rule, f"{what}, which needs approval: {how}")
 
 
 def _digest(approval: PolicyApproval) -> str:

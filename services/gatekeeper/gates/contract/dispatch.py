@@ -11,44 +11,47 @@ from itertools import pairwise
 from gatewright.contracts import TaskContract
 from gatewright.contracts.task_contract import HandoffChain
 from gatewright.contracts.vocabulary import Agent, RoleName
+from gatewright.services.gatekeeper.gates.context import GateContext
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
-from gatewright.services.gatekeeper.policies.load import Policies
 from gatewright.services.gatekeeper.policies.roles import IMPLEMENTING
 
 FORBIDDEN = "dispatch_forbidden"
 
 
-def judge_dispatch(contract: TaskContract, policies: Policies, found: GateReportBuilder) -> None:
+def judge_dispatch(context: GateContext, contract: TaskContract) -> None:
     """1. who orders is registered  2. may order from that role  3. is another agent  4. hand-overs go one way."""
+    report = context.report
     owner, assigned = contract.owner_agent, contract.assigned_agent
-    found.checked("dispatch.owner", f"{owner.role} {owner.agent_id!r}")
-    if policies.agent(owner.role, owner.agent_id) is None:  # 1
-        found.violate(FORBIDDEN, "dispatch.owner", f"{owner.role} {owner.agent_id!r} is not registered, so orders nothing")
-    may_dispatch(owner, assigned.role, policies, found)  # 2
-    found.checked("dispatch.two_agents")
+    report.checked("dispatch.owner", f"{owner.role} {owner.agent_id!r}")
+    if context.policies.agent(owner.role, owner.agent_id) is None:  # 1
+        report.violate(FORBIDDEN, "dispatch.owner", f"{owner.role} {owner.agent_id!r} is not registered, so orders nothing")
+    may_dispatch(context, owner, assigned.role)  # 2
+    report.checked("dispatch.two_agents")
     if owner.agent_id == assigned.agent_id or (  # 3
         owner.codex_thread_id is not None and owner.codex_thread_id == assigned.codex_thread_id
     ):
-        found.violate(FORBIDDEN, "dispatch.two_agents", f"{assigned.agent_id!r} would order from itself")
+        report.violate(FORBIDDEN, "dispatch.two_agents", f"{assigned.agent_id!r} would order from itself")
     if contract.handoff_chain is not None:  # 4
-        _judge_chain(contract.handoff_chain, assigned.role, found)
+        _judge_chain(contract.handoff_chain, assigned.role, report)
 
 
-def judge_order(contract: TaskContract, found: GateReportBuilder) -> None:
+def judge_order(context: GateContext, contract: TaskContract) -> None:
     """What starts a run is an order to make a change: reviews and tests are the gatekeeper's to order, on its own candidate."""
-    found.checked("dispatch.task_type", contract.task_type)
+    report = context.report
+    report.checked("dispatch.task_type", contract.task_type)
     if contract.task_type != "IMPLEMENT" or contract.assigned_agent.role not in IMPLEMENTING:
         words = f"a run begins with IMPLEMENT, not with {contract.task_type} for a {contract.assigned_agent.role}"
-        found.violate(FORBIDDEN, "dispatch.task_type", words)
+        report.violate(FORBIDDEN, "dispatch.task_type", words)
 
 
-def may_dispatch(owner: Agent, role: RoleName, policies: Policies, found: GateReportBuilder) -> None:
+def may_dispatch(context: GateContext, owner: Agent, role: RoleName) -> None:
     """The table itself."""
-    allowed = policies.roles.of(owner.role).may_dispatch_to
-    found.checked("dispatch.table", f"{owner.role} -> {role}")
+    report = context.report
+    allowed = context.policies.roles.of(owner.role).may_dispatch_to
+    report.checked("dispatch.table", f"{owner.role} -> {role}")
     if role not in allowed:
         whom = "nobody" if not allowed else "no " + role
-        found.violate(FORBIDDEN, "dispatch.table", f"{owner.role} -> {role}: a {owner.role} gives work to {whom}")
+        report.violate(FORBIDDEN, "dispatch.table", f"{owner.role} -> {role}: a {owner.role} gives work to {whom}")
 
 
 #: The one way that work goes (specification 7). Roles of one rank may follow each other.
@@ -64,16 +67,16 @@ _RANKS: dict[RoleName, int] = {
 }
 
 
-def _judge_chain(chain: HandoffChain, assigned: RoleName, found: GateReportBuilder) -> None:
+def _judge_chain(chain: HandoffChain, assigned: RoleName, report: GateReportBuilder) -> None:
     """No way back (a reviewer hands nothing on to a worker), nobody twice, not too long, and about this task."""
     roles = chain.roles
-    found.checked("handoff_chain", " -> ".join(roles))
+    report.checked("handoff_chain", " -> ".join(roles))
     if len(set(roles)) != len(roles):
-        found.violate(FORBIDDEN, "handoff_chain", "a role comes twice, so it would judge or order what it did itself")
+        report.violate(FORBIDDEN, "handoff_chain", "a role comes twice, so it would judge or order what it did itself")
     for giver, taker in pairwise(roles):
         if _RANKS[taker] < _RANKS[giver]:
-            found.violate(FORBIDDEN, "handoff_chain", f"{giver} -> {taker}: work does not go back")
+            report.violate(FORBIDDEN, "handoff_chain", f"{giver} -> {taker}: work does not go back")
     if chain.max_handoffs is not None and len(roles) - 1 > chain.max_handoffs:
-        found.violate(FORBIDDEN, "handoff_chain", f"{len(roles) - 1} hand-overs, {chain.max_handoffs} allowed")
+        report.violate(FORBIDDEN, "handoff_chain", f"{len(roles) - 1} hand-overs, {chain.max_handoffs} allowed")
     if chain.enabled and roles and assigned not in roles:
-        found.violate(FORBIDDEN, "handoff_chain", f"the {assigned} who has the task is not in it")
+        report.violate(FORBIDDEN, "handoff_chain", f"the {assigned} who has the task is not in it")

@@ -16,7 +16,7 @@ from gatewright.git.changes import TreeChange
 from gatewright.git.paths import display
 from gatewright.sandbox.argv import parse_command
 from gatewright.services.gatekeeper.gates.commands.gate import too_much
-from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.gates.context import ChangeContext, GateContext
 
 CODE = "action_forbidden"
 RULE = "contract.forbidden_actions"
@@ -26,15 +26,16 @@ MOST_ACTIONS = 64
 LONGEST_ACTION = 1024
 
 
-def judge_forbidden_commands(contract: TaskContract, found: GateReportBuilder) -> None:
+def judge_forbidden_commands(context: GateContext, contract: TaskContract) -> None:
     """No acceptance or executor command contains what the contract forbids. What is no plain argv is refused elsewhere."""
-    found.checked(RULE, ", ".join(contract.forbidden_actions))
+    report = context.report
+    report.checked(RULE, ", ".join(contract.forbidden_actions))
     if len(contract.forbidden_actions) > MOST_ACTIONS:
         words = f"{len(contract.forbidden_actions)} forbidden actions; no more than {MOST_ACTIONS} can be watched"
-        found.violate(CODE, RULE, words)
+        report.violate(CODE, RULE, words)
         return
     if any(len(action) > LONGEST_ACTION for action in contract.forbidden_actions):
-        found.violate(CODE, RULE, f"a forbidden action of more than {LONGEST_ACTION} characters cannot be watched")
+        report.violate(CODE, RULE, f"a forbidden action of more than {LONGEST_ACTION} characters cannot be watched")
         return
     actions = [(action, words_of(action)) for action in contract.forbidden_actions]
     commands = [test.cmd for test in contract.acceptance_tests]
@@ -49,24 +50,25 @@ def judge_forbidden_commands(contract: TaskContract, found: GateReportBuilder) -
         programs = {_program(word) for word in argv}
         for action, forbidden in actions:
             if forbidden and _program(forbidden[0]) in programs and contains(argv, forbidden):
-                found.violate(CODE, RULE, f"{command!r} contains {action!r}, which the contract forbids")
+                report.violate(CODE, RULE, f"{command!r} contains {action!r}, which the contract forbids")
 
 
-def judge_forbidden_edits(changes: Iterable[TreeChange], contract: TaskContract, found: GateReportBuilder) -> None:
+def judge_forbidden_edits(context: ChangeContext, changes: Iterable[TreeChange]) -> None:
     """No change touches a path that the contract forbids to edit: a name, anywhere, or a whole path."""
+    report, contract = context.report, context.contract
     # Longer ones have been refused before anything was changed.
     all_words = (words_of(action) for action in contract.forbidden_actions[:MOST_ACTIONS] if len(action) <= LONGEST_ACTION)
     edits = [words[1] for words in all_words if len(words) == 2 and words[0] == EDIT]
     wanted = {path.strip("/").lower().encode("utf-8", "surrogatepass") for path in edits}
     if not wanted:
         return
-    found.checked(f"{RULE}.edit", ", ".join(sorted(display(path) for path in wanted)))
+    report.checked(f"{RULE}.edit", ", ".join(sorted(display(path) for path in wanted)))
     for change in changes:
         lowered = change.path.lower()
         parts = frozenset(lowered.split(b"/"))
         touched = [path for path in wanted if path in parts or lowered == path or lowered.startswith(path + b"/")]
         for path in sorted(touched):
-            found.violate(CODE, f"{RULE}.edit", f"the contract forbids to edit {display(path)!r}", change.path)
+            report.violate(CODE, f"{RULE}.edit", f"the contract forbids to edit {display(path)!r}", change.path)
 
 
 def words_of(action: str) -> tuple[str, ...]:

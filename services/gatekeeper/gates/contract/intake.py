@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -18,22 +17,15 @@ from gatewright.errors import ArtifactError, DeniedError, GitError, HostError, M
 from gatewright.git.mirror import Mirrors
 from gatewright.git.tracked import refuse_tracked_environment
 from gatewright.host_errors import is_waited_for
-from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
+from gatewright.services.gatekeeper.gates.context import GateContext
 from gatewright.services.gatekeeper.gates.contract.breadth import judge_breadth
 from gatewright.services.gatekeeper.gates.contract.policy import judge_contract, judge_request
 from gatewright.services.gatekeeper.gates.contract.role_contract import bound_schema, is_binding
 from gatewright.services.gatekeeper.gates.landing.landing import judge_target
-from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
-from gatewright.services.gatekeeper.policies.load import Policies
 
 
 async def judge_intake(
-    document: RunRequest | TaskContract,
-    found: GateReportBuilder,
-    policies: Policies,
-    mirrors: Mirrors,
-    store: ArtifactCache,
-    now: datetime,
+    context: GateContext, document: RunRequest | TaskContract, mirrors: Mirrors
 ) -> tuple[RunRequest | TaskContract, str, str]:
     """Judge ``document`` and pin it: returns it with the baseline's commit and tree (empty where it could not be resolved).
 
@@ -43,26 +35,26 @@ async def judge_intake(
     What is returned is what was judged: permissions are the granted ones.
     """
     if isinstance(document, RunRequest):
-        request = replace(document, artifacts=await _artifacts(document.artifacts, found, store))
-        await asyncio.to_thread(judge_request, request, policies, found)  # a large one must not hold up the others
+        request = replace(document, artifacts=await _artifacts(context, document.artifacts))
+        await asyncio.to_thread(judge_request, context, request)  # a large one must not hold up the others
         baseline = _Baseline(
             request.repository, request.baseline_ref, request.allowed_paths, request.policy_pack, request.environment
         )
-        commit, tree = await _pin(baseline, found, policies, mirrors, now)
+        commit, tree = await _pin(context, baseline, mirrors)
         return replace(request, baseline_ref=commit or request.baseline_ref), commit, tree
-    inputs = await _artifacts(document.inputs.artifacts, found, store, document.assigned_agent.role)
+    inputs = await _artifacts(context, document.inputs.artifacts, document.assigned_agent.role)
     contract = replace(
         document,
         inputs=replace(document.inputs, artifacts=inputs),
-        log_refs=replace(document.log_refs, run_id=found.run_id),
+        log_refs=replace(document.log_refs, run_id=context.report.run_id),
         requested_permissions=None,
     )
-    contract = await asyncio.to_thread(judge_contract, contract, policies, found)
-    pack: PolicyPack = contract.policy_pack or policies.packs.default
+    contract = await asyncio.to_thread(judge_contract, context, contract)
+    pack: PolicyPack = contract.policy_pack or context.policies.packs.default
     baseline = _Baseline(
         contract.repository, contract.rollback.baseline_ref, contract.allowed_paths, pack, contract.environment
     )
-    commit, tree = await _pin(baseline, found, policies, mirrors, now)
+    commit, tree = await _pin(context, baseline, mirrors)
     rollback = replace(contract.rollback, baseline_ref=commit or contract.rollback.baseline_ref)
     return replace(contract, rollback=rollback), commit, tree
 
@@ -78,59 +70,57 @@ class _Baseline:
     environment: Environment | None
 
 
-async def _artifacts(
-    artifacts: Sequence[Artifact], found: GateReportBuilder, store: ArtifactCache, role: RoleName = "WORKER"
-) -> tuple[Artifact, ...]:
-    found.checked("artifacts", f"{len(artifacts)} input artifact(s)")
+async def _artifacts(context: GateContext, artifacts: Sequence[Artifact], role: RoleName = "WORKER") -> tuple[Artifact, ...]:
+    report, store = context.report, context.artifacts
+    report.checked("artifacts", f"{len(artifacts)} input artifact(s)")
     pinned = []
     for artifact in artifacts:
         try:
             binding = is_binding(artifact)
-            data = bound_schema(artifact, role, found) if binding else inline_bytes(artifact.uri)
+            data = bound_schema(context, artifact, role) if binding else inline_bytes(artifact.uri)
             if binding and data is None:
                 continue
             if data is None:
                 data = await store.get_artifact(artifact.uri)
             digest = hashlib.sha256(data).hexdigest()
             if digest != artifact.sha256.lower():
-                found.violate("artifact_invalid", "artifacts", f"{artifact.name}: the bytes have digest {digest}")
+                report.violate("artifact_invalid", "artifacts", f"{artifact.name}: the bytes have digest {digest}")
                 continue
             uri = await store.put_artifact(data)
         except (ArtifactError, MalformedError) as error:
-            found.violate("artifact_invalid", "artifacts", f"{artifact.name}: {error.message}")
+            report.violate("artifact_invalid", "artifacts", f"{artifact.name}: {error.message}")
             continue
         pinned.append(Artifact(name=artifact.name, uri=uri, sha256=digest))
-        found.saw(artifact.name, digest)
+        report.saw(artifact.name, digest)
     return tuple(pinned)
 
 
-async def _pin(
-    baseline: _Baseline, found: GateReportBuilder, policies: Policies, mirrors: Mirrors, now: datetime
-) -> tuple[str, str]:
+async def _pin(context: GateContext, baseline: _Baseline, mirrors: Mirrors) -> tuple[str, str]:
+    report = context.report
     repository = baseline.repository
-    if repository is None or not found.clean:
+    if repository is None or not report.clean:
         return "", ""
-    found.checked("baseline", baseline.ref)
+    report.checked("baseline", baseline.ref)
     try:
         mirror = await mirrors.open(repository.url)
         commit = await mirror.resolve(baseline.ref)
         tree = await mirror.tree_of(commit)
-        found.saw("baseline_commit", commit)
-        found.saw("baseline_tree", tree)
-        await judge_target(repository, commit, mirror, found)
-        pack = policies.packs.pack(baseline.pack)
-        await judge_breadth(baseline.paths, repository.url, tree, pack, mirror, policies, now, found)
+        report.saw("baseline_commit", commit)
+        report.saw("baseline_tree", tree)
+        await judge_target(context, repository, commit, mirror)
+        pack = context.policies.packs.pack(baseline.pack)
+        await judge_breadth(context, mirror, tree, pack, baseline.paths, repository.url)
         if baseline.environment is not None:
             # What this host can tell; the roles that show it look on theirs.
-            found.checked("environment", baseline.environment.prefix)
+            report.checked("environment", baseline.environment.prefix)
             await refuse_tracked_environment(Path(baseline.environment.prefix), mirror, tree)
     except DeniedError as error:
-        found.violate(error.reason, "environment", error.message)
+        report.violate(error.reason, "environment", error.message)
         return "", ""
     except (GitError, HostError, MalformedError) as error:
         if is_waited_for(error):
             raise
         code = "repository_unavailable" if error.reason == GitError.code else error.reason
-        found.violate(code, "repository", error.message)
+        report.violate(code, "repository", error.message)
         return "", ""
     return commit, tree

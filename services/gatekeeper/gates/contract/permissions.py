@@ -15,28 +15,27 @@ from gatewright.contracts import TaskContract
 from gatewright.contracts.task_contract import RolePermissions
 from gatewright.contracts.vocabulary import Executor, ToolPermissions
 from gatewright.permissions import FILESYSTEM_ORDER, NETWORK_ORDER, SHELL_MEANINGS, SHELL_ORDER, narrower
+from gatewright.services.gatekeeper.gates.context import GateContext
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from gatewright.services.gatekeeper.policies.full_access import names_full_access
-from gatewright.services.gatekeeper.policies.load import Policies
 from gatewright.services.gatekeeper.policies.packs import PackRules
 
 FULL_ACCESS = "danger_full_access"
 
 
-def judge_permissions(
-    contract: TaskContract, pack: PackRules, policies: Policies, found: GateReportBuilder, *, from_outside: bool
-) -> TaskContract:
+def judge_permissions(context: GateContext, contract: TaskContract, pack: PackRules, *, from_outside: bool) -> TaskContract:
     """The contract as it may be carried out: permissions narrowed to what the role has, in every place that states them.
 
     1. the role is registered  2. each permission is the narrower of asked, registered and the pack's  3. MCP tools are on the
     role's allowlist, in all three places  4. the approval policy that follows is recorded.
     """
+    report, policies = context.report, context.policies
     agent = contract.assigned_agent
     known = policies.agent(agent.role, agent.agent_id)
     if known is None:  # 1
-        found.violate("agent_unknown", "agent_registry", f"{agent.role} {agent.agent_id!r} is not registered")
+        report.violate("agent_unknown", "agent_registry", f"{agent.role} {agent.agent_id!r} is not registered")
         return contract
-    found.checked("agent_registry", f"{agent.role} {agent.agent_id!r}")
+    report.checked("agent_registry", f"{agent.role} {agent.agent_id!r}")
     asked, clamp = contract.tool_permissions, from_outside and pack.wider_permissions == "clamp"
     network = narrower(NETWORK_ORDER, known.defaults.network, pack.network)
     granted = ToolPermissions(  # 2
@@ -46,10 +45,10 @@ def judge_permissions(
         mcp_tools=asked.mcp_tools,
     )
     for name in ("filesystem", "shell", "network"):
-        _compare(name, getattr(asked, name), getattr(granted, name), found, clamp=clamp)
-    _tools(contract, policies, found)  # 3
+        _compare(report, name, getattr(asked, name), getattr(granted, name), clamp=clamp)
+    _tools(context, contract)  # 3
     meaning = SHELL_MEANINGS[granted.shell]
-    found.checked("approval_policy", f"{meaning.approval_policy or 'unset'}: {meaning.words}")  # 4
+    report.checked("approval_policy", f"{meaning.approval_policy or 'unset'}: {meaning.words}")  # 4
     return narrowed(contract, granted) if clamp else contract
 
 
@@ -67,34 +66,37 @@ def narrowed(contract: TaskContract, granted: ToolPermissions) -> TaskContract:
     )
 
 
-def judge_full_access(contract: TaskContract, found: GateReportBuilder) -> None:
+def judge_full_access(context: GateContext, contract: TaskContract) -> None:
     """Nothing that somebody's tool may read as "no sandbox" or "no approvals" is let through, wherever it hides."""
-    found.checked(FULL_ACCESS, "never")
+    report = context.report
+    report.checked(FULL_ACCESS, "never")
     for place, words in (*_words(contract), *_executor_words(contract.executor)):
         if names_full_access(words):
-            found.violate(FULL_ACCESS, FULL_ACCESS, f"{place} would switch the sandbox or the approvals off")
+            report.violate(FULL_ACCESS, FULL_ACCESS, f"{place} would switch the sandbox or the approvals off")
 
 
-def judge_executor_access(executor: Executor | None, found: GateReportBuilder) -> None:
+def judge_executor_access(context: GateContext, executor: Executor | None) -> None:
     """The same for what a request has already."""
-    found.checked(FULL_ACCESS, "never")
+    report = context.report
+    report.checked(FULL_ACCESS, "never")
     for place, words in _executor_words(executor):
         if names_full_access(words):
-            found.violate(FULL_ACCESS, FULL_ACCESS, f"{place} would switch the sandbox or the approvals off")
+            report.violate(FULL_ACCESS, FULL_ACCESS, f"{place} would switch the sandbox or the approvals off")
 
 
-def _compare(name: str, asked: str, granted: str, found: GateReportBuilder, *, clamp: bool) -> None:
+def _compare(report: GateReportBuilder, name: str, asked: str, granted: str, *, clamp: bool) -> None:
     rule = f"agent_registry.{name}"
     if asked == granted:
-        found.checked(rule, f"asked {asked}, granted")
+        report.checked(rule, f"asked {asked}, granted")
     elif clamp:
-        found.checked(rule, f"asked {asked}, granted {granted}")
-        found.saw(f"clamped.{name}", f"{asked} -> {granted}")
+        report.checked(rule, f"asked {asked}, granted {granted}")
+        report.saw(f"clamped.{name}", f"{asked} -> {granted}")
     else:
-        found.violate("permission_too_wide", rule, f"{name}: {asked} asked for, {granted} is the most")
+        report.violate("permission_too_wide", rule, f"{name}: {asked} asked for, {granted} is the most")
 
 
-def _tools(contract: TaskContract, policies: Policies, found: GateReportBuilder) -> None:
+def _tools(context: GateContext, contract: TaskContract) -> None:
+    report, policies = context.report, context.policies
     places = {
         "mcp_tools": contract.tool_permissions.mcp_tools,
         "mcp_tool_set": contract.mcp_tool_set,
@@ -102,12 +104,12 @@ def _tools(contract: TaskContract, policies: Policies, found: GateReportBuilder)
     }
     allowed = policies.roles.of(contract.assigned_agent.role).mcp_tools
     for rule, tools in places.items():
-        found.checked(rule, f"{len(tools)} tool(s), all on the allowlist of {contract.assigned_agent.role}")
+        report.checked(rule, f"{len(tools)} tool(s), all on the allowlist of {contract.assigned_agent.role}")
         for tool in tools:
             if tool not in policies.forbidden.mcp_tools:
-                found.violate("tool_unknown", rule, f"the tool {tool!r} is not on the allowlist")
+                report.violate("tool_unknown", rule, f"the tool {tool!r} is not on the allowlist")
             elif tool not in allowed:
-                found.violate("tool_unknown", rule, f"the tool {tool!r} is not for a {contract.assigned_agent.role}")
+                report.violate("tool_unknown", rule, f"the tool {tool!r} is not for a {contract.assigned_agent.role}")
 
 
 def _words(contract: TaskContract) -> Iterator[tuple[str, str]]:

@@ -18,6 +18,7 @@ from gatewright.rules.contracts import differences
 from gatewright.services.gatekeeper.gates.cel_gate import judge_contract_rules
 from gatewright.services.gatekeeper.gates.change.destructive import by_allowlist, judge_destructive
 from gatewright.services.gatekeeper.gates.commands.gate import judge_commands
+from gatewright.services.gatekeeper.gates.context import GateContext
 from gatewright.services.gatekeeper.gates.contract.dispatch import judge_dispatch, judge_order
 from gatewright.services.gatekeeper.gates.contract.forbidden_actions import judge_forbidden_commands
 from gatewright.services.gatekeeper.gates.contract.packs import judge_pack
@@ -34,67 +35,68 @@ from gatewright.tasks.inputs import LONGEST_COMMAND
 LANDABLE = "refs/heads/"
 
 
-def judge_request(request: RunRequest, policies: Policies, found: GateReportBuilder) -> None:
+def judge_request(context: GateContext, request: RunRequest) -> None:
     """What of a request can be judged before the pm has compiled it; what is missing is the pm's to name."""
-    judge_executor_access(request.executor, found)
-    _paths(request.allowed_paths, policies, found)
-    pack = judge_pack(request.policy_pack, request.repository, request.timeout_retry, policies, found)
+    judge_executor_access(context, request.executor)
+    _paths(context, request.allowed_paths)
+    pack = judge_pack(context, request.policy_pack, request.repository, request.timeout_retry)
     strict = request.strict_acceptance or pack.strict_acceptance
-    judge_commands(request.acceptance_tests, request.executor, policies, found, strict=strict)
-    _artifacts(request.executor, request.artifacts, found)
-    _repository(request.repository, found)
+    judge_commands(context, request.acceptance_tests, request.executor, strict=strict)
+    _artifacts(context.report, request.executor, request.artifacts)
+    _repository(context.report, request.repository)
 
 
-def judge_contract(
-    contract: TaskContract, policies: Policies, found: GateReportBuilder, *, from_outside: bool = True
-) -> TaskContract:
+def judge_contract(context: GateContext, contract: TaskContract, *, from_outside: bool = True) -> TaskContract:
     """Every rule of the policy gate but breadth, on a whole contract.
 
     Returns the contract as it may be carried out: what comes from outside may ask for more than its role has, and gets less.
     What one of our own roles has written must be right as it is.
     """
+    report, policies = context.report, context.policies
     name: PolicyPack = contract.policy_pack or policies.packs.default
-    judge_full_access(contract, found)
-    _paths(contract.allowed_paths, policies, found)
-    pack = judge_pack(name, contract.repository, contract.timeout_retry, policies, found)
+    judge_full_access(context, contract)
+    _paths(context, contract.allowed_paths)
+    pack = judge_pack(context, name, contract.repository, contract.timeout_retry)
     strict = pack.strict_acceptance or (contract.runtime_options is not None and contract.runtime_options.strict_acceptance)
-    judge_commands(contract.acceptance_tests, contract.executor, policies, found, strict=strict)
-    judge_forbidden_commands(contract, found)
+    judge_commands(context, contract.acceptance_tests, contract.executor, strict=strict)
+    judge_forbidden_commands(context, contract)
     if contract.executor is None:
-        found.violate("executor_missing", "executor", "the contract does not say how the change is made")
-    _artifacts(contract.executor, contract.inputs.artifacts, found)
-    judge_destructive(contract, by_allowlist(policies), found)
-    _repository(contract.repository, found)
-    judge_order(contract, found)
-    judge_dispatch(contract, policies, found)
-    judge_role_contract(contract, found)
-    judge_output_schema(contract, found)
-    granted = judge_permissions(contract, pack, policies, found, from_outside=from_outside)
-    found.checked("timeout_retry")
+        report.violate("executor_missing", "executor", "the contract does not say how the change is made")
+    _artifacts(report, contract.executor, contract.inputs.artifacts)
+    judge_destructive(context, contract, by_allowlist(policies))
+    _repository(report, contract.repository)
+    judge_order(context, contract)
+    judge_dispatch(context, contract)
+    judge_role_contract(context, contract)
+    judge_output_schema(context, contract)
+    granted = judge_permissions(context, contract, pack, from_outside=from_outside)
+    report.checked("timeout_retry")
     if contract.timeout_retry.timeout_sec > LONGEST_COMMAND:
-        found.violate("permission_too_wide", "timeout_retry", f"no command may take longer than {LONGEST_COMMAND:.0f} s")
-    judge_contract_rules(granted, policies, found)
+        report.violate("permission_too_wide", "timeout_retry", f"no command may take longer than {LONGEST_COMMAND:.0f} s")
+    judge_contract_rules(context, granted)
     return granted
 
 
-def judge_compiled(contract: TaskContract, request: RunRequest, baseline: str, found: GateReportBuilder) -> None:
+def judge_compiled(context: GateContext, contract: TaskContract, request: RunRequest, baseline: str) -> None:
     """The pm may not order anything that the request did not say: what can be compared is compared."""
-    found.checked("request", "the contract is the request's")
-    for name in differences(contract, request, baseline, found.run_id):
-        found.violate("contract_differs", "request", f"the compiled contract's {name} is not the request's")
+    report = context.report
+    report.checked("request", "the contract is the request's")
+    for name in differences(contract, request, baseline, report.run_id):
+        report.violate("contract_differs", "request", f"the compiled contract's {name} is not the request's")
 
 
-def _paths(paths: Iterable[str], policies: Policies, found: GateReportBuilder) -> None:
-    found.checked("allowed_paths", ", ".join(paths))
-    found.checked("protected_paths.sacred", "no allowed path is one")
+def _paths(context: GateContext, paths: Iterable[str]) -> None:
+    report = context.report
+    report.checked("allowed_paths", ", ".join(paths))
+    report.checked("protected_paths.sacred", "no allowed path is one")
     for path in paths:
         try:
             clean = scope.check_allowed_path(path)
         except ScopeError as error:
-            found.violate(error.reason, "allowed_paths", error.message)
+            report.violate(error.reason, "allowed_paths", error.message)
             continue
-        if _is_sacred(clean, policies):
-            found.violate("path_protected", "protected_paths.sacred", "no contract may open it", clean.encode())
+        if _is_sacred(clean, context.policies):
+            report.violate("path_protected", "protected_paths.sacred", "no contract may open it", clean.encode())
 
 
 def _is_sacred(path: str, policies: Policies) -> bool:
@@ -103,27 +105,27 @@ def _is_sacred(path: str, policies: Policies) -> bool:
     return all(any(kind.name == "sacred" for kind in policies.path_classes(form.encode())) for form in forms)
 
 
-def _artifacts(executor: Executor | None, artifacts: Iterable[Artifact], found: GateReportBuilder) -> None:
+def _artifacts(report: GateReportBuilder, executor: Executor | None, artifacts: Iterable[Artifact]) -> None:
     if executor is None:
         return
-    found.checked("executor", executor.kind)
+    report.checked("executor", executor.kind)
     known = {artifact.name for artifact in artifacts}
     for name in executor.artifacts:
         if name not in known:
-            found.violate("executor_missing", "executor", f"there is no input artifact named {name!r}")
+            report.violate("executor_missing", "executor", f"there is no input artifact named {name!r}")
     given = executor.commands if executor.kind == "command" else executor.artifacts
     if not given:
-        found.violate("executor_missing", "executor", f"a {executor.kind} executor needs at least one answer")
+        report.violate("executor_missing", "executor", f"a {executor.kind} executor needs at least one answer")
 
 
-def _repository(repository: Repository | None, found: GateReportBuilder) -> None:
-    found.checked("repository", repository.landing if repository is not None else "")
+def _repository(report: GateReportBuilder, repository: Repository | None) -> None:
+    report.checked("repository", repository.landing if repository is not None else "")
     if repository is None:
-        found.violate("repository_missing", "repository", "the contract does not say which repository it is about")
+        report.violate("repository_missing", "repository", "the contract does not say which repository it is about")
     elif _has_credentials(repository.url):
-        found.violate("repository_has_credentials", "repository", "a URL with a password would be kept as evidence")
+        report.violate("repository_has_credentials", "repository", "a URL with a password would be kept as evidence")
     elif repository.landing == "target" and not _landable(repository.target_ref or ""):
-        found.violate("bad_ref", "repository", "landing on a target needs target_ref: refs/heads/...")
+        report.violate("bad_ref", "repository", "landing on a target needs target_ref: refs/heads/...")
 
 
 def _landable(ref: str) -> bool:

@@ -12,22 +12,22 @@ from gatewright.contracts import TaskContract
 from gatewright.contracts.task_contract import HandoffChain, RoleContract, RuntimeOptions
 from gatewright.contracts.vocabulary import Artifact, RoleName
 from gatewright.resources import schema_directory
-from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.gates.context import GateContext
 from gatewright.services.gatekeeper.policies.roles import ANSWERS, TASKS
 
 OUTPUT_SCHEMA = "output_schema"
 
 
-def judge_role_contract(contract: TaskContract, found: GateReportBuilder) -> None:
+def judge_role_contract(context: GateContext, contract: TaskContract) -> None:
     """The resolved view agrees with the fields that it resolves; every field that does not is named."""
     role = contract.role_contract
     if role is None:
         return
     for field, resolved, authoritative in _pairs(contract, role):
         rule = f"role_contract.{field}"
-        found.checked(rule)
+        context.report.checked(rule)
         if resolved != authoritative:
-            found.violate("role_contract_drift", rule, f"says {resolved!r}, the contract says {authoritative!r}")
+            context.report.violate("role_contract_drift", rule, f"says {resolved!r}, the contract says {authoritative!r}")
 
 
 def _pairs(contract: TaskContract, role: RoleContract) -> Iterator[tuple[str, object, object]]:
@@ -47,31 +47,33 @@ def _pairs(contract: TaskContract, role: RoleContract) -> Iterator[tuple[str, ob
     yield "handoff.max_handoffs", role.handoff.max_handoffs or chain.max_handoffs or 0, chain.max_handoffs or 0
 
 
-def judge_output_schema(contract: TaskContract, found: GateReportBuilder) -> None:
+def judge_output_schema(context: GateContext, contract: TaskContract) -> None:
     """Which schema the answer must have: fixed by the role, recorded with its digest."""
+    report = context.report
     role, kind = contract.assigned_agent.role, contract.task_type
     if TASKS.get(role) != kind:
-        found.violate("output_schema_mismatch", OUTPUT_SCHEMA, f"there is no answer of a {role} to a task of type {kind}")
+        report.violate("output_schema_mismatch", OUTPUT_SCHEMA, f"there is no answer of a {role} to a task of type {kind}")
         return
-    found.checked(OUTPUT_SCHEMA, f"a {role} answers {kind} with {ANSWERS[kind]}")
-    found.saw(f"{OUTPUT_SCHEMA}.{role.lower()}", schema_digest(ANSWERS[kind]))
+    report.checked(OUTPUT_SCHEMA, f"a {role} answers {kind} with {ANSWERS[kind]}")
+    report.saw(f"{OUTPUT_SCHEMA}.{role.lower()}", schema_digest(ANSWERS[kind]))
 
 
-def bound_schema(artifact: Artifact, assigned: RoleName, found: GateReportBuilder) -> bytes | None:
+def bound_schema(context: GateContext, artifact: Artifact, assigned: RoleName) -> bytes | None:
     """The schema that an ``output_schema`` or ``output_schema.<role>`` artifact binds, when it is the one that the role has.
 
     Its ``uri`` is a path of ours, ``schemas/<name>.json``: it is never fetched.
     """
+    report = context.report
     roles = {f"{OUTPUT_SCHEMA}.{role.lower()}": role for role in TASKS} | {OUTPUT_SCHEMA: assigned}
     role = roles.get(artifact.name)
     task = TASKS.get(role) if role is not None else None
     name = ANSWERS[task] if task is not None else None
     if name is None or artifact.uri != f"schemas/{name}.json":
         words = f"{artifact.name!r} binds {artifact.uri[:80]!r}, the role answers with {name or 'no schema'}"
-        found.violate("output_schema_mismatch", OUTPUT_SCHEMA, words)
+        report.violate("output_schema_mismatch", OUTPUT_SCHEMA, words)
         return None
     if artifact.sha256.lower() != schema_digest(name):
-        found.violate("output_schema_mismatch", OUTPUT_SCHEMA, f"{artifact.name!r}: another version of {name} is bound")
+        report.violate("output_schema_mismatch", OUTPUT_SCHEMA, f"{artifact.name!r}: another version of {name} is bound")
         return None
     return _schema_bytes(name)
 

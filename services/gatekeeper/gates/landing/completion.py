@@ -7,7 +7,6 @@ Every rule is named, kept or broken, and becomes a line of the completion report
 from __future__ import annotations
 
 from gatewright import scope
-from gatewright.contracts import TaskContract
 from gatewright.contracts.strict_json import parse
 from gatewright.contracts.task_contract import RequiredOutput
 from gatewright.contracts.vocabulary import Artifact
@@ -17,7 +16,7 @@ from gatewright.git.mirror import Mirror
 from gatewright.ledger.run import Run
 from gatewright.rules import completion as rules
 from gatewright.rules.completion import AUDIT, DOCUMENTS, OUTPUTS, OWNERS, SHARDS, TESTS, VIOLATIONS
-from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
+from gatewright.services.gatekeeper.gates.context import Artifacts, ChangeContext
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 
 #: The run's own reports, by the names that a contract may ask for them.
@@ -25,9 +24,7 @@ OWN_REPORTS = frozenset({"review_report", "test_report", "completion_report", "e
 _DOCUMENT_ENDINGS = (".md", ".rst", ".adoc")
 
 
-async def judge_completion(
-    run: Run, contract: TaskContract, mirror: Mirror, artifacts: ArtifactCache, found: GateReportBuilder
-) -> None:
+async def judge_completion(context: ChangeContext, run: Run) -> None:
     """Whether the run is what its contract ordered.
 
     1. every shard was done and accepted  2. every changed file has one owner among them, and the contract allows it
@@ -35,76 +32,66 @@ async def judge_completion(
     6. documents that were asked for were written  7. an audit changes nothing and leaves a report.
     Raises GitError, ArtifactError, BusError.
     """
-    changed = await _changed(run, artifacts)
-    _shards(run, found)  # 1
-    _owners(run, contract, changed, found)  # 2
-    _tests(run, contract, found)  # 3
-    _violations(run, found)  # 4
-    await _outputs(run, contract, changed, mirror, artifacts, found)  # 5
-    _documents(contract, changed, found)  # 6
-    _audit(contract, changed, found)  # 7
+    changed = await _changed(run, context.artifacts)
+    _shards(context.report, run)  # 1
+    _owners(context, run, changed)  # 2
+    _tests(context, run)  # 3
+    _violations(context.report, run)  # 4
+    await _outputs(context, run, changed)  # 5
+    _documents(context, changed)  # 6
+    _audit(context, changed)  # 7
 
 
-async def _changed(run: Run, artifacts: ArtifactCache) -> tuple[bytes, ...]:
+async def _changed(run: Run, artifacts: Artifacts) -> tuple[bytes, ...]:
     if run.candidate is None or not run.candidate.names:
         return ()
     names = await artifacts.get_artifact(run.candidate.names)
     return tuple(path for path in names.split(b"\0") if path)
 
 
-def _shards(run: Run, found: GateReportBuilder) -> None:
+def _shards(report: GateReportBuilder, run: Run) -> None:
     planned = len(run.plan.contracts) if run.plan else 0
-    found.checked(SHARDS, f"{len(run.workers())} of {planned} done in attempt {run.attempt}")
+    report.checked(SHARDS, f"{len(run.workers())} of {planned} done in attempt {run.attempt}")
     for broken in rules.open_shards(run):
-        found.violate(*broken)
+        report.violate(*broken)
 
 
-def _owners(run: Run, contract: TaskContract, changed: tuple[bytes, ...], found: GateReportBuilder) -> None:
-    found.checked(OWNERS, f"{len(changed)} changed files")
+def _owners(context: ChangeContext, run: Run, changed: tuple[bytes, ...]) -> None:
+    report, contract = context.report, context.contract
+    report.checked(OWNERS, f"{len(changed)} changed files")
     for broken in rules.files_without_owner(run, contract, changed):
-        found.violate(*broken)
+        report.violate(*broken)
 
 
-def _tests(run: Run, contract: TaskContract, found: GateReportBuilder) -> None:
+def _tests(context: ChangeContext, run: Run) -> None:
+    report, contract = context.report, context.contract
     needed = [test.name for test in contract.acceptance_tests if test.must_pass]
-    found.checked(TESTS, f"{len(needed)} must pass: {', '.join(needed)[:200]}")
+    report.checked(TESTS, f"{len(needed)} must pass: {', '.join(needed)[:200]}")
     for broken in rules.missing_tests(run, contract):
-        found.violate(*broken)
+        report.violate(*broken)
 
 
-def _violations(run: Run, found: GateReportBuilder) -> None:
-    found.checked(VIOLATIONS, "none of the review, the tests or the tasks of this attempt")
+def _violations(report: GateReportBuilder, run: Run) -> None:
+    report.checked(VIOLATIONS, "none of the review, the tests or the tasks of this attempt")
     for broken in rules.open_violations(run):
-        found.violate(*broken)
+        report.violate(*broken)
 
 
-async def _outputs(
-    run: Run,
-    contract: TaskContract,
-    changed: tuple[bytes, ...],
-    mirror: Mirror,
-    artifacts: ArtifactCache,
-    found: GateReportBuilder,
-) -> None:
-    found.checked(OUTPUTS, ", ".join(f"{output.type} {output.name}" for output in contract.required_outputs)[:400])
+async def _outputs(context: ChangeContext, run: Run, changed: tuple[bytes, ...]) -> None:
+    report, contract = context.report, context.contract
+    report.checked(OUTPUTS, ", ".join(f"{output.type} {output.name}" for output in contract.required_outputs)[:400])
     for output in contract.required_outputs:
-        place = await _place(output, run, contract, changed, mirror, artifacts)
+        place = await _place(context, output, run, changed)
         if place:
-            found.saw(output_evidence(output), place)
+            report.saw(output_evidence(output), place)
         else:
             words = f"{output.type} {output.name!r} was ordered and is not there"
-            found.violate("completion_output_missing", OUTPUTS, words)
+            report.violate("completion_output_missing", OUTPUTS, words)
 
 
-async def _place(
-    output: RequiredOutput,
-    run: Run,
-    contract: TaskContract,
-    changed: tuple[bytes, ...],
-    mirror: Mirror,
-    artifacts: ArtifactCache,
-) -> str:
+async def _place(context: ChangeContext, output: RequiredOutput, run: Run, changed: tuple[bytes, ...]) -> str:
     """What fixes an output: an artifact's URI, an object id, or a name; empty when it is not there."""
+    contract, artifacts = context.contract, context.artifacts
     match output.type:
         case "patch":
             there = run.candidate is not None and (changed or contract.audit_only)
@@ -117,7 +104,7 @@ async def _place(
         case "json":
             return output.name if output.name == "plan" else await _json(_artifact(output.name, run), artifacts)
         case "file":
-            return await _file(output.name, run, mirror) or _artifact(output.name, run)
+            return await _file(output.name, run, context.mirror) or _artifact(output.name, run)
 
 
 def _artifact(name: str, run: Run) -> str:
@@ -127,7 +114,7 @@ def _artifact(name: str, run: Run) -> str:
     return next((artifact.uri for artifact in handed if artifact.name == name), "")
 
 
-async def _json(uri: str, artifacts: ArtifactCache) -> str:
+async def _json(uri: str, artifacts: Artifacts) -> str:
     if not uri:
         return ""
     try:
@@ -149,12 +136,13 @@ async def _file(name: str, run: Run, mirror: Mirror) -> str:
     return next((entry.object_id for entry in entries if entry.path == path.encode()), "")
 
 
-def _documents(contract: TaskContract, changed: tuple[bytes, ...], found: GateReportBuilder) -> None:
+def _documents(context: ChangeContext, changed: tuple[bytes, ...]) -> None:
+    report, contract = context.report, context.contract
     wanted = [each.name for each in contract.required_outputs if each.type == "file" and is_document(each.name)]
-    found.checked(DOCUMENTS, ", ".join(wanted)[:400] or "no document was asked for")
+    report.checked(DOCUMENTS, ", ".join(wanted)[:400] or "no document was asked for")
     for name in wanted:
         if name.encode("utf-8", "surrogatepass") not in changed:
-            found.violate("completion_document_missing", DOCUMENTS, f"{name!r} was ordered and was not written")
+            report.violate("completion_document_missing", DOCUMENTS, f"{name!r} was ordered and was not written")
 
 
 def is_document(name: str) -> bool:
@@ -162,7 +150,8 @@ def is_document(name: str) -> bool:
     return name.startswith(("docs/", "doc/")) or name.lower().endswith(_DOCUMENT_ENDINGS)
 
 
-def _audit(contract: TaskContract, changed: tuple[bytes, ...], found: GateReportBuilder) -> None:
-    found.checked(AUDIT, "an audit: nothing may change" if contract.audit_only else "not an audit: something must change")
+def _audit(context: ChangeContext, changed: tuple[bytes, ...]) -> None:
+    report, contract = context.report, context.contract
+    report.checked(AUDIT, "an audit: nothing may change" if contract.audit_only else "not an audit: something must change")
     for broken in rules.audit(contract, changed):
-        found.violate(*broken)
+        report.violate(*broken)

@@ -5,60 +5,61 @@ from __future__ import annotations
 import asyncio
 from datetime import datetime
 
-from gatewright.contracts import TaskContract
 from gatewright.contracts.vocabulary import Repository
 from gatewright.errors import GitError, HostError
 from gatewright.git.mirror import Mirror
 from gatewright.host_errors import is_waited_for
 from gatewright.ledger.run import Run
 from gatewright.rules.landing import commit_message, landing_ref
-from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.gates.context import ChangeContext, GateContext
 
 #: Pushes that another gatekeeper's own may get in the way of, and the pause between two of them in seconds.
 TRIES = 5
 PAUSE = 0.2
 
 
-async def judge_target(repository: Repository, baseline: str, mirror: Mirror, found: GateReportBuilder) -> None:
+async def judge_target(context: GateContext, repository: Repository, baseline: str, mirror: Mirror) -> None:
     """Whether a change of ``baseline`` could land on its target as things are: said before any work is done for it.
 
     1. the branch is there  2. it is at the baseline: what lands moves it from there  3. nobody works in it. What changes
     meanwhile is the landing's to find out. Raises GitError.
     """
-    ref = landing_ref(found.run_id, repository)
+    report = context.report
+    ref = landing_ref(report.run_id, repository)
     if repository.landing != "target":
         return
-    found.checked("target", ref)
+    report.checked("target", ref)
     current = await mirror.current(ref)
     if current is None:  # 1
-        found.violate("target_missing", "target", f"the repository has no {ref}")
+        report.violate("target_missing", "target", f"the repository has no {ref}")
     elif current != baseline:  # 2
         words = f"{ref} is at {current[:12]}, and the run starts from {baseline[:12]}: a change lands on what it was made from"
-        found.violate("target_elsewhere", "target", words)
+        report.violate("target_elsewhere", "target", words)
     elif (place := await mirror.checked_out(ref)) is not None:  # 3
-        found.violate("target_checked_out", "target", f"{ref} is checked out in {place}")
+        report.violate("target_checked_out", "target", f"{ref} is checked out in {place}")
 
 
-async def land(run: Run, contract: TaskContract, mirror: Mirror, found: GateReportBuilder) -> tuple[str, str, str, str | None]:
+async def land(context: ChangeContext, run: Run) -> tuple[str, str, str, str | None]:
     """Land the candidate; returns commit, tree, ref and what the ref pointed at before.
 
     Doing it again gives the same commit and finds it landed: a crash in between is harmless.
     """
+    report, contract, mirror = context.report, context.contract, context.mirror
     candidate, repository = run.candidate, contract.repository
     if candidate is None or repository is None:
-        found.violate("gate_not_evaluated", "landing", "there is no candidate to land")
+        report.violate("gate_not_evaluated", "landing", "there is no candidate to land")
         return "", "", "", None
     ref = landing_ref(run.run_id, repository)
     baseline = run.accepted.baseline_commit
     if not ref:
-        found.saw("tree", candidate.tree)
+        report.saw("tree", candidate.tree)
         return "", candidate.tree, "", None
     when = datetime.fromisoformat(run.created_at)
     message, author = commit_message(run, contract), contract.author
     commit = await mirror.commit_tree(candidate.tree, parent=baseline, message=message, when=when, author=author)
     tree = await mirror.tree_of(commit)
     if tree != candidate.tree:
-        found.violate("landed_tree_differs", "same_tree", f"commit {commit} has tree {tree}, tested was {candidate.tree}")
+        report.violate("landed_tree_differs", "same_tree", f"commit {commit} has tree {tree}, tested was {candidate.tree}")
         return "", "", "", None
     previous = baseline if repository.landing == "target" else None
     try:
@@ -66,10 +67,10 @@ async def land(run: Run, contract: TaskContract, mirror: Mirror, found: GateRepo
     except (GitError, HostError) as error:
         if is_waited_for(error):
             raise
-        found.violate(error.reason, "landing", error.message)
+        report.violate(error.reason, "landing", error.message)
         return "", "", "", None
-    found.saw("commit", commit)
-    found.saw("tree", tree)
+    report.saw("commit", commit)
+    report.saw("tree", tree)
     return commit, tree, ref, previous
 
 

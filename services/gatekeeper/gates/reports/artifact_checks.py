@@ -6,27 +6,27 @@ import asyncio
 from collections.abc import Sequence
 
 from gatewright.errors import ArtifactError
-from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
-from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.gates.context import GateContext
 
 MAX_ARTIFACTS = 256
 MAX_TOTAL_BYTES = 128 * 1024 * 1024
 
 
-async def check_artifacts(uris: Sequence[str], found: GateReportBuilder, artifacts: ArtifactCache) -> None:
+async def check_artifacts(context: GateContext, uris: Sequence[str]) -> None:
     """Fetch each artifact, digest checked; a missing one, too many or too much is a violation."""
+    report = context.report
     wanted = sorted(set(uris))
     if len(wanted) > MAX_ARTIFACTS:
-        found.violate("artifact_too_large", "artifacts", f"{len(wanted)} artifacts in one report")
+        report.violate("artifact_too_large", "artifacts", f"{len(wanted)} artifacts in one report")
         return
-    sizes = await asyncio.gather(*(_size(uri, found, artifacts) for uri in wanted))
+    sizes = await asyncio.gather(*(_size(context, uri) for uri in wanted))
     if sum(sizes) > MAX_TOTAL_BYTES:
-        found.violate("artifact_too_large", "artifacts", f"{sum(sizes)} bytes of artifacts in one report")
+        report.violate("artifact_too_large", "artifacts", f"{sum(sizes)} bytes of artifacts in one report")
 
 
-async def _size(uri: str, found: GateReportBuilder, artifacts: ArtifactCache) -> int:
+async def _size(context: GateContext, uri: str) -> int:
     try:
-        return len(await artifacts.get_artifact(uri))
+        return len(await context.artifacts.get_artifact(uri))
     except ArtifactError as error:
-        found.violate(error.reason, "artifacts", error.message)
+        context.report.violate(error.reason, "artifacts", error.message)
         return 0

@@ -8,6 +8,7 @@ from gatewright.ledger.run import Run
 from gatewright.patterns import TextPattern
 from gatewright.rules.reviews import not_independent, not_passed
 from gatewright.rules.tests import Ordered, broken_by_tests, match_commands, wrong_tree
+from gatewright.services.gatekeeper.gates.context import GateContext
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 
 #: The test runner's note of the candidate's own files that the commands edited.
@@ -16,70 +17,71 @@ WORKSPACE_CHANGES = "workspace_changes"
 _URI = TextPattern(r"artifact:sha256:[0-9a-fA-F]{64}|data:[^\s\"']*,")
 
 
-def judge_review(report: ReviewReport, run: Run, found: GateReportBuilder) -> None:
+def judge_review(context: GateContext, review: ReviewReport, run: Run) -> None:
     """1. the right tree  2. an independent reviewer  3. that hands over nothing  4. it passed the candidate.
 
     ``produced_diff`` must be false by the schema: a report that says otherwise is never decoded. What lands is the candidate
     that the gatekeeper composed, so a reviewer has nowhere to put a change; one that points to other bytes tries to.
     """
-    found.checked("same_tree")
-    found.saw("candidate_tree", _candidate(run))
-    for broken in wrong_tree(report.tree, _candidate(run), "reviewer_wrong_tree"):  # 1
-        found.violate(*broken)
-    found.checked("reviewer_gate")
-    for broken in not_independent(report, run):  # 2
-        found.violate(*broken)
-    found.checked("read_only")
-    for uri in sorted(_handed_over(report) - _shown(run)):  # 3
-        found.violate("reviewer_produced_diff", "read_only", f"the report points to {uri[:100]}, which it was not given")
-    for broken in not_passed(report):  # 4
-        found.violate(*broken)
+    report = context.report
+    report.checked("same_tree")
+    report.saw("candidate_tree", _candidate(run))
+    for broken in wrong_tree(review.tree, _candidate(run), "reviewer_wrong_tree"):  # 1
+        report.violate(*broken)
+    report.checked("reviewer_gate")
+    for broken in not_independent(review, run):  # 2
+        report.violate(*broken)
+    report.checked("read_only")
+    for uri in sorted(_handed_over(review) - _shown(run)):  # 3
+        report.violate("reviewer_produced_diff", "read_only", f"the report points to {uri[:100]}, which it was not given")
+    for broken in not_passed(review):  # 4
+        report.violate(*broken)
 
 
-def judge_tests(report: TestReport, run: Run, contract: TaskContract, found: GateReportBuilder) -> None:
+def judge_tests(context: GateContext, tests: TestReport, run: Run, contract: TaskContract) -> None:
     """Whether the acceptance commands proved the candidate: the rules are those of ``gatewright.rules.tests``; and whether the
     environment is the one that the change was made with.
     """
-    candidate = _candidate(run)
-    if report.status != "ERROR":
-        found.saw("candidate_tree", candidate)
+    report, candidate = context.report, _candidate(run)
+    if tests.status != "ERROR":
+        report.saw("candidate_tree", candidate)
         for rule in ("same_tree", "tests_gate", "rerun", "acceptance_tests"):
-            found.checked(rule)
-    for broken in broken_by_tests(report, candidate, contract):
-        found.violate(*broken)
-    if report.status == "ERROR":
+            report.checked(rule)
+    for broken in broken_by_tests(tests, candidate, contract):
+        report.violate(*broken)
+    if tests.status == "ERROR":
         return
-    for one in match_commands(report, contract)[0]:
-        _note(one, found)
-    _same_environment(report, run, found)
-    for artifact in report.artifacts:
+    for one in match_commands(tests, contract)[0]:
+        _note(report, one)
+    _same_environment(report, tests, run)
+    for artifact in tests.artifacts:
         if artifact.name == WORKSPACE_CHANGES:
-            found.saw(WORKSPACE_CHANGES, artifact.sha256)
-            found.remark("commands edited files of the candidate, and these edits do not land")
+            report.saw(WORKSPACE_CHANGES, artifact.sha256)
+            report.remark("commands edited files of the candidate, and these edits do not land")
 
 
-def _note(one: Ordered, found: GateReportBuilder) -> None:
+def _note(report: GateReportBuilder, one: Ordered) -> None:
     for command in one.runs:
         name = one.test.name if command.run == 1 else f"{one.test.name}.run{command.run}"
-        found.saw(f"{name}.stdout", command.stdout)
-        found.saw(f"{name}.exit", f"{command.exit_code} {command.stopped}".strip())
+        report.saw(f"{name}.stdout", command.stdout)
+        report.saw(f"{name}.exit", f"{command.exit_code} {command.stopped}".strip())
     if one.flaky:
-        found.saw("flaky", one.test.name)
-        found.remark(f"flaky: {one.test.name} passed when it was run again")
+        report.saw("flaky", one.test.name)
+        report.remark(f"flaky: {one.test.name} passed when it was run again")
 
 
-def _same_environment(report: TestReport, run: Run, found: GateReportBuilder) -> None:
+def _same_environment(report: GateReportBuilder, tests: TestReport, run: Run) -> None:
     """Only states of one place are compared: another host may have an environment of its own under the same path."""
-    tested = report.surroundings.environment if report.surroundings is not None else None
+    tested = tests.surroundings.environment if tests.surroundings is not None else None
     if tested is None:
         return
-    found.saw("environment", tested.files_sha256)
+    report.saw("environment", tested.files_sha256)
     for task in run.workers():
         worked = task.result.surroundings if task.result is not None else None
         used = worked.environment if worked is not None else None
         if used is not None and used.place_sha256 == tested.place_sha256 and used.files_sha256 != tested.files_sha256:
             words = f"{tested.prefix} is not what it was when {task.task_id} used it; {ADVICE}"
-            found.violate(CHANGED, "same_environment", words)
+            report.violate(CHANGED, "same_environment", words)
             return
 
 

@@ -8,7 +8,6 @@ limits on size) stay as an operator has set them. Any number of processes may do
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -32,6 +31,7 @@ from gatewright.bus.topology import (
 )
 from gatewright.errors import BusError, ConfigurationError, HostError
 from gatewright.host_errors import BUS_FULL
+from gatewright.pause import pause_unless
 
 Config = dict[str, Any]
 
@@ -102,8 +102,7 @@ async def await_queues(
     for queue in queues:
         while not stop.is_set() and not await _exists(bus.connection, queue):
             missing(queue.durable)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), _LOOK_AGAIN_SECONDS)
+            await pause_unless(stop, _LOOK_AGAIN_SECONDS)
 
 
 async def _exists(connection: Connection, queue: Consumer) -> bool:

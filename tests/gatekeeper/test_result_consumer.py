@@ -1,4 +1,4 @@
-"""The desk: a message that meets a defect of the gatekeeper's own must not come back for ever."""
+"""Deliveries: a message that meets a defect of the gatekeeper's own must not come back for ever."""
 
 from __future__ import annotations
 
@@ -18,15 +18,17 @@ from gatewright.evidence.signing import keys
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import BundleWriter
 from gatewright.ledger.store import Ledger
+from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.gatekeeper.gates.engine import GateEngine
-from gatewright.services.gatekeeper.intake.endpoint import MOST_CRASHES, RETRY, Desk
 from gatewright.services.gatekeeper.intake.limits import PublisherLimits
+from gatewright.services.gatekeeper.intake.result_consumer import MOST_CRASHES, RETRY, ResultConsumer
 from gatewright.services.gatekeeper.intake.run_queries import RunQueries
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.projections.publisher_runs import PublisherRuns
 from gatewright.services.gatekeeper.projections.run_index import RunIndex
 from gatewright.telemetry.logs import make_logger
 from gatewright.telemetry.metrics import Metrics
+from tests.gatekeeper.publishing import make_result_consumer
 
 
 class BrokenLedger(Ledger):
@@ -55,14 +57,14 @@ class Given:
 
 
 @pytest.fixture
-async def broken_desk(bus: MemoryBus, gates: GateEngine, tmp_path: Path) -> Desk:
+async def broken(bus: MemoryBus, gates: GateEngine, tmp_path: Path) -> ResultConsumer:
     log, metrics = make_logger(), Metrics("gatekeeper")
     signer = Signer(keys.load_or_create(tmp_path / "key.pem"))
     orchestrator = Orchestrator(
         bus, BrokenLedger(bus), gates, BundleWriter(tmp_path / "runs"), signer, SystemClock(), log, metrics
     )
     limits = PublisherLimits(PublisherRuns(SystemClock(), frozenset()), SystemClock())
-    return Desk(bus, orchestrator, limits, log, metrics)
+    return make_result_consumer(orchestrator, limits, SecretScanner())
 
 
 def make_delivery(attempts: int) -> Given:
@@ -71,17 +73,17 @@ def make_delivery(attempts: int) -> Given:
     return Given(message, attempts)
 
 
-async def test_a_defect_ends_the_process_and_leaves_the_message_for_the_next(broken_desk: Desk) -> None:
+async def test_a_defect_ends_the_process_and_leaves_the_message_for_the_next(broken: ResultConsumer) -> None:
     delivery = make_delivery(attempts=1)
     with pytest.raises(KeyError):
-        await broken_desk.handle(delivery)
+        await broken.handle(delivery)
     assert delivery.settled == []
 
 
-async def test_a_message_that_meets_a_defect_every_time_is_put_aside(broken_desk: Desk, bus: MemoryBus) -> None:
+async def test_a_message_that_meets_a_defect_every_time_is_put_aside(broken: ResultConsumer, bus: MemoryBus) -> None:
     delivery = make_delivery(attempts=MOST_CRASHES)
     with pytest.raises(KeyError):
-        await broken_desk.handle(delivery)
+        await broken.handle(delivery)
     assert delivery.settled == ["term"]
     (buried,) = [message async for message in bus.replay("gw.dead.gatekeeper")]
     assert buried.data == delivery.message.data
@@ -110,18 +112,19 @@ class HostFails(Ledger):
     ],
 )
 async def test_what_the_host_refuses_gives_an_input_back_and_answers_with_its_own_code(
-    broken_desk: Desk, monkeypatch: pytest.MonkeyPatch, number: int, code: str
+    broken: ResultConsumer, monkeypatch: pytest.MonkeyPatch, number: int, code: str
 ) -> None:
-    ledger = HostFails(broken_desk.bus)
+    ledger = HostFails(broken.bus)
     ledger.number = number
-    desk = replace(broken_desk, orchestrator=replace(broken_desk.orchestrator, ledger=ledger))
+    orchestrator, limits = replace(broken.orchestrator, ledger=ledger), broken.submissions.limits
+    results = make_result_consumer(orchestrator, limits, SecretScanner())
     for attempts in (1, MOST_CRASHES + 1):
         delivery = make_delivery(attempts)
-        await desk.handle(delivery)
+        await results.handle(delivery)
         assert delivery.settled == [f"nak {RETRY}"]
     question = StatusRequest(run_id="run-0123456789")
     monkeypatch.setattr("gatewright.services.gatekeeper.intake.run_queries.Ledger", lambda _bus: ledger)
-    questions = RunQueries(desk.bus, desk.orchestrator, desk.limits, RunIndex(), desk.log)
+    questions = RunQueries(results.bus, orchestrator, limits, RunIndex(), results.log)
     asked = questions.endpoints()["gw.status"]
     reply = await asked(Message("gw.status", codec.encode(question), {"Gw-Schema": "status_request.v1"}))
     assert codec.decode(reply.data, Error).code == code

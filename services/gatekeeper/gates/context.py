@@ -1,0 +1,62 @@
+"""What the gates of one judgement share: the report in the making, the rules, the store of artifacts, and one moment in time.
+
+Made once for each judgement, and never changed but for what the gates tell the report. A gate takes it first, and then what is
+particular to that gate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from gatewright.clock import Clock
+from gatewright.contracts import GateReport, TaskContract
+from gatewright.git.mirror import Mirror
+from gatewright.services.gatekeeper.gates.approved import NOTHING, Approved
+from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
+from gatewright.services.gatekeeper.policies.load import Policies
+
+
+class Artifacts(Protocol):
+    """Where artifacts are stored, and fetched with their digest checked. Both raise ArtifactError and BusError."""
+
+    async def put_artifact(self, data: bytes) -> str: ...
+
+    async def get_artifact(self, uri: str) -> bytes: ...
+
+
+@dataclass(frozen=True)
+class GateContext:
+    """Of any judgement. ``now`` is the moment for which it is made; ``started`` is ``clock.monotonic()`` then."""
+
+    report: GateReportBuilder
+    policies: Policies
+    artifacts: Artifacts
+    clock: Clock
+    now: datetime
+    started: float
+
+    @classmethod
+    def begin(cls, report: GateReportBuilder, policies: Policies, artifacts: Artifacts, clock: Clock) -> GateContext:
+        """A judgement that begins now."""
+        return cls(report, policies, artifacts, clock, clock.now(), clock.monotonic())
+
+    def of_change(self, contract: TaskContract, mirror: Mirror, approved: Approved = NOTHING) -> ChangeContext:
+        """The same judgement, of a change under ``contract`` whose trees are in ``mirror``."""
+        return ChangeContext(
+            *(self.report, self.policies, self.artifacts, self.clock, self.now, self.started, contract, mirror), approved
+        )
+
+    def close(self) -> GateReport:
+        """The verdict."""
+        return self.report.build(self.clock, self.started)
+
+
+@dataclass(frozen=True)
+class ChangeContext(GateContext):
+    """Of a judgement about a change: what it may be by its contract, where its trees are, and what a person has approved."""
+
+    contract: TaskContract
+    mirror: Mirror
+    approved: Approved = NOTHING

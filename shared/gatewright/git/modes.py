@@ -1,0 +1,44 @@
+"""What git calls the kind of an entry of a tree: its mode, in octal digits. Named here once.
+
+Differences and lists of files write six digits, and zeros where nothing is; a tree itself writes a directory's with five.
+"""
+
+from __future__ import annotations
+
+import stat
+from functools import lru_cache
+from typing import Final
+
+FILE: Final = "100644"
+EXECUTABLE: Final = "100755"
+SYMLINK: Final = "120000"
+#: A commit of another repository (a gitlink).
+SUBMODULE: Final = "160000"
+DIRECTORY: Final = "40000"
+#: On the side of a difference where there is nothing.
+ABSENT: Final = "000000"
+
+#: Files with content of their own.
+REGULAR: Final = frozenset({FILE, EXECUTABLE})
+#: Everything that lies in a tree but its directories.
+ENTRIES: Final = REGULAR | {SYMLINK, SUBMODULE}
+#: No object of this repository stands behind them.
+NO_CONTENT: Final = frozenset({ABSENT, SUBMODULE})
+
+
+@lru_cache(maxsize=64)
+def canonical(written: bytes) -> str:
+    """What git takes a mode in a tree object for (its ``canon_mode``): a padded ``040000`` is a directory, too.
+
+    Raises ValueError for what is no octal number.
+    """
+    mode = int(written, 8)
+    match stat.S_IFMT(mode):
+        case stat.S_IFREG:
+            return EXECUTABLE if mode & stat.S_IXUSR else FILE
+        case stat.S_IFLNK:
+            return SYMLINK
+        case stat.S_IFDIR:
+            return DIRECTORY
+        case _:
+            return SUBMODULE
