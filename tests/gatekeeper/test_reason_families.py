@@ -26,10 +26,10 @@ SAID: list[tuple[GatewrightError, Family]] = [
 @pytest.mark.parametrize(("code", "family"), [("tests_failed", "failed"), ("object_missing", "infrastructure")])
 def test_a_report_that_fails_tells_the_family_of_its_first_violation(code: str, family: Family) -> None:
     clock, found = SystemClock(), GateReportBuilder("run-0123456789", "tests")
-    assert found.report(clock, 0.0).family is None
+    assert found.build(clock, 0.0).family is None
     found.violate(code, "a_rule", "a detail")
     found.violate("path_out_of_scope", "another_rule", "a detail")
-    assert found.report(clock, 0.0).family == family
+    assert found.build(clock, 0.0).family == family
 
 
 @pytest.mark.parametrize(("error", "family"), SAID)
