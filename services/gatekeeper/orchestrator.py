@@ -223,7 +223,7 @@ class Orchestrator:
     async def _stop_work(self, run: Run) -> None:
         """A run that has ended holds no paths; roles that work for it stop, and none is given its tasks again."""
         if any(task.status == "RUNNING" for task in run.tasks.values()):
-            await self.bus.broadcast(CANCEL_SUBJECT, cancel_notice(run.run_id))  # and again, see stop_notices.py
+            await self.bus.broadcast(CANCEL_SUBJECT, cancel_notice(run.run_id))  # and again, see projections/cancellations.py
             await self.dispatcher.withdraw(run)
         await self._release(run)
 

@@ -52,7 +52,7 @@ REASON = re.compile(r"[a-z][a-z0-9_]{2,47}")  # noqa: TID251 - linear: anchored,
 def decide(run: Run | None, item: Input, verdicts: Sequence[Verdict], now: datetime) -> Transition | None:
     """The transition that ``item`` leads to, or None when it does not count.
 
-    ``verdicts`` are the answers to ``questions(run, item)``; a missing one fails the run (fail closed).
+    ``verdicts`` are the answers to ``required_checks(run, item)``; a missing one fails the run (fail closed).
     """
     if run is None:
         return _accept(item, verdicts, now) if isinstance(item, Submitted) else None

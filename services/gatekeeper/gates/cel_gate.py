@@ -1,6 +1,6 @@
 """Organisation rules at their three stages: what a rule gets to see is gathered here, from what the gatekeeper itself holds.
 
-``organisation.py`` one floor up has the engine; ``organisation_samples.py`` shows every name. Fields that a rule may use are
+``policies/cel_rules.py`` has the engine; ``policies/cel_samples.py`` shows every name. Fields that a rule may use are
 listed by hand: a field of a contract that is added later is not shown to rules by accident, nor taken away from them.
 """
 

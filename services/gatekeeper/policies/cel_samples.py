@@ -1,6 +1,6 @@
 """One example of all that an organisation rule can see. Rules are tried on it when they are loaded; it documents the names.
 
-The real documents are made by ``gates/organisation.py``; a test holds their names to these.
+The real documents are made by ``gates/cel_gate.py``; a test holds their names to these.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The port: all that Gatewright needs from a message bus, in its own words.
 
-Two implementations ship: JetStream (``jetstream.py``) and in-memory (``memory.py``); one conformance suite runs on both.
+Two implementations ship: JetStream (``jetstream``) and in-memory (``memory``); one conformance suite runs on both.
 Nothing outside ``gatewright.bus`` imports the NATS client. Every method raises BusError when the bus cannot serve.
 """
 

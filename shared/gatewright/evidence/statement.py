@@ -2,7 +2,7 @@
 
 Subjects: the manifest (and through it every file), the canonical patch, the landed commit and its tree. One predicate is a
 SLSA verification summary (the verdict), the other an in-toto test result (each gate and each acceptance command). Any in-toto
-or SLSA tool can read them; nothing in them is known only to Gatewright. Pure; the signatures are made in ``signing.py``.
+or SLSA tool can read them; nothing in them is known only to Gatewright. Pure; ``signing/envelopes.py`` makes signatures.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The ledger on the bus: load a run, append a transition. Optimistic concurrency is the only lock.
 
-Which messages are entries is settled in ``links.py``. The others are passed over; an append counts them, so that it comes after
-the last message of the run's subject, whatever that is.
+``entry_validation.py`` settles which messages are entries. The others are passed over; an append counts them, so that it comes
+after the last message of the run's subject, whatever that is.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The diff gate: what changed between two trees in the gatekeeper's own mirror, against what the contract allows.
 
 Only objects are looked at: no working tree, no word of the worker (specification 8, mechanism 1). Here each changed path is
-judged on its own; what it is among the other paths of its tree is for ``trees.py``, where links lead for ``links.py``.
+judged on its own; what it is among the others of its tree is for ``path_collisions.py``, where links lead for ``links.py``.
 """
 
 from __future__ import annotations

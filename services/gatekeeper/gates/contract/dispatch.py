@@ -1,7 +1,7 @@
 """Who may give work to whom, and that nobody judges their own work: at the level of contracts, before anything is done.
 
-The table is policies/roles.json inside the bounds of role_policy.py. A worker never dispatches; the order of a run goes from
-the PM through the tech lead, whose shards alone reach the workers.
+The table is policies/roles.json inside the bounds of ``policies/roles.py``. A worker never dispatches; the order of a run goes
+from the PM through the tech lead, whose shards alone reach the workers.
 """
 
 from __future__ import annotations
