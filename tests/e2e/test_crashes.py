@@ -35,7 +35,9 @@ def assert_landed_once(run: Run, project: Path, stack: Stack) -> None:
     assert stack.command("verify", run.sealed.location).returncode == 0
 
 
-@pytest.mark.parametrize("role", ["worker", pytest.param("testrunner", marks=pytest.mark.long), "gatekeeper"])
+@pytest.mark.parametrize(
+    "role", ["worker", *(pytest.param(role, marks=pytest.mark.long) for role in ("testrunner", "gatekeeper"))]
+)
 def test_a_role_killed_at_its_work_does_not_lose_the_run(role: str, own_stack: Stack, make_project: MakeProject) -> None:
     project = make_project()
     with own_stack.client() as client:
@@ -69,7 +71,8 @@ def test_a_reviewer_killed_with_its_task_in_hand_does_not_lose_the_run(own_stack
     pytest.fail(f"the reviewer was never caught with its task in {MOST_TRIES} tries")
 
 
-@pytest.mark.parametrize("role", ["pm", *(pytest.param(role, marks=pytest.mark.long) for role in ("techlead", "reviewer"))])
+@pytest.mark.long
+@pytest.mark.parametrize("role", ["pm", "techlead", "reviewer"])
 def test_a_role_that_is_away_when_its_task_comes_finds_it_later(role: str, own_stack: Stack, make_project: MakeProject) -> None:
     project = make_project()
     with own_stack.client() as client:

@@ -51,6 +51,7 @@ async def dead_letters(stack: StackState, wanted: int) -> list[Message]:
     return found
 
 
+@pytest.mark.long
 def test_garbage_is_put_aside_with_its_reason_and_harms_nobody(own_stack: Stack, make_project: MakeProject) -> None:
     (gatekeeper,) = own_stack.members("gatekeeper")
     sent = asyncio.run(send_garbage(own_stack.state))

@@ -141,6 +141,7 @@ def test_strangers_with_codes_schemas_and_pools_of_their_own_make_no_time_series
     assert dead >= 2 * STRANGERS
 
 
+@pytest.mark.long
 def test_a_gatekeeper_whose_disk_takes_no_evidence_is_not_ready_until_it_does(
     own_stack: Stack, make_project: MakeProject
 ) -> None:

@@ -229,6 +229,7 @@ def test_the_plain_example_works_for_a_named_publisher(
     assert said.returncode == 0, said.stdout + said.stderr
 
 
+@pytest.mark.long
 def test_the_command_line_asks_as_a_named_publisher(guarded: GuardedStack, make_project: MakeProject, tmp_path: Path) -> None:
     document = tmp_path / "request.json"
     document.write_bytes(codec.encode(slow_request(make_project(), 0.0)))

@@ -107,6 +107,7 @@ def forget_baseline(project: Path, result: dict[str, Any]) -> None:
     git("gc", "--quiet", "--prune=now")
 
 
+@pytest.mark.long
 def test_a_run_whose_baseline_was_collected_is_done_again_from_a_mirror_or_says_what_is_missing(
     own_stack: Stack, make_project: MakeProject
 ) -> None:

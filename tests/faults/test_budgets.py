@@ -249,6 +249,7 @@ async def test_a_task_is_stopped_at_its_last_token(tmp_path: Path, project: GitR
         await assert_nothing_is_used_any_more(house, project)
 
 
+@pytest.mark.long
 async def test_one_task_that_spends_too_much_stops_the_others_in_flight(tmp_path: Path, project: GitRepository) -> None:
     """Each of two has half. The one that overdraws ends the run, and the other, which would go on for minutes, is stopped."""
     async with open_house(tmp_path, workers=0) as house, spending_workers(house, 2):

@@ -65,6 +65,7 @@ def span_of(lines: Path) -> timedelta:
     return max(stamps) - min(stamps)
 
 
+@pytest.mark.long
 async def test_a_run_takes_its_usual_time_while_every_clock_jumps(jumping_house: House, project: Path) -> None:
     location, seconds = await run_with_jumps(jumping_house, project, DAY, -DAY)
     jumping_house.tell(f"a run through a day forwards and two back: {seconds:.1f} s, {2 * PAUSE:.0f} s of it work")

@@ -26,7 +26,8 @@ async def whole_house(tmp_path: Path) -> AsyncIterator[House]:
         yield made
 
 
-@pytest.mark.parametrize("same_repository", [pytest.param(False, marks=pytest.mark.long), True])
+@pytest.mark.long
+@pytest.mark.parametrize("same_repository", [False, True])
 async def test_a_small_run_is_done_long_before_a_large_one_that_came_first(
     whole_house: House, make_repository: MakeRepository, *, same_repository: bool
 ) -> None:

@@ -66,6 +66,7 @@ async def test_a_hostile_test_file_holds_up_neither_its_own_review_nor_the_runs_
     assert (await first).ended
 
 
+@pytest.mark.long
 async def test_nothing_of_an_aborted_run_comes_again_when_its_role_is_stuck_and_started_anew(
     full_house: House, make_repository: MakeRepository
 ) -> None:

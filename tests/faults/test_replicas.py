@@ -13,7 +13,8 @@ from tests.faults.replicas import BLOWS, fight, roll
 PATIENCE = 300.0
 
 
-@pytest.mark.parametrize("own_homes", [False, pytest.param(True, marks=pytest.mark.long)], ids=["one-home", "a-home-each"])
+@pytest.mark.long
+@pytest.mark.parametrize("own_homes", [False, True], ids=["one-home", "a-home-each"])
 async def test_two_gatekeepers_that_are_killed_in_the_middle_of_runs_write_one_history_of_every_run(
     tmp_path: Path, own_homes: bool
 ) -> None:
