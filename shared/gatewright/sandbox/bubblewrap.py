@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal
 
-from gatewright.errors import SandboxError
+from gatewright.errors import HostError, SandboxError
 from gatewright.sandbox.account import SandboxAccount, sandbox_account
 from gatewright.sandbox.argv import check_argv
 from gatewright.sandbox.binary import find_bwrap
@@ -80,7 +80,8 @@ class BubblewrapSandbox:
         shown = None if prefix is None else inspect_prefix(prefix, homes=self._homes, account=self._account)
         disk = next(iter(workspace.sources), None)
         if disk is not None and disk_nearly_full(disk):
-            raise SandboxError("the disk of the workspace is nearly full; make room")
+            # Not the sandbox's failure: the work waits for room, as whatever meets a full disk does.
+            raise HostError("the disk of the workspace is nearly full; make room", code="disk_full")
         variables = environment(
             prefix, virtual=shown is not None and shown.virtual, home=_HOME, source_date_epoch=source_date_epoch
         )
