@@ -24,7 +24,7 @@ from gatewright.ledger.run import Run
 from gatewright.ledger.store import NOWHERE, Ledger, Position
 from gatewright.services.gatekeeper.decider.decide import decide
 from gatewright.services.gatekeeper.decider.gate_checks import next_step, required_checks
-from gatewright.services.gatekeeper.decider.inputs import AbortRequested, Continue, Input, RoleReplied, SealReported, Submitted
+from gatewright.services.gatekeeper.decider.inputs import AbortReceived, Continue, Input, RoleReplied, SealReported, Submitted
 from gatewright.services.gatekeeper.dispatch.dispatcher import Dispatcher, UnderWay
 from gatewright.services.gatekeeper.gates.engine import GateEngine
 from gatewright.services.gatekeeper.run_metrics import measure
@@ -214,7 +214,7 @@ class Orchestrator:
 
     def _check_room(self, run_id: str, item: Input) -> None:
         """Ending a run on demand, and saying that it was sealed, need no room that the run has not taken."""
-        if isinstance(item, AbortRequested | SealReported):
+        if isinstance(item, AbortReceived | SealReported):
             return
         self.room()
         if run_id in self.behind:

@@ -10,7 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from gatewright.contracts import codec, forms, schemas
-from gatewright.contracts.forms import Reading
+from gatewright.contracts.forms import FormReading
 from gatewright.errors import MalformedError, UnknownSchemaError
 from gatewright.resources import schema_directory
 from tests.contracts.inlined import inlined
@@ -63,7 +63,7 @@ def refusal(data: bytes, name: str) -> MalformedError:
 @pytest.mark.parametrize("path", VALID, ids=named)
 def test_a_document_of_the_original_format_is_valid(path: Path) -> None:
     name, data = path.parts[-3], path.read_bytes()
-    assert forms.read(name, data) == Reading("cortexpilot", ())
+    assert forms.read(name, data) == FormReading("cortexpilot", ())
 
 
 @pytest.mark.parametrize("path", VALID, ids=named)
@@ -86,7 +86,7 @@ def test_what_the_original_format_refuses_is_valid_in_neither_form(path: Path) -
 
 @pytest.mark.parametrize("path", sorted(OWN.glob("*/valid/*.json")), ids=named)
 def test_a_document_of_ours_keeps_our_form(path: Path) -> None:
-    assert forms.read(path.parts[-3], path.read_bytes()) == Reading("gatewright", ())
+    assert forms.read(path.parts[-3], path.read_bytes()) == FormReading("gatewright", ())
 
 
 def test_every_document_of_the_format_is_read() -> None:

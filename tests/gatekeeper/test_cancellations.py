@@ -9,13 +9,13 @@ from gatewright.bus.port import Message
 from gatewright.bus.topology import CANCEL_SUBJECT
 from gatewright.clock import SystemClock
 from gatewright.contracts import AbortRequest
-from gatewright.services.gatekeeper.decider.inputs import AbortRequested
+from gatewright.services.gatekeeper.decider.inputs import AbortReceived
 from gatewright.services.gatekeeper.projections.cancellations import LASTING, RECENT, CancellationBroadcaster
 from gatewright.tasks.protocol import read_cancel_notice
 from tests.gatekeeper.entries import make_entry
 from tests.gatekeeper.simulated_run import RUN_ID, Script, SimulatedRun
 
-ABORT = AbortRequested(AbortRequest(run_id=RUN_ID, reason="enough", requested_by="tests"), "abort")
+ABORT = AbortReceived(AbortRequest(run_id=RUN_ID, reason="enough", requested_by="tests"), "abort")
 
 
 def aborted() -> SimulatedRun:

@@ -14,7 +14,7 @@ from gatewright.evidence.verification.consistency.check import CHECKS
 from gatewright.evidence.verification.consistency.telling import retell
 from gatewright.ledger.run import Run
 from gatewright.services.gatekeeper.decider.decide import decide
-from gatewright.services.gatekeeper.decider.inputs import AbortRequested, DeadlineReached, Input
+from gatewright.services.gatekeeper.decider.inputs import AbortReceived, DeadlineReached, Input
 from tests.gatekeeper.budgeted_run import BudgetedRun, make_usage
 from tests.gatekeeper.simulated_run import NOW, RUN_ID, Script, SimulatedRun
 
@@ -23,7 +23,7 @@ DECIDED = frozenset(
     {"out_of_turn", "time_reversed", "role_contradicts", "gate_missing", "gate_ignored", "rounds_contradict"}
     | {"budget_contradicts", "end_contradicts", "task_contradicts", "locks_contradict", "run_contradicts"}
 )
-ABORT = AbortRequested(AbortRequest(run_id=RUN_ID, reason="changed my mind", requested_by="tests"), "abort")
+ABORT = AbortReceived(AbortRequest(run_id=RUN_ID, reason="changed my mind", requested_by="tests"), "abort")
 SCRIPTS = [
     Script(
         shards=shards,

@@ -16,7 +16,7 @@ from gatewright.ledger.evolve import fold
 from gatewright.ledger.run import Run
 from gatewright.services.gatekeeper.decider.decide import decide
 from gatewright.services.gatekeeper.decider.gate_checks import next_step, required_checks
-from gatewright.services.gatekeeper.decider.inputs import AbortRequested, RoleReplied
+from gatewright.services.gatekeeper.decider.inputs import AbortReceived, RoleReplied
 from tests.gatekeeper.simulated_run import NOW, RUN_ID, Script, SimulatedRun
 
 SCRIPTS = st.builds(
@@ -193,7 +193,7 @@ class AnyOrder(RuleBasedStateMachine):
             request = AbortRequest(run_id=RUN_ID, reason="enough", requested_by="tests")
             # While a ref may be moving at this moment, an abort comes too late.
             self.aborted = self.aborted or (self.world.run is not None and next_step(self.world.run) != "land")
-            self.world.deliver(AbortRequested(request, "abort"))
+            self.world.deliver(AbortReceived(request, "abort"))
 
     @invariant()
     def no_state_is_skipped(self) -> None:

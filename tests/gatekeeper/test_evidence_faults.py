@@ -17,7 +17,7 @@ from gatewright.evidence.signing import keys
 from gatewright.evidence.verification.verify import verify
 from gatewright.evidence.writer import BundleWriter
 from gatewright.ledger.store import Ledger
-from gatewright.services.gatekeeper.decider.inputs import AbortRequested, Continue
+from gatewright.services.gatekeeper.decider.inputs import AbortReceived, Continue
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.projections.follower import LedgerFollower
 from tests.attacks.whole_gatekeeper import RUN, Gatekeeper, contract_on, open_gatekeeper
@@ -107,7 +107,7 @@ async def test_an_aborted_run_ends_on_a_full_disk_and_its_bundle_comes_when_ther
         orchestrator = on_disk(gatekeeper.orchestrator, runs, disk)
         full = dataclasses.replace(gatekeeper, orchestrator=orchestrator)
         await full.submit(contract_on(repository))
-        await orchestrator.advance(RUN, AbortRequested(ABORT, "abort-1", "default"))
+        await orchestrator.advance(RUN, AbortReceived(ABORT, "abort-1", "default"))
         assert (await full.run()).status == "ABORTED"
         assert (list(orchestrator.owed), orchestrator.behind) == ([RUN], {})
         assert not [path for path in runs.rglob("*") if path.name in {layout.MANIFEST, *layout.ENVELOPES}]
@@ -167,7 +167,7 @@ async def test_a_gatekeeper_starts_on_a_full_disk_and_pays_its_debts_later(repos
         runs = tmp_path / "runs"
         first = on_disk(gatekeeper.orchestrator, runs, FullDisk())
         await dataclasses.replace(gatekeeper, orchestrator=first).submit(contract_on(repository))
-        await first.advance(RUN, AbortRequested(ABORT, "abort-1", "default"))
+        await first.advance(RUN, AbortReceived(ABORT, "abort-1", "default"))
         disk = FullDisk()
         second = on_disk(gatekeeper.orchestrator, runs, disk)
         await LedgerFollower(second).resume()

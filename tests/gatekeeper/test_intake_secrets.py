@@ -18,7 +18,7 @@ from gatewright.evidence.signing import keys
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import BundleWriter
 from gatewright.ledger.store import Ledger
-from gatewright.services.gatekeeper.decider.inputs import AbortRequested, Input, RoleReplied
+from gatewright.services.gatekeeper.decider.inputs import AbortReceived, Input, RoleReplied
 from gatewright.services.gatekeeper.gates.engine import GateEngine
 from gatewright.services.gatekeeper.intake.limits import PublisherLimits
 from gatewright.services.gatekeeper.intake.result_consumer import ResultConsumer
@@ -102,7 +102,7 @@ async def test_the_reason_of_an_abort_is_kept_without_its_secrets(opened: OpenIn
     asked = AbortRequest(run_id="run-0123456789", reason=f"leaked {planted.SENDGRID}", requested_by="tests")
     await opened.results.handle(Given(Message(ABORT_SUBJECT, codec.encode(asked), {}, sequence=7), 1))
     (item,) = opened.taken
-    assert isinstance(item, AbortRequested)
+    assert isinstance(item, AbortReceived)
     assert item.request.reason == "leaked [redacted:veles.secrets.sendgrid]"
 
 

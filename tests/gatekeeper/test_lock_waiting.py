@@ -18,7 +18,7 @@ from gatewright.contracts.vocabulary import Repository as RepositoryField
 from gatewright.ledger.run import Run
 from gatewright.ledger.store import Ledger
 from gatewright.secrets.scanner import SecretScanner
-from gatewright.services.gatekeeper.decider.inputs import AbortRequested, RoleReplied, Submitted
+from gatewright.services.gatekeeper.decider.inputs import AbortReceived, RoleReplied, Submitted
 from gatewright.services.gatekeeper.dispatch.task_tokens import task_token
 from gatewright.services.gatekeeper.intake.limits import PublisherLimits
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
@@ -68,7 +68,7 @@ class Runs:
 
     async def abort(self, run_id: str, by: Orchestrator) -> None:
         request = AbortRequest(run_id=run_id, reason="enough", requested_by="tests")
-        await by.advance(run_id, AbortRequested(request, f"abort:{run_id}"))
+        await by.advance(run_id, AbortReceived(request, f"abort:{run_id}"))
         await self.woken()
 
     async def woken(self) -> None:

@@ -28,7 +28,7 @@ from gatewright.ledger.events import Landed
 from gatewright.ledger.run import Run
 from gatewright.ledger.store import Ledger, Position
 from gatewright.services.gatekeeper.decider import gate_checks as q
-from gatewright.services.gatekeeper.decider.inputs import AbortRequested, Submitted
+from gatewright.services.gatekeeper.decider.inputs import AbortReceived, Submitted
 from gatewright.services.gatekeeper.dispatch.dispatcher import UnderWay
 from gatewright.services.gatekeeper.gates.landing.locks import PathLocks
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
@@ -50,7 +50,7 @@ from tests.git.repositories import MakeRepository
 __all__ = ["first_repository", "make_repository"]
 
 BRANCH = f"refs/heads/gatewright/{RUN}"
-ABORT = AbortRequested(AbortRequest(run_id=RUN, reason="enough", requested_by="tests"), "abort")
+ABORT = AbortReceived(AbortRequest(run_id=RUN, reason="enough", requested_by="tests"), "abort")
 
 
 class DiedError(Exception):

@@ -35,7 +35,7 @@ from gatewright.services.gatekeeper.decider.gate_checks import (
     verdict_of,
 )
 from gatewright.services.gatekeeper.decider.inputs import (
-    AbortRequested,
+    AbortReceived,
     Continue,
     DeadlineReached,
     Input,
@@ -64,7 +64,7 @@ def decide(run: Run | None, item: Input, verdicts: Sequence[Verdict], now: datet
     match item:
         case SealReported() if run.ended and run.sealed is None:
             draft.add(e.BundleSealed(manifest_sha256=item.manifest_sha256, signer=item.signer, location=item.location))
-        case AbortRequested() if not run.ended:
+        case AbortReceived() if not run.ended:
             asked = item.request
             abort = e.AbortRequested(reason=asked.reason, requested_by=asked.requested_by, publisher=item.publisher)
             draft.add(abort, level="WARN")

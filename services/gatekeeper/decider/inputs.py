@@ -47,7 +47,7 @@ class RoleReplied:
 
 
 @dataclass(frozen=True, slots=True)
-class AbortRequested:
+class AbortReceived:
     request: AbortRequest
     message_id: str
     publisher: str = DEFAULT_PUBLISHER
@@ -86,7 +86,7 @@ class SealReported:
     message_id: str
 
 
-Input = Submitted | RoleReplied | AbortRequested | UsageReceived | DeadlineReached | Continue | SealReported
+Input = Submitted | RoleReplied | AbortReceived | UsageReceived | DeadlineReached | Continue | SealReported
 
 
 def kind(item: Input) -> str:
@@ -96,7 +96,7 @@ def kind(item: Input) -> str:
             return "submitted"
         case RoleReplied(role=role):
             return f"answered.{role}"
-        case AbortRequested():
+        case AbortReceived():
             return "abort"
         case UsageReceived(role=role):
             return f"usage.{role}"

@@ -15,7 +15,7 @@ from gatewright.errors import DeniedError, GatewrightError, LimitError, Unavaila
 from gatewright.host_errors import host_errors
 from gatewright.secrets.documents import check_document, redact_document
 from gatewright.secrets.scanner import SecretScanner
-from gatewright.services.gatekeeper.decider.inputs import AbortRequested, Submitted
+from gatewright.services.gatekeeper.decider.inputs import AbortReceived, Submitted
 from gatewright.services.gatekeeper.intake import publishers
 from gatewright.services.gatekeeper.intake.limits import PublisherLimits
 from gatewright.services.gatekeeper.intake.reading import read
@@ -115,7 +115,7 @@ class SubmissionService:
         run = await self.orchestrator.current(request.run_id)
         if run is not None and not publishers.may_abort(run, rule):
             raise DeniedError(f"{rule.name} may not end a run of {run.publisher}", code="abort_not_allowed")
-        await self.orchestrator.advance(request.run_id, AbortRequested(request, message_id(message), rule.name))
+        await self.orchestrator.advance(request.run_id, AbortReceived(request, message_id(message), rule.name))
 
     def _publisher(self, message: Message) -> tuple[str, Publisher]:
         return publishers.sender(message, self.orchestrator.gates.policies.publishers)

@@ -26,7 +26,7 @@ CODE = "cortexpilot_form"
 Form = Literal["gatewright", "cortexpilot"]
 
 
-class Reading(NamedTuple):
+class FormReading(NamedTuple):
     """The form that a document keeps, or comes closer to, and what is wrong with it in that form."""
 
     form: Form
@@ -39,7 +39,7 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(set(_definitions()) & set(schemas.names())))
 
 
-def read(name: str, data: bytes) -> Reading:
+def read(name: str, data: bytes) -> FormReading:
     """``data`` held against the schema ``name`` in either form; where it keeps neither, in the one with fewer faults.
 
     Raises UnknownSchemaError.
@@ -49,10 +49,10 @@ def read(name: str, data: bytes) -> Reading:
         try:
             others = schemas.faults_of(_validator(name), parse(data))
         except MalformedError:
-            return Reading("gatewright", faults)
+            return FormReading("gatewright", faults)
         if len(others) < len(faults):
-            return Reading("cortexpilot", others)
-    return Reading("gatewright", faults)
+            return FormReading("cortexpilot", others)
+    return FormReading("gatewright", faults)
 
 
 def is_cortexpilots(name: str, data: bytes) -> bool:
