@@ -125,6 +125,58 @@ class ReviewReport(Document):
     surroundings: Surroundings | None = None
 
 
+#: The first hundred of some names, sorted.
+Names = tuple[NonEmpty, ...]
+
+
+class TestCounts(Document):
+    """Tests by outcome; one that is expected to fail, and does, counts as skipped."""
+
+    __test__ = False
+
+    passed: Count
+    failed: Count
+    skipped: Count
+
+
+class TestControl(Document):
+    """Two planted tests, one that must fail and one that must pass; outcomes are empty where nothing was told."""
+
+    __test__ = False
+
+    failing: NonEmpty
+    passing: NonEmpty
+    exit_code: int
+    failing_outcome: str
+    passing_outcome: str
+
+
+class TestProof(Document):
+    """What shows that tests ran, and could have failed. ``framework`` is empty when none was recognised."""
+
+    __test__ = False
+
+    framework: str
+    version: str = ""
+    #: Why nothing could be shown, in words.
+    unproven: str = ""
+    #: Every start of the framework told its end, and nothing was told without the token of this run.
+    complete: bool = False
+    counts: TestCounts | None = None
+    collected_before: Count | None = None
+    lost_count: Count = 0
+    lost: Names = ()
+    new_count: Count = 0
+    newly_skipped: Names = ()
+    duplicates: Names = ()
+    control: TestControl | None = None
+    untouched: Names = ()
+    #: ``name -> place`` of modules that the candidate has and that came from elsewhere.
+    shadowed: Names = ()
+    #: Artifact URI of each test with its outcome.
+    table: str = ""
+
+
 class TestCommand(Document):
     """One acceptance command as it ran; ``stdout`` and ``stderr`` are artifact URIs. ``run`` 2: again, after a failure."""
 
@@ -143,6 +195,7 @@ class TestCommand(Document):
     #: The limit that ended it; empty when it ended by itself.
     stopped: Literal["", "time", "output", "memory", "processes", "disk"] = ""
     run: Annotated[int, Meta(ge=1, le=2)] = 1
+    proof: TestProof | None = None
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "timeout_sec", "duration_sec", "stopped")

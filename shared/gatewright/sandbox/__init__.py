@@ -7,9 +7,10 @@ from typing import Literal
 from gatewright.sandbox.account import SandboxAccount, sandbox_account
 from gatewright.sandbox.argv import parse_command
 from gatewright.sandbox.limits import SandboxLimits
-from gatewright.sandbox.port import Completed, Sandbox, SandboxReport, WorkingFolder
+from gatewright.sandbox.port import Additions, Completed, Sandbox, SandboxReport, WorkingFolder
 
 __all__ = [
+    "Additions",
     "Completed",
     "Sandbox",
     "SandboxAccount",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal
@@ -20,8 +21,8 @@ from gatewright.sandbox.binary import find_bwrap
 from gatewright.sandbox.causes import explain
 from gatewright.sandbox.descent import descend
 from gatewright.sandbox.limits import SandboxLimits, restricting
-from gatewright.sandbox.port import SOURCE_DATE_EPOCH, Completed, SandboxReport, WorkingFolder
-from gatewright.sandbox.prefix import Prefix, home_folders, inspect_prefix
+from gatewright.sandbox.port import ADDITIONS_INSIDE, SOURCE_DATE_EPOCH, Additions, Completed, SandboxReport, WorkingFolder
+from gatewright.sandbox.prefix import home_folders, inspect_prefix
 from gatewright.sandbox.probe import probe_bubblewrap
 from gatewright.sandbox.process.namespace import Namespace
 from gatewright.sandbox.process.start_barrier import StartBarrier, behind_gate
@@ -36,6 +37,20 @@ _WALLS: Final = (
     *("--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session", "--clearenv"),
     *("--cap-drop", "ALL", "--uid", str(USER_ID), "--gid", str(USER_ID), "--hostname", "sandbox"),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """What a command sees beside the system: ``binds`` (host folder, path inside), ``links`` (path inside, text), variables."""
+
+    binds: tuple[tuple[Path, Path], ...]
+    links: tuple[tuple[Path, str], ...]
+    variables: Mapping[str, str]
+
+    def with_additions(self, additions: Additions) -> _View:
+        """The same, and what a command is given beyond it."""
+        bind = (additions.folder, Path(ADDITIONS_INSIDE))
+        return _View((*self.binds, bind), self.links, {**self.variables, **additions.variables_at(ADDITIONS_INSIDE)})
 
 
 class BubblewrapSandbox:
@@ -62,11 +77,19 @@ class BubblewrapSandbox:
         prefix: Path | None,
         limits: SandboxLimits,
         source_date_epoch: int = SOURCE_DATE_EPOCH,
+        additions: Additions | None = None,
     ) -> Completed:
         """See ``Sandbox.run``. The calling thread must live as long as the command, which is killed when the thread ends."""
         check_argv(argv)
+        shown = None if prefix is None else inspect_prefix(prefix, homes=self._homes, account=self._account)
+        variables = environment(
+            prefix, virtual=shown is not None and shown.virtual, home=_HOME, source_date_epoch=source_date_epoch
+        )
+        view = _View(() if shown is None else shown.binds, () if shown is None else shown.links, variables)
+        if additions is not None:
+            view = view.with_additions(additions)
         try:
-            return await self._run(argv, workspace, prefix, limits, source_date_epoch)
+            return await self._run(argv, workspace, view, limits)
         except OSError as error:
             raise SandboxError(f"the sandbox cannot be made: {error}") from error
 
@@ -74,21 +97,15 @@ class BubblewrapSandbox:
         """See ``Sandbox.probe``."""
         return await probe_bubblewrap(self, self._account)
 
-    async def _run(
-        self, argv: Sequence[str], workspace: WorkingFolder, prefix: Path | None, limits: SandboxLimits, source_date_epoch: int
-    ) -> Completed:
-        shown = None if prefix is None else inspect_prefix(prefix, homes=self._homes, account=self._account)
+    async def _run(self, argv: Sequence[str], workspace: WorkingFolder, view: _View, limits: SandboxLimits) -> Completed:
         disk = next(iter(workspace.sources), None)
         if disk is not None and disk_nearly_full(disk):
             # Not the sandbox's failure: the work waits for room, as whatever meets a full disk does.
             raise HostError("the disk of the workspace is nearly full; make room", code="disk_full")
-        variables = environment(
-            prefix, virtual=shown is not None and shown.virtual, home=_HOME, source_date_epoch=source_date_epoch
-        )
         with ExitStack() as held:
             gate = held.enter_context(StartBarrier())
             files = held.enter_context(_in_memory({**ETC, "seccomp": seccomp_filter() or b""}))
-            command = self._command(argv, workspace, shown, limits, variables, files)
+            command = self._command(argv, workspace, view, limits, files)
             process = start(command, gate, cwd=_ROOT, env={}, descriptors=tuple(files.values()))
             tree = Namespace(process)
             held.callback(tree.close)
@@ -101,13 +118,11 @@ class BubblewrapSandbox:
         self,
         argv: Sequence[str],
         workspace: WorkingFolder,
-        prefix: Prefix | None,
+        view: _View,
         limits: SandboxLimits,
-        variables: Mapping[str, str],
         files: Mapping[str, int],
     ) -> tuple[str, ...]:
         bwrap = find_bwrap()
-        binds = () if prefix is None else prefix.binds
         arguments = [str(bwrap.path), *_WALLS, *self._system]
         for name, file in files.items():
             if name.startswith("/"):
@@ -119,18 +134,18 @@ class BubblewrapSandbox:
         arguments += ["--dev", "/dev", "--size", str(limits.tmp_bytes), "--perms", "1777", "--tmpfs", "/dev/shm"]  # noqa: S108
         arguments += ["--remount-ro", "/dev"]
         arguments += ["--size", str(limits.tmp_bytes), "--perms", "1777", "--tmpfs", "/tmp", "--dir", _HOME]  # noqa: S108
-        for source, inside in binds:
+        for source, inside in view.binds:
             arguments += ["--ro-bind", str(source), str(inside)]
-        for link, text in () if prefix is None else prefix.links:
+        for link, text in view.links:
             arguments += ["--symlink", text, str(link)]
         arguments += [*workspace.mounts, "--remount-ro", "/", "--chdir", workspace.path_inside]
-        for name, value in variables.items():
+        for name, value in view.variables.items():
             arguments += ["--setenv", name, value]
         behind = behind_gate((*restricting(limits, count_processes=True), *argv))
         if not self._account.switched:
             return (*arguments, "--", *behind)
         lower = workspace.sources[1:]
-        shown = (*lower, *(source for source, _ in binds))
+        shown = (*lower, *(source for source, _ in view.binds))
         outer = descend(bwrap, self._account, self._system, shown=shown, writable=workspace.sources[:1])
         return (*outer, *arguments, "--", *behind)
 

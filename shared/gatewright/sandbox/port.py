@@ -5,7 +5,7 @@ Types only: the implementations are ``bubblewrap.py`` and ``unconfined.py``, and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
@@ -14,6 +14,9 @@ from gatewright.sandbox.limits import SandboxLimits
 
 #: Why a command was killed; the empty string when it ended by itself.
 Stopped = Literal["", "time", "output", "memory", "processes", "disk"]
+
+#: Where a sandboxed command finds the folder of its additions.
+ADDITIONS_INSIDE = "/gatewright"
 
 #: 1980-01-01: the earliest time a zip archive can hold.
 SOURCE_DATE_EPOCH = 315_532_800
@@ -43,6 +46,22 @@ class SandboxReport:
     available: bool
     cause: str = ""
     facts: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Additions:
+    """What one command gets beyond the system and its environment: a folder of ours, read-only, and variables.
+
+    A pipe in the folder can be written to all the same. ``@FOLDER@`` in the value of a variable stands for the place where the
+    command finds the folder, which is ``ADDITIONS_INSIDE`` in a sandbox and the folder itself without one.
+    """
+
+    folder: Path
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    def variables_at(self, place: str) -> dict[str, str]:
+        """The variables for a command that finds the folder at ``place``."""
+        return {name: value.replace("@FOLDER@", place) for name, value in self.variables.items()}
 
 
 class WorkingFolder(Protocol):
@@ -84,6 +103,7 @@ class Sandbox(Protocol):
         prefix: Path | None,
         limits: SandboxLimits,
         source_date_epoch: int = SOURCE_DATE_EPOCH,
+        additions: Additions | None = None,
     ) -> Completed:
         """Run ``argv`` in ``workspace`` until it and every descendant has ended.
 

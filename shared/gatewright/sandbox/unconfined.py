@@ -18,7 +18,7 @@ from typing import Final, Literal
 from gatewright.errors import ConfigurationError, SandboxError
 from gatewright.sandbox.argv import check_argv
 from gatewright.sandbox.limits import SandboxLimits, restricting
-from gatewright.sandbox.port import SOURCE_DATE_EPOCH, Completed, SandboxReport, WorkingFolder
+from gatewright.sandbox.port import SOURCE_DATE_EPOCH, Additions, Completed, SandboxReport, WorkingFolder
 from gatewright.sandbox.process.start_barrier import StartBarrier, behind_gate
 from gatewright.sandbox.process.supervision import NotStartedError, Started, start, supervise
 from gatewright.sandbox.system import environment
@@ -41,6 +41,7 @@ class Unconfined:
         prefix: Path | None,
         limits: SandboxLimits,
         source_date_epoch: int = SOURCE_DATE_EPOCH,
+        additions: Additions | None = None,
     ) -> Completed:
         """See ``Sandbox.run``. The workspace must be a plain directory."""
         check_argv(argv)
@@ -55,6 +56,8 @@ class Unconfined:
             home=str(workspace.scratch),
             source_date_epoch=source_date_epoch,
         )
+        if additions is not None:
+            variables |= additions.variables_at(str(additions.folder))
         with StartBarrier() as gate:
             command = behind_gate((*restricting(limits, count_processes=False), *argv))
             process = start(command, gate, cwd=workspace.path, env={**variables, _MARK: mark})

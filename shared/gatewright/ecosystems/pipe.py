@@ -1,0 +1,73 @@
+"""The pipe that a reporter tells its records through: it lies in the folder of additions, and only we read it.
+
+A named pipe, because what is inherited by a process is lost in those that it starts; and because what was written to it can
+neither be read again nor changed by the code under test.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+#: Name of the pipe in the folder of additions.
+PIPE = "report"
+#: Bytes that one command may tell in all; a writer that goes on waits until its command's time is over.
+MOST_BYTES = 128 * 1024 * 1024
+_CAPACITY = 1024 * 1024
+_PIECE = 256 * 1024
+
+
+class ReportPipe:
+    """Gathers what is written while the event loop runs. Made by ``report_pipe``."""
+
+    def __init__(self, reading: int) -> None:
+        self._reading = reading
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    @property
+    def overflow(self) -> bool:
+        """Whether more came than is read."""
+        return self._size > MOST_BYTES
+
+    def lines(self) -> list[bytes]:
+        """What was told so far, line by line, after all writers have ended; a last line without its end counts, too."""
+        self.drain()
+        return [line for line in b"".join(self._pieces).split(b"\n") if line]
+
+    def drain(self) -> None:
+        """Read what is there. Does not wait."""
+        with contextlib.suppress(BlockingIOError):
+            while not self.overflow and (piece := os.read(self._reading, _PIECE)):
+                self._pieces.append(piece)
+                self._size += len(piece)
+        if self.overflow:
+            asyncio.get_running_loop().remove_reader(self._reading)
+
+
+@contextmanager
+def report_pipe(folder: Path) -> Iterator[ReportPipe]:
+    """A pipe in ``folder``, that every account may write to, read by the running event loop until the context is left."""
+    place = folder / PIPE
+    os.mkfifo(place, 0o600)
+    # Open for writing as well, or the end of each writer would be the end of the file.
+    reading = os.open(place, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        # From now on no process can open it to read: the command may run as this very account.
+        place.chmod(0o222)
+        with contextlib.suppress(OSError):  # above the limit of this account: the usual size serves
+            fcntl.fcntl(reading, fcntl.F_SETPIPE_SZ, _CAPACITY)
+        pipe = ReportPipe(reading)
+        loop = asyncio.get_running_loop()
+        loop.add_reader(reading, pipe.drain)
+        try:
+            yield pipe
+        finally:
+            loop.remove_reader(reading)
+    finally:
+        os.close(reading)

@@ -1,0 +1,96 @@
+"""What an ecosystem knows about a test command. Types only; one package beside this module for each ecosystem.
+
+A command is run three times at most, each time in a workspace of its own:
+
+- ``ALL``: as the contract has it, and each test's id and outcome is told (``records.py``);
+- ``CONTROL``: on the candidate with two planted tests, one that must fail and one that must pass; nothing else is run, but
+  everything is collected, so that whatever keeps tests from running keeps the planted ones from running, too;
+- ``COLLECT``: on the baseline; the ids are told, and only the tests named in ``only`` are run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from random import Random
+from typing import Protocol
+
+
+class Purpose(StrEnum):
+    """Why a command is run."""
+
+    ALL = "all"
+    CONTROL = "control"
+    COLLECT = "collect"
+
+
+class TreeFiles(Protocol):
+    """A tree as far as it must be looked at: names without contents, and contents one by one. Paths are POSIX, relative."""
+
+    @property
+    def paths(self) -> frozenset[str]:
+        """Every file whose name is UTF-8."""
+
+    async def read(self, path: str) -> bytes | None:
+        """The content of a regular file of at most a megabyte; None for anything else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sentinel:
+    """Two planted tests: ``files`` are new files by path, ``failing`` and ``passing`` the ids that their reporter will tell."""
+
+    files: Mapping[str, bytes]
+    failing: str
+    passing: str
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a reporter is told: the ``token`` that its records carry, what to run, and where the pipe is (a path inside)."""
+
+    purpose: Purpose
+    token: str
+    pipe: str
+    only: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Instruments:
+    """``files`` go into the folder of additions under these names, ``variables`` into the environment of the command.
+
+    ``@FOLDER@`` in a value stands for the folder as the command finds it.
+    """
+
+    files: Mapping[str, bytes]
+    variables: Mapping[str, str]
+
+
+class Framework(Protocol):
+    """One test framework of an ecosystem; without state, so that one object serves every command."""
+
+    @property
+    def name(self) -> str:
+        """What the bundle records: ``pytest``, say."""
+
+    async def recognises(self, argv: Sequence[str], tree: TreeFiles) -> bool:
+        """Whether ``argv`` starts this framework on ``tree``, directly or through what the tree says (npm test, make test)."""
+
+    async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: Order) -> Instruments:
+        """What makes the command tell its tests."""
+
+    async def sentinel(self, argv: Sequence[str], tree: TreeFiles, draw: Random) -> Sentinel | None:
+        """Two tests in the suite's own style, at a place that ``draw`` chooses and that the command looks at; None: no place."""
+
+    def import_roots(self, tree: TreeFiles) -> Sequence[str]:
+        """Folders of the tree (``""`` is its top) that must come before whatever is installed, in this order."""
+
+
+def folder_of(additions: Path, instruments: Instruments) -> None:
+    """Write the files of ``instruments`` into ``additions``, readable for whoever runs the command."""
+    for name, content in instruments.files.items():
+        place = additions / name
+        place.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        place.write_bytes(content)
+        place.chmod(0o644)
