@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -45,13 +44,14 @@ async def test_a_command_reads_its_additions_and_changes_nothing_in_them(place: 
     sandbox = BubblewrapSandbox()
     completed = await sandbox.run(("sh", "-c", program), workspace=place, prefix=None, limits=LIMITS, additions=additions)
     assert (completed.exit_code, completed.stdout) == (0, b"ours"), completed.stderr
-    assert os.listdir(additions.folder) == ["note"]
+    assert [place.name for place in additions.folder.iterdir()] == ["note"]
 
 
 async def test_a_command_that_reads_the_pipe_takes_nothing_that_was_told(place: Folder, additions: Additions) -> None:
     program = (
         "import os\nf = os.open(os.environ['REPORT'], os.O_WRONLY); os.write(f, b'told\\n')\n"
-        "try: print(os.read(os.open(os.environ['REPORT'], os.O_RDONLY | os.O_NONBLOCK), 100))\nexcept OSError as e: print(e.errno)"
+        "try: print(os.read(os.open(os.environ['REPORT'], os.O_RDONLY | os.O_NONBLOCK), 100))\n"
+        "except OSError as error: print(error.errno)"
     )
     with report_pipe(additions.folder) as pipe:
         await BubblewrapSandbox().run(
