@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -314,3 +315,28 @@ async def test_pipe_that_is_planted_later_is_found(target: Repository, mirrors: 
         planted.refuse(repository, writing=True)
     with pytest.raises(GitError):
         await mirror.current("refs/heads/main")
+
+
+def test_repository_that_git_packs_meanwhile_is_looked_at_to_the_end(target: Repository) -> None:
+    """After a large commit git packs objects in the background, and takes the folders away that are empty then."""
+    objects, over = target.path / ".git/objects", threading.Event()
+
+    def pack() -> None:
+        while not over.is_set():
+            for digits in TWO_DIGITS:
+                folder = objects / digits
+                if not folder.exists():
+                    folder.mkdir()
+                    (folder / ("f" * 38)).touch()
+                    (folder / ("f" * 38)).unlink()
+                    folder.rmdir()
+
+    packing = threading.Thread(target=pack)
+    packing.start()
+    try:
+        repository = find_repository(target.url)
+        for _ in range(300):
+            PlantedLinks().refuse(repository, writing=True)
+    finally:
+        over.set()
+        packing.join()

@@ -81,7 +81,7 @@ class Framework(Protocol):
         """What makes the command tell its tests."""
 
     async def sentinel(self, argv: Sequence[str], tree: TreeFiles, draw: Random) -> Sentinel | None:
-        """Two tests in the suite's own style, where ``draw`` puts them and the command looks for tests; None: there is no place."""
+        """Two tests in the suite's own style, where ``draw`` puts them and the command looks; None: there is no place."""
 
     def import_roots(self, tree: TreeFiles) -> Sequence[str]:
         """Folders of the tree (``""`` is its top) that must come before whatever is installed, in this order."""

@@ -7,6 +7,7 @@ except in the parts that serving a fetch or a push never touches (hooks, the fol
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import time
@@ -103,7 +104,10 @@ class PlantedLinks:
         waiting = [str(top)]
         while waiting:
             folder = waiting.pop()
-            facts = os.lstat(folder)
+            try:
+                facts = os.lstat(folder)
+            except FileNotFoundError:
+                continue  # git packs its objects beside us and takes empty folders away
             if not stat.S_ISDIR(facts.st_mode):
                 _refuse(folder, facts.st_mode)
             seen = (facts.st_dev, facts.st_ino, facts.st_ctime_ns)
@@ -131,14 +135,21 @@ class PlantedLinks:
 
 
 def _folders_in(folder: str, *, single: bool) -> Iterator[str]:
-    with os.scandir(folder) as entries:
+    """The folders right below ``folder``; what goes away while it is looked at leads nowhere."""
+    with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 yield entry.name
-            elif not entry.is_file(follow_symlinks=False):
-                _refuse(entry.path, entry.stat(follow_symlinks=False).st_mode)
-            elif single and entry.stat(follow_symlinks=False).st_nlink > 1:
-                _refuse_second_name(entry.path)
+            else:
+                _check_entry(entry, single=single)
+
+
+def _check_entry(entry: os.DirEntry[str], *, single: bool) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        if not entry.is_file(follow_symlinks=False):
+            _refuse(entry.path, entry.stat(follow_symlinks=False).st_mode)
+        elif single and entry.stat(follow_symlinks=False).st_nlink > 1:
+            _refuse_second_name(entry.path)
 
 
 def _refuse_second_name(path: str) -> NoReturn:
