@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 import pytest
@@ -141,5 +141,6 @@ async def test_an_input_that_is_stuck_is_not_said_to_be_alive_for_ever(bus: Memo
             """Settled."""
 
     results = SlowConsumer(lambda: asyncio.sleep(0.1))
-    await consumer._hold(cast("Delivery", Counting()), 0.003, cast("ResultConsumer", results), asyncio.Semaphore(1))
+    feed = InputConsumer(cast("ResultConsumer", results), asyncio.Event(), make_logger(), places=1, drain=1.0, mend=no_mending)
+    await feed._handling(replace(RESULT_CONSUMER, ack_wait=0.003))(cast("Delivery", Counting()))
     assert (results.done, beats) == (1, [])

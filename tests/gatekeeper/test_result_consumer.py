@@ -14,6 +14,7 @@ from gatewright.bus.port import Message
 from gatewright.bus.topology import result_subject
 from gatewright.clock import SystemClock
 from gatewright.contracts import Error, StatusRequest, codec
+from gatewright.errors import BusError
 from gatewright.evidence.signing import keys
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import BundleWriter
@@ -90,10 +91,33 @@ async def test_a_message_that_meets_a_defect_every_time_is_put_aside(broken: Res
     assert buried.headers["Gw-Dead-Code"] == "internal_error"
 
 
+class Unsettled(Given):
+    """A delivery whose settlements all get lost."""
+
+    async def ack(self) -> None:
+        raise BusError("the bus is away")
+
+    async def nak(self, delay: float = 0.0) -> None:
+        raise BusError("the bus is away")
+
+    async def term(self) -> None:
+        raise BusError("the bus is away")
+
+
+async def test_a_settlement_that_gets_lost_does_not_end_the_gatekeeper(broken: ResultConsumer, bus: MemoryBus) -> None:
+    """The message comes again after ``ack_wait``; put aside, it is put aside once."""
+    for _ in range(2):
+        await broken.handle(Unsettled(Message(result_subject("pm"), b"no document", {}, sequence=7), 1))
+    assert len([message async for message in bus.replay("gw.dead.gatekeeper")]) == 1
+    waiting = replace(broken.orchestrator, ledger=HostFails(broken.bus))
+    results = make_result_consumer(waiting, broken.submissions.limits, SecretScanner())
+    await results.handle(Unsettled(make_delivery(1).message, 1))
+
+
 class HostFails(Ledger):
     """Every look into it meets what the operating system refuses."""
 
-    number = 0
+    number = errno.ENOSPC
 
     async def load(self, run_id: str) -> object:  # type: ignore[override]  # it never returns
         raise OSError(self.number, os.strerror(self.number), f"/home/{run_id}")

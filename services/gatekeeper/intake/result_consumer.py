@@ -9,7 +9,6 @@ import asyncio
 from dataclasses import dataclass, field, replace
 
 from gatewright.bus.port import Bus, Delivery, Message
-from gatewright.bus.topology import stream_of
 from gatewright.errors import GatewrightError, LimitError, UnavailableError
 from gatewright.host_errors import host_errors
 from gatewright.secrets.documents import redact_document, redact_message, redact_words
@@ -21,7 +20,7 @@ from gatewright.services.gatekeeper.intake.exhausted_tasks import EXHAUSTED, giv
 from gatewright.services.gatekeeper.intake.reading import read
 from gatewright.services.gatekeeper.intake.role_replies import answer_of, run_of
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
-from gatewright.tasks.dead_letter import publish_dead_letter
+from gatewright.tasks.settlement import put_aside, settle
 from gatewright.telemetry.logs import Logger
 from gatewright.telemetry.metrics import Metrics
 
@@ -70,33 +69,22 @@ class ResultConsumer:
             await self._hold(delivery, error)
         except UnavailableError as error:
             self.log.warning("input_given_back", subject=message.subject, code=error.reason, cause=error.message)
-            await delivery.nak(RETRY)
+            await settle(delivery.nak(RETRY), self.log)
         except GatewrightError as error:
             self.log.warning("input_refused", subject=message.subject, code=error.reason, cause=error.message)
             await self._bury(delivery, error)
         else:
-            await delivery.ack()
+            await settle(delivery.ack(), self.log)
 
     async def _hold(self, delivery: Delivery, error: LimitError) -> None:
         """A stored message waits for its publisher's limits, as long as there is room for it in the queue."""
         wait = self.submissions.wait_for_limits(delivery.message, error)
-        await (delivery.nak(wait) if wait is not None else self._bury(delivery, error))
+        await (settle(delivery.nak(wait), self.log) if wait is not None else self._bury(delivery, error))
 
     async def _bury(self, delivery: Delivery, error: GatewrightError) -> None:
         message, reason = await self._presentable(delivery.message, error)
-        stream = stream_of(message.subject)
-        await publish_dead_letter(
-            self.bus,
-            "gatekeeper",
-            stream,
-            message,
-            attempts=delivery.attempts,
-            code=error.reason,
-            reason=reason,
-            altered=message.data != delivery.message.data,
-        )
-        self.metrics.dead_letter(error.reason)
-        await delivery.term()
+        code, metrics, log = error.reason, self.metrics, self.log
+        await put_aside(self.bus, "gatekeeper", delivery, message, code=code, reason=reason, metrics=metrics, log=log)
 
     async def _presentable(self, message: Message, error: GatewrightError) -> tuple[Message, str]:
         """What is put aside, and why, is kept for people to look at: it may not hold what the ledger may not hold."""

@@ -7,7 +7,7 @@ once: a task may be done twice, its answer has the same message id both times. I
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,11 +18,13 @@ from gatewright.contracts.vocabulary import Document
 from gatewright.errors import BusError, MalformedError, UnavailableError
 from gatewright.host_errors import host_errors
 from gatewright.tasks.budget_meter import BudgetMeter, budget_of
+from gatewright.tasks.consumer_loop import ConsumerLoop, LoopOptions, Source
 from gatewright.tasks.disposition import Disposition, waiting_pause, waits
 from gatewright.tasks.handler import ArtifactPort, BusArtifacts, TaskContext, TaskHandler
+from gatewright.tasks.heartbeat import SIGNS
 from gatewright.tasks.priority_queue import ClassQueue
 from gatewright.tasks.protocol import DeliveredTask, has_failed, read_cancel_notice, read_task, ref_of, trace_id
-from gatewright.tasks.settlement import Settlement
+from gatewright.tasks.settlement import Settlement, settle
 from gatewright.tasks.usage_reports import UsageReports
 from gatewright.tasks.watchdog import TaskWatch
 from gatewright.telemetry.logs import Logger
@@ -32,8 +34,6 @@ __all__ = ["ArtifactPort", "Runner", "RunnerOptions", "TaskContext", "TaskHandle
 
 #: Aborted runs whose tasks may still lie in the queue.
 _REMEMBERED_CANCELLATIONS = 10_000
-#: One wait for a task; it ends at once when the process is told to leave.
-_POLL_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,6 @@ class Runner:
         self._consumer = self._consumers[0]  # what is said of deliveries is the same for all of them
         self._artifacts = BusArtifacts(bus)
         self._settlement = Settlement(role, bus, self._consumer, clock=clock, metrics=metrics, patience=self._options.patience)
-        self._refused_polls = 0
         self._watches: dict[TaskWatch, str] = {}
         self._cancelled: dict[str, None] = {}  # run ids, the last named last
 
@@ -91,52 +90,22 @@ class Runner:
         self._settlement.leaving = stop
         await self._bus.listen(CANCEL_SUBJECT, self._on_cancel)
         queue = await ClassQueue.open(self._bus, self._consumers)
+        options = LoopOptions(self._options.concurrency, self._options.pause, self._options.drain)
+        loop = ConsumerLoop(options, self._log, self._unavailable, release=self._release)
         try:
-            async with asyncio.TaskGroup() as group:
-                await self._pull(queue, group, stop)
+            await loop.run([Source(self._role, queue, self._attend)], stop)
         except BaseExceptionGroup as failures:
             raise failures.exceptions[0] from None
-        finally:
-            await queue.close()
 
-    async def _pull(self, queue: ClassQueue, group: asyncio.TaskGroup, stop: asyncio.Event) -> None:
-        stopping = group.create_task(stop.wait())
-        attending: set[asyncio.Task[None]] = set()
-        while not stop.is_set():
-            if len(attending) >= self._options.concurrency:
-                await asyncio.wait({stopping, *attending}, return_when=asyncio.FIRST_COMPLETED)
-                continue
-            delivery = await self._next(queue, stopping)
-            if delivery is not None and stop.is_set():
-                await self._settlement.settle(delivery.nak(), self._log)
-            elif delivery is not None:
-                attendance = group.create_task(self._attend(delivery))
-                attending.add(attendance)
-                attendance.add_done_callback(attending.discard)
-        if attending:
-            self._log.info("draining", tasks=len(attending), seconds=self._options.drain)
-            await asyncio.wait(attending, timeout=self._options.drain)
+    async def _unavailable(self, error: BusError, failures: int) -> None:
+        """A stream or consumer that is gone does not come back by waiting; a new start makes it."""
+        if failures * self._options.pause > self._options.patience:
+            raise error
+
+    def _release(self, _late: Collection[asyncio.Task[None]]) -> None:
+        """End the handlers, and nothing else: an answer that is there already is not to be lost."""
         for watch in self._watches:
             watch.interrupt("released")
-
-    async def _next(self, queue: ClassQueue, stopping: asyncio.Task[Any]) -> Delivery | None:
-        """The next delivery; None when none came in time, or when it is time to leave."""
-        polling = asyncio.create_task(queue.next(_POLL_SECONDS))
-        try:
-            await asyncio.wait({polling, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            delivery = polling.result() if polling.done() else None
-        except BusError as error:
-            self._refused_polls += 1
-            self._log.warning("bus_unavailable", cause=error.message)
-            if self._refused_polls * self._options.pause > self._options.patience:
-                raise  # a stream or consumer that is gone does not come back by waiting; a new start makes it
-            await asyncio.wait({stopping}, timeout=self._options.pause)
-            return None
-        finally:
-            polling.cancel()
-            await asyncio.gather(polling, return_exceptions=True)  # what came too late for us is given back
-        self._refused_polls = 0
-        return delivery
 
     async def _on_cancel(self, message: Message) -> None:
         try:
@@ -173,7 +142,7 @@ class Runner:
         log = log.bind(**task.ref._asdict(), attempt=task.attempt)
         if task.ref.run_id in self._cancelled:
             log.info("task_cancelled")
-            await settlement.settle(delivery.term(), log)
+            await settle(delivery.term(), log)
             return "cancelled"
         if delivery.attempts > handled_deliveries(self._consumer.max_deliver):
             why = Disposition("refuse", "attempts_exhausted", f"no answer after {delivery.attempts - 1} attempts")
@@ -183,7 +152,7 @@ class Runner:
 
     async def _handle(self, delivery: Delivery, task: DeliveredTask, log: Logger) -> TaskOutcome:
         settlement, options = self._settlement, self._options
-        beat, limit = self._consumer.ack_wait / 3, task.seconds + options.grace
+        beat, limit = self._consumer.ack_wait / SIGNS, task.seconds + options.grace
         watch = TaskWatch(delivery, limit=limit, beat=beat, patience=options.patience, clock=self._clock, log=log)
         meter = BudgetMeter(budget_of(task.document), delivery=f"{delivery.message.sequence}.{delivery.attempts}")
         context = TaskContext(self._artifacts, self._clock, log, delivery.attempts, watch.progress, meter)
@@ -194,22 +163,18 @@ class Runner:
             async with reports.sent():
                 handling = await watch.watch(self._patiently(task, context))
                 reports.told_by(handling)
-        except asyncio.CancelledError:
-            # Another task in hand ended the process; this one is not to wait for ack_wait.
-            await settlement.settle(delivery.nak(), log)
-            raise
         finally:
             del self._watches[watch]
         if watch.interruption == "cancelled":
             log.info("task_cancelled")
-            await settlement.settle(delivery.term(), log)
+            await settle(delivery.term(), log)
             return "cancelled"
         error = asyncio.CancelledError() if handling.cancelled() else handling.exception()
         if error is None:
             return await settlement.answered(delivery, task, handling.result(), log)
         if watch.interruption == "released":
             log.info("task_released")
-            await settlement.settle(delivery.nak(), log)
+            await settle(delivery.nak(), log)
             return "released"
         if watch.interruption == "timed_out":
             why = Disposition("refuse", "task_timeout", f"no progress for {limit:g} seconds")

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable
 
 from gatewright.bus.jetstream.api import NO_ANSWER
-from gatewright.bus.port import Bus, Delivery
-from gatewright.bus.topology import Consumer, Role, result_subject
+from gatewright.bus.port import Bus, Delivery, Message
+from gatewright.bus.topology import Consumer, Role, result_subject, stream_of
 from gatewright.clock import Clock
 from gatewright.contracts.vocabulary import Document
 from gatewright.errors import BusError, GatewrightError, MalformedError, SandboxError
 from gatewright.host_errors import BUS_FULL
 from gatewright.tasks.dead_letter import publish_dead_letter
 from gatewright.tasks.disposition import Disposition, disposition, waiting_pause
+from gatewright.tasks.heartbeat import SIGNS, kept
 from gatewright.tasks.protocol import DeliveredTask, TaskAnswer, TaskRef, blames_sandbox, carried_headers, make_answer, refusal
 from gatewright.telemetry.logs import Logger
 from gatewright.telemetry.metrics import Metrics, TaskOutcome
@@ -40,12 +40,12 @@ class Settlement:
         """Publish the role's document, then acknowledge. A document that is not a valid answer ends the task instead."""
         try:
             answer = make_answer(self._role, task, document)
-            await self._publish(answer, delivery)
+            await self._publish(answer, delivery, log)
         except MalformedError as error:
             return await self.failed(delivery, task.ref, error, log)
         if blames_sandbox(document):
             self._metrics.sandbox_failed("task")
-        await self.settle(delivery.ack(), log)
+        await settle(delivery.ack(), log)
         log.info("task_answered", schema=answer.schema, size=len(answer.data))
         return "answered"
 
@@ -59,7 +59,7 @@ class Settlement:
         if why.action == "refuse":
             await self.refused(delivery, ref, why, log)
             return "refused"
-        await self.settle(delivery.nak(why.delay), log)
+        await settle(delivery.nak(why.delay), log)
         if why.action == "crash":
             raise GatewrightError(why.message) from error
         log.warning("task_retried", code=why.code, cause=why.message, seconds=why.delay)
@@ -69,30 +69,15 @@ class Settlement:
         """Tell the gatekeeper (when it is known whose task it was), keep the message for operators, take it off the queue."""
         log.error("task_refused", code=why.code, cause=why.message)
         if ref is not None:
-            await self._publish(refusal(self._role, ref, why), delivery)
-        await self._persist(
-            lambda: publish_dead_letter(
-                self._bus,
-                self._role,
-                self._consumer.stream,
-                delivery.message,
-                attempts=delivery.attempts,
-                code=why.code,
-                reason=why.message,
-            ),
-            delivery,
-        )
-        self._metrics.dead_letter(why.code)
-        await self.settle(delivery.term(), log)
+            await self._publish(refusal(self._role, ref, why), delivery, log)
+        code, reason, message, metrics = why.code, why.message, delivery.message, self._metrics
 
-    async def settle(self, call: Awaitable[None], log: Logger) -> None:
-        """Await an ack, nak or term. When it gets lost the task comes back, and is answered under the same message id."""
-        try:
-            await call
-        except BusError as error:
-            log.warning("settlement_lost", cause=error.message)
+        async def put() -> None:
+            await put_aside(self._bus, self._role, delivery, message, code=code, reason=reason, metrics=metrics, log=log)
 
-    async def _publish(self, answer: TaskAnswer, delivery: Delivery) -> None:
+        await self._persist(put, delivery, log)
+
+    async def _publish(self, answer: TaskAnswer, delivery: Delivery, log: Logger) -> None:
         carried = carried_headers(delivery.message)
 
         async def publish() -> None:
@@ -104,17 +89,16 @@ class Settlement:
                 headers=carried,
             )
 
-        await self._persist(publish, delivery)
+        await self._persist(publish, delivery, log)
 
-    async def _persist(self, publish: Callable[[], Awaitable[None]], delivery: Delivery) -> None:
+    async def _persist(self, publish: Callable[[], Awaitable[None]], delivery: Delivery, log: Logger) -> None:
         """Publish although the bus is away for a while: the work is done and should not be done again for that.
 
         A bus that is there and takes nothing, for want of room, is waited for until the process is to end.
         """
-        beating = asyncio.create_task(self._beat(delivery))
         deadline = self._clock.monotonic() + self._patience
         attempts = 1
-        try:
+        async with kept(delivery, every=self._consumer.ack_wait / SIGNS, log=log):
             while True:
                 try:
                     return await publish()
@@ -125,11 +109,40 @@ class Settlement:
                         raise
                 attempts += 1
                 await asyncio.sleep(pause)
-        finally:
-            beating.cancel()
 
-    async def _beat(self, delivery: Delivery) -> None:
-        while True:
-            await asyncio.sleep(self._consumer.ack_wait / 3)
-            with contextlib.suppress(BusError):
-                await delivery.in_progress()
+
+async def settle(call: Awaitable[None], log: Logger) -> None:
+    """Await an ack, nak or term. When it gets lost the message comes again, and brings about the same once more."""
+    try:
+        await call
+    except BusError as error:
+        log.warning("settlement_lost", cause=error.message)
+
+
+async def put_aside(
+    bus: Bus,
+    role: str,
+    delivery: Delivery,
+    message: Message,
+    *,
+    code: str,
+    reason: str,
+    metrics: Metrics,
+    log: Logger,
+) -> None:
+    """Keep ``message``, the delivery's own or what may be kept of it, for operators; then take it off its queue.
+
+    Raises BusError when it could not be kept: the delivery is not settled then.
+    """
+    await publish_dead_letter(
+        bus,
+        role,
+        stream_of(message.subject),
+        message,
+        attempts=delivery.attempts,
+        code=code,
+        reason=reason,
+        altered=message.data != delivery.message.data,
+    )
+    metrics.dead_letter(code)
+    await settle(delivery.term(), log)

@@ -9,7 +9,8 @@ from typing import Any, Literal
 from gatewright.bus.port import Delivery
 from gatewright.clock import Clock
 from gatewright.contracts.vocabulary import Document
-from gatewright.errors import BusError, GatewrightError
+from gatewright.errors import GatewrightError
+from gatewright.tasks.heartbeat import kept
 from gatewright.telemetry.logs import Logger
 
 #: Why work was ended from outside: its run was aborted; it made no progress; the process leaves.
@@ -50,29 +51,16 @@ class TaskWatch:
         handling = asyncio.create_task(work)
         woken = asyncio.create_task(self._woken.wait())
         try:
-            while self.interruption is None and not handling.done():
-                await asyncio.wait({handling, woken}, timeout=self._pause(), return_when=asyncio.FIRST_COMPLETED)
-                if handling.done():
-                    break
-                if self._clock.monotonic() >= self._deadline:
-                    self.interrupt("timed_out")
-                elif self.interruption is None:
-                    await self._sign_of_life()
+            async with kept(self._delivery, every=self._beat, log=self._log):
+                while self.interruption is None and not handling.done():
+                    left = max(0.0, self._deadline - self._clock.monotonic())
+                    await asyncio.wait({handling, woken}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                    if not handling.done() and self._clock.monotonic() >= self._deadline:
+                        self.interrupt("timed_out")
         finally:
             woken.cancel()
             await self._end(handling)
         return handling
-
-    def _pause(self) -> float:
-        return max(0.0, min(self._beat, self._deadline - self._clock.monotonic()))
-
-    async def _sign_of_life(self) -> None:
-        try:
-            async with asyncio.timeout(self._beat):
-                await self._delivery.in_progress()
-        except (BusError, TimeoutError) as error:
-            # The work goes on: at worst another process does it too, and one of two equal answers counts.
-            self._log.warning("sign_of_life_failed", cause=str(error))
 
     async def _end(self, handling: asyncio.Task[Document]) -> None:
         if handling.done():

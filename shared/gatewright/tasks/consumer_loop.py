@@ -1,0 +1,142 @@
+"""The one loop of all that take from work queues: so many deliveries in hand at a time, and an orderly end.
+
+Pulls when there is a free place, has every delivery attended, tries a queue that cannot be read again, and stops when the
+process is told to leave: nothing more is taken, what is in hand is finished or given back. What differs between the roles and
+the gatekeeper is given to it (docs/adr/0018). It knows nothing of what messages are about.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from gatewright.bus.port import Delivery
+from gatewright.errors import BusError
+from gatewright.telemetry.logs import Logger
+
+#: One wait for a message; it ends at once when the process is told to leave.
+POLL = 10.0
+
+
+class Queue(Protocol):
+    """What deliveries are pulled from."""
+
+    async def next(self, timeout: float) -> Delivery | None:  # noqa: ASYNC109 - it bounds one poll, not the caller's work
+        """The next delivery, or None when none came in time. Raises BusError.
+
+        When it is cancelled, what came too late is given back, by ``close`` at the latest.
+        """
+
+    async def close(self) -> None:
+        """Stop, and give back what came and was not taken. Safe to call twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A queue, its name in the log, and what settles each of its deliveries; what that raises ends the loop."""
+
+    name: str
+    queue: Queue
+    attend: Callable[[Delivery], Coroutine[Any, Any, None]]
+
+
+@dataclass(frozen=True, slots=True)
+class LoopOptions:
+    """``places``: deliveries in hand at a time, of all sources. ``pause``: seconds before a queue that failed is tried again.
+    ``drain``: seconds for what is in hand once it is time to leave.
+    """
+
+    places: int
+    pause: float
+    drain: float
+
+
+class Unavailable(Protocol):
+    """Called after ``pause``, with the failure of a queue and how often it failed one time after the other.
+
+    It may mend the queue; what it raises ends the loop.
+    """
+
+    def __call__(self, error: BusError, failures: int, /) -> Awaitable[None]: ...
+
+
+def cancel(late: Collection[asyncio.Task[Any]]) -> None:
+    for task in late:
+        task.cancel()
+
+
+@dataclass
+class ConsumerLoop:
+    """``beside``: what else is waited for at the end. ``release`` ends what was not finished in ``drain``."""
+
+    options: LoopOptions
+    log: Logger
+    unavailable: Unavailable
+    beside: Callable[[], Collection[asyncio.Task[Any]]] = tuple
+    release: Callable[[Collection[asyncio.Task[Any]]], None] = cancel
+    _in_hand: set[asyncio.Task[None]] = field(default_factory=set)
+
+    async def run(self, sources: Sequence[Source], stop: asyncio.Event) -> None:
+        """Serve until ``stop`` is set, then drain. Raises a group of what attending or ``unavailable`` raised."""
+        free = asyncio.Semaphore(self.options.places)
+        async with contextlib.AsyncExitStack() as stack:
+            for source in sources:
+                stack.push_async_callback(source.queue.close)
+            async with asyncio.TaskGroup() as group:
+                pulls = [group.create_task(self._pull(source, free, group, stop)) for source in sources]
+                await stop.wait()
+                cancel(pulls)
+                await asyncio.wait(pulls)
+                await asyncio.gather(*(source.queue.close() for source in sources))  # what came too late for us goes back
+                await self._leave()
+
+    async def _pull(self, source: Source, free: asyncio.Semaphore, group: asyncio.TaskGroup, stop: asyncio.Event) -> None:
+        failures = 0
+        while True:
+            await free.acquire()
+            try:
+                delivery = await source.queue.next(POLL)
+            except BusError as error:
+                free.release()
+                failures += 1
+                self.log.warning("queue_unavailable", queue=source.name, code=error.reason, cause=error.message)
+                await asyncio.sleep(self.options.pause)
+                await self.unavailable(error, failures)
+                continue
+            failures = 0
+            if delivery is None or stop.is_set():
+                free.release()
+                await _give_back(delivery)
+                continue
+            held = group.create_task(_attend(source, delivery, free))
+            self._in_hand.add(held)
+            held.add_done_callback(self._in_hand.discard)
+
+    async def _leave(self) -> None:
+        in_hand = {*self._in_hand, *self.beside()}
+        if not in_hand:
+            return
+        self.log.info("draining", in_hand=len(in_hand), seconds=self.options.drain)
+        _, late = await asyncio.wait(in_hand, timeout=self.options.drain)
+        self.release(late)
+        if late:
+            await asyncio.wait(late)
+
+
+async def _attend(source: Source, delivery: Delivery, free: asyncio.Semaphore) -> None:
+    try:
+        await source.attend(delivery)
+    except asyncio.CancelledError:
+        await _give_back(delivery)  # it is not to wait for ack_wait; where it was settled before, this does nothing
+        raise
+    finally:
+        free.release()
+
+
+async def _give_back(delivery: Delivery | None) -> None:
+    if delivery is not None:
+        with contextlib.suppress(BusError):  # it comes again after ack_wait
+            await delivery.nak()

@@ -1,0 +1,38 @@
+"""Signs of life for a delivery in hand, so that no other process is given it meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+from collections.abc import AsyncIterator
+
+from gatewright.bus.port import Delivery
+from gatewright.errors import BusError
+from gatewright.telemetry.logs import Logger
+
+#: Signs of life within one ``ack_wait``: two of them may get lost.
+SIGNS = 3
+
+
+@contextlib.asynccontextmanager
+async def kept(delivery: Delivery, *, every: float, log: Logger, longest: float = math.inf) -> AsyncIterator[None]:
+    """While the body runs, say every so many seconds that ``delivery`` is at work, for ``longest`` seconds at most."""
+    beating = asyncio.create_task(_beat(delivery, every, log, longest))
+    try:
+        yield
+    finally:
+        beating.cancel()
+
+
+async def _beat(delivery: Delivery, every: float, log: Logger, longest: float) -> None:
+    left = longest
+    while left >= every:
+        await asyncio.sleep(every)
+        left -= every
+        try:
+            async with asyncio.timeout(every):
+                await delivery.in_progress()
+        except (BusError, TimeoutError) as error:
+            # The work goes on: at worst another process does it too, and one of two equal answers counts.
+            log.warning("sign_of_life_failed", cause=str(error))
