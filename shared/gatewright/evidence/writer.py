@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import fcntl
 import hashlib
 import os
-import time
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -28,13 +26,13 @@ from gatewright.evidence.projection.materials import ArtifactSource, materialize
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.statement import make_statements
 from gatewright.evidence.tombstone import read_tombstone
+from gatewright.file_locks import lock_folder
 from gatewright.ledger.events import BundleSealed
 from gatewright.ledger.run import Run
 
 #: Seconds to wait for a folder that another process writes: to add events, which the seal can make good, and to seal.
 APPEND_PATIENCE = 1.0
 SEAL_PATIENCE = 5.0
-_PAUSE = 0.01
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV, errno.ENOSYS})
 #: The code of the error when the disk does not take what is to be written.
 UNWRITABLE = "bundle_unwritable"
@@ -225,26 +223,17 @@ class BundleWriter:
         folder = self._root / layout.safe(run_id)
         try:
             self._disk.make_folder(folder)
-            fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
-                yield folder if _locked(fd, patience) else None
+                fd = lock_folder(folder, seconds=patience)
+            except BlockingIOError:
+                yield None
+                return
+            try:
+                yield folder
             finally:
                 os.close(fd)
         except OSError as error:
             raise UnavailableError(f"{folder}: {error.strerror or error}", code=UNWRITABLE) from error
-
-
-def _locked(fd: int, patience: float) -> bool:
-    give_up = time.monotonic() + patience
-    while True:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= give_up:
-                return False
-            time.sleep(_PAUSE)
-        else:
-            return True
 
 
 def _firsts(files: Mapping[str, bytes]) -> dict[str, str]:

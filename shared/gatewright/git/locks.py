@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from gatewright.errors import GitError
-
-_PAUSE = 0.02
+from gatewright.file_locks import lock_file
 
 
 @contextlib.contextmanager
@@ -22,23 +19,12 @@ def held(path: Path, *, seconds: float) -> Iterator[int]:
     git that is still writing. GitError (``mirror_busy``) when the wait is over.
     """
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        descriptor = lock_file(path, seconds=seconds)
+    except BlockingIOError as error:
+        raise GitError(f"another process holds {path.name}", code="mirror_busy") from error
     except OSError as error:
         raise GitError(f"the lock {path.name} cannot be opened: {error.strerror}") from error
     try:
-        _wait(descriptor, path, time.monotonic() + seconds)
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-def _wait(descriptor: int, path: Path, deadline: float) -> None:
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            if time.monotonic() > deadline:
-                raise GitError(f"another process holds {path.name}", code="mirror_busy") from error
-            time.sleep(_PAUSE)
-        else:
-            return

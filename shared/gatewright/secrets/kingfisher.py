@@ -6,7 +6,6 @@ say, which it decodes first) becomes a hit on everything, so that redaction neve
 
 from __future__ import annotations
 
-import fcntl
 import os
 import stat
 import sys
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gatewright.errors import ConfigurationError, DeniedError
+from gatewright.file_locks import lock_file
 from gatewright.secrets.scanner import Hit, looks_random
 
 try:
@@ -101,9 +101,11 @@ def _rules(folder: Path | None) -> Any:
     if any(folder.glob(_COMPILED)):
         return kingfisher_sdk.Rules(confidence="medium", cache_dir=folder)
     # The roles of a stack start together: one compiles, the others wait for it and load.
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    lock = lock_file(folder / "lock", seconds=None)
+    try:
         return kingfisher_sdk.Rules(confidence="medium", cache_dir=folder)
+    finally:
+        os.close(lock)
 
 
 def _hit(data: bytes, finding: Any) -> Hit | None:

@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Final
 
 from gatewright.errors import DeniedError
+from gatewright.file_locks import FOLDER_FLAGS
 from gatewright.git.changes import FileChange
 from gatewright.git.modes import EXECUTABLE, FILE, SYMLINK
 from gatewright.git.paths import display
 from gatewright.workspace.layers import FILE_FLAGS, Layers, Parts, entered, is_whiteout
 from gatewright.workspace.rights import give_back
-from gatewright.workspace.tree_writer import FOLDER_FLAGS
 
 _CHUNK: Final = 1 << 20
 _OPAQUE: Final = "user.overlay.opaque"

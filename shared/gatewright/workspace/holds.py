@@ -7,12 +7,12 @@ shared hold keeps it in place. Nothing waits in a thread: one that is refused tr
 from __future__ import annotations
 
 import asyncio
-import fcntl
+import contextlib
 import os
 from pathlib import Path
 from typing import Final
 
-from gatewright.workspace.tree_writer import FOLDER_FLAGS
+from gatewright.file_locks import lock_folder
 
 _PAUSE_SECONDS: Final = 0.01
 
@@ -20,16 +20,13 @@ _PAUSE_SECONDS: Final = 0.01
 def hold(directory: Path, *, exclusive: bool) -> int | None:
     """A descriptor that holds ``directory`` until it is closed; None when it is not there, or held so that it cannot be."""
     try:
-        descriptor = os.open(directory, FOLDER_FLAGS)
-    except FileNotFoundError:
+        descriptor = lock_folder(directory, shared=not exclusive)
+    except (BlockingIOError, FileNotFoundError):
         return None
-    try:
-        fcntl.flock(descriptor, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+    with contextlib.suppress(FileNotFoundError):
         # It may have been renamed, and another made, between the two calls.
         if os.path.samestat(os.fstat(descriptor), directory.stat()):
             return descriptor
-    except (BlockingIOError, FileNotFoundError):
-        pass
     os.close(descriptor)
     return None
 

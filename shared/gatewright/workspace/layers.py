@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from gatewright.workspace.tree_writer import FOLDER_FLAGS
+from gatewright.file_locks import FOLDER_FLAGS
 
 FILE_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 

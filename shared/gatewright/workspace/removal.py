@@ -10,8 +10,8 @@ import os
 import uuid
 from pathlib import Path
 
+from gatewright.file_locks import FOLDER_FLAGS
 from gatewright.workspace.rights import give_back
-from gatewright.workspace.tree_writer import FOLDER_FLAGS
 
 
 def remove_tree(path: Path) -> None:

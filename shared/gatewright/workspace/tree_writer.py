@@ -14,11 +14,11 @@ from types import TracebackType
 from typing import Final, Self
 
 from gatewright.errors import DeniedError
+from gatewright.file_locks import FOLDER_FLAGS
 from gatewright.git.modes import EXECUTABLE, SUBMODULE, SYMLINK
 from gatewright.git.paths import display, path_fault
 from gatewright.sandbox.account import SandboxAccount
 
-FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 

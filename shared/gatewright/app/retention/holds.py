@@ -5,7 +5,6 @@ The last act about a run counts. A book that cannot be read whole is not read at
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from gatewright.contracts import LegalHold, codec
 from gatewright.errors import ConfigurationError, MalformedError
+from gatewright.file_locks import lock_file
 
 BOOK = "holds.jsonl"
 
@@ -58,11 +58,10 @@ class HoldBook:
     def locked(self) -> Iterator[int]:
         """The book, ours alone until it is left: no hold can come in between a look and what follows from it."""
         try:
-            fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            fd = lock_file(self._path, seconds=None)
         except OSError as error:
             raise ConfigurationError(f"{self._path} cannot be opened: {error.strerror}", code="holds_unreadable") from error
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX)
             yield fd
         finally:
             os.close(fd)

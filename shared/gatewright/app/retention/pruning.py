@@ -6,7 +6,6 @@ still left of it. No link is followed, and nothing outside the folder is touched
 
 from __future__ import annotations
 
-import fcntl
 import os
 import stat
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from gatewright.errors import UnavailableError
 from gatewright.evidence import tombstone
 from gatewright.evidence.disk import Disk
 from gatewright.evidence.signing.envelopes import Signer
+from gatewright.file_locks import lock_folder
 
 
 class PruningDisk(Disk):
@@ -82,9 +82,8 @@ def _is_folder(name: str, folder: int) -> bool:
 def _ours(folder: Path) -> Iterator[int]:
     """The folder, locked as the writer of bundles locks it. Raises UnavailableError."""
     try:
-        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = lock_folder(folder)
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield fd
         finally:
             os.close(fd)

@@ -7,7 +7,6 @@ written is not believed: a repository may carry a forged one. It says which proc
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import stat
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ import msgspec
 from gatewright.app.stack.processes import Identity, identity
 from gatewright.bus.identities import OPERATOR, BusAddress, seed_file
 from gatewright.errors import ConfigurationError, UnavailableError
+from gatewright.file_locks import lock_file
 from gatewright.host_errors import host_error
 
 STATE_FILE = "stack.json"
@@ -103,14 +103,12 @@ def exclusive(home: Path) -> Iterator[None]:
     written. The kernel lets go when the holder dies.
     """
     try:
-        descriptor = os.open(home / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        descriptor = lock_file(home / LOCK_FILE)
+    except BlockingIOError:
+        raise UnavailableError(f"another stack runs in {home}", code="home_in_use") from None
     except OSError as error:
         raise host_error(error) or ConfigurationError(f"{home} cannot be used as a home folder: {error.strerror}") from error
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UnavailableError(f"another stack runs in {home}", code="home_in_use") from None
         yield
     finally:
         os.close(descriptor)

@@ -7,7 +7,6 @@ about a run that ended after its retirement is not accepted; the holder of an ol
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from gatewright.clock import timestamp
 from gatewright.errors import ConfigurationError
 from gatewright.evidence.signing import keys
 from gatewright.evidence.signing.durable_files import put_file
+from gatewright.file_locks import lock_folder
 
 _NOTE = re.compile(rb"^(Created|Retired): ([0-9TZ:.+-]{1,40})$", re.MULTILINE)  # noqa: TID251 - linear: each try ends where the next one begins
 #: ``signing``: this host's own; ``retired``: was its own; ``trusted``: put into the ring; ``given``: named for one command.
@@ -179,11 +179,10 @@ def _ours(home: Path) -> Iterator[None]:
     folder = trusted_folder(home)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fd = lock_folder(folder.resolve(), seconds=None)
     except OSError as error:
         raise ConfigurationError(f"{folder} cannot be made: {error.strerror}", code="key_unwritable") from error
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
         yield
     except OSError as error:
         raise ConfigurationError(f"{error.filename or folder}: {error.strerror}", code="key_unwritable") from error
