@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -16,8 +17,11 @@ PACKAGE = Path(gatewright.__file__).resolve().parent
 NO_REASON = "ok"
 _CODE = re.compile(r"[a-z][a-z0-9_]*")
 _TABLES = ("CODE", "CODES")
+_GIVEN = ast.Constant | ast.Name | ast.IfExp | ast.BoolOp | ast.JoinedStr
+_PIECE = re.compile(r"[a-z0-9_]*")
 
 
+@functools.cache
 def sources() -> dict[Path, ast.Module]:
     """The syntax of every module of the product but the table of reasons itself."""
     folders = (PACKAGE, ROOT / "services")
@@ -25,39 +29,62 @@ def sources() -> dict[Path, ast.Module]:
     return {path: ast.parse(path.read_text("utf-8")) for path in files if PACKAGE / "reasons" not in path.parents}
 
 
-def given_codes(modules: Mapping[Path, ast.Module]) -> dict[str, set[str]]:
+@functools.cache
+def given_codes() -> dict[str, set[str]]:
     """By code: where it is given.
 
-    Given is: an argument ``code`` of any call, by keyword or by position where a callable of the product has such a parameter
-    or field; a class's ``code``; what a module calls CODE, CODES or ..._CODE; the second of three words that a function yields.
-    Names of constants are followed. A code that is passed on (``error.reason``) was given elsewhere.
+    Given is: an argument ``code`` or ``..._code`` of any call, by keyword or by position where a callable of the product has
+    such a parameter or field; a class's ``code``; what a module calls CODE, CODES or ..._CODE; what a function called
+    ``..._error_code`` returns; the second of three words that a function yields. Names of constants are followed. A code that
+    is passed on (``error.reason``) was given elsewhere; one that is put together of pieces is not read (``composed_codes``).
     """
-    positions, constants = _positions(modules), _constants(modules)
+    constants = _constants(sources())
     given: defaultdict[str, set[str]] = defaultdict(set)
-    for path, module in modules.items():
-        for node in ast.walk(module):
-            for value in (each for found in _values(node, positions) for each in ast.walk(found)):
-                for code in _words(value, path, constants):
-                    given[code].add(f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}")
+    for path, line, value in _all_values():
+        for code in (code for part in _whole(value) for code in _words(part, path, constants)):
+            given[code].add(f"{path.relative_to(ROOT)}:{line}")
     return {code: places for code, places in given.items() if _CODE.fullmatch(code) and code != NO_REASON}
 
 
-def all_words(modules: Mapping[Path, ast.Module]) -> set[str]:
-    """Every string that stands in the sources by itself."""
+def composed_codes() -> set[str]:
+    """Codes that are put together of pieces, as they stand in the sources: nobody finds them in the table."""
     return {
-        node.value
-        for module in modules.values()
-        for node in ast.walk(module)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        ast.unparse(part)
+        for _, _, value in _all_values()
+        for part in ast.walk(value)
+        if isinstance(part, ast.JoinedStr)
+        and all(_PIECE.fullmatch(str(piece.value)) for piece in part.values if isinstance(piece, ast.Constant))
     }
+
+
+@functools.cache
+def _all_values() -> tuple[tuple[Path, int, ast.expr], ...]:
+    """Every expression that stands where a code is given, with its place."""
+    positions = _positions(sources())
+    return tuple(
+        (path, getattr(node, "lineno", 0), value)
+        for path, module in sources().items()
+        for node in ast.walk(module)
+        for value in _values(node, positions)
+    )
+
+
+def _whole(value: ast.AST) -> Iterator[ast.AST]:
+    """``value`` and its parts, but not the pieces of what is put together."""
+    if not isinstance(value, ast.JoinedStr):
+        yield value
+        for part in ast.iter_child_nodes(value):
+            yield from _whole(part)
 
 
 def _values(node: ast.AST, positions: Mapping[str, set[int]]) -> Iterator[ast.expr]:
     match node:
+        case ast.FunctionDef(name=name) if name.endswith("error_code"):
+            yield from (each.value for each in ast.walk(node) if isinstance(each, ast.Return) and each.value is not None)
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
-            given = [keyword.value for keyword in node.keywords if keyword.arg == "code"]
+            given = [keyword.value for keyword in node.keywords if _holds_code(keyword.arg)]
             given += [node.args[place] for place in positions.get(name, ()) if place < len(node.args)]
-            yield from (value for value in given if isinstance(value, ast.Constant | ast.Name | ast.IfExp | ast.BoolOp))
+            yield from (value for value in given if isinstance(value, _GIVEN))
         case (
             ast.Assign(targets=[ast.Name(id=name)], value=value)
             | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
@@ -89,9 +116,12 @@ def _positions(modules: Mapping[Path, ast.Module]) -> dict[str, set[int]]:
                 names = [name for statement in node.body if (name := _field(statement))]
             case _:
                 continue
-        if "code" in names:
-            found[node.name].add(names.index("code"))
+        found[node.name] |= {place for place, name in enumerate(names) if _holds_code(name)}
     return found
+
+
+def _holds_code(name: str | None) -> bool:
+    return name is not None and (name == "code" or name.endswith("_code"))
 
 
 def _field(statement: ast.stmt) -> str:

@@ -288,5 +288,5 @@ def _passing(
     return verdicts[-1].report
 
 
-def _reason(code: str, fallback: str) -> str:
-    return code if REASON.fullmatch(code) else fallback
+def _reason(code: str, default_code: str) -> str:
+    return code if REASON.fullmatch(code) else default_code

@@ -11,8 +11,8 @@ from gatewright.git.modes import SUBMODULE, SYMLINK
 from gatewright.services.reviewer.subject import Subject
 
 OUT_OF_SCOPE = "path_out_of_scope"
-#: By mode: the kind that a contract must allow, and what it is in words.
-_LINKS: dict[str, tuple[ChangeKind, str]] = {SYMLINK: ("symlink", "symbolic link"), SUBMODULE: ("submodule", "submodule")}
+#: By mode: the kind that a contract must allow.
+_LINKS: dict[str, ChangeKind] = {SYMLINK: "symlink", SUBMODULE: "submodule"}
 
 
 def paths(subject: Subject) -> Iterator[Finding]:
@@ -23,5 +23,8 @@ def paths(subject: Subject) -> Iterator[Finding]:
         if file.path in outside:
             yield file.finding(OUT_OF_SCOPE, "lies outside the contract's paths", blocking=True)
         if file.change.new_mode in _LINKS:
-            kind, words = _LINKS[file.change.new_mode]
-            yield file.finding(f"{kind}_refused", f"is a {words}", blocking=kind not in subject.opened.allow)
+            blocking = _LINKS[file.change.new_mode] not in subject.opened.allow
+            if file.change.new_mode == SYMLINK:
+                yield file.finding("symlink_refused", "is a symbolic link", blocking=blocking)
+            else:
+                yield file.finding("submodule_refused", "is a submodule", blocking=blocking)

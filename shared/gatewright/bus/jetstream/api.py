@@ -61,11 +61,11 @@ def decoded(data: bytes, kind: type[ReplyT], call: str) -> ReplyT:
     except (msgspec.MsgspecError, RecursionError) as error:
         raise BusError(f"JetStream gave no usable answer to {call}: {error}") from error
     if answer.error is not None:
-        raise BusError(f"JetStream refused {call}: {answer.error.description}", code=_reason(answer.error))
+        raise BusError(f"JetStream refused {call}: {answer.error.description}", code=_error_code(answer.error))
     return answer
 
 
-def _reason(error: _ApiError) -> str:
+def _error_code(error: _ApiError) -> str:
     number = error.err_code
     if number in _ELECTING:
         return NO_RESPONDERS

@@ -101,7 +101,7 @@ class Services:
             try:
                 await places.acquire()
             except asyncio.CancelledError:
-                await self._refuse(message, record, ("service_stopping", "the service is being stopped; ask again"))
+                await self._refuse(message, record, 0.0, "service_stopping", "the service is being stopped; ask again")
                 raise
             try:
                 await self._answer(handler, record, message)
@@ -110,7 +110,8 @@ class Services:
 
         async def start(message: Msg) -> None:
             if len(in_hand) >= most + WAITING_REQUESTS:
-                await self._refuse(message, record, ("service_busy", f"{WAITING_REQUESTS} requests wait already; ask again"))
+                words = f"{WAITING_REQUESTS} requests wait already; ask again"
+                await self._refuse(message, record, 0.0, "service_busy", words)
                 return
             task = asyncio.get_running_loop().create_task(in_turn(message))
             in_hand.add(task)
@@ -120,13 +121,13 @@ class Services:
 
         return start
 
-    async def _refuse(self, message: Msg, record: EndpointRecord, refusal: tuple[str, str]) -> None:
-        record.count(0.0, refusal[0])
-        await self._reply(message, b"", {_CODE_HEADER: refusal[0], _ERROR_HEADER: refusal[1]})
+    async def _refuse(self, message: Msg, record: EndpointRecord, seconds: float, code: str, words: str) -> None:
+        record.count(seconds, code)
+        await self._reply(message, b"", {_CODE_HEADER: code, _ERROR_HEADER: words})
 
     async def _answer(self, handler: Handler, record: EndpointRecord, message: Msg) -> None:
         start = self._clock.monotonic()
-        refusal = ("internal_error", "the service failed; its log tells why")
+        code, words = GatewrightError.code, "the service failed; its log tells why"
         reply: Reply | None = None
         try:
             answer = await handler(Message(message.subject, message.data, message.headers or {}))
@@ -134,15 +135,14 @@ class Services:
             self._connection.check_size(answer.data)
             reply = answer
         except GatewrightError as error:
-            refusal = (error.reason, error.message[:_LONGEST_WORDS])
+            code, words = error.reason, error.message[:_LONGEST_WORDS]
         finally:
             # Also after a defect, whose exception goes on: who asked should not have to wait for nothing.
             if reply is not None:
                 record.count(self._clock.monotonic() - start)
                 await self._reply(message, reply.data, {SCHEMA_HEADER: reply.schema})
             else:
-                record.count(self._clock.monotonic() - start, refusal[0])
-                await self._reply(message, b"", {_CODE_HEADER: refusal[0], _ERROR_HEADER: refusal[1]})
+                await self._refuse(message, record, self._clock.monotonic() - start, code, words)
 
     async def _reply(self, message: Msg, data: bytes, headers: Mapping[str, str]) -> None:
         if _INBOX.match(message.reply):

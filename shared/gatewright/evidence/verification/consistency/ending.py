@@ -15,7 +15,8 @@ LANDED = "landed_contradicts"
 END = "end_contradicts"
 DONE = "completion_contradicts"
 #: Reasons for which the gatekeeper ends a run that no other event tells of.
-_OWN_REASONS = frozenset({"evidence_unwritable", "output_schema_mismatch", "gate_not_evaluated"})
+#: The first is in bundles of earlier versions only.
+_OWN_CODES = frozenset({"evidence_unwritable", "output_schema_mismatch", "gate_not_evaluated"})
 _STATUS: dict[str, e.Status] = {"S6": "SUCCESS", "FAILED": "FAILED", "ABORTED": "ABORTED"}
 
 
@@ -91,9 +92,9 @@ def _unfounded(event: e.RunFinished, cause: Moment | None) -> str:
         case e.TaskFailed():
             founded = event.status == "FAILED"
         case e.TaskFinished(result=result):
-            founded = event.status == "FAILED" and (result.status != "SUCCESS" or event.code in _OWN_REASONS)
+            founded = event.status == "FAILED" and (result.status != "SUCCESS" or event.code in _OWN_CODES)
         case _:
-            founded = event.status == "FAILED" and event.code in _OWN_REASONS
+            founded = event.status == "FAILED" and event.code in _OWN_CODES
     return "" if founded else f"it ended as {event.status} ({event.code}), for a reason that no event tells"
 
 
