@@ -135,7 +135,12 @@ def test_watching_waits_for_a_run_that_is_to_come_and_no_longer_than_it_is_told(
 def test_without_an_argument_the_newest_run_is_meant_and_there_must_be_one(gatewright: Command, words: tuple[str, ...]) -> None:
     said = gatewright(*words, "--json")
     assert said.exit_code == 2
-    assert said.documents[0]["error"] == {"code": "run_unknown", "message": "there are no runs yet", "faults": []}
+    assert said.documents[0]["error"] == {
+        "code": "run_unknown",
+        "message": "there are no runs yet",
+        "family": "bad_input",
+        "faults": [],
+    }
 
 
 def complete(here: Path, typed: str) -> list[str]:

@@ -96,7 +96,11 @@ def test_result_has_the_promised_shape() -> None:
     assert (result["status"], result["branch"], result["commit"], result["tree"]) == ("SUCCESS", "x", "7" * 40, "4" * 40)
     failed = json.loads(msgspec.json.encode(result_of(view_after(Script(landing_refused=True)))))
     assert (failed["status"], failed["branch"], failed["commit"]) == ("FAILED", None, None)
-    assert failed["failure"] == {"code": "landing_conflict", "message": "landing gate: landing_conflict"}
+    assert failed["failure"] == {
+        "code": "landing_conflict",
+        "message": "landing gate: landing_conflict",
+        "family": "failed",
+    }
 
 
 def test_json_display_prints_every_event_and_then_the_result(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,13 +5,20 @@ from __future__ import annotations
 import pytest
 
 from gatewright.clock import SystemClock
-from gatewright.contracts import Error, codec
+from gatewright.contracts import Error, OrchestratorEvent, RunStatus, codec
 from gatewright.errors import BusError, DeniedError, GatewrightError, GitError, LimitError, MalformedError
+from gatewright.ledger import events as e
+from gatewright.ledger.evolve import evolve
+from gatewright.ledger.families import ToldFamilies, failure_family, told_after
+from gatewright.ledger.run import Run
 from gatewright.reasons import Family
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from gatewright.services.gatekeeper.intake.replies import error_document
+from gatewright.services.gatekeeper.intake.run_status import status_of
 from gatewright.tasks.disposition import disposition
 from gatewright.tasks.protocol import TaskRef, refusal
+from tests.client.conftest import make_run
+from tests.gatekeeper.simulated_run import Script
 
 SAID: list[tuple[GatewrightError, Family]] = [
     (MalformedError("x"), "bad_input"),
@@ -41,3 +48,29 @@ def test_the_answer_to_a_publisher_tells_the_family(error: GatewrightError, fami
 def test_the_refusal_of_a_task_tells_the_family(error: GatewrightError, family: Family) -> None:
     answer = refusal("worker", TaskRef("run-0123456789", "t"), disposition(error, attempts=9, max_deliver=1))
     assert codec.decode(answer.data, Error).family == family
+
+
+def standing(records: list[OrchestratorEvent]) -> RunStatus:
+    run: Run | None = None
+    for record in records:
+        run = evolve(run, record)
+    assert run is not None
+    return codec.decode(codec.encode(status_of(run, records)), RunStatus)
+
+
+def test_the_status_of_a_run_tells_the_family_of_its_end() -> None:
+    def records(script: Script) -> list[OrchestratorEvent]:
+        return [event for transition in make_run(script).transitions for event in transition.events]
+
+    refused, landed = standing(records(Script(landing_refused=True))), standing(records(Script()))
+    assert (refused.code, refused.family) == ("landing_conflict", "failed")
+    assert (landed.code, landed.family) == ("ok", None)
+
+
+def test_a_family_that_came_with_a_code_goes_before_the_table() -> None:
+    """A gatekeeper of a later version may give codes that this table does not have."""
+    told: ToldFamilies = {}
+    error = Error(code="of_a_later_version", message="x", family="infrastructure")
+    told = told_after(told, e.TaskFailed(error=error))
+    assert failure_family("of_a_later_version", told) == "infrastructure"
+    assert failure_family("tests_failed", told) == "failed"

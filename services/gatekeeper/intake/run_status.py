@@ -7,15 +7,19 @@ from collections.abc import Iterable
 from gatewright.contracts import OrchestratorEvent, RunStatus
 from gatewright.contracts.run_status import GateStanding, LandedChange, SealedBundle, TaskStanding
 from gatewright.ledger import events as e
+from gatewright.ledger.families import ToldFamilies, failure_family, told_after
 from gatewright.ledger.run import Run
 
 
 def status_of(run: Run, records: Iterable[OrchestratorEvent]) -> RunStatus:
     """The status of ``run``, whose events are ``records``."""
     since, gates = run.created_at, []
+    told: ToldFamilies = {}
     ending: e.RunFinished | None = None
     for record in records:
-        match e.payload_of(record):
+        payload = e.payload_of(record)
+        told = told_after(told, payload)
+        match payload:
             case e.StateEntered():
                 since = record.ts
             case e.GateJudged(report=report):
@@ -49,6 +53,7 @@ def status_of(run: Run, records: Iterable[OrchestratorEvent]) -> RunStatus:
         finished_at=run.finished_at or None,
         code=ending.code if ending else None,
         message=ending.message if ending else None,
+        family=failure_family(ending.code, told) if ending and ending.status != "SUCCESS" else None,
         landed=LandedChange(mode=landed.mode, ref=landed.ref, commit=landed.commit, tree=landed.tree) if landed else None,
         bundle=SealedBundle(manifest_sha256=sealed.manifest_sha256, signer=sealed.signer, location=sealed.location)
         if sealed

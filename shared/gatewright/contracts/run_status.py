@@ -9,6 +9,7 @@ import msgspec
 from gatewright.contracts.records import OrchestratorEvent
 from gatewright.contracts.reports import GateName
 from gatewright.contracts.vocabulary import Attempt, Count, Document, LandingMode, NonEmpty, RunId, Sha256, Timestamp
+from gatewright.reasons import Family
 
 RunOutcome = Literal["RUNNING", "SUCCESS", "FAILED", "ABORTED"]
 #: Seconds that a question for events may be kept open at most.
@@ -77,6 +78,8 @@ class RunStatus(Document):
     #: ``ok`` or the reason, once the run has ended.
     code: str | None = None
     message: str | None = None
+    #: What the reason is about; an older version says none.
+    family: Family | None = None
     landed: LandedChange | None = None
     bundle: SealedBundle | None = None
 

@@ -52,7 +52,7 @@ def emit(document: Any) -> None:
 def reported(command: Callable[P, None]) -> Callable[P, None]:
     """Turn the errors of a command into its message and exit code: no user is shown a traceback for a mistake.
 
-    With ``--json`` the error is a document, ``{"error": {"code", "message", "faults"}}``.
+    With ``--json`` the error is a document, ``{"error": {"code", "message", "family", "faults"}}``.
     """
 
     @functools.wraps(command)
@@ -81,9 +81,9 @@ def reported(command: Callable[P, None]) -> Callable[P, None]:
 
 
 def error_document(error: Any) -> dict[str, Any]:
-    """An error for programs: stable code, words, and the faults by JSON pointer."""
+    """An error for programs: stable code, words, what the code is about, and the faults by JSON pointer."""
     faults = [fault._asdict() for fault in getattr(error, "faults", ())]
-    return {"code": error.reason, "message": error.message, "faults": faults}
+    return {"code": error.reason, "message": error.message, "family": error.family, "faults": faults}
 
 
 def complain(error: Any) -> None:

@@ -9,10 +9,11 @@ import msgspec
 
 from gatewright.app.cli.output import printable
 from gatewright.app.cli.runs.budgets import BudgetEntry, budget_entry, budget_words
-from gatewright.app.cli.runs.result import FailureResult, RunResult, closing_words, result_of
+from gatewright.app.cli.runs.result import FailureResult, RunResult, closing_words, failure_of, result_of
 from gatewright.app.cli.runs.timeline import stage_name, violation_lines
 from gatewright.app.cli.runs.view import RunView, moment, seconds_between
 from gatewright.contracts import GateReport
+from gatewright.ledger.families import ToldFamilies
 from gatewright.ledger.run import Run
 
 #: How much of a request is shown in a list.
@@ -56,7 +57,7 @@ class RunDetails(msgspec.Struct, frozen=True):
     gates: tuple[GateReport, ...]
 
 
-def entry_of(run: Run) -> RunEntry:
+def entry_of(run: Run, told: ToldFamilies | None = None) -> RunEntry:
     return RunEntry(
         run_id=run.run_id,
         status=run.status,
@@ -68,7 +69,7 @@ def entry_of(run: Run) -> RunEntry:
         request=run.accepted.user_request,
         repository=run.accepted.repository_url,
         publisher=run.publisher,
-        failure=FailureResult(run.failure.code, run.failure.message) if run.failure else None,
+        failure=failure_of(run, told or {}),
     )
 
 
@@ -85,7 +86,9 @@ def details_of(view: RunView, now: datetime | None = None) -> RunDetails:
         for task in view.run.tasks.values()
     )
     budget = budget_entry(view, now)
-    return RunDetails(entry_of(view.run), result_of(view), view.run.accepted.baseline_commit, budget, tasks, view.gates)
+    return RunDetails(
+        entry_of(view.run, view.families), result_of(view), view.run.accepted.baseline_commit, budget, tasks, view.gates
+    )
 
 
 def table(entries: Sequence[RunEntry]) -> list[str]:

@@ -13,12 +13,17 @@ from gatewright.app.cli.runs.retry import in_options, retry_line, retry_options
 from gatewright.app.cli.runs.timeline import finding_lines, violation_lines
 from gatewright.app.cli.runs.view import RunView
 from gatewright.errors import GatewrightError, MalformedError
-from gatewright.reasons import advice_for
+from gatewright.ledger.families import ToldFamilies, failure_family
+from gatewright.ledger.run import Run
+from gatewright.reasons import Family, advice_for
 
 
 class FailureResult(msgspec.Struct, frozen=True):
+    """Why a run did not succeed; ``family`` is what the code is about (docs/reasons.md), and makes the exit code."""
+
     code: str
     message: str
+    family: Family
 
 
 class RunResult(msgspec.Struct, frozen=True):
@@ -51,16 +56,22 @@ def result_of(view: RunView) -> RunResult:
         commit=(landed.commit or None) if landed else None,
         tree=tree,
         duration_sec=round(view.seconds, 3),
-        failure=FailureResult(run.failure.code, run.failure.message) if run.failure else None,
+        failure=failure_of(run, view.families),
         retry_with=retry_options(view.failing_gate),
     )
+
+
+def failure_of(run: Run, told: ToldFamilies) -> FailureResult | None:
+    """Why ``run`` did not succeed; None where it did, or goes on. ``told`` are the families that came with its codes."""
+    failure = run.failure
+    return FailureResult(failure.code, failure.message, failure_family(failure.code, told)) if failure is not None else None
 
 
 def refused(error: GatewrightError) -> RunResult:
     """The result of a run that never came to be; the message tells every fault."""
     faults = error.faults if isinstance(error, MalformedError) else ()
     message = "; ".join((error.message, *(f"{fault.pointer}: {fault.message}" for fault in faults)))
-    return RunResult(None, "ERROR", None, None, None, None, 0.0, FailureResult(error.reason, message))
+    return RunResult(None, "ERROR", None, None, None, None, 0.0, FailureResult(error.reason, message, error.family))
 
 
 def closing_words(view: RunView, command: Sequence[str] = ()) -> list[str]:

@@ -9,11 +9,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from gatewright.contracts import Error, GateReport, OrchestratorEvent
+from gatewright.contracts import GateReport, OrchestratorEvent
 from gatewright.ledger import events as e
 from gatewright.ledger.evolve import evolve
+from gatewright.ledger.families import ToldFamilies, failure_family, told_after
 from gatewright.ledger.run import Run
-from gatewright.reasons import Family, family_of
+from gatewright.reasons import Family
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class RunView:
     bundle: str | None = None
     last: str = ""
     tails: tuple[OutputTail, ...] = ()
-    families: Mapping[str, Family] = field(default_factory=dict)
+    families: ToldFamilies = field(default_factory=dict)
 
     @property
     def failing_gate(self) -> GateReport | None:
@@ -52,7 +53,7 @@ class RunView:
     def failure_family(self) -> Family | None:
         """The family of the reason that the run ended with, as its gate or role told it; None where it has not failed."""
         failure = self.run.failure
-        return family_of(failure.code, self.families.get(failure.code)) if failure is not None else None
+        return failure_family(failure.code, self.families) if failure is not None else None
 
     @property
     def seconds(self) -> float:
@@ -68,21 +69,17 @@ def advance(view: RunView | None, record: OrchestratorEvent) -> RunView:
     """The view after one more event. Raises MalformedError as ``evolve`` does."""
     run = evolve(view.run if view else None, record)
     view = replace(view, run=run, last=record.ts) if view else RunView(run, last=record.ts)
-    match e.payload_of(record):
+    payload = e.payload_of(record)
+    view = replace(view, families=told_after(view.families, payload))
+    match payload:
         case e.GateJudged(report=report):
-            return replace(view, gates=(*view.gates, report), families=_told(view, report))
-        case e.TaskFailed(error=error):
-            return replace(view, families=_told(view, error))
+            return replace(view, gates=(*view.gates, report))
         case e.TaskDispatched(task_id=task_id):
             return replace(view, dispatched={**view.dispatched, task_id: moment(record.ts)})
         case e.BundleSealed(location=location):
             return replace(view, bundle=location)
         case _:
             return view
-
-
-def _told(view: RunView, said: GateReport | Error) -> Mapping[str, Family]:
-    return view.families if said.family is None else {**view.families, said.code: said.family}
 
 
 def view_of(records: Iterable[OrchestratorEvent]) -> RunView | None:
