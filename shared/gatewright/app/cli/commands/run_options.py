@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gatewright.app.cli.commands.options import Class
+from gatewright.app.cli.commands.options import Class, Environments
+
+if TYPE_CHECKING:
+    from gatewright.app.cli.run.request import RunOptions
 
 
 class Landing(StrEnum):
@@ -41,66 +45,109 @@ class Kind(StrEnum):
     LARGE_DIFF = "large_diff"
 
 
-RequestWords = Annotated[str, typer.Argument(metavar="REQUEST", help="What is to be done, in words.")]
-RepositoryOption = Annotated[
-    str | None, typer.Option(metavar="PATH|URL", help="The repository; by default the one you stand in.")
-]
-BaselineRef = Annotated[str, typer.Option(help="The branch, tag or commit to start from.")]
-AllowedPaths = Annotated[
-    list[str] | None, typer.Option(metavar="PATH", help="A file or directory that may change (repeatable).")
-]
-AllowedTests = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--allow-tests",
-        "--allow-protected",
-        metavar="PATH",
-        help="A test, fixture or lint configuration that may change too; --allow is not needed for it (repeatable).",
-    ),
-]
-AllowDependencies = Annotated[
-    bool, typer.Option("--allow-dependencies", help="Manifests and lock files inside the paths may change.")
-]
-AllowedKinds = Annotated[
-    list[Kind] | None, typer.Option(metavar="KIND", help="Open a kind of change: " + ", ".join(Kind) + " (repeatable).")
-]
-Commands = Annotated[
-    list[str] | None,
-    typer.Option("--exec", metavar="CMD", help="A command that makes the change; one for each attempt (repeatable)."),
-]
-Patch = Annotated[str | None, typer.Option(metavar="FILE|-", help="A diff that is the change; - is a pipe.")]
-Replies = Annotated[
-    list[str] | None,
-    typer.Option(metavar="FILE|-", help="A model's reply that holds the files; one for each attempt (repeatable)."),
-]
-HeadBranch = Annotated[
-    str | None,
-    typer.Option(metavar="BRANCH", help="Commits that exist: what BRANCH adds to --ref, squashed into one change."),
-]
-Approval = Annotated[Path | None, typer.Option(metavar="FILE", help="A person's signed approval: see gatewright approve.")]
-Tests = Annotated[list[str] | None, typer.Option(metavar="CMD", help="A command that must succeed on the change (repeatable).")]
-Shards = Annotated[int, typer.Option(min=1, max=64, help="Into how many disjoint parts the work may be split.")]
-Workers = Annotated[
-    int | None,
-    typer.Option(min=1, max=64, help="Worker processes to start.", show_default="one per shard, at most one per core"),
-]
-LandingMode = Annotated[Landing, typer.Option(help="Land on a new branch, on --target-ref, or not at all.")]
-TargetRef = Annotated[str | None, typer.Option(metavar="REF", help="With --land target: the branch; it must be at --ref.")]
-PackOption = Annotated[PackName, typer.Option(help="How strict the policy is.")]
-RunPriority = Annotated[Class, typer.Option(help="How urgent the run is among others.")]
-MaxRetries = Annotated[
-    int | None, typer.Option(min=0, max=10, help="Rounds of the fix loop.", show_default="one per further answer")
-]
-TaskSeconds = Annotated[float, typer.Option(min=1, metavar="SECONDS", help="Time limit of each task.")]
-MaxSeconds = Annotated[
-    float | None,
-    typer.Option(min=0.001, max=1e9, metavar="SECONDS", help="Budget: time from acceptance to the end of the run."),
-]
-MaxTokens = Annotated[
-    int | None, typer.Option(min=0, max=2**53 - 1, metavar="N", help="Budget: tokens of all models together.")
-]
-MaxCost = Annotated[float | None, typer.Option(min=0, max=1e9, metavar="USD", help="Budget: US dollars.")]
-MaxIterations = Annotated[
-    int | None,
-    typer.Option(min=1, max=2**53 - 1, metavar="N", help="Budget: rounds of the fix loop, or turns of an agent."),
-]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFlags:
+    """All that can be said on the command line of ``gatewright run``, as Typer reads it."""
+
+    request: Annotated[str, typer.Argument(metavar="REQUEST", help="What is to be done, in words.")] = ""
+    repo: Annotated[str | None, typer.Option(metavar="PATH|URL", help="The repository; by default the one you stand in.")] = (
+        None
+    )
+    ref: Annotated[str, typer.Option(help="The branch, tag or commit to start from.")] = "HEAD"
+    allow: Annotated[
+        list[str] | None, typer.Option(metavar="PATH", help="A file or directory that may change (repeatable).")
+    ] = None
+    allow_tests: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-tests",
+            "--allow-protected",
+            metavar="PATH",
+            help="A test, fixture or lint configuration that may change too; --allow is not needed for it (repeatable).",
+        ),
+    ] = None
+    allow_dependencies: Annotated[
+        bool, typer.Option("--allow-dependencies", help="Manifests and lock files inside the paths may change.")
+    ] = False
+    allow_kind: Annotated[
+        list[Kind] | None, typer.Option(metavar="KIND", help="Open a kind of change: " + ", ".join(Kind) + " (repeatable).")
+    ] = None
+    command: Annotated[
+        list[str] | None,
+        typer.Option("--exec", metavar="CMD", help="A command that makes the change; one for each attempt (repeatable)."),
+    ] = None
+    patch: Annotated[str | None, typer.Option(metavar="FILE|-", help="A diff that is the change; - is a pipe.")] = None
+    reply: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE|-", help="A model's reply that holds the files; one for each attempt (repeatable)."),
+    ] = None
+    head: Annotated[
+        str | None,
+        typer.Option(metavar="BRANCH", help="Commits that exist: what BRANCH adds to --ref, squashed into one change."),
+    ] = None
+    approval: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A person's signed approval: see gatewright approve.")
+    ] = None
+    test: Annotated[
+        list[str] | None, typer.Option(metavar="CMD", help="A command that must succeed on the change (repeatable).")
+    ] = None
+    shards: Annotated[int, typer.Option(min=1, max=64, help="Into how many disjoint parts the work may be split.")] = 1
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, max=64, help="Worker processes to start.", show_default="one per shard, at most one per core"),
+    ] = None
+    env: Environments = None
+    land: Annotated[Landing, typer.Option(help="Land on a new branch, on --target-ref, or not at all.")] = Landing.BRANCH
+    target_ref: Annotated[
+        str | None, typer.Option(metavar="REF", help="With --land target: the branch; it must be at --ref.")
+    ] = None
+    policy_pack: Annotated[PackName, typer.Option(help="How strict the policy is.")] = PackName.LOW
+    priority: Annotated[Class, typer.Option(help="How urgent the run is among others.")] = Class.NORMAL
+    max_retries: Annotated[
+        int | None, typer.Option(min=0, max=10, help="Rounds of the fix loop.", show_default="one per further answer")
+    ] = None
+    timeout: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="Time limit of each task.")] = 300.0
+    max_seconds: Annotated[
+        float | None,
+        typer.Option(min=0.001, max=1e9, metavar="SECONDS", help="Budget: time from acceptance to the end of the run."),
+    ] = None
+    max_tokens: Annotated[
+        int | None, typer.Option(min=0, max=2**53 - 1, metavar="N", help="Budget: tokens of all models together.")
+    ] = None
+    max_cost: Annotated[float | None, typer.Option(min=0, max=1e9, metavar="USD", help="Budget: US dollars.")] = None
+    max_iterations: Annotated[
+        int | None,
+        typer.Option(min=1, max=2**53 - 1, metavar="N", help="Budget: rounds of the fix loop, or turns of an agent."),
+    ] = None
+
+    def options(self) -> RunOptions:
+        """The same as ``gatewright.app.cli.run`` takes it."""
+        from gatewright.app.cli.run.request import RunOptions
+
+        return RunOptions(
+            request=self.request,
+            repo=self.repo,
+            ref=self.ref,
+            allow=tuple(self.allow or ()),
+            allow_tests=tuple(self.allow_tests or ()),
+            allow_dependencies=self.allow_dependencies,
+            allow_kinds=tuple(kind.value for kind in self.allow_kind or ()),
+            commands=tuple(self.command or ()),
+            patch=self.patch,
+            replies=tuple(self.reply or ()),
+            head=self.head,
+            approval=self.approval,
+            tests=tuple(self.test or ()),
+            shards=self.shards,
+            env=tuple(self.env or ()),
+            land=self.land.value,
+            target_ref=self.target_ref,
+            policy_pack=self.policy_pack.value,
+            priority=self.priority.value,
+            max_retries=self.max_retries,
+            timeout=self.timeout,
+            max_seconds=self.max_seconds,
+            max_tokens=self.max_tokens,
+            max_cost=self.max_cost,
+            max_iterations=self.max_iterations,
+        )

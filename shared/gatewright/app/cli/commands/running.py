@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gatewright.app.cli.commands import run_options as o
-from gatewright.app.cli.commands.options import Class, Environments, JsonOutput
+from gatewright.app.cli.commands.option_groups import grouped
+from gatewright.app.cli.commands.options import JsonOutput
+from gatewright.app.cli.commands.run_options import RunFlags
 from gatewright.app.cli.output import emit, reported, say
 
 if TYPE_CHECKING:
@@ -33,69 +34,13 @@ def register(app: typer.Typer) -> None:
 
 
 @reported
-def run(
-    request: o.RequestWords = "",
-    *,
-    repo: o.RepositoryOption = None,
-    ref: o.BaselineRef = "HEAD",
-    allow: o.AllowedPaths = None,
-    allow_tests: o.AllowedTests = None,
-    allow_dependencies: o.AllowDependencies = False,
-    allow_kind: o.AllowedKinds = None,
-    command: o.Commands = None,
-    patch: o.Patch = None,
-    reply: o.Replies = None,
-    head: o.HeadBranch = None,
-    approval: o.Approval = None,
-    test: o.Tests = None,
-    shards: o.Shards = 1,
-    workers: o.Workers = None,
-    env: Environments = None,
-    land: o.LandingMode = o.Landing.BRANCH,
-    target_ref: o.TargetRef = None,
-    policy_pack: o.PackOption = o.PackName.LOW,
-    priority: o.RunPriority = Class.NORMAL,
-    max_retries: o.MaxRetries = None,
-    timeout: o.TaskSeconds = 300.0,
-    max_seconds: o.MaxSeconds = None,
-    max_tokens: o.MaxTokens = None,
-    max_cost: o.MaxCost = None,
-    max_iterations: o.MaxIterations = None,
-    json_output: JsonOutput = False,
-) -> None:
+@grouped
+def run(*, flags: RunFlags, json_output: JsonOutput = False) -> None:
     import asyncio
 
-    from gatewright.app.cli.run.request import RunOptions
     from gatewright.app.cli.run.start import start_run
 
-    options = RunOptions(
-        request=request,
-        repo=repo,
-        ref=ref,
-        allow=tuple(allow or ()),
-        allow_tests=tuple(allow_tests or ()),
-        allow_dependencies=allow_dependencies,
-        allow_kinds=tuple(kind.value for kind in allow_kind or ()),
-        commands=tuple(command or ()),
-        patch=patch,
-        replies=tuple(reply or ()),
-        head=head,
-        approval=approval,
-        tests=tuple(test or ()),
-        shards=shards,
-        env=tuple(env or ()),
-        land=land.value,
-        target_ref=target_ref,
-        policy_pack=policy_pack.value,
-        priority=priority.value,
-        max_retries=max_retries,
-        timeout=timeout,
-        max_seconds=max_seconds,
-        max_tokens=max_tokens,
-        max_cost=max_cost,
-        max_iterations=max_iterations,
-    )
-    raise typer.Exit(asyncio.run(start_run(options, workers, json_output=json_output)))
+    raise typer.Exit(asyncio.run(start_run(flags.options(), flags.workers, json_output=json_output)))
 
 
 @reported

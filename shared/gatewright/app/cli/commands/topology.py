@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
+from gatewright.app.cli.commands.option_groups import grouped
 from gatewright.app.cli.commands.options import JsonOutput
 from gatewright.app.cli.output import emit, reported, say
 
@@ -15,29 +17,37 @@ def register(app: typer.Typer) -> None:
     app.command()(topology)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerOptions:
+    """What a server configuration is made of, beside the pools."""
+
+    keys: Annotated[
+        Path | None, typer.Option("--keys", metavar="DIR", help="Where `gatewright keys bus` put the identities.")
+    ] = None
+    store: Annotated[
+        Path | None, typer.Option("--store", metavar="DIR", help="Where the server keeps its streams, as it sees it.")
+    ] = None
+    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where clients connect.")] = "127.0.0.1:4222"
+    monitor: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where /healthz is, for anybody.")] = "127.0.0.1:8222"
+    server_name: Annotated[str, typer.Option(help="Different for every server of a cluster.")] = "gatewright"
+    cluster_name: Annotated[str | None, typer.Option(help="Makes the server one of a cluster.")] = None
+    cluster_listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where its other servers connect.")] = "0.0.0.0:6222"
+    routes: Annotated[list[str] | None, typer.Option("--route", metavar="URL", help="Another server of the cluster.")] = None
+    tls_cert: Annotated[Path | None, typer.Option(metavar="FILE", help="The server's certificate, as it sees it.")] = None
+    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its private key.")] = None
+    tls_ca: Annotated[Path | None, typer.Option(metavar="FILE", help="Clients need a certificate of this one.")] = None
+
+
 @reported
+@grouped
 def topology(
     *,
     form: Annotated[
         Literal["table", "json", "nats-conf"],
         typer.Option("--format", help="nats-conf: the configuration of a NATS server, with the permissions of every identity."),
     ] = "table",
-    keys: Annotated[
-        Path | None, typer.Option("--keys", metavar="DIR", help="Where `gatewright keys bus` put the identities.")
-    ] = None,
-    store: Annotated[
-        Path | None, typer.Option("--store", metavar="DIR", help="Where the server keeps its streams, as it sees it.")
-    ] = None,
     pools: Annotated[list[str] | None, typer.Option("--pool", help="A pool of the roles; may be given again.")] = None,
-    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where clients connect.")] = "127.0.0.1:4222",
-    monitor: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where /healthz is, for anybody.")] = "127.0.0.1:8222",
-    server_name: Annotated[str, typer.Option(help="Different for every server of a cluster.")] = "gatewright",
-    cluster_name: Annotated[str | None, typer.Option(help="Makes the server one of a cluster.")] = None,
-    cluster_listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where its other servers connect.")] = "0.0.0.0:6222",
-    routes: Annotated[list[str] | None, typer.Option("--route", metavar="URL", help="Another server of the cluster.")] = None,
-    tls_cert: Annotated[Path | None, typer.Option(metavar="FILE", help="The server's certificate, as it sees it.")] = None,
-    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its private key.")] = None,
-    tls_ca: Annotated[Path | None, typer.Option(metavar="FILE", help="Clients need a certificate of this one.")] = None,
+    server: ServerOptions,
     apply: Annotated[
         bool,
         typer.Option("--apply", help="Make the streams and queues, and bring those that differ up to date; as provisioner."),
@@ -58,15 +68,7 @@ def topology(
     if apply:
         _apply(named, replicas, json_output=json_output)
     elif form == "nats-conf":
-        from gatewright.app.cli.operations.server_file import ServerFile, server_file, tls_of
-        from gatewright.bus.server_config import Cluster
-
-        cluster = Cluster(cluster_name, cluster_listen, tuple(routes or ())) if cluster_name else None
-        tls = tls_of(tls_cert, tls_key, tls_ca)
-        wanted = ServerFile(
-            keys, store, named, listen=listen, monitor=monitor, server_name=server_name, cluster=cluster, tls=tls
-        )
-        say(server_file(wanted).rstrip())
+        say(_configuration(server, named).rstrip())
     elif json_output or form == "json":
         emit(bus_table(named))
     else:
@@ -86,3 +88,21 @@ def _apply(pools: tuple[str, ...], replicas: int | None, *, json_output: bool) -
         emit({"applied": True, "url": url, "pools": pools})
     else:
         say(f"the bus at {url} is set up")
+
+
+def _configuration(server: ServerOptions, pools: tuple[str, ...]) -> str:
+    from gatewright.app.cli.operations.server_file import ServerFile, server_file, tls_of
+    from gatewright.bus.server_config import Cluster
+
+    cluster = Cluster(server.cluster_name, server.cluster_listen, tuple(server.routes or ())) if server.cluster_name else None
+    wanted = ServerFile(
+        server.keys,
+        server.store,
+        pools,
+        listen=server.listen,
+        monitor=server.monitor,
+        server_name=server.server_name,
+        cluster=cluster,
+        tls=tls_of(server.tls_cert, server.tls_key, server.tls_ca),
+    )
+    return server_file(wanted)
