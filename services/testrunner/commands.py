@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,12 +9,9 @@ from pathlib import Path
 from gatewright.contracts.reports import TestCommand, TestSummary
 from gatewright.contracts.vocabulary import AcceptanceTest
 from gatewright.errors import CommandRefusedError
-from gatewright.rules.tests import passed
+from gatewright.rules.tests import how_it_ended, passed
 from gatewright.sandbox import parse_command
-from gatewright.sandbox.programs import NOT_FOUND, not_found
-
-#: A shell's way, and bubblewrap's, to say that a signal ended a program.
-_SIGNALLED = 128
+from gatewright.sandbox.programs import not_found
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,22 +50,6 @@ def first_failure(done: Sequence[TestCommand], prefix: Path | None = None) -> st
     for command in final_runs(done):
         if command.must_pass and not passed(command):
             again = ", and so it did when it was run again" if command.run > 1 else ""
-            return f"tests_failed: {command.name} {how_it_ended(command, prefix)}{again}"
+            missing = not_found(command.cmd_argv[0], prefix)
+            return f"tests_failed: {command.name} {how_it_ended(command, missing)}{again}"
     return None
-
-
-def how_it_ended(command: TestCommand, prefix: Path | None = None) -> str:
-    """In words; a signal by its name, a program that does not exist by where it was looked for."""
-    if command.timed_out:
-        return f"was killed after {command.timeout_sec:g} s"
-    if command.stopped:
-        return f"was killed at its limit of {command.stopped}"
-    if command.exit_code == NOT_FOUND and (words := not_found(command.cmd_argv[0], prefix)):
-        return f"ended with {command.exit_code}: {words}"
-    number = -command.exit_code if command.exit_code < 0 else command.exit_code - _SIGNALLED
-    if number > 0:
-        try:
-            return f"was ended by {signal.Signals(number).name} ({command.exit_code})"
-        except ValueError:
-            pass
-    return f"ended with {command.exit_code}"

@@ -27,6 +27,7 @@ from gatewright.secrets.redaction import REDACTIONS, Redaction, record_of, redac
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.testrunner.commands import AcceptanceCommand, first_failure, read_commands, summarise
 from gatewright.services.testrunner.settings import Settings
+from gatewright.tasks.command_host import probe_commands
 from gatewright.tasks.handler import TaskContext
 from gatewright.tasks.inputs import (
     RebuiltCandidate,
@@ -104,12 +105,9 @@ class TestRunnerHandler:
 
         Raises SandboxError or ConfigurationError with the cause when they cannot be had.
         """
-        report, _ = await asyncio.gather(self._sandbox.probe(), asyncio.to_thread(self._scanner.prepare))
-        if not report.available:
-            raise SandboxError(report.cause)
-        workspaces = await self._workspaces.prepare()
-        self._walls = {**report.facts, "sandbox": self._sandbox.name, "workspaces": workspaces, **self._limits.facts()}
-        return {"sandbox": self._sandbox.name, "workspaces": workspaces, "secret_scanner": self._scanner.name}
+        host = await probe_commands(self._sandbox, self._workspaces, self._scanner, self._limits.facts())
+        self._walls = host.walls
+        return host.summary
 
     async def handle(self, task: TaskContract, context: TaskContext) -> TestReport:
         """PASS when every command that must pass ended with 0; FAIL when one did not; ERROR when they could not be run.

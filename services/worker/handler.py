@@ -30,6 +30,7 @@ from gatewright.services.worker.executors.port import ChangeExecutor, ExecutionF
 from gatewright.services.worker.executors.reply import REPLY_LOG, ReplyExecutor
 from gatewright.services.worker.report import Outcome, task_result, work_report
 from gatewright.services.worker.settings import Settings
+from gatewright.tasks.command_host import probe_commands
 from gatewright.tasks.handler import TaskContext
 from gatewright.tasks.inputs import environment_prefix, open_baseline, reference
 from gatewright.telemetry.redaction import redact_text
@@ -84,12 +85,9 @@ class WorkerHandler:
 
         Raises SandboxError or ConfigurationError with the cause when they cannot be had.
         """
-        report, _ = await asyncio.gather(self._sandbox.probe(), asyncio.to_thread(self._scanner.prepare))
-        if not report.available:
-            raise SandboxError(report.cause)
-        workspaces = await self._workspaces.prepare()
-        self._walls = {**report.facts, "sandbox": self._sandbox.name, "workspaces": workspaces, **self._limits}
-        return {"sandbox": self._sandbox.name, "workspaces": workspaces, "secret_scanner": self._scanner.name}
+        host = await probe_commands(self._sandbox, self._workspaces, self._scanner, self._limits)
+        self._walls = host.walls
+        return host.summary
 
     async def handle(self, task: TaskContract, context: TaskContext) -> TaskResult:
         """Do the task and say what came of it: SUCCESS, FAILED, or BLOCKED where this host cannot do it.

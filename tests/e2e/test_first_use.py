@@ -88,7 +88,7 @@ def test_a_program_that_is_not_there_is_named_with_where_it_was_looked_for(stack
         executor = Executor(kind="command", commands=("pyupgrade {paths}",))
         made = client.wait(client.submit_request(replace(request, executor=executor)), timeout=60)
     assert tested.failure is not None
-    assert "exit code 127: 'cargo', or a program that it starts, was not found" in tested.failure.message
+    assert "ended with 127: 'cargo', or a program that it starts, was not found" in tested.failure.message
     assert f"in --env {PREFIX}" in tested.failure.message
     assert tested.tests is not None
     assert f"unit ended with 127: 'cargo' was not found in --env {PREFIX}" in (tested.tests.failure or "")

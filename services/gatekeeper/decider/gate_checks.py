@@ -9,6 +9,7 @@ from typing import TypeVar
 from gatewright.contracts import GateReport, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport
 from gatewright.ledger.run import Run, RunTask
 from gatewright.services.gatekeeper.decider.inputs import Continue, Input, RoleReplied, Submitted
+from gatewright.tasks.protocol import ANSWERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,20 +212,10 @@ def next_step(run: Run) -> str | None:
     return None
 
 
-#: Which document a role may answer its task with, besides an error.
-ANSWERS: dict[str, type] = {
-    "pm": TaskContract,
-    "techlead": Plan,
-    "worker": TaskResult,
-    "reviewer": ReviewReport,
-    "testrunner": TestReport,
-}
-
-
 def misfit(run: Run, item: RoleReplied) -> RunTask | None:
     """The running task that ``item`` answers with the document of another role (specification 6.1.3); None when it does not."""
     document = item.document
-    if isinstance(document, ANSWERS[item.role]) or not isinstance(document, tuple(ANSWERS.values())):
+    if _fits(item):
         return None
     task = run.tasks.get(document.task_id or "")
     return task if task is not None and task.role == item.role and task.status == "RUNNING" else None
@@ -240,8 +231,12 @@ def expected(run: Run, item: RoleReplied) -> RunTask | None:
         return None
     if isinstance(document, TaskResult) and document.attempt != task.attempt:
         return None
-    fits = isinstance(document, ANSWERS[item.role]) or not isinstance(document, tuple(ANSWERS.values()))
-    return task if fits else None
+    return task if _fits(item) else None
+
+
+def _fits(item: RoleReplied) -> bool:
+    """Whether the document is none of another role's."""
+    return isinstance(item.document, ANSWERS[item.role]) or not isinstance(item.document, tuple(ANSWERS.values()))
 
 
 def late(run: Run, item: RoleReplied) -> RunTask | None:

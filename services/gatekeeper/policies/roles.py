@@ -13,11 +13,13 @@ from typing import Literal, get_args
 
 from pydantic import Field, model_validator
 
-from gatewright.contracts import AgentRegistry
+from gatewright.contracts import AgentRegistry, EvidenceBundle
+from gatewright.contracts.codec import schema_name
 from gatewright.contracts.task_contract import TaskType
 from gatewright.contracts.vocabulary import Filesystem, Network, RoleName, Shell
 from gatewright.permissions import FILESYSTEM_ORDER, NETWORK_ORDER, SHELL_ORDER, is_wider
 from gatewright.services.gatekeeper.policies.model import PolicyModel
+from gatewright.tasks.protocol import ANSWERS
 
 #: Roles that change files on somebody's order. They give work to nobody: more work is the tech lead's to order.
 IMPLEMENTING: frozenset[RoleName] = frozenset({"WORKER", "UI_UX", "FRONTEND", "BACKEND", "AI", "SECURITY", "INFRA", "OPS"})
@@ -35,13 +37,13 @@ TASKS: Mapping[RoleName, TaskType] = MappingProxyType(
         **dict.fromkeys(sorted(IMPLEMENTING), "IMPLEMENT"),
     }
 )
-ANSWERS: Mapping[TaskType, str] = MappingProxyType(
+OUTPUT_SCHEMAS: Mapping[TaskType, str] = MappingProxyType(
     {
-        "PLAN": "plan.v1",
-        "IMPLEMENT": "task_result.v1",
-        "REVIEW": "review_report.v1",
-        "TEST": "test_report.v1",
-        "SEARCH": "evidence_bundle.v1",
+        "PLAN": schema_name(ANSWERS["techlead"]),
+        "IMPLEMENT": schema_name(ANSWERS["worker"]),
+        "REVIEW": schema_name(ANSWERS["reviewer"]),
+        "TEST": schema_name(ANSWERS["testrunner"]),
+        "SEARCH": schema_name(EvidenceBundle),
     }
 )
 

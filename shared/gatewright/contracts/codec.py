@@ -72,7 +72,12 @@ _REFUSALS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 def schema_of(document: Document) -> str:
     """The schema name (``task_contract.v1``) of a document."""
-    return _NAMES[type(document)]
+    return schema_name(type(document))
+
+
+def schema_name(kind: type[Document]) -> str:
+    """The same of a kind of documents."""
+    return _NAMES[kind]
 
 
 def encode(document: Document) -> bytes:

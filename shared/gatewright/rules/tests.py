@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -17,6 +18,9 @@ from gatewright.tasks.inputs import command_seconds
 
 #: The codes of the rules here; a gate may give others besides.
 CODES = frozenset({"tests_wrong_tree", "tests_failed", "tests_incomplete", "rerun_not_allowed", "report_contradicts"})
+
+#: A shell's way, and bubblewrap's, to say that a signal ended a program.
+_SIGNALLED = 128
 
 
 class Ordered(NamedTuple):
@@ -40,16 +44,27 @@ def passed(command: TestCommand) -> bool:
     return command.exit_code == 0 and not command.timed_out and not command.stopped
 
 
-def how_it_ended(command: TestCommand, environment: Environment | None = None) -> str:
-    """Why a command did not pass, in words; ``environment`` is what it was to see beside the system."""
+def how_it_ended(command: TestCommand, missing: str | None = None) -> str:
+    """In words; a signal by its name. ``missing`` tells where a program was looked for, should none have been found."""
     if command.timed_out:
-        return "timed out"
+        return f"was killed after {command.timeout_sec:g} s"
     if command.stopped:
-        return f"killed at its limit of {command.stopped}"
-    if command.exit_code == NOT_FOUND:
-        where = f"in --env {environment.prefix}, nor in the system" if environment else "in the system, and no --env was given"
-        return f"exit code {NOT_FOUND}: {command.cmd_argv[0]!r}, or a program that it starts, was not found {where}"
-    return f"exit code {command.exit_code}"
+        return f"was killed at its limit of {command.stopped}"
+    if command.exit_code == NOT_FOUND and missing:
+        return f"ended with {command.exit_code}: {missing}"
+    number = -command.exit_code if command.exit_code < 0 else command.exit_code - _SIGNALLED
+    if number > 0:
+        try:
+            return f"was ended by {signal.Signals(number).name} ({command.exit_code})"
+        except ValueError:
+            pass
+    return f"ended with {command.exit_code}"
+
+
+def _not_seen(command: TestCommand, environment: Environment | None) -> str:
+    """Where a program was looked for, on the host that ran it; ``environment`` is what commands saw beside the system."""
+    where = f"in --env {environment.prefix}, nor in the system" if environment else "in the system, and no --env was given"
+    return f"{command.cmd_argv[0]!r}, or a program that it starts, was not found {where}"
 
 
 def wrong_tree(reported: str | None, candidate: str, code: str) -> Iterator[Broken]:
@@ -75,7 +90,7 @@ def broken_by_tests(report: TestReport, candidate: str, contract: TaskContract) 
     broken += [misfit] if misfit is not None else []
     for one in ordered:  # 5
         if one.test.must_pass and not passed(one.final):
-            words = f"{one.test.name}: {how_it_ended(one.final, contract.environment)}"
+            words = f"{one.test.name} {how_it_ended(one.final, _not_seen(one.final, contract.environment))}"
             broken.append(Broken("tests_failed", "acceptance_tests", words))
     if not any(test.must_pass for test in contract.acceptance_tests):  # 6
         broken.append(Broken("tests_not_run", "tests_gate", "no acceptance test must pass, so nothing is proved"))

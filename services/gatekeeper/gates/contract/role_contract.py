@@ -13,7 +13,7 @@ from gatewright.contracts.task_contract import HandoffChain, RoleContract, Runti
 from gatewright.contracts.vocabulary import Artifact, RoleName
 from gatewright.resources import schema_directory
 from gatewright.services.gatekeeper.gates.context import GateContext
-from gatewright.services.gatekeeper.policies.roles import ANSWERS, TASKS
+from gatewright.services.gatekeeper.policies.roles import OUTPUT_SCHEMAS, TASKS
 
 OUTPUT_SCHEMA = "output_schema"
 
@@ -54,8 +54,8 @@ def judge_output_schema(context: GateContext, contract: TaskContract) -> None:
     if TASKS.get(role) != kind:
         report.violate("output_schema_mismatch", OUTPUT_SCHEMA, f"there is no answer of a {role} to a task of type {kind}")
         return
-    report.checked(OUTPUT_SCHEMA, f"a {role} answers {kind} with {ANSWERS[kind]}")
-    report.saw(f"{OUTPUT_SCHEMA}.{role.lower()}", schema_digest(ANSWERS[kind]))
+    report.checked(OUTPUT_SCHEMA, f"a {role} answers {kind} with {OUTPUT_SCHEMAS[kind]}")
+    report.saw(f"{OUTPUT_SCHEMA}.{role.lower()}", schema_digest(OUTPUT_SCHEMAS[kind]))
 
 
 def bound_schema(context: GateContext, artifact: Artifact, assigned: RoleName) -> bytes | None:
@@ -67,7 +67,7 @@ def bound_schema(context: GateContext, artifact: Artifact, assigned: RoleName) -
     roles = {f"{OUTPUT_SCHEMA}.{role.lower()}": role for role in TASKS} | {OUTPUT_SCHEMA: assigned}
     role = roles.get(artifact.name)
     task = TASKS.get(role) if role is not None else None
-    name = ANSWERS[task] if task is not None else None
+    name = OUTPUT_SCHEMAS[task] if task is not None else None
     if name is None or artifact.uri != f"schemas/{name}.json":
         words = f"{artifact.name!r} binds {artifact.uri[:80]!r}, the role answers with {name or 'no schema'}"
         report.violate("output_schema_mismatch", OUTPUT_SCHEMA, words)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 from gatewright.bus.port import Bus
 from gatewright.errors import ConfigurationError, MalformedError, UnavailableError, VerificationError
 from gatewright.evidence.projection.screening import ScreenedArtifacts
+from gatewright.evidence.signing.durable_files import sync_folder
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import BundleWriter, Sealed
 from gatewright.ledger.store import Ledger
@@ -70,10 +70,6 @@ def _publish(draft: Path, place: Path) -> None:
     """Move the finished folder to its place, durably."""
     try:
         draft.rename(place)
-        folder = os.open(place.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync_folder(place.parent)
     except OSError as error:
         raise UnavailableError(f"{place} cannot be written: {error.strerror}", code="bundle_unwritable") from error

@@ -1,0 +1,34 @@
+"""Whether a role can run commands on this host, and how: what the roles with a sandbox say when they are probed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gatewright.errors import SandboxError
+from gatewright.sandbox import Sandbox
+from gatewright.secrets.scanner import SecretScanner
+from gatewright.workspace.workspaces import Workspaces
+
+
+@dataclass(frozen=True, slots=True)
+class CommandHost:
+    """``walls`` go into the role's reports: what commands are held by. ``summary`` is for the log."""
+
+    walls: dict[str, str]
+    summary: dict[str, str]
+
+
+async def probe_commands(
+    sandbox: Sandbox, workspaces: Workspaces, scanner: SecretScanner, limits: Mapping[str, str]
+) -> CommandHost:
+    """Try the sandbox, the workspaces and what looks for secrets.
+
+    Raises SandboxError or ConfigurationError with the cause when they cannot be had.
+    """
+    report, _ = await asyncio.gather(sandbox.probe(), asyncio.to_thread(scanner.prepare))
+    if not report.available:
+        raise SandboxError(report.cause)
+    made = {"sandbox": sandbox.name, "workspaces": await workspaces.prepare()}
+    return CommandHost({**report.facts, **made, **limits}, {**made, "secret_scanner": scanner.name})
