@@ -14,7 +14,7 @@ from gatewright.contracts import GateReport, TaskContract
 from gatewright.contracts.task_contract import Inputs, Rollback
 from gatewright.contracts.vocabulary import AcceptanceTest, Artifact, BlastRadius, DestructiveStatement, Executor, Scope
 from gatewright.services.gatekeeper.decider import gate_checks as q
-from gatewright.services.gatekeeper.gates.change.destructive import DELETE_FILES, MOST_LOST, judge_destructive
+from gatewright.services.gatekeeper.gates.change.destructive import MOST_LOST, judge_destructive
 from tests.attacks.real_gate import RUN, RealGate, codes, evidence, open_gate
 from tests.factories import make_contract
 from tests.gatekeeper.contexts import make_context
@@ -29,7 +29,7 @@ FILES = {
 }
 DRY_RUN = b"would remove src/old (9 files)\n"
 STATEMENT = DestructiveStatement(
-    operation=DELETE_FILES,
+    operation="delete files",
     dry_run="dry-run",
     blast_radius=BlastRadius(summary="the old modules are gone", paths=("src/old",), max_deletions=9),
     backup="refs/tags/before-clean-up",

@@ -9,7 +9,7 @@ from gatewright.git.names import Known, limit_faults, unreadable_faults
 from gatewright.git.patch_names import is_harmless, named_paths
 from gatewright.sandbox import Completed
 from gatewright.secrets.scanner import SecretScanner
-from gatewright.services.gatekeeper.gates.change.remains import _gone, _moved, is_destroyed
+from gatewright.services.gatekeeper.gates.change.remains import _Content, _gone, _is_destroyed, _moved
 from gatewright.services.reviewer.checks.conflict_markers import conflict_markers
 from gatewright.services.reviewer.subject import ChangedFile, Subject
 from gatewright.services.worker.executors.command import _met_border
@@ -78,7 +78,10 @@ for _name, _content in {
 
     @case(f"remains of {_name}")
     def _(content: bytes = _content) -> object:
-        return is_destroyed(content, content[: MiB // 4], alike=True), is_destroyed(_OLD, content)
+        return (
+            _is_destroyed(_Content(content), _Content(content[: MiB // 4]), alike=True),
+            _is_destroyed(_Content(_OLD), _Content(content), alike=False),
+        )
 
 
 @case("remains of many files that become one")

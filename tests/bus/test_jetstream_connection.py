@@ -71,7 +71,7 @@ async def test_the_connection_bears_the_name_of_the_role_and_uses_its_own_inbox(
     nats_server: OpenServer, bus: JetStreamBus
 ) -> None:
     await (await bus.consume(TASKS)).next(0.05)
-    monitor = http.client.HTTPConnection("127.0.0.1", int(nats_server.monitoring_url.rpartition(":")[2]))
+    monitor = http.client.HTTPConnection("127.0.0.1", int(nats_server._monitoring.rpartition(":")[2]))
     monitor.request("GET", "/connz?subs=1")
     (connection,) = json.loads(monitor.getresponse().read())["connections"]
     monitor.close()

@@ -27,7 +27,7 @@ def make_order(spec: str) -> TaskContract:
 
 async def connection_names(server: OpenServer) -> list[str]:
     def ask() -> bytes:
-        with urllib.request.urlopen(f"{server.monitoring_url}/connz") as answer:  # noqa: S310 - our own server
+        with urllib.request.urlopen(f"{server._monitoring}/connz") as answer:  # noqa: S310 - our own server
             body: bytes = answer.read()
             return body
 

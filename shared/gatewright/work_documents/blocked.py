@@ -23,13 +23,16 @@ _PREFERENCES = re.compile(  # noqa: TID251 - linear: each try ends where the nex
 
 
 def blocked_of(run: Run, records: Sequence[OrchestratorEvent]) -> Blocked:
-    """What an open run waits for. Raises MalformedError (``not_blocked``) for one that waits for nothing."""
+    """What an open run waits for; it passes ``check``.
+
+    Raises MalformedError (``not_blocked``) for one that waits for nothing.
+    """
     waiting = [record for record in records if record.event_type == e.LocksWaiting.event_type]
     if run.ended or not run.waiting_for_locks or not waiting:
         raise MalformedError(f"{run.run_id} is not blocked: it is {run.status} in {run.state}", code="not_blocked")
     payload = e.payload_of(waiting[-1])
     holders = payload.holders if isinstance(payload, e.LocksWaiting) else ()
-    return Blocked(
+    blocked = Blocked(
         session=run.run_id,
         blocked_at=waiting[-1].ts,
         question=f"When are the paths free that {', '.join(holders)} holds?",
@@ -37,6 +40,8 @@ def blocked_of(run: Run, records: Sequence[OrchestratorEvent]) -> Blocked:
         fallback_action="the run stands in line for the locks, all or nothing, and is gone on with when they are released",
         can_resume_without_answer=True,
     )
+    refuse_illegal(blocked)
+    return blocked
 
 
 def check(blocked: Blocked) -> tuple[Fault, ...]:

@@ -25,8 +25,6 @@ from gatewright.services.gatekeeper.gates.commands.gate import too_much
 from gatewright.services.gatekeeper.gates.context import ChangeContext, GateContext
 from gatewright.services.gatekeeper.policies.load import Policies
 
-#: The operation of ``scope.destructive`` that stands for deletions by the change itself.
-DELETE_FILES = "delete files"
 #: Without a statement a change may lose so many files, and no directory whole that had more files than this.
 MOST_LOST = 20
 LARGEST_DIRECTORY = 5

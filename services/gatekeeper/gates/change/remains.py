@@ -125,12 +125,8 @@ class _Content:
         return _lines(self._data)
 
 
-def is_destroyed(old: bytes, new: bytes, *, alike: bool = False) -> bool:
-    """Whether ``new`` keeps next to nothing of ``old``; ``alike``: many other files have become ``new`` as well."""
-    return _is_destroyed(_Content(old), _Content(new), alike=alike)
-
-
 def _is_destroyed(old: _Content, new: _Content, *, alike: bool) -> bool:
+    """Whether ``new`` keeps next to nothing of ``old``; ``alike``: many other files have become ``new`` as well."""
     before, after = old.substance, new.substance
     if not before:  # nothing but comments: they are what there is
         before, after = old.written, new.written

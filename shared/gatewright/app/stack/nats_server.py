@@ -120,11 +120,6 @@ class NatsServer:
         return int(self._address.rpartition(":")[2])
 
     @property
-    def monitoring_url(self) -> str:
-        """``http://`` address of ``/healthz``, ``/varz`` and ``/jsz``; loopback only."""
-        return self._monitoring
-
-    @property
     def pid(self) -> int:
         return self._process.pid
 
