@@ -8,10 +8,11 @@ import dataclasses
 import pytest
 from nats.js.api import RetentionPolicy
 
+from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.memory.bus import MemoryBus, MemoryServer
-from gatewright.bus.topology import LOCK_STREAM, STREAMS, consumers, task_consumer
+from gatewright.bus.topology import LOCK_STREAM, STREAMS, consumers, task_consumer, upload_stream
 from gatewright.errors import BusError, ConfigurationError
 from tests.bus.backends import Raw
 from tests.unauthenticated_nats import OpenServer
@@ -23,7 +24,9 @@ async def test_everything_of_the_topology_is_there_afterwards(bare_server: OpenS
     await ensure_topology(bare_server.url)
     raw = (await connect_raw(bare_server)).jetstream()
     streams = {info.config.name: info.config for info in await raw.streams_info()}
-    assert set(streams) == {*(stream.name for stream in STREAMS), LOCK_STREAM}
+    uploads = upload_stream(DEFAULT_PUBLISHER)
+    assert set(streams) == {*(stream.name for stream in (*STREAMS, uploads)), LOCK_STREAM}
+    assert (streams[uploads.name].max_bytes, streams[uploads.name].max_age) == (512 << 20, 7 * 86_400)
     for name in ("INTAKE", "TASKS", "RESULTS"):
         assert streams[name].retention == RetentionPolicy.WORK_QUEUE
     for stream in STREAMS:

@@ -23,6 +23,7 @@ _PASSING = {
     "service_stopping": "ask again in a moment: the service is being restarted",
     "too_many_open_runs": "submit again once a run has ended; `max_open_runs` is the bound",
     "unavailable": "it is tried again; look at the cause if it stays",
+    "uploads_full": "send small files inside the document; what was uploaded goes seven days after it came, and makes room",
 }
 _BUS = {
     "bus_storage_too_small": "give the NATS server the storage that the message names",

@@ -9,13 +9,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from gatewright.app.cli.context import CommandContext
 from gatewright.app.stack import state
 from gatewright.app.stack.store_watch import granted
-from gatewright.bus.identities import BusAddress
+from gatewright.bus.identities import DEFAULT_PUBLISHER, PUBLISHER, SEED_SUFFIX, BusAddress, bus_keys, publisher_of
 from gatewright.bus.jetstream.offered import Offered, offered, reserved
+from gatewright.bus.topology import STREAMS, upload_stream
 from gatewright.errors import BusError, ConfigurationError
 
 _PATIENCE = 3.0
@@ -35,12 +37,14 @@ def look(place: CommandContext) -> str:
     store = place.home / "nats"
     folder = next(each for each in (store, *store.parents) if each.is_dir())
     taken = _bytes_below(store / "jetstream")
-    return _fits(granted(folder, taken), f"{folder} gives its streams")
+    named = [publisher_of(path.stem) for path in bus_keys(place.home).glob(f"{PUBLISHER}-*{SEED_SUFFIX}")]
+    publishers = (DEFAULT_PUBLISHER, *(name for name in named if name))
+    return _fits(granted(folder, taken), f"{folder} gives its streams", publishers)
 
 
-def _fits(room: int, giver: str) -> str:
+def _fits(room: int, giver: str, publishers: Sequence[str] = (DEFAULT_PUBLISHER,)) -> str:
     """Whether ``room`` bytes are enough for the streams. Raises UnfitError below the least."""
-    wanted, least = reserved()
+    wanted, least = reserved((*STREAMS, *map(upload_stream, publishers)))
     if room < least:
         raise UnfitError(f"{giver} {_size(room)}; they need {_size(least)} at the least, and are meant to have {_size(wanted)}")
     smaller = (
