@@ -118,6 +118,16 @@ async def test_the_memory_bus_refuses_what_jetstream_would_not_update() -> None:
     await bus.close()
 
 
+async def test_a_stream_that_holds_as_many_messages_as_it_may_is_named_as_full(bus: JetStreamBus) -> None:
+    """What is full is waited for; any other refusal of the server is not."""
+    small = dataclasses.replace(next(stream for stream in STREAMS if stream.name == "RESULTS"), max_messages=1)
+    await ensure_topology(bus, streams=[small])
+    await bus.publish("gw.result.worker", b"x", schema="s", message_id="1")
+    with pytest.raises(BusError) as refused:
+        await bus.publish("gw.result.worker", b"x", schema="s", message_id="2")
+    assert refused.value.reason == "bus_storage_full"
+
+
 async def test_one_publisher_cannot_take_the_room_of_the_others(bus: JetStreamBus) -> None:
     small = dataclasses.replace(next(stream for stream in STREAMS if stream.name == "INTAKE"), max_per_subject=2)
     await ensure_topology(bus, streams=[small])

@@ -1,4 +1,5 @@
-"""What ``gatewright doctor`` says of the bus: whether there is room for its streams, and whether they take what they are sent.
+"""What ``gatewright doctor`` says of the bus: whether there is room for its streams, whether they take what they are sent, and
+whether several processes of a role are one to it.
 
 For a bus that was named, its server is asked; for the embedded one, the volume of the home folder is looked at as the server
 will when it starts. It changes nothing.
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gatewright.app.cli.context import CommandContext
@@ -30,7 +31,12 @@ class UnfitError(Exception):
 def look(place: CommandContext) -> str:
     """What was found, in words. Raises UnfitError, BusError, ConfigurationError."""
     if place.bus is not None:
-        return _told(asyncio.run(_ask(place.bus)))
+        found, shared = asyncio.run(_ask(place.bus))
+        return _told(found) + "".join(
+            f"; {number} processes share the identity {identity}, and each can see and answer what the others are given: give "
+            f"each a seed of its own (`gatewright keys bus --process {identity}-2`)"
+            for identity, number in shared.items()
+        )
     running = state.read(place.home)
     if running is not None and running.fault:
         raise UnfitError(f"the server of the stack that runs here stores nothing: {running.fault}")
@@ -61,19 +67,20 @@ def _told(found: Offered | None) -> str:
     return _fits(found.limit, "the server's account gives its streams")
 
 
-async def _ask(address: BusAddress) -> Offered | None:
+async def _ask(address: BusAddress) -> tuple[Offered | None, Mapping[str, int]]:
     # Imported late: the NATS client takes longer to import than all else here.
     from gatewright.bus.jetstream.bus import JetStreamBus
+    from gatewright.bus.jetstream.processes import ask_processes, shared_identities
 
     bus = await JetStreamBus.connect(address, name="doctor", patience=_PATIENCE)
     try:
-        return await offered(bus.connection)
+        return await offered(bus.connection), shared_identities(await ask_processes(bus.connection))
     except BusError as error:
         if not bus.connected:
             raise
         if error.reason.startswith("jetstream_"):
             raise ConfigurationError(error.message, code=error.reason) from error
-        return None
+        return None, {}
     finally:
         await bus.close()
 
