@@ -14,8 +14,9 @@ from gatewright.artifacts import uri_of
 from gatewright.bus.identities import PROVISIONER
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.jetstream.object_store import PIECE_BYTES
+from gatewright.bus.jetstream.rights import known_publishers
 from gatewright.bus.topology import upload_stream
-from gatewright.errors import ArtifactError, LimitError
+from gatewright.errors import ArtifactError, BusError, LimitError
 from gatewright.reasons import REASONS
 from tests.faults.bus_parties import Bus, open_bus
 
@@ -111,6 +112,18 @@ async def test_an_operator_is_a_publisher_too_and_uploads_among_the_roles(connec
     operator = await connected.bus_of("operator")
     uri = await operator.put_artifact(b"an operator's own")
     assert await (await connected.bus_of("gatekeeper")).get_upload(uri, "operator") == b"an operator's own"
+
+
+async def test_who_sets_up_the_bus_finds_every_publisher_of_the_server_s_configuration(connected: Connected) -> None:
+    for identity in (PROVISIONER, "gatekeeper"):
+        setting_up = await connected.bus_of(identity)
+        assert await known_publishers(setting_up.connection, 2.0) == ("ci", "default")
+
+
+async def test_a_server_whose_configuration_is_older_is_named_as_such_by_who_sets_up_the_bus(connected: Connected) -> None:
+    """An identity that may not ask is what the gatekeeper is to such a server."""
+    with pytest.raises(BusError, match="render it anew"):
+        await known_publishers((await connected.bus_of("worker")).connection, 0.5)
 
 
 async def test_pieces_that_went_by_their_age_are_uploaded_again(connected: Connected) -> None:

@@ -13,6 +13,7 @@ from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.bus.jetstream.api import ApiReply, decoded
 from gatewright.bus.jetstream.connection import ANSWER_SECONDS, Connection
 from gatewright.bus.permissions import OWN_RIGHTS, created_uploads
+from gatewright.errors import BusError
 
 
 class _Publish(msgspec.Struct):
@@ -38,5 +39,13 @@ async def known_publishers(connection: Connection, patience: float) -> Sequence[
     """
     if connection.credential is None:
         return (DEFAULT_PUBLISHER,)
-    answer = await connection.patiently(lambda: connection.request(OWN_RIGHTS, b"", timeout=ANSWER_SECONDS), patience)
+    try:
+        answer = await connection.patiently(lambda: connection.request(OWN_RIGHTS, b"", timeout=ANSWER_SECONDS), patience)
+    except BusError as error:
+        raise BusError(
+            f"the NATS server does not say what {connection.credential.identity} may do: where its configuration is of an "
+            "older version, render it anew (`gatewright topology --format nats-conf`) and have the server read it "
+            f"({error.message})",
+            code=error.reason,
+        ) from error
     return created_uploads(decoded(answer.data, _UserReply, OWN_RIGHTS).data.permissions.publish.allow)
