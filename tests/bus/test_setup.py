@@ -133,6 +133,7 @@ async def test_one_publisher_cannot_take_the_room_of_the_others(bus: JetStreamBu
     await ensure_topology(bus, streams=[small])
     for number in range(2):
         await bus.publish("gw.intake.request.ci", b"x", schema="run_request.v1", message_id=f"ci-{number}")
-    with pytest.raises(BusError, match="maximum messages per subject"):
+    with pytest.raises(BusError, match="maximum messages per subject") as refused:
         await bus.publish("gw.intake.request.ci", b"x", schema="run_request.v1", message_id="ci-3")
+    assert refused.value.reason == "queue_full"
     await bus.publish("gw.intake.request", b"x", schema="run_request.v1", message_id="other")

@@ -18,6 +18,7 @@ _PASSING = {
     "disk_full": _ROOM,
     "ledger_conflict": "nothing is to be done: it is decided again",
     "limit_reached": "send it again later",
+    "queue_full": "send it again once the gatekeeper has taken some of what this publisher left in the queue",
     "rate_exceeded": "send more slowly; `submissions` and `questions` of the publisher are the bounds",
     "service_busy": "ask again in a moment",
     "service_stopping": "ask again in a moment: the service is being restarted",

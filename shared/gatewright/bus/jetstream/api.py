@@ -24,6 +24,8 @@ _NO_RESOURCES: Final = 10023
 #: The stream has no more room than its limits give it. They are told by the server's words only.
 _STORE_FAILED: Final = 10077
 _NO_MORE: Final = ("maximum bytes exceeded", "maximum messages exceeded")
+#: The same of one subject: a publisher's part of a queue.
+_NO_MORE_OF_SUBJECT: Final = "maximum messages per subject exceeded"
 
 
 class _ApiError(msgspec.Struct):
@@ -69,6 +71,8 @@ def _reason(error: _ApiError) -> str:
     number = error.err_code
     if number in _ELECTING:
         return NO_RESPONDERS
+    if number == _STORE_FAILED and error.description.endswith(_NO_MORE_OF_SUBJECT):
+        return "queue_full"
     full = number == _NO_RESOURCES or (number == _STORE_FAILED and error.description.endswith(_NO_MORE))
     return BUS_FULL if full else f"jetstream_{number}"
 
