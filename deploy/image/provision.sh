@@ -10,6 +10,15 @@ set --
 for publisher in ${GATEWRIGHT_PUBLISHERS:-}; do
     set -- "$@" --publisher "$publisher"
 done
+# A volume for one more process of a role, or for a publisher, asks for its identity.
+for folder in /srv/share/*-*/; do
+    [ -d "$folder" ] || continue
+    identity=$(basename "$folder")
+    case $identity in
+    publisher-*) set -- "$@" --publisher "${identity#publisher-}" ;;
+    *) set -- "$@" --process "$identity" ;;
+    esac
+done
 gatewright keys bus --into "$all" "$@"
 
 # The key that signs bundles stays with the gatekeeper; its public half lies where whoever verifies may look.

@@ -89,6 +89,9 @@ class NoArtifacts:
     async def get_artifact(self, uri: str) -> bytes:
         raise ArtifactError(f"a dry run has no artifact {uri}", code="artifact_missing")
 
+    async def get_upload(self, uri: str, publisher: str) -> bytes:
+        raise ArtifactError(f"a dry run has no artifact {uri} of {publisher}", code="artifact_missing")
+
 
 def _begin(gate: GateName, policies: Policies) -> GateContext:
     context = GateContext.begin(GateReportBuilder(RUN, gate), policies, NoArtifacts(), SystemClock())

@@ -88,5 +88,5 @@ def test_a_named_publisher_speaks_under_its_own_name_only() -> None:
         "gw.intake.request.ci",
         "gw.intake.contract.ci",
         "gw.intake.abort.ci",
-        "gw.artifact.publisher-ci.>",
+        "gw.upload.ci.>",
     }

@@ -8,10 +8,11 @@ import dataclasses
 import pytest
 from nats.js.api import RetentionPolicy
 
+from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.memory.bus import MemoryBus, MemoryServer
-from gatewright.bus.topology import LOCK_STREAM, STREAMS, consumers, task_consumer
+from gatewright.bus.topology import LOCK_STREAM, STREAMS, consumers, task_consumer, upload_stream
 from gatewright.errors import BusError, ConfigurationError
 from tests.bus.backends import Raw
 from tests.unauthenticated_nats import OpenServer
@@ -23,7 +24,9 @@ async def test_everything_of_the_topology_is_there_afterwards(bare_server: OpenS
     await ensure_topology(bare_server.url)
     raw = (await connect_raw(bare_server)).jetstream()
     streams = {info.config.name: info.config for info in await raw.streams_info()}
-    assert set(streams) == {*(stream.name for stream in STREAMS), LOCK_STREAM}
+    uploads = upload_stream(DEFAULT_PUBLISHER)
+    assert set(streams) == {*(stream.name for stream in (*STREAMS, uploads)), LOCK_STREAM}
+    assert (streams[uploads.name].max_bytes, streams[uploads.name].max_age) == (512 << 20, 7 * 86_400)
     for name in ("INTAKE", "TASKS", "RESULTS"):
         assert streams[name].retention == RetentionPolicy.WORK_QUEUE
     for stream in STREAMS:
@@ -115,11 +118,22 @@ async def test_the_memory_bus_refuses_what_jetstream_would_not_update() -> None:
     await bus.close()
 
 
+async def test_a_stream_that_holds_as_many_messages_as_it_may_is_named_as_full(bus: JetStreamBus) -> None:
+    """What is full is waited for; any other refusal of the server is not."""
+    small = dataclasses.replace(next(stream for stream in STREAMS if stream.name == "RESULTS"), max_messages=1)
+    await ensure_topology(bus, streams=[small])
+    await bus.publish("gw.result.worker", b"x", schema="s", message_id="1")
+    with pytest.raises(BusError) as refused:
+        await bus.publish("gw.result.worker", b"x", schema="s", message_id="2")
+    assert refused.value.reason == "bus_storage_full"
+
+
 async def test_one_publisher_cannot_take_the_room_of_the_others(bus: JetStreamBus) -> None:
     small = dataclasses.replace(next(stream for stream in STREAMS if stream.name == "INTAKE"), max_per_subject=2)
     await ensure_topology(bus, streams=[small])
     for number in range(2):
         await bus.publish("gw.intake.request.ci", b"x", schema="run_request.v1", message_id=f"ci-{number}")
-    with pytest.raises(BusError, match="maximum messages per subject"):
+    with pytest.raises(BusError, match="maximum messages per subject") as refused:
         await bus.publish("gw.intake.request.ci", b"x", schema="run_request.v1", message_id="ci-3")
+    assert refused.value.reason == "queue_full"
     await bus.publish("gw.intake.request", b"x", schema="run_request.v1", message_id="other")

@@ -9,15 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.jetstream.setup import ensure_topology, halved
-from gatewright.bus.topology import RESULT_CONSUMER, STREAMS
+from gatewright.bus.topology import RESULT_CONSUMER, STREAMS, upload_stream
 from gatewright.errors import BusError, HostError
 from tests.bus.backends import Raw
 from tests.unauthenticated_nats import OpenServer
 
 MIB = 1 << 20
-BOUNDED = {stream.name: stream for stream in STREAMS if stream.least_bytes > 0}
+EVERY = (*STREAMS, upload_stream(DEFAULT_PUBLISHER))
+BOUNDED = {stream.name: stream for stream in EVERY if stream.least_bytes > 0}
 Start = Callable[[int], Awaitable[OpenServer]]
 
 
@@ -44,7 +46,15 @@ async def limits(server: OpenServer, connect_raw: Raw) -> dict[str, int | None]:
 async def test_streams_are_as_large_as_the_storage_that_there_is(start: Start, connect_raw: Raw) -> None:
     server = await start(700 * MIB)
     small = await ensure_topology(server.url)
-    assert small == await limits(server, connect_raw) == {"INTAKE": 64 * MIB, "RESULTS": 512 * MIB}
+    assert (
+        small
+        == await limits(server, connect_raw)
+        == {
+            "INTAKE": 64 * MIB,
+            "RESULTS": 512 * MIB,
+            "UPLOADS_default": 32 * MIB,
+        }
+    )
 
 
 async def test_several_processes_that_set_up_a_small_server_at_once_agree(start: Start, connect_raw: Raw) -> None:
@@ -72,7 +82,7 @@ async def test_streams_grow_when_there_is_more_storage_and_keep_what_they_hold(s
 
 async def test_a_server_without_the_least_storage_is_refused_with_what_to_do(start: Start) -> None:
     server = await start(60 * MIB)
-    with pytest.raises(HostError, match=r"has not the 80 MiB .* at the least: free some space") as refused:
+    with pytest.raises(HostError, match=r"has not the 96 MiB .* at the least: free some space") as refused:
         await ensure_topology(server.url)
     assert refused.value.reason == "bus_storage_too_small"
 
@@ -94,7 +104,7 @@ async def publish_without_end(bus: JetStreamBus) -> None:
 
 
 def test_every_stream_that_reserves_room_says_with_how_little_it_does() -> None:
-    assert {stream.name for stream in STREAMS if stream.max_bytes > 0} == set(BOUNDED)
+    assert {stream.name for stream in EVERY if stream.max_bytes > 0} == set(BOUNDED)
     first, *_, last = halved(tuple(BOUNDED.values()))
     assert first == {name: stream.max_bytes for name, stream in BOUNDED.items()}
     assert last == {name: stream.least_bytes for name, stream in BOUNDED.items()}

@@ -18,6 +18,7 @@ from gatewright.bus.topology import (
     stream_of,
     task_consumer,
     task_subject,
+    upload_stream,
 )
 from gatewright.errors import MalformedError
 
@@ -54,8 +55,8 @@ def test_every_queue_lies_in_a_stream_and_no_two_overlap() -> None:
 
 def test_the_page_about_the_bus_tells_of_every_stream_and_consumer() -> None:
     page = (Path(__file__).parents[2] / "docs" / "bus.md").read_text("utf-8")
-    for stream in STREAMS:
-        kept = "until settled" if stream.retention == "workqueue" else "for good"
+    for stream in (*STREAMS, upload_stream("<publisher>")):
+        kept = "until settled" if stream.retention == "workqueue" else "seven days" if stream.keep_seconds else "for good"
         assert f"| {stream.name} | `{stream.subjects[0]}` | {kept}" in page
     for name in (
         LOCK_BUCKET,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import subprocess
 import sys
@@ -10,14 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from nats.aio.msg import Msg
 
 from gatewright.app.cli.context import CommandContext
 from gatewright.app.cli.operations import bus_findings
 from gatewright.app.cli.operations.bus_findings import UnfitError
 from gatewright.app.stack.nats_server import NatsServer
 from gatewright.bus import identities
-from gatewright.bus.identities import OPERATOR
+from gatewright.bus.identities import OPERATOR, PROVISIONER
+from gatewright.bus.jetstream.bus import JetStreamBus
+from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.server_config import accounts
+from gatewright.bus.topology import task_consumer
 from tests.volumes import on_volume
 
 MIB = 1 << 20
@@ -30,7 +35,7 @@ def bus_line(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("size", "ok", "words"), [(60, False, "they need 80 MiB at the least"), (8192, True, "they are made smaller")]
+    ("size", "ok", "words"), [(60, False, "they need 96 MiB at the least"), (8192, True, "they are made smaller")]
 )
 def test_doctor_looks_at_the_volume_as_the_server_will(size: int, ok: bool, words: str, tmp_path: Path) -> None:
     mount = tmp_path / "volume"
@@ -53,12 +58,53 @@ async def ask(tmp_path: Path, storage: int, identity: str) -> str:
 
 
 async def test_doctor_asks_a_server_elsewhere_what_its_account_may_keep(tmp_path: Path) -> None:
-    assert "gives its streams 700 MiB, of the 9.0 GiB" in await ask(tmp_path, 700 * MIB, OPERATOR)
+    assert "gives its streams 700 MiB, of the 9.5 GiB" in await ask(tmp_path, 700 * MIB, OPERATOR)
 
 
 async def test_doctor_refuses_a_server_elsewhere_whose_account_may_keep_too_little(tmp_path: Path) -> None:
-    with pytest.raises(UnfitError, match="gives its streams 50 MiB; they need 80 MiB at the least"):
+    with pytest.raises(UnfitError, match="gives its streams 50 MiB; they need 96 MiB at the least"):
         await ask(tmp_path, 50 * MIB, OPERATOR)
+
+
+async def test_doctor_says_which_processes_share_an_identity_and_can_see_what_the_others_are_given(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    identities.make(keys, (*identities.STANDING, "worker-2"))
+    table = accounts(identities.public_keys(keys))
+    async with contextlib.AsyncExitStack() as stack:
+        server = await stack.enter_async_context(await NatsServer.launch(tmp_path / "nats", table, keys))
+        for identity in ("worker", "worker-2", "reviewer", "gatekeeper", "gatekeeper"):
+            await serving(stack, server, identity)
+        place = CommandContext(tmp_path, tmp_path / "home", server.address(OPERATOR), tmp_path / "key")
+        assert "share the identity" not in await asyncio.to_thread(bus_findings.look, place)
+        one, other = await serving(stack, server, "worker"), await serving(stack, server, "worker")
+        words = await asyncio.to_thread(bus_findings.look, place)
+        assert "3 processes share the identity worker, and each can see and answer what the others are given" in words
+        assert words.count("share the identity") == 1
+        # As it says.
+        spied: asyncio.Queue[bytes] = asyncio.Queue()
+
+        async def spy(message: Msg) -> None:
+            await spied.put(message.data)
+
+        await ensure_topology(server.address(PROVISIONER))
+        await other.connection.subscribe("_INBOX_worker.>", spy)
+        await other.connection.flush()
+        subscription = await one.consume(task_consumer("worker"))
+        stack.push_async_callback(subscription.close)
+        gatekeeper = await serving(stack, server, "gatekeeper")
+        await gatekeeper.publish(task_consumer("worker").subject, b"for one alone", schema="s", message_id="t1")
+        assert await subscription.next(10) is not None
+        async with asyncio.timeout(10):
+            while await spied.get() != b"for one alone":
+                pass
+
+
+async def serving(stack: contextlib.AsyncExitStack, server: NatsServer, identity: str) -> JetStreamBus:
+    """A process of this identity, to be found as a service."""
+    bus = await JetStreamBus.connect(server.address(identity), name=identity)
+    stack.push_async_callback(bus.close)
+    await bus.serve(f"gw-{identities.role_of(identity)}", {})
+    return bus
 
 
 async def test_doctor_says_so_where_an_identity_may_not_ask(tmp_path: Path) -> None:

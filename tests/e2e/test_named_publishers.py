@@ -13,13 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import nats
 import pytest
 from nats.errors import Error as NatsError
 from nats.errors import NoRespondersError
 
+from gatewright.bus.jetstream.bus import JetStreamBus
+from gatewright.bus.topology import upload_stream
 from gatewright.client import Client
 from gatewright.contracts import codec
+from gatewright.contracts.vocabulary import AcceptanceTest, Executor
 from gatewright.errors import DeniedError, LimitError, MalformedError
 from gatewright.ledger.run import run_id_of
 from gatewright.resources import policy_directory
@@ -168,6 +172,55 @@ async def test_each_is_held_to_its_policy(guarded: GuardedStack, make_project: M
         assert often.value.reason == "rate_exceeded"
         assert often.value.retry_after is not None
         assert 0 < often.value.retry_after <= 60
+
+
+async def test_a_publisher_that_fills_its_uploads_stops_no_run_of_another(
+    guarded: GuardedStack, make_project: MakeProject
+) -> None:
+    uploads = upload_stream("busy").name
+    provisioner = await JetStreamBus.connect(guarded.state.address("provisioner"), name="tests")
+    ask = provisioner.connection.request
+    there = json.loads((await ask(f"gw.js.STREAM.INFO.{uploads}", b"", timeout=5)).data)["config"]
+    small = json.dumps(there | {"max_bytes": 2 << 20}).encode()
+    assert "error" not in json.loads((await ask(f"gw.js.STREAM.UPDATE.{uploads}", small, timeout=5)).data)
+    await provisioner.close()
+    request = slow_request(make_project(), 0.0)
+    async with client_of(guarded, "busy") as busy, client_of(guarded, "acme") as acme:
+
+        async def upload() -> None:
+            while True:
+                await busy.put_artifact(os.urandom(400_000))
+
+        with pytest.raises(LimitError) as refused:
+            await upload()
+        assert refused.value.reason == "uploads_full"
+        # Too large for the document, so that it is uploaded.
+        patch = await acme.attach("patch.diff", new_file("src/large.txt", 20_000))
+        executor = Executor(kind="patch", artifacts=("patch.diff",))
+        tests = (AcceptanceTest(name="there", cmd="test -s src/large.txt", must_pass=True),)
+        run_id = await acme.submit_request(
+            msgspec.structs.replace(request, executor=executor, artifacts=(patch,), acceptance_tests=tests)
+        )
+        status = await acme.ended(run_id, timeout=60)
+        assert (status.status, status.code) == ("SUCCESS", "ok")
+
+
+async def test_a_publisher_cannot_have_what_another_uploaded_put_into_its_own_run(
+    guarded: GuardedStack, make_project: MakeProject
+) -> None:
+    request = slow_request(make_project(), 0.0)
+    async with client_of(guarded, "acme") as acme, client_of(guarded, "default") as plain:
+        theirs = await acme.attach("patch.diff", new_file("src/secret_plans.txt", 21_000))
+        executor = Executor(kind="patch", artifacts=("patch.diff",))
+        run_id = await plain.submit_request(msgspec.structs.replace(request, executor=executor, artifacts=(theirs,)))
+        status = await plain.ended(run_id, timeout=60)
+        assert (status.status, status.code) == ("FAILED", "artifact_invalid")
+
+
+def new_file(path: str, lines: int) -> bytes:
+    """A patch that adds a file."""
+    head = f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1,{lines} @@\n"
+    return (head + "".join(f"+line {number} of it\n" for number in range(lines))).encode()
 
 
 async def test_the_server_lets_nobody_speak_in_the_name_of_another(guarded: GuardedStack) -> None:

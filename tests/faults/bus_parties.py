@@ -23,6 +23,9 @@ from gatewright.bus.server_config import accounts
 NAMED = "publisher-ci"
 SIBLING = "worker-2"
 EVERYBODY = (*identities.STANDING, NAMED, SIBLING)
+#: Publishers by their names, and every stream of a bus that has them.
+PUBLISHERS = (identities.DEFAULT_PUBLISHER, "ci")
+STREAM_NAMES = (*t.STREAM_NAMES, *(t.upload_stream(publisher).name for publisher in PUBLISHERS))
 #: Seconds in which a server that would store a message, or refuse it, has done so.
 SOON = 0.3
 
@@ -55,7 +58,7 @@ class Bus:
         """Every message that any stream holds."""
         await self.settle()
         found = []
-        for name in t.STREAM_NAMES:
+        for name in STREAM_NAMES:
             answer = await self.operator.connection.request(f"$JS.API.STREAM.INFO.{name}", b"", timeout=5)
             for sequence in range(1, msgspec.json.decode(answer.data)["state"]["last_seq"] + 1):
                 question = msgspec.json.encode({"seq": sequence})
@@ -84,7 +87,7 @@ async def open_bus(directory: Path) -> AsyncIterator[Bus]:
         stack.push_async_callback(operator.close)
         parties = {}
         for identity in EVERYBODY:
-            party = Party(access_of(identity), Client())
+            party = Party(access_of(identity, publishers=PUBLISHERS), Client())
             await connect(party, server)
             stack.push_async_callback(party.client.close)
             parties[identity] = party

@@ -22,8 +22,8 @@ from gatewright.artifacts import uri_of
 from gatewright.bus import identities
 from gatewright.bus import topology as t
 from gatewright.bus.jetstream.bus import JetStreamBus
-from gatewright.bus.permissions import Access, access_of, own_artifacts
-from tests.faults.bus_parties import EVERYBODY, Bus, Party, open_bus
+from gatewright.bus.permissions import Access, access_of, own_uploads
+from tests.faults.bus_parties import EVERYBODY, STREAM_NAMES, Bus, Party, open_bus
 
 #: Every header that a NATS server obeys: what becomes of what was there before, how long a message lives, when and where it is
 #: delivered, what it counts, what is bundled with it, what it comes from, what it is taken for.
@@ -69,7 +69,7 @@ class Stored:
 async def stored(bus: Bus) -> set[Stored]:
     """Everything that any stream holds."""
     found = set()
-    for stream in t.STREAM_NAMES:
+    for stream in STREAM_NAMES:
         answer = await bus.operator.connection.request(f"$JS.API.STREAM.INFO.{stream}", b"", timeout=5)
         for sequence in range(1, msgspec.json.decode(answer.data)["state"]["last_seq"] + 1):
             question = msgspec.json.encode({"seq": sequence})
@@ -116,7 +116,7 @@ async def test_no_header_that_the_server_obeys_takes_away_what_others_have_store
     after = await stored(bus)
     with capsys.disabled():
         sys.stdout.write(f"\nheaders: {tried} publishes, {len(before)} messages of others, {len(before - after)} lost ")
-    assert {each.stream for each in before} == set(t.STREAM_NAMES) - {"EXHAUSTED"}
+    assert {each.stream for each in before} == set(STREAM_NAMES) - {"EXHAUSTED"}
     assert before - after == set()
     # What a header would have had the server write: under the ledger's subject, or as a task.
     assert not [each for each in after - before if each.subject in {"gw.run.run-0123456789", "gw.task.worker.default.normal"}]
@@ -127,7 +127,7 @@ async def test_a_rollup_by_a_publisher_does_not_wipe_the_artifacts_of_another(bu
     uris = [await role.put_artifact(b"patch %d" % number) for number in range(100)]
     hostile = bus.parties["publisher-ci"]
     for roll in ("all", "sub"):
-        subject = own_artifacts("publisher-ci").replace(">", f"{'0' * 64}.0")
+        subject = own_uploads("ci").replace(">", f"{'0' * 64}.0")
         await say(hostile, subject, b"gone", {"Nats-Rollup": roll})
     assert [await role.get_artifact(uri) for uri in uris] == [b"patch %d" % number for number in range(100)]
     await role.close()

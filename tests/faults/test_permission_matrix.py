@@ -24,7 +24,7 @@ from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.permissions import Access, access_of
 from gatewright.bus.subjects import matches
 from gatewright.errors import ArtifactError, BusError, ConflictError
-from tests.faults.bus_parties import EVERYBODY, SIBLING, Bus, arrived, open_bus
+from tests.faults.bus_parties import EVERYBODY, PUBLISHERS, SIBLING, STREAM_NAMES, Bus, arrived, open_bus
 
 
 def task_subject() -> str:
@@ -45,6 +45,7 @@ def subjects() -> tuple[str, ...]:
         t.run_subject("run-0123456789"),
         *(t.artifact_subject(identity, "0" * 64, 0) for identity in EVERYBODY),
         t.artifact_subject("publisher-other", "0" * 64, 0),
+        *(t.upload_subject(publisher, "0" * 64, 0) for publisher in (*PUBLISHERS, "other", "operator")),
         f"$KV.{t.LOCK_BUCKET}.forged",
     )
 
@@ -115,7 +116,7 @@ async def test_who_may_listen_to_what_is_exactly_what_the_table_says(bus: Bus, r
 #: Calls of JetStream with which one could read, change or destroy what others rely on.
 CALLS = tuple(
     call
-    for stream in t.STREAM_NAMES
+    for stream in (*STREAM_NAMES, "UPLOADS_other")
     for call in (
         *(
             f"STREAM.{verb}.{stream}"
@@ -269,11 +270,15 @@ async def test_a_publisher_reads_its_own_artifacts_and_no_others(bus: Bus) -> No
     party = bus.parties["publisher"]
     digest = uri.rpartition(":")[2]
     for call, body in (
-        (f"DIRECT.GET.ARTIFACTS.{t.artifact_subject('publisher-ci', digest, 0)}", b""),
+        (f"DIRECT.GET.UPLOADS_ci.{t.upload_subject('ci', digest, 0)}", b""),
+        (f"DIRECT.GET.UPLOADS_default.{t.upload_subject('ci', digest, 0)}", b""),
+        ("DIRECT.GET.UPLOADS_ci", b'{"seq": 1}'),
+        ("STREAM.MSG.GET.UPLOADS_ci", b'{"seq": 1}'),
+        ("STREAM.MSG.GET.UPLOADS_default", b'{"seq": 1}'),
         ("DIRECT.GET.ARTIFACTS", b'{"seq": 1}'),
         ("STREAM.MSG.GET.ARTIFACTS", b'{"seq": 1}'),
         ("STREAM.MSG.GET.RUNS", b'{"seq": 1}'),
-        (f"DIRECT.GET.ARTIFACTS.{t.artifact_subject('*', digest, 0)}", b""),
+        (f"DIRECT.GET.UPLOADS_ci.{t.upload_subject('*', digest, 0)}", b""),
     ):
         for prefix in ("gw.js", "$JS.API"):
             with pytest.raises((TimeoutError, NoRespondersError, NatsTimeoutError)):

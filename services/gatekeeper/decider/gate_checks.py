@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.contracts import GateReport, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport
 from gatewright.ledger.run import Run, RunTask
 from gatewright.services.gatekeeper.decider.inputs import Continue, Input, RoleReplied, Submitted
@@ -14,10 +15,11 @@ from gatewright.tasks.protocol import ANSWERS
 
 @dataclass(frozen=True, slots=True)
 class IntakeCheck:
-    """May this document from outside become a run, and on which commit?"""
+    """May this document from outside, which ``publisher`` sent, become a run, and on which commit?"""
 
     run_id: str
     document: RunRequest | TaskContract
+    publisher: str = DEFAULT_PUBLISHER
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +157,7 @@ def verdict_of(verdicts: Sequence[Verdict], kind: type[V]) -> V | None:
 def required_checks(run: Run | None, item: Input) -> tuple[GateCheck, ...]:
     """What must be judged before ``item`` can count for ``run``; nothing for an input that will be ignored."""
     if run is None:
-        return (IntakeCheck(item.run_id, item.document),) if isinstance(item, Submitted) else ()
+        return (IntakeCheck(item.run_id, item.document, item.publisher),) if isinstance(item, Submitted) else ()
     if run.ended:
         return ()
     match item:

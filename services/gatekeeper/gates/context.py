@@ -25,6 +25,8 @@ class Artifacts(Protocol):
 
     async def get_artifact(self, uri: str) -> bytes: ...
 
+    async def get_upload(self, uri: str, publisher: str) -> bytes: ...
+
 
 @dataclass(frozen=True)
 class GateContext:

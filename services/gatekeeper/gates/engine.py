@@ -103,7 +103,7 @@ class GateEngine:
     async def _intake(self, question: q.IntakeCheck) -> q.IntakeVerdict:
         context = self._context(GateReportBuilder(question.run_id, "policy"))
         context.report.saw("policies", self.policies.sha256)
-        document, commit, tree = await judge_intake(context, question.document, self.mirrors)
+        document, commit, tree = await judge_intake(context, question.document, self.mirrors, question.publisher)
         identity = ""
         if commit and document.repository is not None:
             identity = await in_thread(repository_identity, document.repository.url)

@@ -8,7 +8,7 @@ could name the ledger as the place for an answer of the server, which would writ
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from gatewright.bus import topology as t
@@ -92,20 +92,26 @@ class Access:
         return (self.inbox, *self.hear, *self.serve)
 
 
-def access_of(identity: str, pools: tuple[str, ...] = (t.DEFAULT_POOL,)) -> Access:
-    """The row of one identity, in a system whose roles have these pools. Raises ConfigurationError for an unknown one."""
+def access_of(
+    identity: str, pools: tuple[str, ...] = (t.DEFAULT_POOL,), publishers: tuple[str, ...] = (DEFAULT_PUBLISHER,)
+) -> Access:
+    """The row of one identity, in a system whose roles have these pools, and that has these publishers.
+
+    Raises ConfigurationError for an unknown one.
+    """
+    uploads = tuple(t.upload_stream(publisher).name for publisher in publishers)
     if identity == "gatekeeper":
-        return _gatekeeper(pools)
+        return _gatekeeper(pools, uploads)
     if identity == OPERATOR:
-        return _operator(pools)
+        return _operator(pools, uploads)
     if identity == PROVISIONER:
-        return Access(PROVISIONER, (), api=_SET_UP, limits=RESIDENT_LIMITS)
+        return Access(PROVISIONER, (OWN_RIGHTS,), api=_set_up(uploads), limits=RESIDENT_LIMITS)
     if identity == WATCHER:
         return Access(WATCHER, (), (t.WATCH_SUBJECT, t.CANCEL_SUBJECT), api=("STREAM.MSG.GET.RUNS",))
     publisher = publisher_of(identity)
     if publisher is not None:
-        subjects = (*publisher_subjects(publisher).values(), own_artifacts(identity))
-        return Access(identity, subjects, api=(f"DIRECT.GET.{t.ARTIFACTS.name}.{own_artifacts(identity)}",))
+        subjects = (*publisher_subjects(publisher).values(), own_uploads(publisher))
+        return Access(identity, subjects, api=(f"DIRECT.GET.{t.upload_stream(publisher).name}.{own_uploads(publisher)}",))
     role = role_of(identity)
     if role is None:
         raise ConfigurationError(f"{identity!r} is no identity of the bus", code="identity_invalid")
@@ -141,6 +147,11 @@ def own_artifacts(writer: str) -> str:
     return f"gw.artifact.{writer}.>"
 
 
+def own_uploads(publisher: str) -> str:
+    """Where a publisher uploads, and no other does."""
+    return f"gw.upload.{publisher}.>"
+
+
 def service_subjects(role: str) -> tuple[str, ...]:
     """The subjects of the NATS services protocol on which a role is found: with all others, by its name, as one process."""
     return tuple(f"$SRV.{verb}{ending}" for verb in _VERBS for ending in ("", f".gw-{role}", f".gw-{role}.*"))
@@ -148,14 +159,27 @@ def service_subjects(role: str) -> tuple[str, ...]:
 
 _LOCKS = f"$KV.{t.LOCK_BUCKET}.>"
 _GET_ARTIFACT = f"STREAM.MSG.GET.{t.ARTIFACTS.name}"
-#: No identity may delete or purge a stream, and the provisioner alone may change one: a limit can have a ledger forget.
-_SET_UP = (
-    *(f"STREAM.{verb}.{name}" for name in t.STREAM_NAMES for verb in ("INFO", "CREATE", "UPDATE")),
-    *(f"CONSUMER.{verb}.{name}.>" for name in t.STREAM_NAMES for verb in ("INFO", "CREATE")),
-)
-#: On an empty server; what is there already is not changed by being created again.
-_CREATE_MISSING = tuple(call for call in _SET_UP if not call.startswith("STREAM.UPDATE."))
-_LOOK = tuple(call for call in _SET_UP if ".INFO." in call)
+#: The server tells each connection what it may do: who sets up the bus learns there which publishers there are.
+OWN_RIGHTS = "$SYS.REQ.USER.INFO"
+
+
+def _set_up(uploads: tuple[str, ...]) -> tuple[str, ...]:
+    """No identity may delete or purge a stream, and the provisioner alone may change one: a limit can have a ledger forget."""
+    return (
+        *(f"STREAM.{verb}.{name}" for name in (*t.STREAM_NAMES, *uploads) for verb in ("INFO", "CREATE", "UPDATE")),
+        *(f"CONSUMER.{verb}.{name}.>" for name in t.STREAM_NAMES for verb in ("INFO", "CREATE")),
+    )
+
+
+def created_uploads(sends: Iterable[str]) -> tuple[str, ...]:
+    """The publishers whose streams a connection may create that may publish to these subjects."""
+    created = (subject.partition(".STREAM.CREATE.")[2] for subject in sends)
+    return tuple(sorted({publisher for publisher in map(t.uploader_of, created) if publisher}))
+
+
+def _create_missing(uploads: tuple[str, ...]) -> tuple[str, ...]:
+    """On an empty server; what is there already is not changed by being created again."""
+    return tuple(call for call in _set_up(uploads) if not call.startswith("STREAM.UPDATE."))
 
 
 def _replay(stream: str) -> tuple[str, ...]:
@@ -163,7 +187,7 @@ def _replay(stream: str) -> tuple[str, ...]:
     return (f"CONSUMER.CREATE.{stream}.>", *(f"CONSUMER.{verb}.{stream}.*" for verb in ("MSG.NEXT", "INFO", "DELETE")))
 
 
-def _gatekeeper(pools: tuple[str, ...]) -> Access:
+def _gatekeeper(pools: tuple[str, ...], uploads: tuple[str, ...]) -> Access:
     return Access(
         "gatekeeper",
         (
@@ -174,6 +198,7 @@ def _gatekeeper(pools: tuple[str, ...]) -> Access:
             own_artifacts("gatekeeper"),
             _LOCKS,
             f"_INBOX_{OPERATOR}.>",
+            OWN_RIGHTS,
         ),
         (t.CANCEL_SUBJECT,),
         serve=(
@@ -183,16 +208,20 @@ def _gatekeeper(pools: tuple[str, ...]) -> Access:
         queues=tuple(queue for queue in t.consumers(pools) if queue.owner == "gatekeeper"),
         api=(
             # A task that no process was able to refuse is taken off its queue by the gatekeeper.
-            *(*_CREATE_MISSING, *_replay("RUNS"), _GET_ARTIFACT, "STREAM.MSG.DELETE.TASKS"),
-            *(f"STREAM.MSG.GET.{name}" for name in ("RUNS", "INTAKE", "TASKS", "RESULTS", "EXHAUSTED", t.LOCK_STREAM)),
+            *(*_create_missing(uploads), *_replay("RUNS"), _GET_ARTIFACT, "STREAM.MSG.DELETE.TASKS"),
+            *(
+                f"STREAM.MSG.GET.{name}"
+                for name in ("RUNS", "INTAKE", "TASKS", "RESULTS", "EXHAUSTED", t.LOCK_STREAM, *uploads)
+            ),
         ),
         limits=RESIDENT_LIMITS,
     )
 
 
-def _operator(pools: tuple[str, ...]) -> Access:
+def _operator(pools: tuple[str, ...], uploads: tuple[str, ...]) -> Access:
     asked = tuple(f"$SRV.{verb}{ending}" for verb in _VERBS for ending in ("", ".*", ".*.*"))
     put_back = ("gw.task.>", "gw.result.>", "gw.intake.>", "gw.dead.>")
+    look = (call for call in _set_up(uploads) if ".INFO." in call)
     pausing = tuple(f"CONSUMER.PAUSE.{queue.stream}.{queue.durable}" for queue in t.consumers(pools))
     return Access(
         OPERATOR,
@@ -200,8 +229,8 @@ def _operator(pools: tuple[str, ...]) -> Access:
         (t.WATCH_SUBJECT, t.CANCEL_SUBJECT),
         api=(
             *("INFO", "STREAM.NAMES", "STREAM.LIST", "CONSUMER.NAMES.*", "CONSUMER.LIST.*"),
-            *(*_LOOK, *_replay("RUNS"), *_replay("DEAD"), *pausing),
-            *(f"STREAM.MSG.GET.{name}" for name in t.STREAM_NAMES),
+            *(*look, *_replay("RUNS"), *_replay("DEAD"), *pausing),
+            *(f"STREAM.MSG.GET.{name}" for name in (*t.STREAM_NAMES, *uploads)),
         ),
         limits=RESIDENT_LIMITS,
     )

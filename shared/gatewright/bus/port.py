@@ -168,6 +168,9 @@ class Bus(Protocol):
     async def get_artifact(self, uri: str) -> bytes:
         """The bytes of ``artifact:sha256:<hex>``, digest checked. Raises ArtifactError."""
 
+    async def get_upload(self, uri: str, publisher: str) -> bytes:
+        """The same, as this publisher stored it; what others stored is not there. For gatekeepers."""
+
     async def kv_get(self, key: str) -> tuple[bytes, int] | None:
         """Value and revision of a key of the locks bucket, or None."""
 

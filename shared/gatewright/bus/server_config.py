@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gatewright.bus.identities import is_publisher, publisher_of
 from gatewright.bus.permissions import API_PREFIX, RESIDENT_LIMITS, Access, AccountLimits, access_of
 from gatewright.bus.topology import DEFAULT_POOL
 from gatewright.errors import ConfigurationError
@@ -101,7 +102,8 @@ def accounts(public_keys: Mapping[str, str], pools: tuple[str, ...] = (DEFAULT_P
 
     Raises ConfigurationError when a key belongs to no identity.
     """
-    table = [access_of(identity, pools) for identity in public_keys]
+    publishers = tuple(name for identity in public_keys if is_publisher(identity) and (name := publisher_of(identity)))
+    table = [access_of(identity, pools, publishers) for identity in public_keys]
     guests = [access for access in table if access.guest]
     bus = {
         "jetstream": "enabled",

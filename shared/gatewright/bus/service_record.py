@@ -33,13 +33,14 @@ class EndpointRecord(msgspec.Struct):
 
 
 class ServiceRecord(msgspec.Struct):
-    """An instance of a service; ``started`` in RFC 3339."""
+    """An instance of a service; ``started`` in RFC 3339, ``identity`` is what it is on the bus."""
 
     name: str
     id: str
     version: str
     started: str
     endpoints: list[EndpointRecord]
+    identity: str = ""
 
     def answer(self, verb: str) -> bytes:
         """The JSON document for ``PING``, ``INFO`` or ``STATS``."""
@@ -48,7 +49,7 @@ class ServiceRecord(msgspec.Struct):
             "name": self.name,
             "id": self.id,
             "version": self.version,
-            "metadata": {},
+            "metadata": {"identity": self.identity} if self.identity else {},
         }
         if verb == "INFO":
             facts["description"] = ""

@@ -51,6 +51,7 @@ class StreamSpec:
     nothing. The server reserves ``max_bytes``: where it has not so much, the stream is made smaller, down to ``least_bytes``.
     ``repeated``: the subject under which the server repeats what it has stored, with ``{{wildcard(1)}}`` for the last
     token. ``direct``: a message can be read by a call that names its subject, which permissions can be given for.
+    ``keep_seconds``: after so long a message goes by itself (0: never).
     """
 
     name: str
@@ -66,6 +67,7 @@ class StreamSpec:
     least_bytes: int = -1
     repeated: str = ""
     direct: bool = False
+    keep_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +151,41 @@ STREAMS: tuple[StreamSpec, ...] = (
     ARTIFACTS,
 )
 
+#: How long an upload is kept. What a run refers to is copied when the gatekeeper judges it.
+UPLOAD_SECONDS = 7 * 86_400.0
+_UPLOADS = "UPLOADS_"
+
+
+def upload_stream(publisher: str = "*") -> StreamSpec:
+    """What one publisher uploads for its runs: a stream of its own, so that one that is full is full for no other.
+
+    ``*`` stands for any publisher.
+    """
+    return StreamSpec(
+        f"{_UPLOADS}{publisher}",
+        (f"gw.upload.{publisher}.*.*",),
+        "limits",
+        "what a publisher uploads, in pieces, by sha256",
+        append_only=True,
+        dedupe_seconds=SHORTEST_DEDUPE,
+        # The server remembers every subject, however small its message.
+        max_messages=100_000,
+        max_per_subject=1,
+        max_bytes=512 << 20,
+        least_bytes=16 << 20,
+        direct=True,
+        keep_seconds=UPLOAD_SECONDS,
+    )
+
+
+def uploader_of(stream: str) -> str | None:
+    """The publisher whose uploads a stream of this name holds; None for every other stream."""
+    return stream.removeprefix(_UPLOADS) if stream.startswith(_UPLOADS) else None
+
+
 #: Streams that several identities write to: the ids of their messages are no secret shared by all (``Credential.private_id``).
 SHARED_STREAMS = frozenset({"RESULTS", "DEAD"})
-#: Every stream, that of the bucket too.
+#: Every stream that each system has, that of the bucket too.
 STREAM_NAMES: tuple[str, ...] = (*(stream.name for stream in STREAMS), LOCK_STREAM)
 
 
@@ -178,6 +212,11 @@ def run_subject(run_id: str) -> str:
 def artifact_subject(writer: str, digest: str, piece: int) -> str:
     """Where piece ``piece`` (0 is the first) of an artifact lies as ``writer`` stored it."""
     return f"gw.artifact.{writer}.{digest}.{piece}"
+
+
+def upload_subject(publisher: str, digest: str, piece: int) -> str:
+    """The same of what a publisher has uploaded."""
+    return f"gw.upload.{publisher}.{digest}.{piece}"
 
 
 #: Who decides about dead letters: under the subject of that name the decisions are stored.

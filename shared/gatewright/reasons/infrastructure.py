@@ -18,11 +18,13 @@ _PASSING = {
     "disk_full": _ROOM,
     "ledger_conflict": "nothing is to be done: it is decided again",
     "limit_reached": "send it again later",
+    "queue_full": "send it again once the gatekeeper has taken some of what this publisher left in the queue",
     "rate_exceeded": "send more slowly; `submissions` and `questions` of the publisher are the bounds",
     "service_busy": "ask again in a moment",
     "service_stopping": "ask again in a moment: the service is being restarted",
     "too_many_open_runs": "submit again once a run has ended; `max_open_runs` is the bound",
     "unavailable": "it is tried again; look at the cause if it stays",
+    "uploads_full": "send small files inside the document; what was uploaded goes seven days after it came, and makes room",
 }
 _BUS = {
     "bus_storage_too_small": "give the NATS server the storage that the message names",

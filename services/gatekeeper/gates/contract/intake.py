@@ -25,24 +25,25 @@ from gatewright.services.gatekeeper.gates.landing.landing import judge_target
 
 
 async def judge_intake(
-    context: GateContext, document: RunRequest | TaskContract, mirrors: Mirrors
+    context: GateContext, document: RunRequest | TaskContract, mirrors: Mirrors, publisher: str
 ) -> tuple[RunRequest | TaskContract, str, str]:
     """Judge ``document`` and pin it: returns it with the baseline's commit and tree (empty where it could not be resolved).
 
-    1. artifacts are fetched, checked against their digest and, where they came inline, stored  2. policy
+    1. artifacts are taken from the document or from what ``publisher`` uploaded, checked against their digest, and stored
+    where no publisher writes  2. policy
     3. only then is the repository asked: nothing is fetched for a document that is refused anyway  4. whether the change could
     land on its target  5. breadth, on the baseline  6. an environment that the repository tracks is none.
     What is returned is what was judged: permissions are the granted ones.
     """
     if isinstance(document, RunRequest):
-        request = replace(document, artifacts=await _artifacts(context, document.artifacts))
+        request = replace(document, artifacts=await _artifacts(context, document.artifacts, publisher))
         await asyncio.to_thread(judge_request, context, request)  # a large one must not hold up the others
         baseline = _Baseline(
             request.repository, request.baseline_ref, request.allowed_paths, request.policy_pack, request.environment
         )
         commit, tree = await _pin(context, baseline, mirrors)
         return replace(request, baseline_ref=commit or request.baseline_ref), commit, tree
-    inputs = await _artifacts(context, document.inputs.artifacts, document.assigned_agent.role)
+    inputs = await _artifacts(context, document.inputs.artifacts, publisher, document.assigned_agent.role)
     contract = replace(
         document,
         inputs=replace(document.inputs, artifacts=inputs),
@@ -70,7 +71,9 @@ class _Baseline:
     environment: Environment | None
 
 
-async def _artifacts(context: GateContext, artifacts: Sequence[Artifact], role: RoleName = "WORKER") -> tuple[Artifact, ...]:
+async def _artifacts(
+    context: GateContext, artifacts: Sequence[Artifact], publisher: str, role: RoleName = "WORKER"
+) -> tuple[Artifact, ...]:
     report, store = context.report, context.artifacts
     report.checked("artifacts", f"{len(artifacts)} input artifact(s)")
     pinned = []
@@ -81,7 +84,7 @@ async def _artifacts(context: GateContext, artifacts: Sequence[Artifact], role: 
             if binding and data is None:
                 continue
             if data is None:
-                data = await store.get_artifact(artifact.uri)
+                data = await store.get_upload(artifact.uri, publisher)
             digest = hashlib.sha256(data).hexdigest()
             if digest != artifact.sha256.lower():
                 report.violate("artifact_invalid", "artifacts", f"{artifact.name}: the bytes have digest {digest}")

@@ -23,7 +23,9 @@ _ELECTING: Final = frozenset({10008, 10009})
 _NO_RESOURCES: Final = 10023
 #: The stream has no more room than its limits give it. They are told by the server's words only.
 _STORE_FAILED: Final = 10077
-_NO_BYTES: Final = "maximum bytes exceeded"
+_NO_MORE: Final = ("maximum bytes exceeded", "maximum messages exceeded")
+#: The same of one subject: a publisher's part of a queue.
+_NO_MORE_OF_SUBJECT: Final = "maximum messages per subject exceeded"
 
 
 class _ApiError(msgspec.Struct):
@@ -69,5 +71,12 @@ def _error_code(error: _ApiError) -> str:
     number = error.err_code
     if number in _ELECTING:
         return NO_RESPONDERS
-    full = number == _NO_RESOURCES or (number == _STORE_FAILED and _NO_BYTES in error.description)
+    if number == _STORE_FAILED and error.description.endswith(_NO_MORE_OF_SUBJECT):
+        return "queue_full"
+    full = number == _NO_RESOURCES or (number == _STORE_FAILED and error.description.endswith(_NO_MORE))
     return BUS_FULL if full else f"jetstream_{number}"
+
+
+def is_stream_full(error: BusError) -> bool:
+    """Whether a stream's own limits refused a message, and not the room that its server has."""
+    return error.reason == BUS_FULL and error.message.endswith(_NO_MORE)

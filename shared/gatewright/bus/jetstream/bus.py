@@ -155,6 +155,9 @@ class JetStreamBus:
     async def get_artifact(self, uri: str) -> bytes:
         return await self._artifacts.get(digest_in(uri))
 
+    async def get_upload(self, uri: str, publisher: str) -> bytes:
+        return await self._artifacts.uploaded(digest_in(uri), publisher)
+
     async def kv_get(self, key: str) -> tuple[bytes, int] | None:
         found = await self._storage.last(LOCK_STREAM, _key_subject(key))
         return None if found is None else (found.data, found.seq)

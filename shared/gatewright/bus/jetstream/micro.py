@@ -48,7 +48,11 @@ class Services:
         """Offer ``endpoints`` (subject or pattern to handler) as ``service``. Raises BusError, ConfigurationError."""
         records = {subject: EndpointRecord(_endpoint_name(check_pattern(subject)), subject) for subject in endpoints}
         started = timestamp(self._clock.now())
-        record = ServiceRecord(check_service(service), self._connection.unique(), __version__, started, list(records.values()))
+        credential = self._connection.credential
+        record = ServiceRecord(
+            *(check_service(service), self._connection.unique(), __version__, started, list(records.values())),
+            identity=credential.identity if credential else "",
+        )
         for verb in _VERBS:
             for name in ("", f".{service}", f".{service}.{record.id}"):
                 await self._connection.subscribe(f"$SRV.{verb}{name}", self._presenter(record, verb))

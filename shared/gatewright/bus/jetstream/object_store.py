@@ -1,8 +1,9 @@
 """Artifacts in a JetStream stream: the bytes with a sha256, as one identity wrote them, in pieces.
 
-Piece ``n`` of an artifact lies under ``gw.artifact.<writer>.<sha256>.<n>``. The server holds a writer to its own name and takes
-one message per subject, for good: what was written is never written over. Two identities that store the same bytes have a copy
-each, so that neither can spoil the other's. What is read is checked against its name.
+Piece ``n`` of an artifact lies under ``gw.artifact.<writer>.<sha256>.<n>``. What a publisher uploads lies under
+``gw.upload.<publisher>.<sha256>.<n>``, in a stream of its own. The server holds a writer to its own name and takes one message
+per subject: what was written is never written over. Two identities that store the same bytes have a copy each, so that neither
+can spoil the other's. What is read is checked against its name.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ import math
 
 from gatewright.artifacts import stored_uri
 from gatewright.bus.artifacts import MAX_ARTIFACT_BYTES, checked, digest_of
-from gatewright.bus.identities import is_publisher
+from gatewright.bus.identities import OPERATOR_PUBLISHER, is_publisher, publisher_of
+from gatewright.bus.jetstream.api import MISSING, is_stream_full
 from gatewright.bus.jetstream.connection import Connection
 from gatewright.bus.jetstream.storage import Storage, StoredMessage
-from gatewright.bus.topology import ARTIFACTS, artifact_subject
-from gatewright.errors import ArtifactError, ConflictError
+from gatewright.bus.topology import ARTIFACTS, artifact_subject, upload_stream, upload_subject
+from gatewright.errors import ArtifactError, BusError, ConflictError, LimitError
 
 #: Fits into the default limit of a NATS server (1 MiB).
 PIECE_BYTES = 512 * 1024
@@ -31,18 +33,22 @@ class ArtifactStore:
     def __init__(self, connection: Connection, storage: Storage) -> None:
         self._storage = storage
         self._credential = connection.credential
-        self._own_only = self._credential is not None and is_publisher(self._credential.identity)
         self._writer = connection.credential.identity if connection.credential else connection.name
+        #: The publisher that this connection is, and nothing more: it stores in its own stream, and reads that alone.
+        self._publisher = publisher_of(self._writer) if self._credential and is_publisher(self._writer) else None
+        self._stream = upload_stream(self._publisher).name if self._publisher else ARTIFACTS.name
 
     async def put(self, data: bytes) -> str:
         """Store ``data`` unless this identity has; returns its URI.
 
-        Raises BusError, MalformedError when it is too large, ArtifactError (``artifact_damaged``) when a process of the same
-        identity has written other bytes under this name.
+        Raises BusError, MalformedError when it is too large, LimitError (``uploads_full``) when a publisher's stream has no
+        room for it, ArtifactError (``artifact_damaged``) when a process of the same identity has written other bytes under
+        this name.
         """
         digest = digest_of(data)
         pieces = max(1, math.ceil(len(data) / PIECE_BYTES))
-        if pieces > 1 and _begins(await self._own(digest, 0), data):
+        # What was written first goes first, where uploads are kept for a time only.
+        if pieces > 1 and _begins(await self._own(digest, 0), data) and await self._own(digest, pieces - 1) is not None:
             return stored_uri(digest)
         # The first one is written last: once it is there, all are.
         for number in reversed(range(pieces)):
@@ -50,15 +56,12 @@ class ArtifactStore:
         return stored_uri(digest)
 
     async def get(self, digest: str) -> bytes:
-        """The bytes with this sha256, whichever identity wrote them; a publisher is given its own.
+        """The bytes with this sha256, whichever role or operator wrote them; a publisher is given its own.
 
         Raises ArtifactError when no identity has (``artifact_missing``) or none has written the right ones, BusError.
         """
-        if self._own_only:
-            first = await self._own(digest, 0)
-            if first is None:
-                raise ArtifactError(f"{self._writer} has stored no {stored_uri(digest)}", code="artifact_missing")
-            return checked(digest, await self._read(first, digest))
+        if self._publisher is not None:
+            return await self.uploaded(digest, self._publisher)
         spoilt: ArtifactError | None = None
         sequence = 0
         while first := await self._storage.following(ARTIFACTS.name, artifact_subject("*", digest, 0), sequence + 1):
@@ -69,15 +72,39 @@ class ArtifactStore:
                 spoilt = error
         raise spoilt or ArtifactError(f"there is no {stored_uri(digest)}", code="artifact_missing")
 
+    async def uploaded(self, digest: str, publisher: str) -> bytes:
+        """The bytes with this sha256 as this publisher stored them. Raises as ``get`` does.
+
+        Operators store among the roles, and see what is there.
+        """
+        if publisher == OPERATOR_PUBLISHER:
+            return await self.get(digest)
+        try:
+            first = await self._storage.last(upload_stream(publisher).name, upload_subject(publisher, digest, 0))
+        except BusError as error:
+            if error.reason not in MISSING:
+                raise
+            first = None
+        if first is None:
+            raise ArtifactError(f"the publisher {publisher} has uploaded no {stored_uri(digest)}", code="artifact_missing")
+        return checked(digest, await self._read(first, digest))
+
     async def _write(self, digest: str, number: int, data: bytes) -> None:
-        subject = artifact_subject(self._writer, digest, number)
+        subject = self._subject(digest, number)
         piece = data[number * PIECE_BYTES : (number + 1) * PIECE_BYTES]
         headers = {SIZE_HEADER: str(len(data))} if number == 0 else None
         message_id = f"{self._writer}.{digest}.{number}"
         if self._credential is not None:
             message_id = self._credential.private_id(message_id)
         try:
-            await self._storage.store(ARTIFACTS.name, subject, piece, message_id=message_id, headers=headers, expected=0)
+            await self._storage.store(self._stream, subject, piece, message_id=message_id, headers=headers, expected=0)
+        except BusError as error:
+            if self._publisher is None or not is_stream_full(error):
+                raise
+            raise LimitError(
+                f"what the publisher {self._publisher} has uploaded leaves no room for {len(data)} bytes more",
+                code="uploads_full",
+            ) from error
         except ConflictError as error:
             there = await self._own(digest, number)
             if there is None or there.data != piece or (number == 0 and not _begins(there, data)):
@@ -87,17 +114,22 @@ class ArtifactStore:
                 ) from error
 
     async def _own(self, digest: str, number: int) -> StoredMessage | None:
-        return await self._piece(self._writer, digest, number)
+        return await self._storage.last(self._stream, self._subject(digest, number))
 
-    async def _piece(self, writer: str, digest: str, number: int) -> StoredMessage | None:
-        return await self._storage.last(ARTIFACTS.name, artifact_subject(writer, digest, number))
+    def _subject(self, digest: str, number: int) -> str:
+        if self._publisher is not None:
+            return upload_subject(self._publisher, digest, number)
+        return artifact_subject(self._writer, digest, number)
 
     async def _read(self, first: StoredMessage, digest: str) -> bytes:
         """All pieces of one writer. Raises ArtifactError when they cannot be an artifact."""
-        writer, size = first.subject.split(".")[2], _size(first)
+        kind, writer = first.subject.split(".")[1:3]
+        uploaded = kind == "upload"
+        stream = upload_stream(writer).name if uploaded else ARTIFACTS.name
+        place = upload_subject if uploaded else artifact_subject
         data = bytearray(first.data)
-        for number in range(1, math.ceil(size / PIECE_BYTES)):
-            piece = await self._piece(writer, digest, number)
+        for number in range(1, math.ceil(_size(first) / PIECE_BYTES)):
+            piece = await self._storage.last(stream, place(writer, digest, number))
             if piece is None or len(piece.data) > PIECE_BYTES:
                 break
             data += piece.data

@@ -9,7 +9,7 @@ import msgspec
 
 from gatewright.bus.jetstream.api import ApiReply
 from gatewright.bus.jetstream.connection import Connection
-from gatewright.bus.topology import STREAMS, StreamSpec
+from gatewright.bus.topology import StreamSpec
 
 
 class _Limits(msgspec.Struct):
@@ -35,7 +35,7 @@ async def offered(connection: Connection) -> Offered:
     return Offered(reply.storage, reply.limits.max_storage if reply.limits.max_storage >= 0 else None)
 
 
-def reserved(streams: Sequence[StreamSpec] = STREAMS) -> tuple[int, int]:
+def reserved(streams: Sequence[StreamSpec]) -> tuple[int, int]:
     """Bytes that the streams reserve: as they are meant to be, and at the least."""
     bounded = [stream for stream in streams if stream.least_bytes > 0]
     return sum(stream.max_bytes for stream in bounded), sum(stream.least_bytes for stream in bounded)

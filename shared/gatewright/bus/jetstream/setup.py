@@ -19,6 +19,7 @@ from gatewright.bus.jetstream.api import MISSING, ApiReply
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.jetstream.connection import Connection
 from gatewright.bus.jetstream.offered import reserved
+from gatewright.bus.jetstream.rights import known_publishers
 from gatewright.bus.memory.bus import MemoryBus
 from gatewright.bus.port import Bus
 from gatewright.bus.topology import (
@@ -28,6 +29,7 @@ from gatewright.bus.topology import (
     Consumer,
     StreamSpec,
     consumers,
+    upload_stream,
 )
 from gatewright.errors import BusError, ConfigurationError, HostError
 from gatewright.host_errors import BUS_FULL
@@ -120,6 +122,7 @@ async def _ensure(
     connection: Connection, streams: tuple[StreamSpec, ...], queues: tuple[Consumer, ...], replicas: int | None
 ) -> Mapping[str, int]:
     copies = {} if replicas is None else {"num_replicas": replicas}
+    streams = (*streams, *map(upload_stream, await known_publishers(connection, _PATIENCE_SECONDS)))
 
     async def agree(configs: Iterable[Config]) -> None:
         kept = ({**config, **copies} for config in configs)
@@ -280,7 +283,8 @@ def _limits(stream: StreamSpec) -> Config:
     """Those that the topology sets; the others stay as the operator has set them."""
     wanted = {"max_msgs": stream.max_messages, "max_msgs_per_subject": stream.max_per_subject, "max_bytes": stream.max_bytes}
     limits: Config = {name: limit for name, limit in wanted.items() if limit > 0}
-    return limits | ({"discard_new_per_subject": True} if stream.max_per_subject > 0 else {})
+    limits |= {"discard_new_per_subject": True} if stream.max_per_subject > 0 else {}
+    return limits | ({"max_age": int(stream.keep_seconds * _NANOSECONDS)} if stream.keep_seconds > 0 else {})
 
 
 def consumer_config(queue: Consumer) -> Config:

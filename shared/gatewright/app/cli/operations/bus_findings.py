@@ -1,4 +1,5 @@
-"""What ``gatewright doctor`` says of the bus: whether there is room for its streams, and whether they take what they are sent.
+"""What ``gatewright doctor`` says of the bus: whether there is room for its streams, whether they take what they are sent, and
+whether several processes of a role are one to it.
 
 For a bus that was named, its server is asked; for the embedded one, the volume of the home folder is looked at as the server
 will when it starts. It changes nothing.
@@ -9,13 +10,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gatewright.app.cli.context import CommandContext
 from gatewright.app.stack import state
 from gatewright.app.stack.store_watch import granted
-from gatewright.bus.identities import BusAddress
+from gatewright.bus.identities import DEFAULT_PUBLISHER, PUBLISHER, SEED_SUFFIX, BusAddress, bus_keys, publisher_of
 from gatewright.bus.jetstream.offered import Offered, offered, reserved
+from gatewright.bus.topology import STREAMS, upload_stream
 from gatewright.errors import BusError, ConfigurationError
 
 _PATIENCE = 3.0
@@ -28,19 +31,26 @@ class UnfitError(Exception):
 def look(place: CommandContext) -> str:
     """What was found, in words. Raises UnfitError, BusError, ConfigurationError."""
     if place.bus is not None:
-        return _told(asyncio.run(_ask(place.bus)))
+        found, shared = asyncio.run(_ask(place.bus))
+        return _told(found) + "".join(
+            f"; {number} processes share the identity {identity}, and each can see and answer what the others are given: give "
+            f"each a seed of its own (`gatewright keys bus --process {identity}-2`)"
+            for identity, number in shared.items()
+        )
     running = state.read(place.home)
     if running is not None and running.fault:
         raise UnfitError(f"the server of the stack that runs here stores nothing: {running.fault}")
     store = place.home / "nats"
     folder = next(each for each in (store, *store.parents) if each.is_dir())
     taken = _bytes_below(store / "jetstream")
-    return _fits(granted(folder, taken), f"{folder} gives its streams")
+    named = [publisher_of(path.stem) for path in bus_keys(place.home).glob(f"{PUBLISHER}-*{SEED_SUFFIX}")]
+    publishers = (DEFAULT_PUBLISHER, *(name for name in named if name))
+    return _fits(granted(folder, taken), f"{folder} gives its streams", publishers)
 
 
-def _fits(room: int, giver: str) -> str:
+def _fits(room: int, giver: str, publishers: Sequence[str] = (DEFAULT_PUBLISHER,)) -> str:
     """Whether ``room`` bytes are enough for the streams. Raises UnfitError below the least."""
-    wanted, least = reserved()
+    wanted, least = reserved((*STREAMS, *map(upload_stream, publishers)))
     if room < least:
         raise UnfitError(f"{giver} {_size(room)}; they need {_size(least)} at the least, and are meant to have {_size(wanted)}")
     smaller = (
@@ -57,19 +67,20 @@ def _told(found: Offered | None) -> str:
     return _fits(found.limit, "the server's account gives its streams")
 
 
-async def _ask(address: BusAddress) -> Offered | None:
+async def _ask(address: BusAddress) -> tuple[Offered | None, Mapping[str, int]]:
     # Imported late: the NATS client takes longer to import than all else here.
     from gatewright.bus.jetstream.bus import JetStreamBus
+    from gatewright.bus.jetstream.processes import ask_processes, shared_identities
 
     bus = await JetStreamBus.connect(address, name="doctor", patience=_PATIENCE)
     try:
-        return await offered(bus.connection)
+        return await offered(bus.connection), shared_identities(await ask_processes(bus.connection))
     except BusError as error:
         if not bus.connected:
             raise
         if error.reason.startswith("jetstream_"):
             raise ConfigurationError(error.message, code=error.reason) from error
-        return None
+        return None, {}
     finally:
         await bus.close()
 

@@ -1,0 +1,53 @@
+"""Which processes of the roles are there, by what each says of itself when an operator asks all services at once.
+
+One that was taken over can say what it likes: this is for finding a mistake in a deployment, and no proof of anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+import msgspec
+from nats.aio.msg import Msg
+
+from gatewright.bus.identities import role_of
+from gatewright.bus.jetstream.connection import Connection
+from gatewright.bus.topology import TASK_ROLES
+
+#: Seconds within which a process that is there has answered.
+ANSWER_SECONDS = 0.5
+_MOST = 4096
+
+
+class Process(msgspec.Struct, frozen=True):
+    """One process; ``metadata`` names the identity that it has on the bus."""
+
+    id: str
+    metadata: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+async def ask_processes(connection: Connection) -> tuple[Process, ...]:
+    """Those that answered. Raises BusError; an operator may ask."""
+    found: list[Process] = []
+
+    async def hear(raw: Msg) -> None:
+        if len(found) < _MOST:
+            with contextlib.suppress(msgspec.MsgspecError):
+                found.append(msgspec.json.decode(raw.data, type=Process))
+
+    inbox = str(connection.client.new_inbox())
+    subscription = await connection.subscribe(inbox, hear)
+    await connection.send("$SRV.PING", b"", reply=inbox)
+    await asyncio.sleep(ANSWER_SECONDS)
+    await subscription.unsubscribe()
+    return tuple(found)
+
+
+def shared_identities(processes: Iterable[Process]) -> Mapping[str, int]:
+    """Identities that several processes have, and how many: of the roles that take tasks."""
+    named = {(each.metadata.get("identity", ""), each.id) for each in processes}
+    count = Counter(identity for identity, _ in named if role_of(identity) in TASK_ROLES)
+    return {identity: number for identity, number in sorted(count.items()) if number > 1}
