@@ -57,7 +57,7 @@ SANDBOXED = Kind("a sandboxed `python` that waits", "gatewright.services.worker"
 class Scaled:
     """What ``workers`` did with ``tasks`` tasks. ``measured``: seconds from the first dispatch to the last judgement.
 
-    ``processor``: seconds of all our processes together. ``busy``: how busy the machine was, 0 to 1, by whomever.
+    ``processor``: seconds of all our processes together. ``busy``: how busy the machine was, 0 to 1, by us or by others.
     """
 
     workers: int

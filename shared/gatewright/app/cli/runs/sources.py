@@ -18,7 +18,7 @@ import msgspec
 from gatewright.app.cli.runs.view import RunView, view_of
 from gatewright.app.cli.runs.waits import Wait, WaitFinder
 from gatewright.client.client import Client
-from gatewright.client.refusals import NOBODY_THERE
+from gatewright.client.refusals import UNANSWERED
 from gatewright.contracts import OrchestratorEvent, codec
 from gatewright.errors import BusError, GatewrightError, MalformedError, UnavailableError
 from gatewright.ledger.run import Run
@@ -76,7 +76,7 @@ class LedgerSource:
         try:
             listed = await self._client.list_runs(limit=limit, before=before)
         except BusError as error:
-            if error.reason not in NOBODY_THERE:
+            if error.reason not in UNANSWERED:
                 raise
             # Without a gatekeeper nothing but the ledger itself can be asked.
             return _page(tuple(reversed(await self._client.runs())), limit, before)
@@ -86,7 +86,7 @@ class LedgerSource:
         try:
             listed = await self._client.list_runs(limit=_SOME, prefix=prefix)
         except BusError as error:
-            if error.reason not in NOBODY_THERE:
+            if error.reason not in UNANSWERED:
                 raise
             return tuple(run.run_id for run in await self._client.runs() if run.run_id.startswith(prefix))
         return tuple(run.run_id for run in listed.runs)
