@@ -19,7 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.workload import make_repository, make_request
+from benchmarks.workload import make_repository, make_request, succeeded
 from gatewright import Client
 from gatewright.app.cli.home import make_home
 from gatewright.app.stack.supervisor import StackOptions, Supervisor
@@ -128,7 +128,7 @@ async def one_cost(client: Client, repository: Path, folder: Path, first: int) -
     run_ids = []
     for number in range(first, first + LIVE):
         run_ids.append(await client.submit_request(make_request(repository, number), patience=5.0))
-        await client.wait(run_ids[-1])
+        await succeeded(client, run_ids[-1])
     cost = await measure(client, run_ids[-1], folder)
     cost.live = await live(client, run_ids)
     return cost

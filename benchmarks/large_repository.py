@@ -18,6 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from benchmarks.workload import succeeded
 from gatewright import Client
 from gatewright.app.cli.home import make_home
 from gatewright.app.stack.supervisor import StackOptions, Supervisor
@@ -85,9 +86,7 @@ async def _once(client: Client, repository: Path, number: int) -> float:
         environment=Environment(prefix=str(PREFIX)),
     )
     started = time.perf_counter()
-    run = await client.wait(await client.submit_request(request, patience=5.0))
-    if run.status != "SUCCESS":
-        raise SystemExit(f"{run.run_id} failed: {run.failure}")
+    await succeeded(client, await client.submit_request(request, patience=5.0))
     return time.perf_counter() - started
 
 

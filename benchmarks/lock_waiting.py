@@ -25,13 +25,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.processor import used
 from benchmarks.waiting_work import PREFIX, SANDBOXED, make_fields, waiting_request, when
+from benchmarks.workload import git, proved
 from gatewright import Client
 from gatewright.app.cli.home import make_home
 from gatewright.app.stack.supervisor import StackOptions, Supervisor
 from gatewright.bus.jetstream.api import ApiReply
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.topology import INTAKE_CONSUMER, RESULT_CONSUMER
-from gatewright.contracts.vocabulary import Repository
+from gatewright.contracts.vocabulary import AcceptanceTest, Repository
 
 
 class _Delivered(msgspec.Struct):
@@ -61,6 +62,7 @@ class Waited:
 
 async def measure(root: Path, runs: int) -> Waited:
     fields = make_fields(root / "fields", 1)
+    git(fields, "branch", "landing")
     home = root / "home"
     make_home(home)
     base = {"PATH": os.environ["PATH"], "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
@@ -72,13 +74,16 @@ async def measure(root: Path, runs: int) -> Waited:
         async with Client.connect(stack.address) as client:
             request = replace(
                 waiting_request(fields, SANDBOXED, 0, 1),
-                repository=Repository(url=str(fields), target_ref="refs/heads/main", landing="target"),
+                acceptance_tests=(AcceptanceTest(name="unit", cmd="python -m unittest -q test_fields", must_pass=True),),
+                repository=Repository(url=str(fields), target_ref="refs/heads/landing", landing="target"),
             )
             gatekeeper = [member.pid for member in stack.members if member.name.startswith("gatekeeper")]
             spent, delivered = used(gatekeeper), await deliveries(bus)
             run_ids = [await client.submit_request(request, patience=10.0) for _ in range(runs)]
-            for run_id in run_ids:
-                await client.wait(run_id, timeout=600)
+            first, *others = [await client.wait(run_id, timeout=600) for run_id in run_ids]
+            proved(first)
+            for run in others:
+                proved(run, "landing_conflict")
             processor, delivered = used(gatekeeper) - spent, await deliveries(bus) - delivered
             events = [event for run_id in run_ids for event in await client.events(run_id)]
         await bus.close()

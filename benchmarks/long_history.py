@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.processor import used
 from benchmarks.scaling import running
-from benchmarks.workload import git, make_repository, make_request
+from benchmarks.workload import git, make_repository, make_request, succeeded
 from gatewright import Client
 from gatewright.app.stack.supervisor import Supervisor
 from gatewright.bus.identities import BusAddress, bus_keys, seed_file
@@ -73,7 +73,7 @@ class Cost:
 async def measure(root: Path, runs: int, each: int) -> Cost:
     home, repository, cost = root / "home", make_repository(root / "repository"), Cost(runs)
     async with running(home, workers=1) as stack, Client.connect(stack.address) as client:
-        first = await client.wait(await client.submit_request(make_request(repository, 0), patience=10.0))
+        first = await succeeded(client, await client.submit_request(make_request(repository, 0), patience=10.0))
         bus = await JetStreamBus.connect(BusAddress(stack.address.url, seed_file(bus_keys(home), "gatekeeper")), name="history")
         names = [f"run-{number:020x}" for number in range(runs)]
         transitions = (await Ledger(bus).load(first.run_id)).transitions
@@ -139,9 +139,7 @@ async def until_listed(client: Client) -> None:
 
 async def small_runs(client: Client, repository: Path, first: int, number: int) -> None:
     for each in range(first, first + number):
-        run = await client.wait(await client.submit_request(make_request(repository, each), patience=60.0))
-        if run.status != "SUCCESS":
-            raise SystemExit(f"{run.run_id} failed: {run.failure}")
+        await succeeded(client, await client.submit_request(make_request(repository, each), patience=60.0))
 
 
 def gatekeeper_of(stack: Supervisor) -> int:

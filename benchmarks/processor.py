@@ -33,5 +33,5 @@ class Machine:
         return cls(busy, busy + idle + waiting)
 
     def share_since(self, before: Machine) -> float:
-        """How busy it has been, 0 to 1; whoever made it so."""
+        """How busy it has been, 0 to 1, by this system or by others."""
         return (self.busy - before.busy) / max(1, self.all - before.all)

@@ -27,7 +27,7 @@ from benchmarks import diff_gate, large_repository, lock_waiting, scaling, verif
 from benchmarks.evidence_cost import EvidenceCost, one_cost
 from benchmarks.floor import Counts, Floor
 from benchmarks.waiting_work import when
-from benchmarks.workload import make_patch, make_repository, make_request
+from benchmarks.workload import make_patch, make_repository, make_request, succeeded
 from gatewright import Client
 from gatewright.app.cli.home import make_home
 from gatewright.app.stack.nats_server import NatsServer
@@ -115,7 +115,7 @@ async def on_a_running_stack(
             await asyncio.gather(*(one_run(client, repository, 5000 + number) for number in range(IN_FLIGHT)))
             throughput = IN_FLIGHT / (time.perf_counter() - started)
             last = await client.submit_request(make_request(repository, 9000))
-            await client.wait(last)
+            await succeeded(client, last)
             events = await client.events(last)
             console.print("(e) the evidence of that run, written again ...")
             (root / "evidence").mkdir()
@@ -138,9 +138,7 @@ def longest_gap(events: Sequence[OrchestratorEvent]) -> float:
 async def one_run(client: Client, repository: Path, number: int, done: list[str] | None = None) -> float:
     """Seconds from submitting a request to its sealed bundle; its id is added to ``done``."""
     started = time.perf_counter()
-    run = await client.wait(await client.submit_request(make_request(repository, number), patience=5.0))
-    if run.status != "SUCCESS":
-        raise SystemExit(f"{run.run_id} failed: {run.failure}")
+    run = await succeeded(client, await client.submit_request(make_request(repository, number), patience=5.0))
     if done is not None:
         done.append(run.run_id)
     return time.perf_counter() - started
@@ -149,7 +147,7 @@ async def one_run(client: Client, repository: Path, number: int, done: list[str]
 async def count(client: Client, repository: Path) -> Counts:
     """What one run does to the bus and the disk, read off a real one."""
     run_id = await client.submit_request(make_request(repository, 0), patience=5.0)
-    run = await client.wait(run_id)
+    run = await succeeded(client, run_id)
     events = list(await client.events(run_id))
     if run.sealed is None:
         raise SystemExit(f"{run_id} was not sealed")

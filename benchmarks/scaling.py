@@ -29,7 +29,7 @@ from benchmarks.bare_jetstream import bare_rate
 from benchmarks.processor import Machine, used
 from benchmarks.scaling_chart import Panel, draw
 from benchmarks.waiting_work import MOST_SHARDS, PREFIX, SANDBOXED, WAITING, Scaled, make_fields, scaled
-from benchmarks.workload import make_repository, make_request
+from benchmarks.workload import make_repository, make_request, succeeded
 from gatewright import Client
 from gatewright.app.cli.home import make_home
 from gatewright.app.stack.supervisor import START_ORDER, StackOptions, Supervisor
@@ -108,9 +108,7 @@ async def flown(stack: Supervisor, client: Client, repository: Path, in_flight: 
 
     async def submit(start: int) -> None:
         for number in range(first + start, first + runs, in_flight):
-            run = await client.wait(await client.submit_request(make_request(repository, number), patience=10.0))
-            if run.status != "SUCCESS":
-                raise SystemExit(f"{run.run_id} failed: {run.failure}")
+            run = await succeeded(client, await client.submit_request(make_request(repository, number), patience=10.0))
             done.append(run.run_id)
 
     pids = [*(member.pid for member in stack.members), os.getpid()]

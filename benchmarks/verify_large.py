@@ -5,6 +5,7 @@ Run it with `.venv/bin/python benchmarks/verify_large.py [MEGABYTES]`. `make ben
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import hashlib
 import os
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -102,14 +104,20 @@ def _timed(argv: list[str]) -> tuple[float, float]:
     return time.perf_counter() - started, usage.ru_maxrss / 1024
 
 
-def main() -> None:
-    if sys.argv[1:2] == ["--hash"]:
-        hash_all(Path(sys.argv[2]))
+def main(words: Sequence[str] = ()) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("megabytes", type=int, nargs="?", default=1024)
+    # What the measurement has done in processes of their own.
+    parser.add_argument("--hash", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--make", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args(words)
+    if options.hash:
+        hash_all(options.hash)
         return
-    if sys.argv[1:2] == ["--make"]:
-        print(_bundle(Path(sys.argv[2]), int(sys.argv[3])))
+    if options.make:
+        print(_bundle(options.make, options.megabytes))
         return
-    cost = measure(int(sys.argv[1]) if sys.argv[1:] else 1024)
+    cost = measure(options.megabytes)
     print(
         f"verify {cost.megabytes} MB: {cost.verify:.2f} s; bare sha256 of the same files: {cost.sha256:.2f} s; "
         f"ratio {cost.verify / cost.sha256:.2f}; memory at most {cost.memory:.0f} MB"
@@ -117,4 +125,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

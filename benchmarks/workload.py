@@ -1,13 +1,14 @@
-"""The repository and the change that every benchmark works on, so that what is compared is the same work."""
+"""The repository and the change that every benchmark works on, and the end that their runs must have."""
 
 from __future__ import annotations
 
 import subprocess
 from pathlib import Path
 
-from gatewright.client.client import inline_artifact
+from gatewright.client.client import Client, inline_artifact
 from gatewright.contracts import RunRequest
 from gatewright.contracts.vocabulary import AcceptanceTest, Executor, Repository
+from gatewright.ledger.run import Run
 
 FILES = 200
 IDENTITY = ["-c", "user.name=Bench", "-c", "user.email=bench@localhost"]
@@ -45,6 +46,18 @@ def make_request(repository: Path, number: int) -> RunRequest:
         executor=Executor(kind="patch", artifacts=("patch",)),
         artifacts=(inline_artifact("patch", make_patch(number)),),
     )
+
+
+async def succeeded(client: Client, run_id: str, timeout: float | None = None) -> Run:  # noqa: ASYNC109 - as ``wait`` has it
+    """The run at its end: nothing is measured on a run that failed. Raises SystemExit with its failure."""
+    return proved(await client.wait(run_id, timeout=timeout))
+
+
+def proved(run: Run, *expected: str) -> Run:
+    """The run, when it was a success, or failed with one of the codes ``expected``. Raises SystemExit with its failure."""
+    if run.status != "SUCCESS" and not (run.failure and run.failure.code in expected):
+        raise SystemExit(f"{run.run_id} ended as {run.status}: {run.failure or 'no failure is recorded'}")
+    return run
 
 
 def git(path: Path, *words: str, stdin: bytes | None = None, index: Path | None = None) -> bytes:

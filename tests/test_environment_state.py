@@ -70,6 +70,10 @@ def test_use_of_an_environment_is_no_change(prefix: Path) -> None:
     (prefix / PACKAGES / "tool" / "__init__.py").read_text()
     os.link(prefix / PACKAGES / "tool" / "__init__.py", prefix.parent / "a tool that shares files by hard links")
     refuse_changed(seen)
+    # The very same comparison sees a byte that was written.
+    (prefix / PACKAGES / "tool" / "__init__.py").write_text("changed = True\n")
+    with pytest.raises(DeniedError):
+        refuse_changed(seen)
 
 
 def test_state_is_the_same_through_a_link_and_another_in_another_place(prefix: Path, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ for folder in /srv/share/*-*/; do
 done
 gatewright keys bus --into "$all" "$@"
 
-# The key that signs bundles stays with the gatekeeper; its public half lies where whoever verifies may look.
+# The key that signs bundles stays with the gatekeeper; its public half lies where those who verify may look.
 GATEWRIGHT_HOME=/srv/gatekeeper gatewright keys init
 
 # One volume per identity: a service that is taken over can speak as itself alone.

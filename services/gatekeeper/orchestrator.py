@@ -1,7 +1,7 @@
 """The shell around the decider: takes an input, has it judged, decided and stored, and carries out what follows.
 
 Every step may be repeated: a crash between any two of them is made good by the redelivery of the input, or by ``take_up`` in
-whichever gatekeeper finds that nobody moves the run. What two of them do at the same time is settled by the ledger's sequence.
+the gatekeeper that finds that no other moves the run. What two of them do at the same time is settled by the ledger's sequence.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Orchestrator:
         return run
 
     def left_behind(self, run_id: str) -> None:
-        """The run is over and sealed, by whomever: nothing about it need be remembered."""
+        """The run is over and sealed, by whichever gatekeeper: nothing about it need be remembered."""
         self.ledger.forget(run_id)
         self.dispatcher.forget(run_id)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from gatewright.artifacts import stored_digest
 from gatewright.clock import timestamp
 from gatewright.contracts import TaskContract, TestReport
 from gatewright.contracts.reports import TestCommand
@@ -39,6 +40,7 @@ from gatewright.tasks.inputs import (
 )
 from gatewright.telemetry.redaction import redact_text
 from gatewright.workspace import Workspace, Workspaces
+from gatewright.workspace.border import met_border
 
 #: Paths that the note about edited files lists.
 _MAX_LISTED = 1000
@@ -65,6 +67,19 @@ class _Session:
     redactions: list[Redaction] = field(default_factory=list)
     prefix: Path | None = None
     environment: Seen | None = None
+
+    def begin_again(self) -> None:
+        """Forget what the commands did in an overlay, but for what the one that met its border said: as evidence."""
+        self.artifacts = [
+            Artifact(name=f"overlay.{self.commands[-1].name}.{name}", uri=uri, sha256=stored_digest(uri))
+            for name, uri in (("stdout", self.commands[-1].stdout), ("stderr", self.commands[-1].stderr))
+            if uri
+        ]
+        self.commands = []
+
+
+class _BorderMetError(Exception):
+    """A command failed at the border of an overlay, and would not in a plain copy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +132,11 @@ class TestRunnerHandler:
         session = _Session(timestamp(context.clock.now()))
         failure = None
         try:
-            await self._run(task, session, context)
+            try:
+                await self._run(task, session, context)
+            except _BorderMetError:
+                session.begin_again()
+                await self._run(task, session, context, plain=True)
         except (DeniedError, ConfigurationError, SandboxError) as error:
             failure = redact_text(f"{error.reason}: {error.message}")
         report, _ = redact_document(self._report(task, session, context, failure=failure), self._scanner)
@@ -131,7 +150,7 @@ class TestRunnerHandler:
         versions = {"secret_scanner": self._scanner.name}
         return surroundings(sandbox=self._walls, prefix=prefix, versions=versions, environment=session.environment)
 
-    async def _run(self, task: TaskContract, session: _Session, context: TaskContext) -> None:
+    async def _run(self, task: TaskContract, session: _Session, context: TaskContext, *, plain: bool = False) -> None:
         # First of all, so that an ERROR too says which candidate it is about.
         candidate = await rebuild_candidate(task, self._mirrors, context.artifacts)
         session.tree = candidate.tree
@@ -140,7 +159,7 @@ class TestRunnerHandler:
         session.prefix = prefix
         limits = dataclasses.replace(self._limits, wall_seconds=command_seconds(task))
         session.environment = await asyncio.to_thread(see_environment, prefix)
-        async with self._workspaces.open(candidate.mirror, candidate.baseline, candidate.tree) as workspace:
+        async with self._workspaces.open(candidate.mirror, candidate.baseline, candidate.tree, plain=plain) as workspace:
             for command in commands:
                 await self._run_and_rerun(command, _Place(workspace, prefix, limits), session, context)
             session.artifacts += await _noted("workspace_changes", await _edited_files(candidate, workspace), context)
@@ -179,6 +198,8 @@ class TestRunnerHandler:
         )
         session.commands.append(done)
         context.progress()
+        if met_border(place.workspace, completed):
+            raise _BorderMetError
         return done
 
     async def _kept(self, place: str, output: bytes, session: _Session, context: TaskContext) -> str:

@@ -1,4 +1,4 @@
-"""The worker's documents about a finished job. Pure. The gates in them are the worker's own view; nobody decides by it."""
+"""The worker's documents about a finished job. Pure. The gates in them are the worker's own view; nothing is decided by it."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ class BusError(UnavailableError):
 
 
 class ConflictError(UnavailableError):
-    """Somebody else appended first. The caller reloads and decides again; nothing to do for the operator."""
+    """Another writer appended first. The caller reloads and decides again; nothing to do for the operator."""
 
     code = "ledger_conflict"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from pathlib import Path
 
 from gatewright.git.changes import TreeChange
 from gatewright.git.names import Known, limit_faults, unreadable_faults
@@ -12,7 +13,9 @@ from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.gatekeeper.gates.change.remains import _Content, _gone, _is_destroyed, _moved
 from gatewright.services.reviewer.checks.conflict_markers import conflict_markers
 from gatewright.services.reviewer.subject import ChangedFile, Subject
-from gatewright.services.worker.executors.command import _met_border
+from gatewright.workspace.border import met_border
+from gatewright.workspace.difference import ChangeBounds
+from gatewright.workspace.workspace import Workspace
 from tests.bounded.cases import MiB, case
 from tests.factories import make_contract
 
@@ -102,7 +105,8 @@ def _() -> object:
 @case("words of a command that met a border")
 def _() -> object:
     words = b"EXDEVx[Errno 1os error 18xCross-device lin" * (MiB // 42)
-    return _met_border(Completed(1, words, words, 1.0, timed_out=False, truncated=False))
+    overlay = Workspace(Path("task"), (), True, ChangeBounds())
+    return met_border(overlay, Completed(1, words, words, 1.0, timed_out=False, truncated=False))
 
 
 _APART = (b"A" * 16 + b"\xff") * (MiB // 40)

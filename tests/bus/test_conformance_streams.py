@@ -80,6 +80,8 @@ async def test_the_expected_sequence_is_that_of_the_subject(connect: Connect) ->
     await append(bus, b"1", 0)
     other = await append(bus, b"2", 0, subject="gw.run.run-00000002")
     await append(bus, b"3", other.sequence, subject="gw.run.run-00000002")
+    assert [message.data for message in await read(bus)] == [b"1"]
+    assert [message.data for message in await read(bus, "gw.run.run-00000002")] == [b"2", b"3"]
 
 
 async def test_of_many_writers_at_one_place_exactly_one_wins(connect: Connect) -> None:

@@ -40,7 +40,12 @@ async def test_a_broadcast_reaches_every_listener_and_is_not_stored(connect: Con
 
 
 async def test_a_broadcast_that_nobody_hears_is_no_error(connect: Connect) -> None:
-    await (await connect("gatekeeper")).broadcast("gw.cancel", b"run-1")
+    bus = await connect("gatekeeper")
+    await bus.broadcast("gw.cancel", b"run-1")
+    heard: asyncio.Queue[Message] = asyncio.Queue()
+    await (await connect("late")).listen("gw.cancel", heard.put)
+    await bus.broadcast("gw.cancel", b"run-2")
+    assert (await asyncio.wait_for(heard.get(), 20)).data == b"run-2"
 
 
 async def test_a_forged_broadcast_does_not_end_the_listening(connect: Connect) -> None:

@@ -39,12 +39,15 @@ async def test_everything_of_the_topology_is_there_afterwards(bare_server: OpenS
     assert durables == {(queue.stream, queue.durable) for queue in consumers()}
 
 
-async def test_six_processes_may_set_up_at_once(bare_server: OpenServer) -> None:
+async def test_six_processes_may_set_up_at_once(bare_server: OpenServer, connect_raw: Raw) -> None:
     buses = [await JetStreamBus.connect(bare_server.url, name=f"role-{number}") for number in range(6)]
     await asyncio.gather(*(ensure_topology(bus) for bus in buses))
     await asyncio.gather(*(ensure_topology(bus) for bus in buses))
     for bus in buses:
         await bus.close()
+    raw = (await connect_raw(bare_server)).jetstream()
+    streams = [info.config.name for info in await raw.streams_info()]
+    assert sorted(filter(None, streams)) == sorted([*(stream.name for stream in STREAMS), LOCK_STREAM])
 
 
 async def test_setting_up_again_keeps_what_is_stored(nats_server: OpenServer, bus: JetStreamBus) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.memory.bus import MemoryBus, MemoryServer
-from gatewright.bus.port import Message, Reply
+from gatewright.bus.port import Bus, Message, Reply
 from gatewright.bus.topology import SUBMIT_SUBJECT, run_subject
 from gatewright.client import Client
 from gatewright.contracts import Error, SubmitReply, Transition, codec
@@ -24,7 +24,7 @@ def make_run(script: Script | None = None) -> SimulatedRun:
     return run
 
 
-async def write_run(bus: MemoryBus, transitions: Sequence[Transition]) -> None:
+async def write_run(bus: Bus, transitions: Sequence[Transition]) -> None:
     """Put transitions into the ledger."""
     for transition in transitions:
         await bus.publish(

@@ -102,9 +102,12 @@ def test_server_that_is_not_there_leaves_no_thread_behind() -> None:
 
 
 def test_closing_twice_is_harmless(url: str) -> None:
+    before = threading.active_count()
     client = SyncClient(url)
+    assert threading.active_count() > before
     client.close()
     client.close()
+    assert threading.active_count() == before
 
 
 def test_the_package_offers_the_clients_without_loading_them_first() -> None:

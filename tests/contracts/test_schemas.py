@@ -74,7 +74,7 @@ def test_every_shared_piece_is_used() -> None:
 
 def test_no_key_stands_twice_in_a_schema_file() -> None:
     for path in sorted(schema_directory().glob("*.json")):
-        json.loads(path.read_text(), object_pairs_hook=unique)
+        assert json.loads(path.read_text(), object_pairs_hook=unique) == schemas.load(path.stem.removesuffix(".schema")), path
 
 
 def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -152,6 +152,8 @@ async def test_queues_are_watched_until_the_process_is_to_leave(bus: JetStreamBu
             await asyncio.sleep(0.01)
     service.stop.set()
     await asyncio.wait_for(watching, 0.5)
+    shown = service.metrics.exposition()
+    assert all(f'queue="{name}"'.encode() in shown for name in ("intake", "results", "worker"))
 
 
 async def test_a_bus_that_does_not_answer_keeps_no_process_from_leaving(bus: JetStreamBus, server: OpenServer) -> None:

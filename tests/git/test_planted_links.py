@@ -340,3 +340,7 @@ def test_repository_that_git_packs_meanwhile_is_looked_at_to_the_end(target: Rep
     finally:
         over.set()
         packing.join()
+    (objects / "ff").mkdir(exist_ok=True)
+    (objects / "ff" / ("f" * 38)).symlink_to("/etc/passwd")
+    with pytest.raises(GitError):
+        PlantedLinks().refuse(repository, writing=True)

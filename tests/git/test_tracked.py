@@ -111,6 +111,10 @@ async def test_environment_beside_what_is_tracked_is_served(
     mirror, baseline = await open_mirror(repository, mirrors)
     for prefix in (ignored, other, outside, tmp_path / "link-to-env"):
         await refuse_tracked_environment(prefix, mirror, baseline)
+    # The same places, once the baseline tracks a file there.
+    repository.git("add", "--force", ".venv")
+    repository.git("commit", "--quiet", "--message", "tracked")
+    assert "tracks .venv" in await refused(ignored, *await open_mirror(repository, mirrors))
 
 
 async def test_index_that_is_a_pipe_is_not_waited_for(repository: Repository, mirrors: Mirrors) -> None:

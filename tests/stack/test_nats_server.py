@@ -122,6 +122,8 @@ async def test_a_stop_is_no_unexpected_end(tmp_path: Path) -> None:
     watching = asyncio.create_task(server.ended())
     await server.stop()
     await asyncio.wait_for(watching, 3)
+    with pytest.raises(ProcessLookupError):
+        os.kill(server.pid, 0)
 
 
 async def test_the_server_dies_with_the_process_that_started_it(tmp_path: Path) -> None:

@@ -108,6 +108,7 @@ async def test_role_that_will_not_leave_is_killed_with_its_children(make_stack: 
     child = int(children.read_text().split()[0])
     await supervisor.stop()
     await until(lambda: identity(child) is None)
+    assert supervisor.members == ()
 
 
 async def test_second_stack_in_the_same_home_is_refused_and_harms_nothing(make_stack: MakeStack, tmp_path: Path) -> None:
@@ -147,6 +148,8 @@ async def test_logs_of_the_roles_are_kept_apart(make_stack: MakeStack, tmp_path:
     await supervisor.start()
     logs = [tmp_path / "logs" / f"{name}.log" for name in ("gatekeeper", "worker-1", "worker-2")]
     await until(lambda: all(log.exists() and b"why it dies" in log.read_bytes() for log in logs))
+    # Each start writes one line, and each role is started a few times at most before it is given up.
+    assert [set(log.read_text().splitlines()) for log in logs] == [{"the role says why it dies"}] * 3
 
 
 def test_killed_supervisor_takes_every_process_with_it(tmp_path: Path) -> None:

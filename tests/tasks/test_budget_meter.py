@@ -50,7 +50,7 @@ def test_the_call_that_goes_too_far_says_so_and_every_one_after_it(budget: Budge
     "amounts", [{"tokens": -1}, {"cost_usd": -0.1}, {"cost_usd": float("nan")}, {"cost_usd": float("inf")}]
 )
 def test_nothing_is_ever_given_back(amounts: dict[str, float]) -> None:
-    with pytest.raises(MalformedError, match="nobody uses"):
+    with pytest.raises(MalformedError, match="no task uses"):
         BudgetMeter().spend(**amounts)  # type: ignore[arg-type]  # what a careless executor may do
 
 

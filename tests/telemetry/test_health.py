@@ -122,6 +122,8 @@ async def test_close_does_not_wait_for_an_idle_connection(server: HealthServer) 
     await asyncio.sleep(0.05)
     await asyncio.wait_for(server.close(), 1)
     await hang_up(writer)
+    with pytest.raises(OSError, match="Connect call failed"):
+        await asyncio.open_connection("127.0.0.1", server.port)
 
 
 async def test_address_that_is_taken_is_a_configuration_error(server: HealthServer) -> None:

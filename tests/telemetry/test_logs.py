@@ -24,7 +24,10 @@ class StandingClock:
 
 
 class FullDisk(io.BytesIO):
+    tried = 0
+
     def write(self, _data: Any) -> int:
+        self.tried += 1
         raise OSError(28, "no space left on device")
 
 
@@ -86,7 +89,9 @@ def test_secret_in_the_cause_of_an_exception_is_redacted() -> None:
 
 
 def test_full_disk_does_not_end_the_work() -> None:
-    make_logger(FullDisk()).error("lost")
+    disk = FullDisk()
+    make_logger(disk).error("lost")
+    assert disk.tried
 
 
 def test_text_style_cannot_drive_a_terminal() -> None:
@@ -126,4 +131,5 @@ def test_making_a_logger_changes_nothing_global() -> None:
 def test_rich_can_be_imported_after_and_before_the_logger(loaded_before: bool) -> None:
     first = "import rich; " if loaded_before else ""
     program = f"{first}import gatewright.telemetry.logs, rich.console; rich.console.Console"
-    subprocess.run([sys.executable, "-c", program], check=True)
+    done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -168,3 +168,22 @@ async def test_the_operator_s_limits_hold_and_are_reported(fixture: HandlerFixtu
     # It may end by itself before it is ended: the limit alone decides.
     assert (report.status, [command.stopped for command in report.commands]) == ("FAIL", ["output"])
     assert b'"limit of output":"4096"' in codec.encode(report)
+
+
+async def test_an_acceptance_command_can_rename_a_folder_of_the_baseline(fixture: HandlerFixture) -> None:
+    """An overlay answers EXDEV: all commands are run again, from the beginning, in a plain copy; what was said is kept."""
+    script = b"from pathlib import Path\nPath('src').rename('library')\nassert Path('library/a.py').read_text() == 'x = 2\\n'\n"
+    fixture.baseline = fixture.repository.commit({"move.py": script})
+    made = check("test ! -e made.log"), check("touch made.log"), check("python3 move.py")
+    report = await tested(fixture, make_handler(Settings(home=fixture.state)), *made)
+    assert (report.status, report.failure, [command.exit_code for command in report.commands]) == ("PASS", None, [0, 0, 0])
+    said = {artifact.name: output(fixture, artifact.uri) for artifact in report.artifacts}
+    assert b"Invalid cross-device link" in said["overlay.check python3.stderr"]
+
+
+async def test_a_failing_acceptance_command_that_only_says_so_is_run_once_more_and_no_further(fixture: HandlerFixture) -> None:
+    script = b"import sys\nsys.exit('OSError: [Errno 18] Invalid cross-device link')\n"
+    fixture.baseline = fixture.repository.commit({"fail.py": script})
+    report = await tested(fixture, make_handler(Settings(home=fixture.state)), check("python3 fail.py"), check("true"))
+    assert (report.status, [command.exit_code for command in report.commands]) == ("FAIL", [1, 0])
+    assert [artifact.name for artifact in report.artifacts] == ["overlay.check python3.stderr"]

@@ -80,4 +80,6 @@ def test_forbidden_combination_is_refused_by_pointer(changes: dict[str, Any], po
     ],
 )
 def test_what_is_not_forbidden_is_let_pass(changes: dict[str, Any]) -> None:
-    refuse_forbidden(make_done(**changes))
+    done = make_done(**changes)
+    refuse_forbidden(done)
+    assert check(done) == ()

@@ -69,7 +69,7 @@ class UnderWay:
             try:
                 yield msgspec.json.decode(message.data, type=_Envelope)
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-                continue  # it is put aside by whoever reads the queue
+                continue  # it is put aside by the process that reads the queue
 
 
 class Dispatcher:

@@ -1,7 +1,7 @@
 """Which priority class a task is given out in: what the run asks for, and less where others would have to wait for it. Pure.
 
-The rules, for each role by itself, since a role's tasks wait for nobody else's:
-1. A task has the priority of its run, which the run's request or contract names, and nobody after that.
+The rules, for each role by itself, since a role's tasks wait for no other role's:
+1. A task has the priority of its run, which the run's request or contract names, and nothing after that.
 2. The first 4 tasks of a run that are in flight, and the first 8 of a repository, keep it. Of another run on the repository no
    more than its own first 4 count: the rest of a large run stands behind a small one's first tasks, and not before them.
 3. The next ones, up to four times that many, are given out one class lower; the rest as low.

@@ -220,7 +220,7 @@ def claim_of(run: Run, contract: TaskContract) -> Claim:
 
 
 def _contract(run: Run) -> TaskContract:
-    """The run's contract; whoever asks about a run without one is answered by a failed gate."""
+    """The run's contract; a question about a run without one is answered by a failed gate."""
     if run.contract is None:
         raise GatewrightError(f"{run.run_id} has no contract yet", code="gate_not_evaluated")
     return run.contract

@@ -10,7 +10,7 @@ from gatewright.services.gatekeeper.gates.contract.packs import judge_pack_diff
 
 
 async def judge_whole_change(context: ChangeContext, candidate: ComposedCandidate) -> None:
-    """1. whoever may only read has changed nothing  2. the pack's size  3. forbidden edits  4. the organisation's rules.
+    """1. a worker that may only read has changed nothing  2. the pack's size  3. forbidden edits  4. the organisation's rules.
 
     Raises GitError.
     """

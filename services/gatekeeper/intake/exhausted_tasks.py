@@ -1,4 +1,4 @@
-"""Ends what a task that nobody could refuse would leave open: its place in the queue, and its run.
+"""Ends what a task that no process could refuse would leave open: its place in the queue, and its run.
 
 A role refuses a task on its last delivery. One that kills its role even then, or whose role is killed for another reason every
 time, stays in its queue, is delivered no more, and its run would wait for ever. The server reports that once.
@@ -50,7 +50,7 @@ async def give_up(report: Message, bus: Bus, orchestrator: Orchestrator, log: Lo
     task = await bus.stored(_TASKS, told.stream_seq) if told.stream == _TASKS else None
     if task is None:
         return  # a late answer settled it, or another gatekeeper was quicker
-    words = f"no answer after {told.deliveries} deliveries: each time, whoever had the task was gone"
+    words = f"no answer after {told.deliveries} deliveries: each time, the process that had the task was gone"
     ref = ref_of(task)
     log.error("task_given_up", code=CODE, subject=task.subject, cause=words, **(ref._asdict() if ref else {}))
     if ref is not None:

@@ -22,7 +22,7 @@ Act = Literal["submissions", "questions"]
 MOST_HELD = 50
 #: Seconds that a stored message waits at most before it is looked at again.
 LONGEST_WAIT = 60.0
-#: Seconds after which a publisher with too many open runs may ask again: nobody knows when one ends.
+#: Seconds after which a publisher with too many open runs may ask again: when one ends cannot be known.
 OPEN_AGAIN = 5.0
 #: The same for one whose submissions are all in hand.
 BUSY_AGAIN = 1.0

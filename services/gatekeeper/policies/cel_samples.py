@@ -82,6 +82,6 @@ EVIDENCE: Mapping[str, Any] = {
 
 
 def sample(*, sizes: bool) -> dict[str, Mapping[str, Any]]:
-    """The documents of the last stage; without ``sizes`` the changes have none, as in a run that nobody asked it for."""
+    """The documents of the last stage; without ``sizes`` the changes have none, as in a run that was submitted without."""
     changes = [change if sizes else {k: v for k, v in change.items() if k != "size"} for change in DIFF["changes"]]
     return {"contract": CONTRACT, "diff": {**DIFF, "changes": changes}, "evidence": EVIDENCE}

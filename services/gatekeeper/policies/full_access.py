@@ -1,6 +1,6 @@
 """Tells whether words would switch an agent's sandbox off. Always refused (specification 6.1); no approval opens it.
 
-The values of the permissions themselves cannot say so, the schema has no such value. What is left are words for somebody else's
+The values of the permissions themselves cannot say so, the schema has no such value. What is left are words for a program's
 command line or configuration.
 """
 

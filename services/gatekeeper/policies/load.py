@@ -175,7 +175,7 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
 
 
 def _digest(contents: dict[str, bytes], rules: tuple[CelRule, ...], publishers: Publishers) -> str:
-    """One digest for all: whoever changes, adds, removes or renames any policy changes it."""
+    """One digest for all: it changes with any policy that is changed, added, removed or renamed."""
     digest = hashlib.sha256()
     for name in FILES:
         digest.update(hashlib.sha256(contents[name]).digest())

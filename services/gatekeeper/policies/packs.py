@@ -69,7 +69,7 @@ class Approvals(PolicyModel):
 
     @model_validator(mode="after")
     def _no_wildcards(self) -> Approvals:
-        """An approval is for named paths: nobody may approve "everything", not even by hand."""
+        """An approval is for named paths: no approver may approve "everything", not even by hand."""
         for approval in self.approvals:
             for path in approval.paths:
                 if not path.strip("/.") or not {"*", "?", "["}.isdisjoint(path):

@@ -68,7 +68,7 @@ class Publisher(PolicyModel):
 
 
 class Publishers(PolicyModel):
-    """Whoever is not listed may do nothing."""
+    """A publisher that is not listed may do nothing."""
 
     version: Literal["1"]
     publishers: tuple[Publisher, ...] = Field(min_length=1)
@@ -97,7 +97,7 @@ class Publishers(PolicyModel):
 
     @model_validator(mode="after")
     def _once(self) -> Publishers:
-        """Two entries for one name: whichever counted, somebody meant the other."""
+        """Two entries for one name: whichever counted, the operator may have meant the other."""
         for name, count in Counter(known.name for known in self.publishers).items():
             if count > 1:
                 raise ValueError(f"{name} is listed {count} times")

@@ -21,7 +21,7 @@ from gatewright.permissions import FILESYSTEM_ORDER, NETWORK_ORDER, SHELL_ORDER,
 from gatewright.services.gatekeeper.policies.model import PolicyModel
 from gatewright.tasks.protocol import ANSWERS
 
-#: Roles that change files on somebody's order. They give work to nobody: more work is the tech lead's to order.
+#: Roles that change files on another's order. They give work to no agent: more work is the tech lead's to order.
 IMPLEMENTING: frozenset[RoleName] = frozenset({"WORKER", "UI_UX", "FRONTEND", "BACKEND", "AI", "SECURITY", "INFRA", "OPS"})
 DISPATCHING: frozenset[RoleName] = frozenset({"PM", "TECH_LEAD"})
 #: The one type of task that a role does, and the schema that it must answer with (specification 6.1.3). The PM has no task of
@@ -93,7 +93,7 @@ class RoleTable(PolicyModel):
 
     @model_validator(mode="after")
     def _bounds(self) -> RoleTable:
-        """Every role once; only those dispatch that ever may; nobody orders from above."""
+        """Every role once; only those dispatch that ever may; no role orders from one above it."""
         counted = Counter(known.role for known in self.roles)
         if set(counted) != set(get_args(RoleName)) or max(counted.values()) > 1:
             raise ValueError("every role must be named exactly once")
@@ -106,7 +106,7 @@ class RoleTable(PolicyModel):
 
 
 def registry_faults(registry: AgentRegistry) -> Iterator[str]:
-    """What makes a registry unusable, in words: the implementer who could review, and whoever has more than a role may have."""
+    """What makes a registry unusable, in words: an implementer who could review, an agent with more than its role may have."""
     for agent_id, count in Counter(agent.agent_id for agent in registry.agents).items():
         if count > 1:
             yield f"{agent_id!r} is registered {count} times; one agent has one role, or it could review its own work"

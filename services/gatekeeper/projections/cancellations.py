@@ -1,4 +1,4 @@
-"""Says again and again which runs have ended before their work was done, so that whoever still works for one of them stops.
+"""Says again and again which runs have ended before their work was done, so that a role that still works for one of them stops.
 
 A notice is a broadcast: a role that was cut off when a run was aborted has not heard it, and neither has one that was started
 since, to which the task is delivered anew. Every gatekeeper repeats the notices of all runs, as the ledger tells them: any one

@@ -1,4 +1,4 @@
-"""Looks after runs that nobody moves: what a process before this one left, and what a gatekeeper left that is gone or stuck.
+"""Looks after runs that no process moves: what a process before this one left, and what one left that is gone or stuck.
 
 It reads the whole ledger once, quickly, and then follows it. What is open and stands still is handed to the orchestrator, which
 finds out for itself what there is to do. It decides nothing.

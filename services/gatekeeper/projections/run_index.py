@@ -1,6 +1,6 @@
 """Which runs there are, whose they are, and how they stand: a projection of the ledger for lists. Told what the ledger shows.
 
-It also wakes those who wait for news of a run. It decides nothing, and whether an entry is genuine is looked at by whoever
+It also wakes those who wait for news of a run. It decides nothing, and whether an entry is genuine is for the part that
 reads the run itself.
 """
 

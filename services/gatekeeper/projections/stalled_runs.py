@@ -1,8 +1,8 @@
-"""Which runs are open, and when to look at one that nobody moves. Pure: it is told what the ledger shows, and the time.
+"""Which runs are open, and when to look at one that no process moves. Pure: it is told what the ledger shows, and the time.
 
 Every gatekeeper watches all runs. One that its gatekeeper has left alone (killed, stopped, cut off) is finished by another. So
 that not all of them do the same work at once, each waits a while of its own choice, and longer from look to look: a run that
-stands still mostly waits for somebody's work. A run that moves again is left alone from the start.
+stands still mostly waits for the work of a role. A run that moves again is left alone from the start.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gatewright.services.gatekeeper.projections.entries import LedgerEntry
 #: Seconds for which a run may stand still before the first look, and the longest pause between two looks.
 QUIET = 10.0
 LONGEST = 300.0
-#: The pause for a run that waits for locks: whoever releases them wakes it, and this is for a wake that was lost.
+#: The pause for a run that waits for locks: the gatekeeper that releases them wakes it, and this is for a wake that was lost.
 WAITING = 30.0
 
 

@@ -1,4 +1,4 @@
-"""Files that nobody can review by reading: binary ones, and very large ones."""
+"""Files that no reviewer can judge by reading: binary ones, and very large ones."""
 
 from __future__ import annotations
 

@@ -11,18 +11,16 @@ from gatewright import scope
 from gatewright.environment_state import Seen, refuse_changed, see_environment
 from gatewright.errors import DeniedError
 from gatewright.git.changes import FileChange
-from gatewright.patterns import BytesPattern
 from gatewright.sandbox import Completed, Sandbox, SandboxLimits, parse_command
 from gatewright.sandbox.programs import NOT_FOUND, not_found
 from gatewright.services.worker.executors.port import ExecutionFailure, ExecutionResult, Job
 from gatewright.tasks.inputs import command_seconds, usable_environment
 from gatewright.telemetry.redaction import redact_text
 from gatewright.workspace import Workspaces
+from gatewright.workspace.border import met_border
 
 #: Characters of the last line that a failure quotes.
 _QUOTED = 300
-#: What C, Python, Node, Rust and Java programs say of EXDEV.
-_CROSSED = BytesPattern(rb"[Cc]ross-device link|\[Errno 18\]|\bEXDEV\b|os error 18\b")
 
 
 class CommandExecutor:
@@ -66,8 +64,7 @@ class CommandExecutor:
             changed = await asyncio.to_thread(_changed, seen)
             failure = changed or _failure(completed, limits, not_found(argv[0], prefix))
             if failure is not None:
-                met_border = changed is None and workspace.overlay and _met_border(completed)
-                return _Done(completed, failure, (), seen, met_border=met_border)
+                return _Done(completed, failure, (), seen, met_border=changed is None and met_border(workspace, completed))
             return _Done(completed, None, await workspace.changes(), seen, met_border=False)
 
 
@@ -80,11 +77,6 @@ class _Done:
     changes: tuple[FileChange, ...]
     environment: Seen | None
     met_border: bool
-
-
-def _met_border(completed: Completed) -> bool:
-    """Whether the command says that it failed with EXDEV: an overlay does not let a folder of the baseline be renamed."""
-    return completed.exit_code != 0 and _CROSSED.first(completed.stderr + b"\n" + completed.stdout) is not None
 
 
 def _changed(seen: Seen | None) -> ExecutionFailure | None:

@@ -1,4 +1,4 @@
-"""Hands over a patch that somebody else made, unchanged, once it is known to apply to the baseline."""
+"""Hands over a patch that came with the request, unchanged, once it is known to apply to the baseline."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ class Spend(Protocol):
 
 
 def _unmetered(*, tokens: int = 0, cost_usd: float = 0.0, iterations: int = 0) -> None:
-    """For whoever has no budget to keep."""
+    """For executors that have no budget to keep."""
 
 
 @dataclass(frozen=True, slots=True)

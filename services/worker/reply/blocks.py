@@ -150,7 +150,7 @@ class _Scanner:
         self._add(section, end)
 
     def _refuse_open_fence(self, section: Section, *, followed: bool) -> None:
-        """A header inside an open fence may be the file's own text: then nobody can say where the file ends."""
+        """A header inside an open fence may be the file's own text: then it cannot be said where the file ends."""
         opening: _Opening | None = None
         for line in section.content:
             if opening is None:

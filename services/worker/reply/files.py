@@ -2,7 +2,7 @@
 
 Four forms are read: a fenced block whose first line is a comment with the file's name; a fenced block after words that name the
 file in backticks; a ``--- filename: path ---`` header; a shell heredoc. A block without a name is a snippet and is left out.
-Whatever could be read in two ways is refused: a guess would overwrite somebody's file.
+Whatever could be read in two ways is refused: a guess would overwrite a file of the repository's owner.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")  # noqa: TID251 - linear: each
 _COMMENT = TextPattern(r"\s*(?:#+|//+|--|;+|%+|/\*+|<!--)\s*(?P<body>\S(?:.*\S)?)")
 _COMMENT_END = ("*/", "-->")
 _MARKER = TextPattern(r"(?i)(?:file|file[ -]?name|file[ -]?path)\s*:\s*(?P<path>[^\s`]+|`[^`]+`)")
-#: Nobody names a file in a longer line; it bounds the time of the patterns above.
+#: No model names a file in a longer line; it bounds the time of the patterns above.
 _MAX_LINE = 500
 
 

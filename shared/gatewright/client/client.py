@@ -17,7 +17,7 @@ from gatewright.bus.identities import DEFAULT_PUBLISHER, BusAddress
 from gatewright.bus.permissions import publisher_subjects
 from gatewright.bus.port import KEY_HEADER, Bus
 from gatewright.client.histories import EventHistory, LedgerHistory, ServedHistory
-from gatewright.client.refusals import NOBODY_THERE, answered
+from gatewright.client.refusals import UNANSWERED, answered
 from gatewright.clock import Clock, SystemClock, new_id
 from gatewright.contracts import (
     AbortRequest,
@@ -162,7 +162,7 @@ class Client:
                     except LimitError as error:
                         wait = error.retry_after or pause
                     except BusError as error:
-                        if error.reason not in NOBODY_THERE:
+                        if error.reason not in UNANSWERED:
                             raise
                     await asyncio.sleep(wait)
         except TimeoutError:
@@ -289,7 +289,7 @@ class Connecting:
             await self._client.close()
 
     async def _open(self) -> Client:
-        # Imported late: whoever brings a bus of his own does not need the NATS client.
+        # Imported late: a program that brings a bus of its own does not need the NATS client.
         from gatewright.bus.jetstream.bus import JetStreamBus
 
         bus = await JetStreamBus.connect(self._address, name="publisher", patience=self._patience)

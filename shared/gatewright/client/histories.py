@@ -12,7 +12,7 @@ from typing import Protocol
 
 from gatewright.bus.port import Bus
 from gatewright.bus.topology import run_subject
-from gatewright.client.refusals import NOBODY_THERE, answered
+from gatewright.client.refusals import UNANSWERED, answered
 from gatewright.contracts import EventsRequest, OrchestratorEvent, RunEvents, codec
 from gatewright.contracts.run_status import LONGEST_EVENTS_WAIT
 from gatewright.errors import BusError, LimitError, MalformedError
@@ -94,6 +94,6 @@ class ServedHistory:
                 if error.reason != "run_unknown":
                     raise
             except BusError as error:
-                if error.reason not in NOBODY_THERE:
+                if error.reason not in UNANSWERED:
                     raise
             await asyncio.sleep(pause)

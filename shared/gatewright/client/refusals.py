@@ -13,7 +13,7 @@ from gatewright.reasons import Family, family_of
 D = TypeVar("D", bound=Document)
 
 #: Reasons of a BusError after which it is worth asking again: the gatekeeper is being started, or started again.
-NOBODY_THERE = frozenset({"bus_no_responders", "bus_no_answer"})
+UNANSWERED = frozenset({"bus_no_responders", "bus_no_answer"})
 
 
 def error_of(answer: Error) -> GatewrightError:

@@ -88,7 +88,7 @@ class Framework(Protocol):
 
 
 def folder_of(additions: Path, instruments: Instruments) -> None:
-    """Write the files of ``instruments`` into ``additions``, readable for whoever runs the command."""
+    """Write the files of ``instruments`` into ``additions``, readable for the account that runs the command."""
     for name, content in instruments.files.items():
         place = additions / name
         place.parent.mkdir(mode=0o755, parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What differs between two trees, what a tree holds, and what someone wants changed; with the parsers of git's ``-z`` output.
+"""What differs between two trees, what a tree holds, and what a caller wants changed; with the parsers of git's ``-z`` output.
 
 Paths are bytes throughout: a tree may hold names that are not UTF-8, and they must survive. No git process is run here.
 """

@@ -15,7 +15,7 @@ from gatewright.file_locks import lock_file
 def held(path: Path, *, seconds: float) -> Iterator[int]:
     """Hold the lock file ``path`` (created on demand), waiting at most ``seconds`` for it; blocks the thread.
 
-    Yields the descriptor: a process that inherits it keeps the lock alive when this one dies, so that nobody cleans up under a
+    Yields the descriptor: a process that inherits it keeps the lock alive when this one dies, so that none cleans up under a
     git that is still writing. GitError (``mirror_busy``) when the wait is over.
     """
     try:

@@ -45,7 +45,7 @@ class TreeLimits:
 
 
 #: What every role holds to; the policies may set less. A tree beyond them costs minutes, and ends git (which goes into folders
-#: by recursion) or the checkout of whoever clones it.
+#: by recursion) or the checkout of a developer who clones it.
 LARGEST = TreeLimits()
 
 

@@ -250,13 +250,13 @@ class Objects:
         return result
 
     def _remove_crash_reports(self) -> None:
-        # They quote the stream, and nobody reads them here.
+        # They quote the stream, and are not read here.
         for report in self._git.git_dir.glob("fast_import_crash_*"):
             with suppress(FileNotFoundError):
                 report.unlink()
 
     def commit_tree(self, tree: str, parent: str, message: str, when: datetime, author: Person | None = None) -> str:
-        """The id of a commit that depends on the arguments alone; the committer is Gatewright, ``author`` whoever is given.
+        """The id of a commit that depends on the arguments alone; the committer is Gatewright, ``author`` who is given.
 
         MalformedError: ``bad_message`` for a NUL in the message, ``bad_author`` for a name that would not be one line.
         """

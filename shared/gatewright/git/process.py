@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 18
 _STDERR_KEPT = 1 << 16
-#: Seconds that a process gets to remove its lock files after SIGTERM; a lock left in someone's repository would stop its owner.
+#: Seconds that a process gets to remove its lock files after SIGTERM; a lock left in a repository would stop its owner.
 _GRACE = 3.0
 
 _P = ParamSpec("_P")
@@ -51,7 +51,7 @@ class OutputTooLargeError(GitError):
 
 
 class KilledError(GitError):
-    """A signal ended git: its own assertion (SIGABRT), or somebody who had enough of it."""
+    """A signal ended git: its own assertion (SIGABRT), or an operator who had enough of it."""
 
     code = "git_killed"
 
@@ -208,7 +208,7 @@ def _ready(selector: selectors.BaseSelector, deadline: float) -> list[tuple[sele
 
 
 def _write(descriptor: int, data: memoryview) -> int:
-    """How many bytes of ``data`` are done with: those written, or all when nobody reads any more."""
+    """How many bytes of ``data`` are done with: those written, or all when git reads no more."""
     try:
         return os.write(descriptor, data[:_CHUNK])
     except BrokenPipeError:

@@ -52,7 +52,7 @@ _RECEIVE = {
     # A negative one would wait for ever for a lock that the repository brought along.
     "core.filesRefLockTimeout": "1000",
     "core.packedRefsTimeout": "1000",
-    # ``updateInstead`` would change files under someone's hands, and run filters and hooks for it.
+    # ``updateInstead`` would change files under the owner's hands, and run filters and hooks for it.
     "receive.denyCurrentBranch": "refuse",
     "receive.autogc": "false",
     "gc.auto": "0",

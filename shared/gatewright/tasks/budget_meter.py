@@ -69,7 +69,7 @@ class BudgetMeter:
         MalformedError for amounts below 0, and for money that is no finite number.
         """
         if min(tokens, iterations) < 0 or not 0 <= cost_usd < math.inf:
-            raise MalformedError(f"nobody uses {tokens} tokens, {cost_usd} USD, {iterations} turns", code="usage_invalid")
+            raise MalformedError(f"no task uses {tokens} tokens, {cost_usd} USD, {iterations} turns", code="usage_invalid")
         self._tokens = min(self._tokens + tokens, MAX_INTEGER)
         self._nano_usd = min(self._nano_usd + nano(min(cost_usd, 1e9)), _MOST_NANO)
         self._iterations = min(self._iterations + iterations, MAX_INTEGER)

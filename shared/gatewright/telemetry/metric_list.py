@@ -47,7 +47,7 @@ TASK_DURATION = Metric(
 )
 REDELIVERIES = Metric("gatewright_redeliveries_total", "counter", ("role",), "Tasks that had been delivered before.")
 DEAD_LETTERS = Metric("gatewright_dead_letters_total", "counter", ("role", "code"), "Messages given up, by reason code.")
-DEAD_LETTERS_OPEN = Metric("gatewright_dead_letters_open", "gauge", (), "Dead letters that nobody has decided about.")
+DEAD_LETTERS_OPEN = Metric("gatewright_dead_letters_open", "gauge", (), "Dead letters that no operator has decided about.")
 QUEUE_DEPTH = Metric(
     "gatewright_queue_depth",
     "gauge",
@@ -67,7 +67,7 @@ QUEUE_UNATTENDED = Metric(
     "gatewright_queue_unattended",
     "gauge",
     ("queue", "class"),
-    "Waiting messages of queues for which nobody asks and of which nothing is in hand.",
+    "Waiting messages of queues for which no process asks and of which nothing is in hand.",
 )
 QUEUE_PAUSED = Metric("gatewright_queue_paused", "gauge", ("queue", "class"), "1 while an operator holds the queue back.")
 SUBMISSIONS = Metric(

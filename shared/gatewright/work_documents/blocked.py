@@ -48,7 +48,7 @@ def check(blocked: Blocked) -> tuple[Fault, ...]:
     """Why a document is no legal block, as far as its fields can tell; empty when it is one."""
     faults: list[Fault] = []
     if not blocked.can_resume_without_answer:
-        faults.append(Fault("/can_resume_without_answer", ILLEGAL, "whoever is blocked must go on without an answer"))
+        faults.append(Fault("/can_resume_without_answer", ILLEGAL, "an agent that is blocked must go on without an answer"))
     if not blocked.fallback_action.strip():
         faults.append(Fault("/fallback_action", ILLEGAL, "nothing is being done meanwhile"))
     if _PREFERENCES.search(blocked.question):

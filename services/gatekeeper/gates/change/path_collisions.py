@@ -1,6 +1,6 @@
 """What a new path is among the other paths of its tree: two names that some file system takes for one are refused.
 
-Whoever checks such a tree out on a system that ignores case or normalises names gets one file with the content of another.
+Checked out on a system that ignores case or normalises names, such a tree has one file with the content of another.
 Collisions that the baseline has already, and that the change does not add to, are left alone.
 """
 

@@ -105,7 +105,7 @@ def classify(argv: Sequence[str]) -> frozenset[CommandClass]:
         found.add(_CREDENTIALS)
     programs_named = tuple(islice(_programs(words), _MOST_PROGRAMS + 1))
     if len(programs_named) > _MOST_PROGRAMS:
-        return frozenset(CommandClass)  # nobody writes that; each would be looked at with all that follows it
+        return frozenset(CommandClass)  # no author writes that; each would be looked at with all that follows it
     for start in programs_named:
         program, rest = words[start], words[start + 1 :]
         found.update(kind for kind, programs in _PROGRAMS.items() if program in programs.split())

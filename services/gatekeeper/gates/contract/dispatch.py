@@ -1,4 +1,4 @@
-"""Who may give work to whom, and that nobody judges their own work: at the level of contracts, before anything is done.
+"""Who may give work to whom, and that no agent judges its own work: at the level of contracts, before anything is done.
 
 The table is policies/roles.json inside the bounds of ``policies/roles.py``. A worker never dispatches; the order of a run goes
 from the PM through the tech lead, whose shards alone reach the workers.
@@ -50,7 +50,7 @@ def may_dispatch(context: GateContext, owner: Agent, role: RoleName) -> None:
     allowed = context.policies.roles.of(owner.role).may_dispatch_to
     report.checked("dispatch.table", f"{owner.role} -> {role}")
     if role not in allowed:
-        whom = "nobody" if not allowed else "no " + role
+        whom = "no role" if not allowed else "no " + role
         report.violate(FORBIDDEN, "dispatch.table", f"{owner.role} -> {role}: a {owner.role} gives work to {whom}")
 
 
@@ -68,7 +68,7 @@ _RANKS: dict[RoleName, int] = {
 
 
 def _judge_chain(chain: HandoffChain, assigned: RoleName, report: GateReportBuilder) -> None:
-    """No way back (a reviewer hands nothing on to a worker), nobody twice, not too long, and about this task."""
+    """No way back (a reviewer hands nothing on to a worker), no agent twice, not too long, and about this task."""
     roles = chain.roles
     report.checked("handoff_chain", " -> ".join(roles))
     if len(set(roles)) != len(roles):

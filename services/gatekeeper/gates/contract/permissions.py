@@ -67,7 +67,7 @@ def narrowed(contract: TaskContract, granted: ToolPermissions) -> TaskContract:
 
 
 def judge_full_access(context: GateContext, contract: TaskContract) -> None:
-    """Nothing that somebody's tool may read as "no sandbox" or "no approvals" is let through, wherever it hides."""
+    """Nothing that an agent's tool may read as "no sandbox" or "no approvals" is let through, wherever it hides."""
     report = context.report
     report.checked(FULL_ACCESS, "never")
     for place, words in (*_words(contract), *_executor_words(contract.executor)):

@@ -37,7 +37,7 @@ def _planner(context: GateContext, plan: Plan) -> None:
 
 
 def _dispatched(context: GateContext, shard: TaskContract, plan: Plan) -> None:
-    """The tech lead who planned gives the work out itself, to a registered worker that is somebody else."""
+    """The tech lead who planned gives the work out itself, to a registered worker that is another agent."""
     report, policies = context.report, context.policies
     owner, assigned = shard.owner_agent, shard.assigned_agent
     if (owner.role, owner.agent_id) != (plan.producer.role, plan.producer.agent_id):

@@ -21,7 +21,7 @@ PAUSE = 0.2
 async def judge_target(context: GateContext, repository: Repository, baseline: str, mirror: Mirror) -> None:
     """Whether a change of ``baseline`` could land on its target as things are: said before any work is done for it.
 
-    1. the branch is there  2. it is at the baseline: what lands moves it from there  3. nobody works in it. What changes
+    1. the branch is there  2. it is at the baseline: what lands moves it from there  3. no worktree has it out. What changes
     meanwhile is the landing's to find out. Raises GitError.
     """
     report = context.report
@@ -75,7 +75,7 @@ async def land(context: ChangeContext, run: Run) -> tuple[str, str, str, str | N
 
 
 async def _push(commit: str, ref: str, previous: str | None, mirror: Mirror) -> None:
-    """Move the ref, whoever else is moving it to the same commit. Raises GitError.
+    """Move the ref, even while another gatekeeper moves it to the same commit. Raises GitError.
 
     A push that was refused while the ref stood still met another one: it is tried again, so that the run does not fail here
     while it lands there. A ref that has moved on from the commit holds it: it had landed, and the ledger had not heard.

@@ -21,6 +21,11 @@ class CommandContext:
     bus: BusAddress | None
     key: Path
 
+    @property
+    def own_home(self) -> Path | None:
+        """The home folder where the system runs on this host; None for a bus that was named."""
+        return self.home if self.bus is None else None
+
 
 def find_place() -> CommandContext:
     """Raises ConfigurationError."""

@@ -18,7 +18,7 @@ from gatewright.errors import ConfigurationError
 
 
 def find_home(configured: Path | None, here: Path) -> Path:
-    """The home folder for someone who stands in ``here``; it need not exist yet.
+    """The home folder for a caller who stands in ``here``; it need not exist yet.
 
     1. ``configured``, if given  2. in a repository: that of its git directory, or the ``.gatewright`` at its top, and no
     other, whatever a subfolder holds; else a new one in the git directory  3. elsewhere the nearest ``.gatewright`` upwards,

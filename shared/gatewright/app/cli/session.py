@@ -23,10 +23,11 @@ CONNECT_PATIENCE = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """``supervisor`` is there when the stack belongs to this command alone."""
+    """``supervisor`` is there when the stack belongs to this command alone, ``home`` when it runs on this host."""
 
     client: Client
     supervisor: Supervisor | None = None
+    home: Path | None = None
 
     async def broken(self) -> None:
         """Raises when a process of our own stack cannot be kept alive; else waits for ever."""
@@ -63,13 +64,13 @@ async def for_one_run(bus: BusAddress | None, options: StackOptions, note: Calla
         if state is not None:
             _check_fits(state, options)
         async with attached(bus, options.home) as client:
-            yield Session(client)
+            yield Session(client, home=options.home if bus is None else None)
         return
     supervisor = Supervisor(options)
     await _start(supervisor, options.home, note)
     try:
         async with Client.connect(supervisor.address, requested_by="command line", patience=CONNECT_PATIENCE) as client:
-            yield Session(client, supervisor)
+            yield Session(client, supervisor, options.home)
     finally:
         await supervisor.stop()
 

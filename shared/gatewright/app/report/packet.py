@@ -235,7 +235,7 @@ def _needed(history: RunHistory) -> str:
     landed = history.run.landed
     if history.run.status != "SUCCESS":
         return "none; the run did not succeed"
-    return "whoever merges the branch" if landed and landed.mode == "branch" else "none; what was to be reviewed has been"
+    return "the owner who merges the branch" if landed and landed.mode == "branch" else "none; what was to be reviewed has been"
 
 
 def _votes(history: RunHistory) -> list[str]:

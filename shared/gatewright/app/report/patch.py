@@ -1,4 +1,4 @@
-"""A git patch taken apart for showing: files, hunks, lines. It is not applied, and nobody decides by it.
+"""A git patch taken apart for showing: files, hunks, lines. It is not applied, and nothing is decided by it.
 
 The canonical patch names no renames, so both sides of a file have one name. Names are bytes; git quotes odd ones.
 """

@@ -1,6 +1,6 @@
 """The supervisor's side of the fork server: asks it for processes, and knows which of them live.
 
-When the fork server dies, so does all that it forked; whoever asked then starts processes the plain way.
+When the fork server dies, so does all that it forked; the supervisor then starts processes the plain way.
 """
 
 from __future__ import annotations

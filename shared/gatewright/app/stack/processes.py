@@ -29,7 +29,7 @@ class Identity(NamedTuple):
 
 
 def identity(pid: int) -> Identity | None:
-    """Who has the process number ``pid`` now; None when nobody lives there (a zombie is nobody)."""
+    """Which process has the number ``pid`` now; None when none that lives does (a zombie does not)."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
@@ -48,7 +48,7 @@ def dies_with_parent() -> Callable[[], None]:
 
     def between_fork_and_exec() -> None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        # The parent may have ended before the request was made; then nobody would ever be told.
+        # The parent may have ended before the request was made; then its end would never be told.
         if os.getppid() != parent:
             os._exit(1)
 
@@ -103,7 +103,7 @@ def kill(pid: int, number: signal.Signals = signal.SIGKILL) -> None:
 
 
 def reap(pid: int) -> None:
-    """Take the exit status of a child that nobody waits for, so that it does not stay a zombie."""
+    """Take the exit status of a child that no task waits for, so that it does not stay a zombie."""
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
 

@@ -274,7 +274,7 @@ class Supervisor:
             _ENVIRONMENTS: os.pathsep.join(self.environments),
         }
         if not options.shared:
-            # Nobody has the time to look at the metrics of a single run.
+            # No operator has the time to look at the metrics of a single run.
             environment["GATEWRIGHT_METRICS_PORT"] = "-1"
         for role in options.roles:
             for number in range(1, options.workers + 1 if role == "worker" else 2):

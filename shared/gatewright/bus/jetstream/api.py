@@ -49,7 +49,7 @@ def translated(doing: str) -> Iterator[None]:
     try:
         yield
     except nats.errors.NoRespondersError as error:
-        raise BusError(f"{doing}: nobody answers", code=NO_RESPONDERS) from error
+        raise BusError(f"{doing}: no process answers", code=NO_RESPONDERS) from error
     except TimeoutError as error:
         raise BusError(f"{doing}: no answer in time", code=NO_ANSWER) from error
     except (nats.errors.Error, OSError) as error:

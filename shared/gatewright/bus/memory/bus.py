@@ -202,7 +202,7 @@ class MemoryBus:
                 question = Message(check_subject(subject), check_size(data), sent)
                 offer.start(_answer(handler, question, answer))
                 return await _awaited(answer, subject, timeout)
-        raise BusError(f"request on {subject}: nobody answers", code="bus_no_responders")
+        raise BusError(f"request on {subject}: no process answers", code="bus_no_responders")
 
     async def serve(self, service: str, endpoints: Mapping[str, Handler], *, waiting: Collection[str] = ()) -> None:  # noqa: ARG002
         self.check()
@@ -258,7 +258,7 @@ class MemoryBus:
         for offer in self.server.offers:
             if wanted in ("", offer.service):
                 return Message(subject, ServiceRecord(offer.service, "", __version__, "", []).answer("PING"))
-        raise BusError(f"request on {subject}: nobody answers", code="bus_no_responders")
+        raise BusError(f"request on {subject}: no process answers", code="bus_no_responders")
 
 
 async def _hand_on(inbox: asyncio.Queue[Message], listener: Listener) -> None:

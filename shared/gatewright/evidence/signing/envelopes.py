@@ -62,7 +62,7 @@ def open_envelope(envelope: bytes, trusted: Sequence[PublicKey]) -> tuple[bytes,
     parsed = _parse(envelope)  # 1
     payload = _unbase64(parsed.payload)
     if not trusted:
-        raise VerificationError("no key is trusted, so nobody vouches for the bundle", code="no_trusted_key")
+        raise VerificationError("no key is trusted, so no signer vouches for the bundle", code="no_trusted_key")
     (signature,) = parsed.signatures
     key = next((key for key in trusted if key.key_id == signature.keyid), None)  # 2
     if key is None:

@@ -190,7 +190,7 @@ def _check_permissions(path: Path, status: os.stat_result) -> None:
     """
     mode, own = stat.S_IMODE(status.st_mode), os.geteuid()
     if status.st_uid not in {own, 0}:
-        raise ConfigurationError(f"{path} belongs to somebody else", code="key_permissions")
+        raise ConfigurationError(f"{path} belongs to another account", code="key_permissions")
     given = status.st_uid == 0 != own and status.st_gid in {os.getegid(), *os.getgroups()}
     if mode & (0o037 if given else 0o077):
         raise ConfigurationError(f"{path} can be read by others; chmod 600 it", code="key_permissions")

@@ -150,7 +150,7 @@ def _signature(reading: Reading, step: int) -> str:
     if reading.unsigned and not present:
         return "there is no signature, and it was asked to do without: ANYBODY may have written this bundle"
     if not reading.trusted:
-        words = "no key is trusted, so nobody vouches for this bundle"
+        words = "no key is trusted, so no signer vouches for this bundle"
         reading.findings.wrong(step, "no_trusted_key", layout.ENVELOPE, words)
     known = reading.manifest is None or reading.manifest.layout == layout.VERSION
     envelopes = layout.ENVELOPES if known else layout.ENVELOPES[:1]

@@ -1,6 +1,6 @@
 """The branches that runs have left in a repository on this host: which there are, and which of them can go.
 
-A branch can go when all that it has is on a branch of somebody's own, and it is checked out nowhere. What is deleted is named
+A branch can go when all that it has is on a branch of the owner's own, and it is checked out nowhere. What is deleted is named
 with the commit that it was at, so that it can be made again.
 """
 

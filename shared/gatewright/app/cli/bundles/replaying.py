@@ -87,7 +87,7 @@ async def _carry_out(session: Session, order: ReexecutionOrder, *, quiet: bool) 
         run_id = await client.submit_contract(document, patience=_STARTING_PATIENCE)
     if quiet:
         return await client.wait(run_id)
-    await follow_to_end(client, run_id, json_output=False)
+    await follow_to_end(client, run_id, session.home, json_output=False)
     return await client.get(run_id)
 
 

@@ -89,7 +89,7 @@ def install(hooks: Hooks, contract: str | None, base: str | None, *, force: bool
     foreign = [name for name in NAMES if hooks.state(name) == "foreign"]
     if foreign and not force:
         raise MalformedError(
-            f"{hooks.folder / foreign[0]} is somebody else's; with --force it stays and runs first", code="hook_exists"
+            f"{hooks.folder / foreign[0]} is not Gatewright's; with --force it stays and runs first", code="hook_exists"
         )
     if contract is not None:
         document = read_submittable(contract)

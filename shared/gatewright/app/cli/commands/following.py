@@ -48,7 +48,7 @@ async def _watch(wanted: str | None, patience: float | None, *, json_output: boo
     async with no_longer_than(patience) as bound, attached_when_there(place, note) as client:
         run_id = await run_when_there(client, wanted, note)
         bound.reschedule(None)
-        return await follow_to_end(client, run_id, json_output=json_output)
+        return await follow_to_end(client, run_id, place.own_home, json_output=json_output)
 
 
 @reported
@@ -134,10 +134,11 @@ async def _show(wanted: str | None, *, json_output: bool) -> None:
 
     async with _source() as source:
         view = await with_tails(await source.view(await find_run(source, wanted)), source.output)
+        waits = await source.waits(view)
     if json_output:
-        emit(details_of(view, datetime.now(UTC)))
+        emit(details_of(view, datetime.now(UTC), waits))
         return
-    for line in story(view, datetime.now(UTC)):
+    for line in story(view, datetime.now(UTC), waits):
         say(line)
 
 
@@ -205,4 +206,4 @@ async def _source() -> AsyncIterator[RunSource]:
         yield BundleSource(place.home, lambda text: say(printable(text), stream=sys.stderr))
         return
     async with attached(place.bus, place.home) as client:
-        yield LedgerSource(client)
+        yield LedgerSource(client, place.own_home)

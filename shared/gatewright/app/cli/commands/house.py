@@ -41,7 +41,7 @@ def init(json_output: JsonOutput = False) -> None:
         return
     say(f"{'made' if new else 'found'} {printable(str(home))}")
     say(f"  signing key {key.key_id}")
-    say(f"  public key  {printable(str(public))}  (give it to whoever verifies your bundles)")
+    say(f"  public key  {printable(str(public))}  (give it to those who verify your bundles)")
     say("  next: gatewright doctor")
 
 

@@ -34,7 +34,7 @@ def init(json_output: JsonOutput = False) -> None:
         emit({"key_id": key.key_id, "created": new, "public_key": str(public)})
         return
     say(f"{'made' if new else 'found'} {key.key_id}")
-    say(f"  public key {printable(str(public))}  (give it to whoever verifies your bundles)")
+    say(f"  public key {printable(str(public))}  (give it to those who verify your bundles)")
 
 
 @group.command()

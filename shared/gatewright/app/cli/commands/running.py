@@ -73,7 +73,7 @@ async def _submit(document: RunRequest | TaskContract, *, wait: bool, json_outpu
         else:
             run_id = await client.submit_contract(document)
         if wait:
-            return await follow_to_end(client, run_id, json_output=json_output)
+            return await follow_to_end(client, run_id, place.own_home, json_output=json_output)
     answer: dict[str, Any] = {"run_id": run_id}
     if json_output:
         emit(answer)

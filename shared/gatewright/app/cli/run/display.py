@@ -10,6 +10,7 @@ from gatewright.app.cli.output import emit, printable, say
 from gatewright.app.cli.runs.result import RunResult, closing_words, result_of
 from gatewright.app.cli.runs.timeline import SIGNS, TimelineLine, lines
 from gatewright.app.cli.runs.view import RunView
+from gatewright.app.cli.runs.waits import Wait, WaitNotice, wait_lines
 from gatewright.contracts import OrchestratorEvent
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ class Display(Protocol):
 
     def show(self, record: OrchestratorEvent, view: RunView) -> None:
         """One more event; ``view`` is the run after it."""
+
+    def waits(self, view: RunView, waits: Sequence[Wait]) -> None:
+        """What the run waits for has changed; empty once it waits for nothing."""
 
     def close(self, view: RunView) -> None:
         """The run is over, or is left as it stands."""
@@ -50,6 +54,9 @@ class JsonDisplay:
 
     def show(self, record: OrchestratorEvent, view: RunView) -> None:  # noqa: ARG002 - the event says it all
         emit(record)
+
+    def waits(self, view: RunView, waits: Sequence[Wait]) -> None:
+        emit(WaitNotice(view.run.run_id, tuple(waits)))
 
     def close(self, view: RunView) -> None:
         emit(result_of(view))
@@ -76,6 +83,10 @@ class PlainDisplay:
     def show(self, record: OrchestratorEvent, view: RunView) -> None:
         for line in lines(record, view):
             say(plain(line))
+
+    def waits(self, view: RunView, waits: Sequence[Wait]) -> None:  # noqa: ARG002 - the lines say it all
+        for words in wait_lines(waits):
+            say(words)
 
     def close(self, view: RunView) -> None:
         say()

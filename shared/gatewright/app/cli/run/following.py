@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from pathlib import Path
 
 from gatewright.app.cli.outcome import Exit, exit_of_run
-from gatewright.app.cli.run.display import make_display
+from gatewright.app.cli.run.display import Display, make_display
 from gatewright.app.cli.runs.outputs import with_tails
 from gatewright.app.cli.runs.view import RunView, advance
+from gatewright.app.cli.runs.waits import WaitFinder
 from gatewright.client.client import Client
 from gatewright.contracts import OrchestratorEvent
 from gatewright.errors import UnavailableError
@@ -17,6 +19,8 @@ from gatewright.ledger.events import RunFinished
 
 #: Seconds that the bundle of a run that has ended may take to be sealed.
 SEAL_PATIENCE = 20.0
+#: Seconds without an event after which it is looked what a run waits for, and between two looks.
+_LOOK_SECONDS = 2.0
 
 
 async def events_to_the_seal(
@@ -46,12 +50,44 @@ async def events_to_the_seal(
             yield record
 
 
-async def follow_to_end(client: Client, run_id: str, *, json_output: bool) -> Exit:
-    """Show a run until its bundle is sealed; the exit code that it deserves. Interrupting it leaves the run alone."""
+@contextlib.asynccontextmanager
+async def told_of_waits(finder: WaitFinder, current: Callable[[], RunView | None], display: Display) -> AsyncIterator[None]:
+    """Meanwhile the display is told what the run waits for: whenever nothing has come of it for a while."""
+    telling = asyncio.create_task(_tell_waits(finder, current, display))
+    try:
+        yield
+    finally:
+        telling.cancel()
+        await asyncio.gather(telling, return_exceptions=True)
+
+
+async def _tell_waits(finder: WaitFinder, current: Callable[[], RunView | None], display: Display) -> None:
+    told: tuple[str, ...] = ()
+    last = ""
+    while True:
+        await asyncio.sleep(_LOOK_SECONDS)
+        view = current()
+        if view is None:
+            continue
+        found = await finder.waits_of(view) if view.last == last else ()
+        last = view.last
+        # Ages are measured anew at every look: what counts as a change is what is waited for.
+        if told != (told := tuple(wait.detail for wait in found)):
+            display.waits(view, found)
+
+
+async def follow_to_end(client: Client, run_id: str, home: Path | None, *, json_output: bool) -> Exit:
+    """Show a run until its bundle is sealed; the exit code that it deserves. Interrupting it leaves the run alone.
+
+    ``home`` is the folder of the system where it runs on this host, else None.
+    """
     display = make_display(json_output=json_output)
     view: RunView | None = None
     with display:
-        async with contextlib.aclosing(events_to_the_seal(client, run_id)) as events:
+        async with (
+            told_of_waits(WaitFinder(client.bus, home), lambda: view, display),
+            contextlib.aclosing(events_to_the_seal(client, run_id)) as events,
+        ):
             async for record in events:
                 view = advance(view, record)
                 display.show(record, view)

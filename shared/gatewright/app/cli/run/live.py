@@ -17,6 +17,7 @@ from gatewright.app.cli.output import printable
 from gatewright.app.cli.runs.result import RunResult, closing_words
 from gatewright.app.cli.runs.timeline import SIGNS, STAGES, Mark, TimelineLine, lines, stage_name
 from gatewright.app.cli.runs.view import RunView, moment
+from gatewright.app.cli.runs.waits import Wait, wait_lines
 from gatewright.contracts import OrchestratorEvent
 
 _STYLES: dict[Mark, str] = {"good": "green", "bad": "bold red", "given": "cyan", "plain": "dim", "warn": "yellow"}
@@ -37,6 +38,7 @@ class LiveDisplay:
         self._view: RunView | None = None
         self._note = ""
         self._stage = ""
+        self._waits: tuple[Wait, ...] = ()
         self._live = Live(
             console=self._console, get_renderable=self._below, refresh_per_second=_FRAMES_PER_SECOND, transient=True
         )
@@ -62,6 +64,9 @@ class LiveDisplay:
             self._console.print(_drawn(line, new_stage=line.stage != self._stage))
             self._stage = line.stage
 
+    def waits(self, view: RunView, waits: Sequence[Wait]) -> None:
+        self._view, self._waits = view, tuple(waits)
+
     def close(self, view: RunView) -> None:
         self._view, self._note = view, ""
         self._live.stop()
@@ -86,7 +91,8 @@ class LiveDisplay:
             if task.status == "RUNNING":
                 since = (now - view.dispatched.get(task.task_id, now)).total_seconds()
                 rows.append(Text(f"      {task.role:<11} {printable(view.short(task.task_id))}  {since:.1f} s", "cyan"))
-        self._spinner.text = Text(self._note or "at work", "dim")
+        rows += [Text(f"      {words}", "yellow") for words in wait_lines(self._waits)]
+        self._spinner.text = Text(self._note or ("waiting" if self._waits else "at work"), "dim")
         return Group(Text(), *rows, self._spinner)
 
 

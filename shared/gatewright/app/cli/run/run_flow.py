@@ -19,11 +19,12 @@ from msgspec.structs import replace
 from gatewright.app.cli.outcome import Exit, exit_of_error, exit_of_run
 from gatewright.app.cli.output import complain, discard_output
 from gatewright.app.cli.run.display import Display
-from gatewright.app.cli.run.following import events_to_the_seal
+from gatewright.app.cli.run.following import events_to_the_seal, told_of_waits
 from gatewright.app.cli.run.request import Prepared, with_artifacts
 from gatewright.app.cli.runs.outputs import with_tails
 from gatewright.app.cli.runs.result import refused
 from gatewright.app.cli.runs.view import RunView, advance
+from gatewright.app.cli.runs.waits import WaitFinder
 from gatewright.app.cli.session import Session
 from gatewright.client.client import Client
 from gatewright.errors import BusError, DeniedError, GatewrightError
@@ -113,7 +114,7 @@ class RunFlow:
         return await client.submit_request(request, patience=patience)
 
     async def _follow(self, session: Session, run_id: str) -> None:
-        following = asyncio.create_task(self._show_events(session.client, run_id))
+        following = asyncio.create_task(self._show_events(session, run_id))
         try:
             done = await self._first(following, session)
             if done is None:
@@ -127,8 +128,11 @@ class RunFlow:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
 
-    async def _show_events(self, client: Client, run_id: str) -> None:
-        async with contextlib.aclosing(events_to_the_seal(client, run_id)) as events:
+    async def _show_events(self, session: Session, run_id: str) -> None:
+        async with (
+            told_of_waits(WaitFinder(session.client.bus, session.home), lambda: self.view, self.display),
+            contextlib.aclosing(events_to_the_seal(session.client, run_id)) as events,
+        ):
             async for record in events:
                 self.view = advance(self.view, record)
                 if self._unread is None:

@@ -12,6 +12,7 @@ from gatewright.app.cli.runs.budgets import BudgetEntry, budget_entry, budget_wo
 from gatewright.app.cli.runs.result import FailureResult, RunResult, closing_words, failure_of, result_of
 from gatewright.app.cli.runs.timeline import stage_name, violation_lines
 from gatewright.app.cli.runs.view import RunView, moment, seconds_between
+from gatewright.app.cli.runs.waits import Wait, wait_lines
 from gatewright.contracts import GateReport
 from gatewright.ledger.families import ToldFamilies
 from gatewright.ledger.run import Run
@@ -55,6 +56,7 @@ class RunDetails(msgspec.Struct, frozen=True):
     budget: BudgetEntry
     tasks: tuple[TaskEntry, ...]
     gates: tuple[GateReport, ...]
+    waits: tuple[Wait, ...] = ()
 
 
 def entry_of(run: Run, told: ToldFamilies | None = None) -> RunEntry:
@@ -73,7 +75,7 @@ def entry_of(run: Run, told: ToldFamilies | None = None) -> RunEntry:
     )
 
 
-def details_of(view: RunView, now: datetime | None = None) -> RunDetails:
+def details_of(view: RunView, now: datetime | None = None, waits: Sequence[Wait] = ()) -> RunDetails:
     """One run for programs. ``now`` is when an open run is looked at; by default its last event."""
     tasks = tuple(
         TaskEntry(
@@ -86,9 +88,8 @@ def details_of(view: RunView, now: datetime | None = None) -> RunDetails:
         for task in view.run.tasks.values()
     )
     budget = budget_entry(view, now)
-    return RunDetails(
-        entry_of(view.run, view.families), result_of(view), view.run.accepted.baseline_commit, budget, tasks, view.gates
-    )
+    baseline, run = view.run.accepted.baseline_commit, entry_of(view.run, view.families)
+    return RunDetails(run, result_of(view), baseline, budget, tasks, view.gates, tuple(waits))
 
 
 def table(entries: Sequence[RunEntry]) -> list[str]:
@@ -107,7 +108,7 @@ def table(entries: Sequence[RunEntry]) -> list[str]:
     return lines
 
 
-def story(view: RunView, now: datetime | None = None) -> list[str]:
+def story(view: RunView, now: datetime | None = None, waits: Sequence[Wait] = ()) -> list[str]:
     """One run for people: what was asked, the tasks, the gates, and the closing words. ``now`` as in ``details_of``."""
     run = view.run
     lines = [
@@ -121,6 +122,7 @@ def story(view: RunView, now: datetime | None = None) -> list[str]:
         lines.append(f"  may change {printable(', '.join(run.contract.allowed_paths))}")
     if budget := budget_words(budget_entry(view, now)):
         lines.append(f"  used       {budget}")
+    lines += [f"  {words}" for words in wait_lines(waits)]
     lines += ["", "tasks"]
     for task in run.tasks.values():
         agent = f"  by {printable(task.result.producer.agent_id)}" if task.result else ""

@@ -16,8 +16,9 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from gatewright.app.cli.runs.view import RunView, view_of
+from gatewright.app.cli.runs.waits import Wait, WaitFinder
 from gatewright.client.client import Client
-from gatewright.client.refusals import NOBODY_THERE
+from gatewright.client.refusals import UNANSWERED
 from gatewright.contracts import OrchestratorEvent, codec
 from gatewright.errors import BusError, GatewrightError, MalformedError, UnavailableError
 from gatewright.ledger.run import Run
@@ -60,18 +61,22 @@ class RunSource(Protocol):
     async def output(self, uri: str) -> bytes:
         """What a command of a run printed, by its URI, where it lies in no bundle on this host. Raises GatewrightError."""
 
+    async def waits(self, view: RunView) -> tuple[Wait, ...]:
+        """What the run waits for now, as far as that can be seen."""
+
 
 class LedgerSource:
-    """Runs as the ledger has them."""
+    """Runs as the ledger has them; ``home`` is the folder of the system where it runs on this host."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, home: Path | None = None) -> None:
         self._client = client
+        self._waits = WaitFinder(client.bus, home)
 
     async def page(self, limit: int, before: str | None) -> RunPage:
         try:
             listed = await self._client.list_runs(limit=limit, before=before)
         except BusError as error:
-            if error.reason not in NOBODY_THERE:
+            if error.reason not in UNANSWERED:
                 raise
             # Without a gatekeeper nothing but the ledger itself can be asked.
             return _page(tuple(reversed(await self._client.runs())), limit, before)
@@ -81,7 +86,7 @@ class LedgerSource:
         try:
             listed = await self._client.list_runs(limit=_SOME, prefix=prefix)
         except BusError as error:
-            if error.reason not in NOBODY_THERE:
+            if error.reason not in UNANSWERED:
                 raise
             return tuple(run.run_id for run in await self._client.runs() if run.run_id.startswith(prefix))
         return tuple(run.run_id for run in listed.runs)
@@ -105,6 +110,9 @@ class LedgerSource:
 
     async def output(self, uri: str) -> bytes:
         return await self._client.get_artifact(uri)
+
+    async def waits(self, view: RunView) -> tuple[Wait, ...]:
+        return await self._waits.waits_of(view)
 
 
 #: By how much the clock of the events and that of the disk may differ.
@@ -166,6 +174,9 @@ class BundleSource:
 
     async def output(self, uri: str) -> bytes:
         raise UnavailableError(f"{uri} is in no bundle here, and no system runs that may have it", code="artifact_unavailable")
+
+    async def waits(self, view: RunView) -> tuple[Wait, ...]:  # noqa: ARG002 - no system runs, and nothing goes on
+        return ()
 
 
 def read_events(path: Path) -> list[OrchestratorEvent]:

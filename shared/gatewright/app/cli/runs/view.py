@@ -31,6 +31,7 @@ class RunView:
     """``dispatched`` holds, by task id, when a task was last given out; ``bundle`` is where the bundle lies, if it does.
 
     ``tails`` are the last lines of what failed, where they were asked for. ``families`` are those that came with reason codes.
+    ``lock_holders`` are the runs that held its paths when it began to wait for them, at ``locks_since``.
     """
 
     run: Run
@@ -40,6 +41,8 @@ class RunView:
     last: str = ""
     tails: tuple[OutputTail, ...] = ()
     families: ToldFamilies = field(default_factory=dict)
+    lock_holders: tuple[str, ...] = ()
+    locks_since: str = ""
 
     @property
     def failing_gate(self) -> GateReport | None:
@@ -76,6 +79,8 @@ def advance(view: RunView | None, record: OrchestratorEvent) -> RunView:
             return replace(view, gates=(*view.gates, report))
         case e.TaskDispatched(task_id=task_id):
             return replace(view, dispatched={**view.dispatched, task_id: moment(record.ts)})
+        case e.LocksWaiting(holders=holders):
+            return replace(view, lock_holders=holders, locks_since=record.ts)
         case e.BundleSealed(location=location):
             return replace(view, bundle=location)
         case _:

@@ -1,0 +1,126 @@
+"""What an open run waits for, and since when: the paths of others, a queue, a process, room on the disk.
+
+The ledger tells of paths. The queues and the disk are looked at where this command may: with an operator's identity, and on the
+host of the system. What it may not see it does not guess.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from gatewright.app.cli.output import printable
+from gatewright.app.cli.runs.view import RunView, moment
+from gatewright.bus.jetstream.bus import JetStreamBus
+from gatewright.bus.jetstream.queue_control import QueueState, state_of
+from gatewright.bus.port import Bus
+from gatewright.bus.topology import RESULT_CONSUMER, task_consumers
+from gatewright.clock import timestamp
+from gatewright.errors import BusError, UnavailableError
+from gatewright.host_errors import check_room
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """One entry of ``waits``. ``kind`` is stable, ``since`` is RFC 3339, ``detail`` is for people and says what to do."""
+
+    kind: Literal["locks", "queue_paused", "no_process", "disk_full"]
+    since: str
+    detail: str
+
+
+class WaitNotice(msgspec.Struct, frozen=True):
+    """The line of ``run --json`` and ``watch --json`` that says what the run waits for now; empty once it goes on."""
+
+    run_id: str
+    waits: tuple[Wait, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WaitFinder:
+    """Looks at the system that ``bus`` leads to; ``home`` is its folder where it runs on this host, else None."""
+
+    bus: Bus
+    home: Path | None
+
+    async def waits_of(self, view: RunView) -> tuple[Wait, ...]:
+        """All that keeps the run from going on now, as far as can be seen; nothing for one that has ended."""
+        if view.run.ended:
+            return ()
+        return (*_lock_waits(view), *await self._queue_waits(view), *await asyncio.to_thread(self._disk_waits, view))
+
+    async def _queue_waits(self, view: RunView) -> tuple[Wait, ...]:
+        if not isinstance(self.bus, JetStreamBus) or self.bus.connection.guest:
+            return ()  # a publisher sees no queues
+        tasks = [task for task in view.run.tasks.values() if task.status == "RUNNING"]
+        pools = sorted({(task.role, task.pool) for task in tasks})
+        queues = [RESULT_CONSUMER, *(queue for role, pool in pools for queue in task_consumers(role, pool))]
+        try:
+            states = await asyncio.gather(*(state_of(self.bus.connection, queue) for queue in queues))
+        except BusError:
+            return ()  # an extra: a bus that does not answer is told of by what needs it
+        return queue_waits([state for state in states if state is not None], datetime.now(UTC))
+
+    def _disk_waits(self, view: RunView) -> tuple[Wait, ...]:
+        if self.home is None:
+            return ()
+        try:
+            check_room(self.home)
+        except UnavailableError as error:
+            return (Wait("disk_full", view.last, error.message),)
+        return ()
+
+
+def queue_waits(states: Sequence[QueueState], now: datetime) -> tuple[Wait, ...]:
+    """What keeps messages of these queues waiting: a pause, or that no process asks for them and none has one in hand. Pure."""
+    waiting = [state for state in states if state.depth.waiting]
+    # A role's process asks all classes of its pool for work at once: one open request shows that there is one.
+    served = {_pool(state) for state in states if state.depth.pulls or state.depth.in_hand}
+    unserved = (state for state in waiting if state.paused_until is None and _pool(state) not in served)
+    return (
+        *(_paused(state, state.paused_until, now) for state in waiting if state.paused_until is not None),
+        *(_unserved(state, now) for state in unserved),
+    )
+
+
+def wait_lines(waits: Sequence[Wait]) -> list[str]:
+    """The waits for people."""
+    return [f"waits since {moment(wait.since).astimezone():%H:%M:%S}: {printable(wait.detail)}" for wait in waits]
+
+
+def _lock_waits(view: RunView) -> tuple[Wait, ...]:
+    if not view.run.waiting_for_locks:
+        return ()
+    return (Wait("locks", view.locks_since, f"for paths that are locked by {', '.join(view.lock_holders)}"),)
+
+
+def _paused(state: QueueState, until: datetime, now: datetime) -> Wait:
+    durable = state.depth.queue.durable
+    words = f"the queue {durable} is paused until {timestamp(until)}; `gatewright queue resume {_named(state)}` ends that"
+    return Wait("queue_paused", _since(state, now), words)
+
+
+def _unserved(state: QueueState, now: datetime) -> Wait:
+    owner, queue = state.depth.queue.owner, state.depth.queue.durable
+    words = f"no process of the {owner} asks for what lies in {queue}: is there one, and does it serve that pool?"
+    return Wait("no_process", _since(state, now), words)
+
+
+def _since(state: QueueState, now: datetime) -> str:
+    return timestamp(now - timedelta(seconds=state.depth.oldest))
+
+
+def _pool(state: QueueState) -> tuple[str, str]:
+    return state.depth.queue.owner, state.depth.queue.durable.rpartition("-")[0]
+
+
+def _named(state: QueueState) -> str:
+    """The role of a queue as ``queue resume`` wants it, with its pool."""
+    queue = state.depth.queue
+    pool = queue.durable.removeprefix(f"{queue.owner}-").rpartition("-")[0]
+    return queue.owner if pool in ("", "default") else f"{queue.owner} --pool {pool}"
