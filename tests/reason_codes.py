@@ -6,6 +6,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import gatewright
@@ -18,6 +19,7 @@ _CODE = re.compile(r"[a-z][a-z0-9_]*")
 _TABLES = ("CODE", "CODES")
 
 
+@cache
 def sources() -> dict[Path, ast.Module]:
     """The syntax of every module of the product but the table of reasons itself."""
     folders = (PACKAGE, ROOT / "services")

@@ -112,7 +112,7 @@ def running_stack(home: Path, *, workers: int, stack: Stack | None = None) -> It
     try:
         yield stack
     finally:
-        stopped = stack.process("down")
+        stopped = stack.command("down")
     assert stopped.returncode == 0, stopped.stdout + stopped.stderr
 
 
