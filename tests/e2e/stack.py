@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,9 +48,11 @@ class Stack:
             argv, cwd=place, env=self.environment, check=False, capture_output=True, text=True, timeout=SECONDS
         )
 
-    def command(self, *words: str, cwd: Path | None = None, **extra: str) -> subprocess.CompletedProcess[str]:
+    def command(
+        self, *words: str, cwd: Path | None = None, extra: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
         """`gatewright ...` to its end, in this process; ``extra``: more variables. Not for coroutines."""
-        return invoke_in(cwd or self.home.parent, self.environment | extra, words)
+        return invoke_in(cwd or self.home.parent, {**self.environment, **(extra or {})}, words)
 
     def run(self, repository: Path, *words: str, process: bool = False) -> tuple[int, dict[str, Any]]:
         """`gatewright run ... --json` in a repository: exit code and last line."""

@@ -229,12 +229,12 @@ def test_the_command_line_asks_as_a_named_publisher(guarded: GuardedStack, make_
     document.write_bytes(codec.encode(slow_request(make_project(), 0.0)))
     acme = {"GATEWRIGHT_NATS_URL": guarded.state.url, "GATEWRIGHT_NATS_SEED": str(guarded.state.address("publisher-acme").seed)}
     beta = acme | {"GATEWRIGHT_NATS_SEED": str(guarded.state.address("publisher-beta").seed)}
-    submitted = guarded.command("submit", str(document), "--json", **acme)
+    submitted = guarded.command("submit", str(document), "--json", extra=acme)
     assert submitted.returncode == 0, submitted.stdout + submitted.stderr
     run_id = json.loads(submitted.stdout)["run_id"]
-    told = guarded.command("status", run_id, "--wait", **acme)
+    told = guarded.command("status", run_id, "--wait", extra=acme)
     assert (told.returncode, "SUCCESS" in told.stdout, "publisher  acme" in told.stdout) == (0, True, True), told.stdout
-    assert json.loads(guarded.command("status", run_id, "--json", **acme).stdout)["bundle"]
-    hidden = guarded.command("status", run_id, **beta)
+    assert json.loads(guarded.command("status", run_id, "--json", extra=acme).stdout)["bundle"]
+    hidden = guarded.command("status", run_id, extra=beta)
     assert hidden.returncode == 2, hidden.stdout + hidden.stderr
     assert "run_unknown" in hidden.stdout + hidden.stderr
