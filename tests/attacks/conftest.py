@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gatewright.resources import policy_directory
-from gatewright.services.gatekeeper.policies.load import Policies, load
+from gatewright.services.gatekeeper.policies.load import Policies
+from tests.gatekeeper.contexts import delivered_policies
 
 
 @pytest.fixture(scope="session")
 def policies() -> Policies:
-    return load(policy_directory())
+    return delivered_policies()

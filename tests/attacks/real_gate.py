@@ -22,7 +22,6 @@ from gatewright.contracts.vocabulary import Repository as RepositoryField
 from gatewright.git.mirror import Mirrors
 from gatewright.ledger.events import CandidateComposed
 from gatewright.ledger.run import Run, RunTask
-from gatewright.resources import policy_directory
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.secrets.selection import make_scanner
 from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
@@ -30,8 +29,8 @@ from gatewright.services.gatekeeper.decider import gate_checks as q
 from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck
 from gatewright.services.gatekeeper.gates.engine import GateEngine
 from gatewright.services.gatekeeper.gates.landing.locks import PathLocks
-from gatewright.services.gatekeeper.policies.load import load
 from tests.factories import make_contract
+from tests.gatekeeper.contexts import delivered_policies
 from tests.gatekeeper.recorded import make_open_run
 from tests.git.repositories import Repository
 
@@ -146,7 +145,7 @@ async def open_gate(repository: Repository, folder: Path, **changes: object) -> 
 
     bus = MemoryBus(MemoryServer())
     await ensure_topology(bus)
-    mirrors, policies = Mirrors(folder / "gatekeeper-mirrors"), load(policy_directory())
+    mirrors, policies = Mirrors(folder / "gatekeeper-mirrors"), delivered_policies()
     locks, secrets = PathLocks(bus, nobody_has_ended), SecretsCheck(default_scanner())
     gates = GateEngine(policies, mirrors, ArtifactCache(bus), locks, SystemClock(), {}, secrets)
     mirror = await mirrors.open(repository.url)

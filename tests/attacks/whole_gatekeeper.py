@@ -25,7 +25,6 @@ from gatewright.git.mirror import Mirrors
 from gatewright.ledger.events import GateJudged, payload_of
 from gatewright.ledger.run import Run, RunTask
 from gatewright.ledger.store import Ledger
-from gatewright.resources import policy_directory
 from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
 from gatewright.services.gatekeeper.decider.inputs import RoleDocument, RoleReplied, Submitted
 from gatewright.services.gatekeeper.gates.engine import GateEngine
@@ -36,6 +35,7 @@ from gatewright.telemetry.logs import make_logger
 from gatewright.telemetry.metrics import Metrics
 from gatewright.worker_role import PERMISSIONS, REQUIRED_OUTPUTS, WORKER, resolve_role
 from tests.factories import make_contract
+from tests.gatekeeper.contexts import delivered_policies
 from tests.git.repositories import Repository
 
 RUN = "run-0123456789abcdef0123"
@@ -123,9 +123,8 @@ async def open_gatekeeper(
     await ensure_topology(bus)
     now = clock or SystemClock()
     mirrors = Mirrors(folder / "gatekeeper-mirrors")
-    gates = GateEngine(
-        load(policies or policy_directory()), mirrors, ArtifactCache(bus), PathLocks(bus, nobody_has_ended), now, {}
-    )
+    rules = delivered_policies() if policies is None else load(policies)
+    gates = GateEngine(rules, mirrors, ArtifactCache(bus), PathLocks(bus, nobody_has_ended), now, {})
     signer = Signer(keys.load_or_create(folder / "key.pem"))
     bundles = BundleWriter(folder / "runs")
     orchestrator = Orchestrator(bus, Ledger(bus), gates, bundles, signer, now, make_logger(), Metrics("gatekeeper"))

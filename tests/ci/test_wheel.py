@@ -51,6 +51,9 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     options = ("--quiet", "--disable-pip-version-check", "--no-index", "--no-deps")
     subprocess.run((*pip, "install", *options, str(wheel)), check=True, capture_output=True)
     (environment / SITE_PACKAGES / "dependencies.pth").write_text(f"{Path(sys.prefix, SITE_PACKAGES)}\n")
+    # So is what was compiled of them.
+    (environment / "share").mkdir(exist_ok=True)
+    (environment / "share" / "gatewright").symlink_to(Path(sys.prefix, "share", "gatewright"))
     return environment
 
 

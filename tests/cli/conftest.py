@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from gatewright.app.cli.app import app
+from tests.command_line import invoke
 
 MakeRepository = Callable[[str], Path]
 
@@ -42,9 +41,8 @@ def gatewright(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
     monkeypatch.chdir(tmp_path)
 
     def run(*words: str | Path, stdin: str | None = None) -> Said:
-        result = CliRunner().invoke(app, [str(word) for word in words], input=stdin)
-        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-        return Said(result.exit_code, result.stdout, result.stderr)
+        ended = invoke([str(word) for word in words], stdin)
+        return Said(ended.returncode, ended.stdout, ended.stderr)
 
     return run
 

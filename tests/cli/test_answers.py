@@ -6,14 +6,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from gatewright.app.cli.app import app
 from gatewright.app.cli.run import start as start_run
 from gatewright.app.cli.run.request import Prepared, RunOptions, prepare
 from gatewright.app.cli.user_git import author, person
 from gatewright.errors import MalformedError
 from tests.cli.conftest import MakeRepository
+from tests.command_line import invoke
 
 ADA = ("-c", "user.name=Ada", "-c", "user.email=ada@shop.example")
 BOB = ("-c", "user.name=Bob", "-c", "user.email=bob@shop.example")
@@ -135,8 +134,8 @@ def test_a_dash_reads_the_change_from_a_pipe(
 
     monkeypatch.setattr(start_run, "start_run", look)
     words = ["run", "x", "--repo", str(repository), "--allow", "a", option, "-", "--test", "true"]
-    result = CliRunner().invoke(app, words, input=b"from a pipe \xff\n")
-    assert result.exit_code == 0, result.output
+    ended = invoke(words, b"from a pipe \xff\n")
+    assert ended.returncode == 0, ended.stderr
     assert [prepared.attachments for prepared in seen] == [((name, b"from a pipe \xff\n"),)]
 
 

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +14,13 @@ import pytest
 from gatewright.evidence.signing import keys
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import BundleWriter
+from tests.command_line import invoke_in
 from tests.evidence.recorded_runs import make_success
 
 
 def command(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
     environment = {"PATH": os.environ["PATH"], "HOME": str(home.parent), "GATEWRIGHT_HOME": str(home)}
-    argv = [sys.executable, "-m", "gatewright.app.cli.main", *words]
-    return subprocess.run(argv, cwd=home.parent, env=environment, check=False, capture_output=True, text=True)
+    return invoke_in(home.parent, environment, words)
 
 
 def told(home: Path, *words: str) -> Any:

@@ -16,6 +16,8 @@ from tests.contracts.generated import documents, mutated
 
 #: Faults of the text itself, which a JSON Schema cannot express.
 TEXT_CODES = {"not_json", "duplicate_key", "too_deep"}
+#: Documents of each kind.
+EXAMPLES = pytest.mark.parametrize("examples", [6, pytest.param(60, marks=pytest.mark.long)])
 #: Derandomized: the same documents on every machine; a wider search is a matter of raising the number of examples.
 SEARCH = settings(
     max_examples=15,
@@ -53,9 +55,10 @@ def check_canonical(name: str, document: Document) -> None:
     assert codec.encode(codec.decode_named(canonical, name)) == canonical
 
 
+@EXAMPLES
 @pytest.mark.parametrize("name", codec.DOCUMENTS)
-def test_what_the_schema_calls_valid_is_decoded_and_round_trips(name: str) -> None:
-    @SEARCH
+def test_what_the_schema_calls_valid_is_decoded_and_round_trips(name: str, examples: int) -> None:
+    @settings(SEARCH, max_examples=examples)
     @given(documents(name))
     def check(value: Any) -> None:
         data = json.dumps(value).encode()
@@ -65,9 +68,10 @@ def test_what_the_schema_calls_valid_is_decoded_and_round_trips(name: str) -> No
     check()
 
 
+@EXAMPLES
 @pytest.mark.parametrize("name", codec.DOCUMENTS)
-def test_a_changed_document_is_judged_alike_by_schema_and_struct(name: str) -> None:
-    @SEARCH
+def test_a_changed_document_is_judged_alike_by_schema_and_struct(name: str, examples: int) -> None:
+    @settings(SEARCH, max_examples=examples)
     @given(mutated(name))
     def check(data: bytes) -> None:
         check_agreement(name, data)

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from gatewright.bus.topology import Role, task_consumers
 from gatewright.client.sync import SyncClient
 from gatewright.contracts import RunRequest
 from gatewright.contracts.vocabulary import AcceptanceTest, Environment, Executor, Repository, Sharding
+from tests.command_line import invoke_in
 
 #: The interpreter's own prefix: what the commands of test repositories see as `python`.
 PREFIX = Path(sys.prefix)
@@ -34,17 +35,29 @@ class Stack:
 
     home: Path
 
-    def command(self, *words: str, cwd: Path | None = None, seconds: float = SECONDS) -> subprocess.CompletedProcess[str]:
-        """`gatewright ...` to its end."""
+    @property
+    def environment(self) -> dict[str, str]:
+        """What is around a command line that uses the stack."""
+        return {"PATH": os.environ["PATH"], "HOME": str(self.home), "GATEWRIGHT_HOME": str(self.home)}
+
+    def process(self, *words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+        """`gatewright ...` to its end, in a process of its own."""
         argv = [sys.executable, "-m", "gatewright.app.cli.main", *words]
-        environment = {"PATH": os.environ["PATH"], "HOME": str(self.home), "GATEWRIGHT_HOME": str(self.home)}
+        place = cwd or self.home.parent
         return subprocess.run(
-            argv, cwd=cwd or self.home.parent, env=environment, check=False, capture_output=True, text=True, timeout=seconds
+            argv, cwd=place, env=self.environment, check=False, capture_output=True, text=True, timeout=SECONDS
         )
 
-    def run(self, repository: Path, *words: str) -> tuple[int, dict[str, Any]]:
+    def command(
+        self, *words: str, cwd: Path | None = None, extra: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """`gatewright ...` to its end, in this process; ``extra``: more variables. Not for coroutines."""
+        return invoke_in(cwd or self.home.parent, {**self.environment, **(extra or {})}, words)
+
+    def run(self, repository: Path, *words: str, process: bool = False) -> tuple[int, dict[str, Any]]:
         """`gatewright run ... --json` in a repository: exit code and last line."""
-        finished = self.command("run", "a change", "--env", str(PREFIX), "--json", *words, cwd=repository)
+        command = self.process if process else self.command
+        finished = command("run", "a change", "--env", str(PREFIX), "--json", *words, cwd=repository)
         assert finished.stdout, finished.stderr
         result: dict[str, Any] = json.loads(finished.stdout.splitlines()[-1])
         return finished.returncode, result
@@ -96,7 +109,7 @@ class Stack:
 def running_stack(home: Path, *, workers: int, stack: Stack | None = None) -> Iterator[Stack]:
     """A detached stack for the time of a block."""
     stack = stack or Stack(home)
-    started = stack.command("up", "--detach", "--workers", str(workers), "--env", str(PREFIX))
+    started = stack.process("up", "--detach", "--workers", str(workers), "--env", str(PREFIX))
     assert started.returncode == 0, started.stdout + started.stderr
     try:
         yield stack

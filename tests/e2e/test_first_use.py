@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from gatewright.bus.identities import OPERATOR_PUBLISHER
 from gatewright.contracts.vocabulary import AcceptanceTest, Executor
 from gatewright.ledger.run import run_id_of
+from tests.command_line import invoke_in
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import PREFIX, Stack, slow_request
 from tests.git.repositories import Repository
@@ -35,10 +36,9 @@ pathlib.Path("tests/test_x y.py").write_text("def test(): pass\\n")
 
 def run(stack: Stack, project: Path, *words: str, stdin: bytes | None = None) -> tuple[int, str, str]:
     """`gatewright run ...` for people: exit code, what it said, and what it said beside it."""
-    argv = [sys.executable, "-m", "gatewright.app.cli.main", "run", *words, "--env", str(PREFIX)]
-    environment = {"PATH": "/usr/bin:/bin", "HOME": str(stack.home), "GATEWRIGHT_HOME": str(stack.home)}
-    done = subprocess.run(argv, cwd=project, env=environment, input=stdin, capture_output=True, timeout=60, check=False)
-    return done.returncode, done.stdout.decode(), done.stderr.decode()
+    environment = stack.environment | {"PATH": "/usr/bin:/bin"}
+    done = invoke_in(project, environment, ("run", *words, "--env", str(PREFIX)), stdin)
+    return done.returncode, done.stdout, done.stderr
 
 
 def test_a_failed_test_shows_its_last_lines_and_show_log_the_rest(stack: Stack, make_project: MakeProject) -> None:
@@ -159,7 +159,7 @@ def test_a_watch_that_begins_before_its_run_shows_it_to_the_end(stack: Stack, ma
     project = make_project()
     key = f"to-come-{project}"[:128]
     run_id = run_id_of(key, OPERATOR_PUBLISHER)
-    environment = {"PATH": "/usr/bin:/bin", "HOME": str(stack.home), "GATEWRIGHT_HOME": str(stack.home)}
+    environment = stack.environment | {"PATH": "/usr/bin:/bin"}
     argv = [sys.executable, "-m", "gatewright.app.cli.main", "watch", run_id, "--timeout", "60", "--json"]
     with subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watching:
         assert watching.stderr is not None

@@ -64,15 +64,15 @@ def test_garbage_is_put_aside_with_its_reason_and_harms_nobody(own_stack: Stack,
     assert own_stack.members("gatekeeper") == [gatekeeper]
 
 
-def test_a_forged_result_of_another_role_is_ignored(own_stack: Stack, make_project: MakeProject) -> None:
+def test_a_forged_result_of_another_role_is_ignored(stack: Stack, make_project: MakeProject) -> None:
     async def forge(run_id: str) -> None:
         for role in ("pm", "techlead", "reviewer", "testrunner"):
-            bus = await JetStreamBus.connect(own_stack.state.address(role), name="stranger")
+            bus = await JetStreamBus.connect(stack.state.address(role), name="stranger")
             forged = Error(code="tests_failed", message="forged", run_id=run_id, task_id=f"{run_id}.plan.w01", role=role)
             await bus.publish(result_subject(role), codec.encode(forged), schema="error.v1", message_id=f"forged:{role}")
             await bus.close()
 
-    with own_stack.client() as client:
+    with stack.client() as client:
         run_id = client.submit_request(slow_request(make_project(), 1.0), patience=10.0)
         asyncio.run(forge(run_id))
         run = client.wait(run_id, timeout=30.0)

@@ -29,7 +29,7 @@ def events(result: dict[str, Any]) -> list[dict[str, Any]]:
 
 def test_a_request_becomes_a_landed_and_verified_change(stack: Stack, make_project: MakeProject) -> None:
     project = make_project()
-    code, result = stack.run(project, "--allow", "src", "--exec", EDIT, "--test", CHECK)
+    code, result = stack.run(project, "--allow", "src", "--exec", EDIT, "--test", CHECK, process=True)
     assert (code, result["status"], result["failure"]) == (0, "SUCCESS", None)
     repository = Repository(project, project.parent / "home")
     assert repository.head(result["branch"]) == result["commit"]
@@ -37,7 +37,7 @@ def test_a_request_becomes_a_landed_and_verified_change(stack: Stack, make_proje
     assert repository.git("show", f"{result['branch']}:src/a.py") == b"a = 1\nedited = True\n"
     assert b"Gatewright-Run: " + result["run_id"].encode() in repository.git("log", "-1", "--format=%B", result["branch"])
     assert repository.git("status", "--porcelain") == b""
-    verified = stack.command("verify", result["bundle"], "--json")
+    verified = stack.process("verify", result["bundle"], "--json")
     assert verified.returncode == 0, verified.stdout
 
 

@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,14 +42,9 @@ class GuardedStack(Stack):
 
     policies: Path = Path()
 
-    def command(
-        self, *words: str, cwd: Path | None = None, seconds: float = 60.0, extra: Mapping[str, str] | None = None
-    ) -> subprocess.CompletedProcess[str]:
-        argv = [sys.executable, "-m", "gatewright.app.cli.main", *words]
-        environment = {"PATH": os.environ["PATH"], "HOME": str(self.home), "GATEWRIGHT_HOME": str(self.home)}
-        environment |= {"GATEWRIGHT_POLICIES": str(self.policies), **(extra or {})}
-        place = cwd or self.home.parent
-        return subprocess.run(argv, cwd=place, env=environment, check=False, capture_output=True, text=True, timeout=seconds)
+    @property
+    def environment(self) -> dict[str, str]:
+        return super().environment | {"GATEWRIGHT_POLICIES": str(self.policies)}
 
 
 def make_policies(folder: Path, *publishers: dict[str, Any]) -> Path:
@@ -101,9 +96,9 @@ async def test_a_named_publisher_has_its_run_done_and_sees_no_other(guarded: Gua
         assert (await anybody.status(run_id)).bundle == status.bundle
     manifest = json.loads((Path(status.bundle.location) / "manifest.json").read_text())
     assert manifest["publisher"] == "acme"
-    shown = guarded.command("show", run_id)
+    shown = guarded.process("show", run_id)
     assert "publisher  acme" in shown.stdout
-    assert guarded.command("verify", run_id).returncode == 0
+    assert guarded.process("verify", run_id).returncode == 0
 
 
 async def test_the_plain_publisher_neither_sees_nor_ends_what_an_operator_began_who_sees_and_ends_its_runs(
@@ -125,13 +120,13 @@ async def test_the_plain_publisher_neither_sees_nor_ends_what_an_operator_began_
         await plain.abort(its, reason="its own")
         assert (await plain.ended(its, timeout=60)).status == "ABORTED"
         third = await plain.submit_request(slow)
-        shown = guarded.command("show", third)
+        shown = guarded.process("show", third)
         assert "publisher  default" in shown.stdout, shown.stdout + shown.stderr
         for run_id in (theirs, third):
-            ended = guarded.command("abort", run_id)
+            ended = guarded.process("abort", run_id)
             assert ended.returncode == 0, ended.stdout + ended.stderr
             assert (await operator.ended(run_id, timeout=60)).status == "ABORTED"
-        assert third in guarded.command("runs").stdout
+        assert third in guarded.process("runs").stdout
 
 
 async def test_a_publisher_follows_and_lists_its_own_runs_without_reading_the_ledger(

@@ -16,14 +16,15 @@ from tests.e2e.stack import Stack
 HALVES = f"{planted.GITHUB[:10]!r} + {planted.GITHUB[10:]!r}".encode()
 SAY = b"print('logging in with', " + HALVES + b")\nopen('src/a.py', 'a').write('edited = True\\n')\n"
 PLANT = b"open('src/a.py', 'a').write('key = \"' + " + HALVES + b" + '\"\\n')\n"
+#: The store keeps what a publisher gave it: another value than the one that is nowhere.
+GIVEN = planted.STRIPE
 TEST = b"import sys\nprint('using', " + HALVES + b", file=sys.stderr)\n"
 
 
-def holders(home: Path) -> list[str]:
-    """Every file of the stack's home that holds the value: NATS' own store, logs, mirrors, workspaces and bundles."""
-    value = planted.GITHUB.encode()
-    files = (path for path in home.rglob("*") if path.is_file() and not path.is_symlink())
-    return [str(path.relative_to(home)) for path in files if value in path.read_bytes()]
+def holders(folder: Path, value: str) -> list[str]:
+    """Every file of a folder that holds the value. Of the stack's home: NATS' own store, logs, mirrors, workspaces, bundles."""
+    files = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    return [str(path.relative_to(folder)) for path in files if value.encode() in path.read_bytes()]
 
 
 def file_of(bundle: Path, digest: str) -> bytes:
@@ -32,10 +33,10 @@ def file_of(bundle: Path, digest: str) -> bytes:
     return next(content for content in contents if hashlib.sha256(content).hexdigest() == digest)
 
 
-def test_a_secret_in_outputs_is_nowhere_and_its_removal_is_evidence(own_stack: Stack, make_project: MakeProject) -> None:
+def test_a_secret_in_outputs_is_nowhere_and_its_removal_is_evidence(stack: Stack, make_project: MakeProject) -> None:
     project = make_project(tools__say=SAY, tools__test=TEST)
     words = ("--allow", "src", "--exec", "python tools/say.py", "--test", "python tools/test.py")
-    code, result = own_stack.run(project, *words)
+    code, result = stack.run(project, *words)
     assert (code, result["status"]) == (0, "SUCCESS"), result
     bundle = Path(result["bundle"])
     (stdout,) = bundle.glob("results/*/stdout.log")
@@ -47,19 +48,19 @@ def test_a_secret_in_outputs_is_nowhere_and_its_removal_is_evidence(own_stack: S
         (record,) = json.loads(file_of(bundle, seen["redactions"]))
         assert (record["rule"], record["count"], record["line"]) == ("github_token", 1, 1)
         assert record["place"].rpartition(".")[2] == place.rpartition(".")[2]
-    assert own_stack.command("verify", result["bundle"]).returncode == 0
-    assert holders(own_stack.home) == []
+    assert stack.command("verify", result["bundle"]).returncode == 0
+    assert holders(stack.home, planted.GITHUB) == []
 
 
-def test_a_secret_in_a_patch_is_refused_and_kept_by_nobody(own_stack: Stack, make_project: MakeProject) -> None:
+def test_a_secret_in_a_patch_is_refused_and_kept_by_nobody(stack: Stack, make_project: MakeProject) -> None:
     project = make_project(tools__plant=PLANT)
     words = ("--allow", "src", "--exec", "python tools/plant.py", "--test", "python tools/check.py 0")
-    code, result = own_stack.run(project, *words)
+    code, result = stack.run(project, *words)
     assert (code, result["failure"]["code"]) == (1, "secret_found")
     assert "src/a.py:2" in result["failure"]["message"]
-    assert own_stack.command("verify", result["bundle"]).returncode == 0
+    assert stack.command("verify", result["bundle"]).returncode == 0
     # Objects of git are compressed; the bundle, the store and the logs are not.
-    assert holders(own_stack.home) == []
+    assert holders(stack.home, planted.GITHUB) == []
 
 
 @pytest.mark.parametrize(
@@ -67,28 +68,28 @@ def test_a_secret_in_a_patch_is_refused_and_kept_by_nobody(own_stack: Stack, mak
     [
         pytest.param(
             "--patch",
-            f'--- a/src/a.py\n+++ b/src/a.py\n@@ -1 +1,2 @@\n a = 1\n+key = "{planted.GITHUB}"\n',
+            f'--- a/src/a.py\n+++ b/src/a.py\n@@ -1 +1,2 @@\n a = 1\n+key = "{GIVEN}"\n',
             marks=pytest.mark.long,
         ),
-        ("--reply", f'### `src/a.py`\n\n```python\na = 1\nkey = "{planted.GITHUB}"\n```\n'),
+        ("--reply", f'### `src/a.py`\n\n```python\na = 1\nkey = "{GIVEN}"\n```\n'),
     ],
     ids=["patch", "reply"],
 )
 def test_an_input_with_a_secret_is_left_out_of_the_bundle_which_says_so_and_verifies(
-    own_stack: Stack, make_project: MakeProject, tmp_path: Path, option: str, given: str
+    stack: Stack, make_project: MakeProject, tmp_path: Path, option: str, given: str
 ) -> None:
     project = make_project()
     (tmp_path / "given").write_text(given, encoding="utf-8")
     words = ("--allow", "src", option, str(tmp_path / "given"), "--test", "python tools/check.py 0")
-    code, result = own_stack.run(project, *words)
+    code, result = stack.run(project, *words)
     assert (code, result["failure"]["code"]) == (1, "secret_found")
     bundle = Path(result["bundle"])
-    assert [name for name in holders(own_stack.home) if name.startswith(str(bundle.relative_to(own_stack.home)))] == []
+    assert holders(bundle, GIVEN) == []
     report = json.loads((bundle / "reports/evidence_report.json").read_bytes())
     uri = f"artifact:sha256:{hashlib.sha256(given.encode()).hexdigest()}"
     assert uri in report["withheld"]
     assert any(uri in line and "is withheld" in line for line in report["missing"])
-    verified = json.loads(own_stack.command("verify", str(bundle), "--json").stdout)
+    verified = json.loads(stack.command("verify", str(bundle), "--json").stdout)
     assert (verified["ok"], verified["findings"]) == (True, [])
     assert any(words.startswith(uri) for words in verified["unchecked"])
-    assert own_stack.command("replay", str(bundle)).returncode == 0
+    assert stack.command("replay", str(bundle)).returncode == 0

@@ -211,7 +211,7 @@ class Flood:
 
     async def _verify(self, run_id: str) -> bool:
         home = self._stack.options.home
-        looked = await asyncio.to_thread(Stack(home).command, "verify", str(home / "runs" / run_id))
+        looked = await asyncio.to_thread(Stack(home).process, "verify", str(home / "runs" / run_id))
         if looked.returncode != 0:
             self.account.wrong.append(f"{run_id} does not verify: {looked.stdout}{looked.stderr}")
         return looked.returncode == 0

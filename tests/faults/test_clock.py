@@ -73,7 +73,7 @@ async def test_a_run_takes_its_usual_time_while_every_clock_jumps(jumping_house:
     assert span_of(jumping_house.home / "logs" / "gatekeeper.log") > timedelta(days=1.9), "the clocks were not moved"
     assert span_of(Path(location, "events.jsonl")) < timedelta(minutes=1)
     for words in (("verify", location), ("replay", location), ("report", location, "-o", f"{location}.html")):
-        looked = await asyncio.to_thread(Stack(jumping_house.home).command, *words)
+        looked = await asyncio.to_thread(Stack(jumping_house.home).process, *words)
         assert looked.returncode == 0, looked.stdout + looked.stderr
     assert jumping_house.dead() == []
 

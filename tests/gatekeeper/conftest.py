@@ -13,18 +13,18 @@ from gatewright.clock import SystemClock
 from gatewright.contracts import RunRequest
 from gatewright.contracts.vocabulary import Repository
 from gatewright.git.mirror import Mirrors
-from gatewright.resources import policy_directory
 from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
 from gatewright.services.gatekeeper.gates.engine import GateEngine
 from gatewright.services.gatekeeper.gates.landing.locks import PathLocks
-from gatewright.services.gatekeeper.policies.load import Policies, load
+from gatewright.services.gatekeeper.policies.load import Policies
 from tests.factories import make_request
+from tests.gatekeeper.contexts import delivered_policies
 from tests.git.repositories import MakeRepository
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def policies() -> Policies:
-    return load(policy_directory())
+    return delivered_policies()
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -30,9 +31,20 @@ def make_repository(tmp_path: Path, first_repository: Repository) -> MakeReposit
         if files is None and not sha256:
             shutil.copytree(first_repository.path, path, symlinks=True)
             return Repository(path, first_repository.home)
-        return _make(path, FILES if files is None else files, "sha256" if sha256 else "sha1")
+        content = tuple((FILES if files is None else files).items())
+        template = _template(first_repository.path.parent, content, "sha256" if sha256 else "sha1")
+        shutil.copytree(template.path, path, symlinks=True)
+        home = path.with_name(f"home-of-{name}")
+        home.mkdir()
+        return Repository(path, home)
 
     return make
+
+
+@cache
+def _template(folder: Path, files: tuple[tuple[str, bytes], ...], object_format: str) -> Repository:
+    """Made once for all tests that want the same files; git takes longer to make it than a copy does."""
+    return _make(folder / f"source-{len(list(folder.iterdir()))}", dict(files), object_format)
 
 
 def _make(path: Path, files: Mapping[str, bytes], object_format: str) -> Repository:

@@ -151,7 +151,9 @@ def test_bundle_that_lacks_a_file_still_has_a_page_that_says_so(
     assert words in read(make_page(bundle)).text
 
 
-@pytest.mark.parametrize("damage", ["flip", "cut", "empty", "gone"])
+@pytest.mark.parametrize(
+    "damage", ["flip", "gone", *(pytest.param(other, marks=pytest.mark.long) for other in ("cut", "empty"))]
+)
 def test_page_of_a_damaged_bundle_is_always_made_and_always_says_so(seal: SealRun, make_page: MakePage, damage: str) -> None:
     bundle = seal(make_success())
     for path in sorted(path for path in bundle.rglob("*") if path.is_file()):

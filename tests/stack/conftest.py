@@ -54,7 +54,9 @@ async def make_stack(tmp_path: Path) -> AsyncIterator[MakeStack]:
     ) -> Supervisor:
         options = StackOptions(
             home=tmp_path,
-            base_environment={**make_package(tmp_path, text), "GATEWRIGHT_ENVIRONMENTS": offered},
+            # Nothing is searched here: the catalogue of secrets would be loaded for each stack.
+            base_environment=make_package(tmp_path, text)
+            | {"GATEWRIGHT_ENVIRONMENTS": offered, "GATEWRIGHT_SECRET_SCANNER": "patterns"},
             environments=environments,
             workers=workers,
             roles=ROLES,

@@ -103,18 +103,24 @@ def found_change(start: Path, baseline: str, *, head: str, index: Path | None, u
         yield ChangeLocation(source, commit, candidate)
 
 
-def _ask(module: str, question: bytes) -> bytes:
+def run_module(module: str, question: bytes) -> tuple[int, bytes, bytes]:
+    """Run a module's program on ``question``: exit code, standard output, standard error. Raises ConfigurationError."""
     argv = [sys.executable, "-P", "-m", module]
     try:
         finished = subprocess.run(argv, input=question, capture_output=True, check=False, timeout=PATIENCE)
     except subprocess.TimeoutExpired as error:
         raise ConfigurationError(f"the gates gave no answer within {PATIENCE:.0f} s", code="gate_not_evaluated") from error
-    if finished.returncode == 0:
-        return finished.stdout
+    return finished.returncode, finished.stdout, finished.stderr
+
+
+def _ask(module: str, question: bytes) -> bytes:
+    code, answer, complaints = run_module(module, question)
+    if code == 0:
+        return answer
     try:
-        told: dict[str, Any] = msgspec.json.decode(finished.stdout)["error"]
+        told: dict[str, Any] = msgspec.json.decode(answer)["error"]
     except (msgspec.MsgspecError, KeyError, TypeError) as error:
-        words = finished.stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or ["no words"]
+        words = complaints.decode("utf-8", "replace").strip().splitlines()[-1:] or ["no words"]
         raise ConfigurationError(f"the gates could not be asked: {words[0]}", code="gate_not_evaluated") from error
     raise _error(told)
 
