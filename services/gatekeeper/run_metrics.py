@@ -12,6 +12,7 @@ from gatewright.bus.topology import Consumer
 from gatewright.errors import BusError
 from gatewright.ledger.durations import LocksHad, LocksWaitedFor, RunOver, StateLeft, passages
 from gatewright.ledger.store import Position
+from gatewright.pause import pause_unless
 from gatewright.service.process import Service
 from gatewright.telemetry.metric_list import QueueClass, QueueName, RunOutcome
 from gatewright.telemetry.metrics import Metrics, QueueLook
@@ -59,7 +60,7 @@ async def watch_queues(service: Service, queues: Iterable[Consumer]) -> None:
         await asyncio.wait({looking, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if looking.done():
             looking.result()
-            await asyncio.wait({stopping}, timeout=LOOK)
+            await pause_unless(service.stop, LOOK)
         looking.cancel()
 
 

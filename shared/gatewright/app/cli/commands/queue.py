@@ -59,9 +59,7 @@ async def _list(*, json_output: bool) -> None:
 def pause(
     name: Name,
     *,
-    duration: Annotated[
-        str, typer.Option("--for", metavar="TIME", help="90s, 10m, 2h or 1d; then it goes on by itself.")
-    ] = "1h",
+    duration: Length = "1h",
     pool: Pool = "default",
     task_class: OneClass = None,
     json_output: JsonOutput = False,
