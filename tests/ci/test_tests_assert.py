@@ -28,7 +28,7 @@ def functions_of(path: Path) -> Mapping[str, Function]:
 @cache
 def imported(path: Path) -> Mapping[str, tuple[Path, str]]:
     """What a module has from other modules of the tests: name -> where it is, and what it is called there."""
-    found = {}
+    found: dict[str, tuple[Path, str]] = {}
     for node in tree_of(path).body:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tests."):
             other = TESTS.parent.joinpath(*(node.module or "").split(".")).with_suffix(".py")

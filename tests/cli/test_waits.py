@@ -138,7 +138,8 @@ async def test_following_a_run_that_stands_still_says_why_and_goes_on_when_it_do
 def test_every_display_tells_what_is_waited_for(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=200)
-    display: Display = {"json": JsonDisplay(), "plain": PlainDisplay(), "live": LiveDisplay(console)}[kind]
+    displays: dict[str, Display] = {"json": JsonDisplay(), "plain": PlainDisplay(), "live": LiveDisplay(console)}
+    display = displays[kind]
     view = view_after(at_work())
     wait = Wait("queue_paused", datetime.now(UTC).isoformat(), "the queue x is \x1b[31mpaused")
     display.waits(view, (wait,))
