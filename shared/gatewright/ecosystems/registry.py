@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from gatewright.ecosystems.port import Framework, TreeFiles
 from gatewright.ecosystems.python.pytest_framework import Pytest
+from gatewright.ecosystems.python.unittest_framework import Unittest
 
-FRAMEWORKS: tuple[Framework, ...] = (Pytest(),)
+FRAMEWORKS: tuple[Framework, ...] = (Pytest(), Unittest())
 
 
 def may_be_tests(argv: Sequence[str]) -> bool:
