@@ -13,6 +13,8 @@ from gatewright.ecosystems.records import Told
 from gatewright.rules.proof import file_of
 from gatewright.sandbox import Completed
 
+#: Files that a test framework of Python reads before its tests.
+_SETTINGS = frozenset({"conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", "pyproject.toml", "tox.ini", "setup.cfg"})
 #: Names that a proof lists.
 _MOST = 100
 
@@ -29,6 +31,17 @@ def facts(framework: Framework, completed: Completed, told: Told) -> TestProof:
         duplicates=tuple(sorted(told.duplicates)[:_MOST]) if told.begun == 1 else (),
         shadowed=tuple(f"{name} -> {place}" for name, place in sorted(told.origins.items())[:_MOST]),
     )
+
+
+def test_files(told: Told) -> frozenset[str]:
+    """Files that hold the tests that were told, and what decided beside them how they ran."""
+    beside = (path for path in told.loaded if path.rpartition("/")[2] in _SETTINGS)
+    return frozenset((*map(file_of, told.outcomes), *beside))
+
+
+def with_rewritten(proof: TestProof, files: frozenset[str], edited: Iterable[str]) -> TestProof:
+    """The same with those of its ``files`` that were ``edited``."""
+    return replace(proof, rewritten=tuple(sorted(files.intersection(edited))[:_MOST]))
 
 
 def _contradicts(completed: Completed, told: Told) -> bool:

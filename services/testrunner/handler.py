@@ -18,7 +18,6 @@ from gatewright.contracts.vocabulary import Agent, Artifact, Surroundings
 from gatewright.environment_state import Seen, refuse_changed, see_environment
 from gatewright.errors import ConfigurationError, DeniedError, SandboxError
 from gatewright.git.mirror import Mirrors
-from gatewright.git.paths import display
 from gatewright.host_facts import surroundings
 from gatewright.rules.tests import passed
 from gatewright.sandbox import Sandbox, SandboxLimits, make_sandbox
@@ -26,13 +25,13 @@ from gatewright.secrets.documents import redact_document
 from gatewright.secrets.redaction import REDACTIONS, Redaction, record_of, redact_output
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.testrunner.commands import AcceptanceCommand, first_failure, read_commands, summarise
+from gatewright.services.testrunner.edits import find_edits
 from gatewright.services.testrunner.place import Place
 from gatewright.services.testrunner.proving import Prover
 from gatewright.services.testrunner.settings import Settings
 from gatewright.services.testrunner.tables import Tables
 from gatewright.tasks.handler import TaskContext
 from gatewright.tasks.inputs import (
-    RebuiltCandidate,
     command_seconds,
     environment_prefix,
     rebuild_candidate,
@@ -40,10 +39,7 @@ from gatewright.tasks.inputs import (
     usable_environment,
 )
 from gatewright.telemetry.redaction import redact_text
-from gatewright.workspace import Workspace, Workspaces
-
-#: Paths that the note about edited files lists.
-_MAX_LISTED = 1000
+from gatewright.workspace import Workspaces
 
 
 def make_handler(settings: Settings) -> TestRunnerHandler:
@@ -64,6 +60,7 @@ class _Session:
     started_at: str
     tree: str | None = None
     commands: list[TestCommand] = field(default_factory=list)
+    test_files: dict[int, frozenset[str]] = field(default_factory=dict)
     artifacts: list[Artifact] = field(default_factory=list)
     redactions: list[Redaction] = field(default_factory=list)
     prefix: Path | None = None
@@ -143,7 +140,9 @@ class TestRunnerHandler:
             place = Place(candidate, workspace, prefix, limits, _digest(session.environment))
             for command in commands:
                 await self._run_and_rerun(command, place, session, context)
-            session.artifacts += await _noted("workspace_changes", await _edited_files(candidate, workspace), context)
+            edits = await find_edits(candidate, workspace)
+            session.commands = edits.in_proofs(session.commands, session.test_files)
+            session.artifacts += await _noted("workspace_changes", edits.note, context)
             session.artifacts += await _noted(REDACTIONS, record_of(session.redactions), context)
         await asyncio.to_thread(refuse_changed, session.environment)
 
@@ -179,6 +178,7 @@ class TestRunnerHandler:
             run=run,
             proof=replace(proved.proof, table=table),
         )
+        session.test_files[len(session.commands)] = proved.files
         session.commands.append(done)
         context.progress()
         return done
@@ -217,20 +217,6 @@ def _digest(environment: Seen | None) -> str:
         return ""
     state = environment.document()
     return f"{state.place_sha256} {state.files_sha256}"
-
-
-async def _edited_files(candidate: RebuiltCandidate, workspace: Workspace) -> bytes:
-    """A note of the candidate's own files that the commands edited: tests that rewrite what they test prove little.
-
-    What lands is the tree that was judged, whatever happened in the workspace.
-    """
-    try:
-        changed = {change.path for change in await workspace.changes()}
-    except DeniedError as error:
-        return f"{error.reason}: {error.message}\n".encode()
-    entries = await candidate.mirror.files(candidate.tree) if changed else ()
-    edited = sorted(entry.path for entry in entries if entry.path in changed)
-    return "".join(f"{display(path)}\n" for path in edited[:_MAX_LISTED]).encode()
 
 
 async def _noted(name: str, note: bytes, context: TaskContext) -> list[Artifact]:

@@ -21,7 +21,7 @@ from gatewright.ecosystems.records import Told
 from gatewright.ecosystems.registry import may_be_tests, recognise
 from gatewright.sandbox import Completed, Sandbox
 from gatewright.services.testrunner.commands import AcceptanceCommand
-from gatewright.services.testrunner.comparison import facts, with_baseline, with_control
+from gatewright.services.testrunner.comparison import facts, test_files, with_baseline, with_control
 from gatewright.services.testrunner.instrumented import Instrumented
 from gatewright.services.testrunner.place import Place
 from gatewright.services.testrunner.tables import Tables, key_of, written
@@ -39,6 +39,8 @@ class Proved:
     completed: Completed
     proof: TestProof
     table: bytes = b""
+    #: Where the tests that ran are, and what was imported to run them.
+    files: frozenset[str] = frozenset()
 
 
 class Prover:
@@ -66,7 +68,7 @@ class Prover:
         if not command.test.must_pass:
             completed, told = await subject.run(place.workspace, tree, Purpose.ALL)
             proof = replace(facts(framework, completed, told), unproven="the contract does not ask that it passes")
-            return Proved(completed, proof, written(told.outcomes))
+            return Proved(completed, proof, written(told.outcomes), test_files(told))
         return await self._prove(subject, place, tree, progress)
 
     async def _prove(self, subject: Instrumented, place: Place, tree: TreeFiles, progress: Callable[[], None]) -> Proved:
@@ -77,7 +79,7 @@ class Prover:
             completed, told = await subject.run(place.workspace, tree, Purpose.ALL)
             proof, table = facts(subject.framework, completed, told), written(told.outcomes)
             if completed.exit_code or completed.timed_out or completed.stopped:
-                return Proved(completed, proof, table)
+                return Proved(completed, proof, table, test_files(told))
             progress()
             planted, before = await control, await baseline
         if planted is None:
@@ -89,7 +91,7 @@ class Prover:
             proof = with_baseline(proof, told, before, newly)
         if proof.complete:
             await self._tables.keep(self._key(subject, place, place.candidate.tree), told.outcomes)
-        return Proved(completed, proof, table)
+        return Proved(completed, proof, table, test_files(told))
 
     async def _control(self, subject: Instrumented, place: Place, tree: TreeFiles) -> _Control:
         """The command on the candidate with two planted tests; None where there is no place for them."""

@@ -101,12 +101,13 @@ def _instrumented(command: TestCommand) -> bool:
 
 
 def _disproved(command: TestCommand, contract: TaskContract) -> Iterator[Broken]:
-    """1. all was told  2. something ran  3. it could have failed  4. nothing is lost  5. the candidate is what ran."""
+    """1. all was told, of the tests as they are  2. something ran  3. it could have failed  4. nothing is lost
+    5. the candidate is what ran."""
     proof, name = command.proof, command.name
     if proof is None:
         return
     counts = proof.counts
-    if not proof.complete or counts is None or counts.failed or proof.duplicates:  # 1
+    if not proof.complete or counts is None or counts.failed or proof.duplicates or proof.rewritten:  # 1
         yield Broken("report_missing", RULE, f"{name}: {_what_is_missing(proof)}")
         return
     if not counts.passed:  # 2
@@ -122,6 +123,8 @@ def _disproved(command: TestCommand, contract: TaskContract) -> Iterator[Broken]
 
 
 def _what_is_missing(proof: TestProof) -> str:
+    if proof.rewritten:
+        return f"{_quoted(proof.rewritten)} was changed while the tests ran"
     if proof.duplicates:
         return f"tests were told twice: {_quoted(proof.duplicates)}"
     if proof.counts is not None and proof.counts.failed:

@@ -31,6 +31,9 @@ def pytest_cmdline_main(config: Any) -> None:
 
 
 def pytest_configure(config: Any) -> None:
+    if _order.planted:
+        # Else an argument that holds the planted file would take its place, with all that keeps other files out.
+        config.option.keepduplicates = True
     for path in _order.planted:
         config.args.append(os.path.join(_order.workspace, path))  # noqa: PTH118 - a text
     if hasattr(config, "workerinput"):
