@@ -19,7 +19,6 @@ from gatewright.contracts.vocabulary import Agent, Artifact, Surroundings
 from gatewright.environment_state import Seen, refuse_changed, see_environment
 from gatewright.errors import ConfigurationError, DeniedError, SandboxError
 from gatewright.git.mirror import Mirrors
-from gatewright.git.paths import display
 from gatewright.host_facts import surroundings
 from gatewright.rules.tests import passed
 from gatewright.sandbox import Sandbox, SandboxLimits, make_sandbox
@@ -27,11 +26,14 @@ from gatewright.secrets.documents import redact_document
 from gatewright.secrets.redaction import REDACTIONS, Redaction, record_of, redact_output
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.testrunner.commands import AcceptanceCommand, first_failure, read_commands, summarise
+from gatewright.services.testrunner.edits import find_edits
+from gatewright.services.testrunner.place import Place
+from gatewright.services.testrunner.proving import Prover
 from gatewright.services.testrunner.settings import Settings
+from gatewright.services.testrunner.tables import Tables
 from gatewright.tasks.command_host import probe_commands
 from gatewright.tasks.handler import TaskContext
 from gatewright.tasks.inputs import (
-    RebuiltCandidate,
     command_seconds,
     environment_prefix,
     rebuild_candidate,
@@ -39,11 +41,8 @@ from gatewright.tasks.inputs import (
     usable_environment,
 )
 from gatewright.telemetry.redaction import redact_text
-from gatewright.workspace import Workspace, Workspaces
+from gatewright.workspace import Workspaces
 from gatewright.workspace.border import met_border
-
-#: Paths that the note about edited files lists.
-_MAX_LISTED = 1000
 
 
 def make_handler(settings: Settings) -> TestRunnerHandler:
@@ -53,7 +52,8 @@ def make_handler(settings: Settings) -> TestRunnerHandler:
     workspaces = Workspaces.for_sandbox(state / "workspaces", sandbox)
     mirrors, scanner = Mirrors(settings.mirrors("testrunner")), settings.scanner()
     limits = settings.limits()
-    return TestRunnerHandler(settings.agent_id, mirrors, workspaces, sandbox, settings.environments, scanner, limits)
+    tables = Tables(state / "tables")
+    return TestRunnerHandler(settings.agent_id, mirrors, workspaces, sandbox, settings.environments, scanner, limits, tables)
 
 
 @dataclass
@@ -63,6 +63,7 @@ class _Session:
     started_at: str
     tree: str | None = None
     commands: list[TestCommand] = field(default_factory=list)
+    test_files: dict[int, frozenset[str]] = field(default_factory=dict)
     artifacts: list[Artifact] = field(default_factory=list)
     redactions: list[Redaction] = field(default_factory=list)
     prefix: Path | None = None
@@ -76,19 +77,11 @@ class _Session:
             if uri
         ]
         self.commands = []
+        self.test_files = {}
 
 
 class _BorderMetError(Exception):
     """A command failed at the border of an overlay, and would not in a plain copy."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where the commands of one task run."""
-
-    workspace: Workspace
-    prefix: Path | None
-    limits: SandboxLimits
 
 
 class TestRunnerHandler:
@@ -105,6 +98,7 @@ class TestRunnerHandler:
         environments: tuple[Path, ...],
         scanner: SecretScanner | None = None,
         limits: SandboxLimits | None = None,
+        tables: Tables | None = None,
     ) -> None:
         self._agent = Agent(role="TEST_RUNNER", agent_id=agent_id)
         self._mirrors = mirrors
@@ -113,6 +107,7 @@ class TestRunnerHandler:
         self._environments = environments
         self._scanner = scanner or SecretScanner()
         self._limits = limits or SandboxLimits()
+        self._prover = Prover(sandbox, workspaces, tables or Tables(None))
         self._walls = {"sandbox": sandbox.name, "probe": "not finished", **self._limits.facts()}
 
     async def probe(self) -> Mapping[str, str]:
@@ -160,27 +155,31 @@ class TestRunnerHandler:
         limits = dataclasses.replace(self._limits, wall_seconds=command_seconds(task))
         session.environment = await asyncio.to_thread(see_environment, prefix)
         async with self._workspaces.open(candidate.mirror, candidate.baseline, candidate.tree, plain=plain) as workspace:
+            place = Place(candidate, workspace, prefix, limits, _digest(session.environment))
             for command in commands:
-                await self._run_and_rerun(command, _Place(workspace, prefix, limits), session, context)
-            session.artifacts += await _noted("workspace_changes", await _edited_files(candidate, workspace), context)
+                await self._run_and_rerun(command, place, session, context)
+            edits = await find_edits(candidate, workspace)
+            session.commands = edits.in_proofs(session.commands, session.test_files)
+            session.artifacts += await _noted("workspace_changes", edits.note, context)
             session.artifacts += await _noted(REDACTIONS, record_of(session.redactions), context)
         await asyncio.to_thread(refuse_changed, session.environment)
 
-    async def _run_and_rerun(self, command: AcceptanceCommand, place: _Place, session: _Session, context: TaskContext) -> None:
+    async def _run_and_rerun(self, command: AcceptanceCommand, place: Place, session: _Session, context: TaskContext) -> None:
         """Every run is reported; whether a second one may count is the contract's word, and the gatekeeper's to judge."""
         first = await self._run_one(command, place, session, context)
         if command.test.may_rerun and not passed(first):
             await self._run_one(command, place, session, context, run=2)
 
     async def _run_one(
-        self, command: AcceptanceCommand, place: _Place, session: _Session, context: TaskContext, *, run: int = 1
+        self, command: AcceptanceCommand, place: Place, session: _Session, context: TaskContext, *, run: int = 1
     ) -> TestCommand:
         limits = place.limits
-        completed = await self._sandbox.run(command.argv, workspace=place.workspace, prefix=place.prefix, limits=limits)
-        name = command.test.name
-        stdout, stderr = await asyncio.gather(
+        proved = await self._prover.run(command, place, context.progress)
+        completed, name = proved.completed, command.test.name
+        stdout, stderr, table = await asyncio.gather(
             self._kept(f"{name}.stdout", completed.stdout, session, context),
             self._kept(f"{name}.stderr", completed.stderr, session, context),
+            self._kept(f"{name}.tests", proved.table, session, context),
         )
         done = TestCommand(
             name=name,
@@ -195,10 +194,12 @@ class TestRunnerHandler:
             truncated=completed.truncated,
             stopped=completed.stopped,
             run=run,
+            proof=replace(proved.proof, table=table),
         )
+        session.test_files[len(session.commands)] = proved.files
         session.commands.append(done)
         context.progress()
-        if met_border(place.workspace, completed):
+        if met_border(place.workspace, proved.completed):
             raise _BorderMetError
         return done
 
@@ -230,18 +231,12 @@ class TestRunnerHandler:
         return report
 
 
-async def _edited_files(candidate: RebuiltCandidate, workspace: Workspace) -> bytes:
-    """A note of the candidate's own files that the commands edited: tests that rewrite what they test prove little.
-
-    What lands is the tree that was judged, whatever happened in the workspace.
-    """
-    try:
-        changed = {change.path for change in await workspace.changes()}
-    except DeniedError as error:
-        return f"{error.reason}: {error.message}\n".encode()
-    entries = await candidate.mirror.files(candidate.tree) if changed else ()
-    edited = sorted(entry.path for entry in entries if entry.path in changed)
-    return "".join(f"{display(path)}\n" for path in edited[:_MAX_LISTED]).encode()
+def _digest(environment: Seen | None) -> str:
+    """What tells two states of environments apart; empty for the system alone."""
+    if environment is None:
+        return ""
+    state = environment.document()
+    return f"{state.place_sha256} {state.files_sha256}"
 
 
 async def _noted(name: str, note: bytes, context: TaskContext) -> list[Artifact]:

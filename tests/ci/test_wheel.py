@@ -83,6 +83,12 @@ def test_a_wheel_takes_no_name_but_its_own(wheel: Path) -> None:
     assert {name.partition("/")[0] for name in names(wheel)} == {"gatewright", f"{project}-{version}.dist-info"}
 
 
+def test_a_wheel_holds_the_reporters_that_run_beside_tests(wheel: Path) -> None:
+    reporter = "gatewright/ecosystems/python/reporter"
+    wanted = {f"{reporter}/{name}.py" for name in ("__init__", "channel", "pytest_plugin", "unittest_hook")}
+    assert wanted <= names(wheel)
+
+
 def test_a_wheel_holds_every_module_schema_and_policy_of_the_checkout(wheel: Path) -> None:
     places = {"gatewright": "shared/gatewright", "gatewright/services": "services"}
     data = {"gatewright/_schemas": "shared/schemas", "gatewright/_policies": "policies"}

@@ -170,6 +170,8 @@ class TestProof(Document):
     newly_skipped: Names = ()
     duplicates: Names = ()
     control: TestControl | None = None
+    #: Files of tests that were changed while the commands ran.
+    rewritten: Names = ()
     untouched: Names = ()
     #: ``name -> place`` of modules that the candidate has and that came from elsewhere.
     shadowed: Names = ()

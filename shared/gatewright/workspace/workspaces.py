@@ -112,7 +112,7 @@ class Workspaces:
             self._make((layer,))
             write_layer(layer, checkout, changes, contents, self._account)
             lower = (layer, checkout)
-        workspace = Workspace(task, lower, overlay, self._bounds)
+        workspace = Workspace(task, lower, overlay, self._bounds, self._account)
         self._make((workspace.upper.parent, workspace.upper, workspace.upper.parent / "work", workspace.scratch))
         if not overlay:
             copy_stack(lower, workspace.upper, self._account)

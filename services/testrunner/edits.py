@@ -1,0 +1,58 @@
+"""What the commands of a task changed of the candidate's own files: a note for people, and tests that were rewritten.
+
+What lands is the tree that was judged, whatever happened in the workspace; but tests that were changed before they ran prove
+nothing about those that land.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from gatewright.contracts.reports import TestCommand
+from gatewright.errors import DeniedError
+from gatewright.git.paths import display
+from gatewright.services.testrunner.comparison import with_rewritten
+from gatewright.tasks.inputs import RebuiltCandidate
+from gatewright.workspace import Workspace
+
+#: Paths that the note lists.
+_MAX_LISTED = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Edits:
+    """``paths`` were written, deleted or made; ``note`` names those of them that the candidate has, or says ``fault``."""
+
+    paths: frozenset[bytes]
+    note: bytes
+    fault: str = ""
+
+    def in_proofs(self, commands: Sequence[TestCommand], files: Mapping[int, frozenset[str]]) -> list[TestCommand]:
+        """``commands`` with what was rewritten of the ``files`` that each of them (by its number) needed to test."""
+        changed = [path.decode("utf-8", "replace") for path in self.paths]
+        told = []
+        for number, command in enumerate(commands):
+            proof = command.proof
+            if proof is None or not files.get(number):
+                told.append(command)
+                continue
+            proof = with_rewritten(proof, files[number], changed)
+            if self.fault and not proof.unproven:
+                proof = replace(proof, unproven=f"it cannot be told what was changed meanwhile: {self.fault}")
+            told.append(replace(command, proof=proof))
+        return told
+
+
+async def find_edits(candidate: RebuiltCandidate, workspace: Workspace) -> Edits:
+    """After the last command. Raises GitError."""
+    try:
+        changed = frozenset(change.path for change in await workspace.changes())
+    except DeniedError as error:
+        fault = f"{error.reason}: {error.message}"
+        return Edits(frozenset(), f"{fault}\n".encode(), fault)
+    entries = await candidate.mirror.files(candidate.tree) if changed else ()
+    edited = sorted(entry.path for entry in entries if entry.path in changed)
+    return Edits(changed, "".join(f"{display(path)}\n" for path in edited[:_MAX_LISTED]).encode())

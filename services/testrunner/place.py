@@ -1,0 +1,21 @@
+"""Where the commands of one task run. Types only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from gatewright.sandbox import SandboxLimits
+from gatewright.tasks.inputs import RebuiltCandidate
+from gatewright.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """``workspace`` shows ``candidate``; ``environment`` is the digest of what lies below ``prefix``, empty for none."""
+
+    candidate: RebuiltCandidate
+    workspace: Workspace
+    prefix: Path | None
+    limits: SandboxLimits
+    environment: str

@@ -1,0 +1,47 @@
+"""What the tests of a candidate come to beside those of its baseline, and how it is remembered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gatewright.contracts.reports import TestProof
+from gatewright.ecosystems.records import Told
+from gatewright.services.testrunner.comparison import lost_tests, with_baseline
+from gatewright.services.testrunner.tables import Tables, key_of, written
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "lost"),
+    [
+        (["a.py::t"], ["a.py::t", "a.py::u"], []),
+        (["a.py::t", "a.py::u"], ["a.py::u"], ["a.py::t"]),
+        (["a.py::t[1]", "a.py::t[2]"], ["a.py::t[one]", "a.py::t[two]", "a.py::t[three]"], []),
+        (["a.py::t[1]", "a.py::t[2]"], ["a.py::t[one]"], ["a.py::t[1]"]),
+        (["a.py::t[1]"], ["a.py::t"], ["a.py::t[1]"]),
+        (["a case [slow]"], ["another case [slow]"], ["a case [slow]"]),
+    ],
+)
+def test_a_case_is_lost_when_its_test_has_fewer_cases(before: list[str], now: list[str], lost: list[str]) -> None:
+    assert lost_tests(before, now) == lost
+
+
+def test_of_many_lost_tests_one_of_each_file_is_named_first() -> None:
+    before = {f"{file}.py::test_{number:03}": "" for file in "abc" for number in range(99)}
+    proof = with_baseline(TestProof(framework="pytest"), Told(), before, ())
+    assert (proof.lost_count, len(proof.lost)) == (297, 100)
+    assert proof.lost[:4] == ("a.py::test_000", "b.py::test_000", "c.py::test_000", "a.py::test_001")
+
+
+async def test_a_table_is_remembered_for_its_tree_command_and_environment(tmp_path: Path) -> None:
+    tables, key = Tables(tmp_path / "tables"), key_of("1" * 40, ("pytest",), "")
+    assert await tables.find(key) is None
+    await tables.keep(key, {"a.py::t[\u00e9]": "passed", "a.py::u": ""})
+    assert await Tables(tmp_path / "tables").find(key) == {"a.py::t[\u00e9]": "passed", "a.py::u": ""}
+    others = (key_of("2" * 40, ("pytest",), ""), key_of("1" * 40, ("pytest", "-x"), ""), key_of("1" * 40, ("pytest",), "e"))
+    assert [await tables.find(other) for other in others] == [None, None, None]
+
+
+def test_a_table_has_one_line_a_test_whatever_its_name() -> None:
+    assert written({"b\nc\tpassed": "failed", "a": ""}) == b"a\t\nb\\nc\\tpassed\tfailed\n"
