@@ -19,12 +19,16 @@ PATH_INSIDE: Final = "/workspace"
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """``task`` is its folder on the host; ``lower`` are the read-only layers, topmost first; ``overlay`` False: a copy."""
+    """``task`` is its folder on the host; ``lower`` are the read-only layers, topmost first; ``overlay`` False: a copy.
+
+    ``planted`` are paths of files that are shown beside the tree's.
+    """
 
     task: Path
     lower: tuple[Path, ...]
     overlay: bool
     bounds: ChangeBounds
+    planted: frozenset[bytes] = frozenset()
 
     @property
     def path_inside(self) -> str:
@@ -62,6 +66,8 @@ class Workspace:
     async def changes(self) -> tuple[FileChange, ...]:
         """What differs now from the tree that the workspace was opened with, sorted by path. Not while a command runs.
 
+        What became of planted files is no change.
         Raises DeniedError: ``special_file`` for a pipe, a socket or a device, ``change_too_large``.
         """
-        return await finish(difference, self.upper, self.lower, hides_all=not self.overlay, bounds=self.bounds)
+        found = await finish(difference, self.upper, self.lower, hides_all=not self.overlay, bounds=self.bounds)
+        return tuple(change for change in found if change.path not in self.planted)
