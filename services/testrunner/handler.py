@@ -36,6 +36,7 @@ from gatewright.tasks.inputs import (
     reference,
     usable_environment,
 )
+from gatewright.tasks.provided import provided_files
 from gatewright.telemetry.redaction import redact_text
 from gatewright.workspace import Workspace, Workspaces
 
@@ -142,7 +143,8 @@ class TestRunnerHandler:
         session.prefix = prefix
         limits = dataclasses.replace(self._limits, wall_seconds=command_seconds(task))
         session.environment = await asyncio.to_thread(see_environment, prefix)
-        async with self._workspaces.open(candidate.mirror, candidate.baseline, candidate.tree) as workspace:
+        planted = await provided_files(task, context.artifacts)
+        async with self._workspaces.open(candidate.mirror, candidate.baseline, candidate.tree, planted=planted) as workspace:
             for command in commands:
                 await self._run_and_rerun(command, _Place(workspace, prefix, limits), session, context)
             session.artifacts += await _noted("workspace_changes", await _edited_files(candidate, workspace), context)

@@ -78,6 +78,14 @@ HeadBranch = Annotated[
     typer.Option(metavar="BRANCH", help="Commits that exist: what BRANCH adds to --ref, squashed into one change."),
 ]
 Approval = Annotated[Path | None, typer.Option(metavar="FILE", help="A person's signed approval: see gatewright approve.")]
+ProvidedFiles = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--provide",
+        metavar="FILE",
+        help="A generated file of your checkout that git ignores and commands need, _version.py say (repeatable).",
+    ),
+]
 Tests = Annotated[list[str] | None, typer.Option(metavar="CMD", help="A command that must succeed on the change (repeatable).")]
 Shards = Annotated[int, typer.Option(min=1, max=64, help="Into how many disjoint parts the work may be split.")]
 Workers = Annotated[
