@@ -15,6 +15,7 @@ from gatewright.patterns import BytesPattern
 
 #: Bytes of a file of settings that are looked at.
 _MOST_BYTES = 256 * 1024
+_MOST_LOCK_BYTES = 8 * 1024 * 1024
 #: Dots in one line of TOML: the time for a dotted key grows with the square of its parts.
 _MOST_DOTS = 100
 _TOP_IN_SETUP = BytesPattern(rb"""package_dir\s{0,9}=\s{0,9}\{\s{0,99}["']["']\s{0,9}:\s{0,9}["']([\w./-]{1,200})["']""")
@@ -56,7 +57,7 @@ def layout_in_pyproject(content: bytes) -> Layout:
 
 def layout_in_setup_cfg(content: bytes) -> Layout:
     """What ``[options]`` and ``[options.packages.find]`` say."""
-    settings = _read_cfg(content)
+    settings = read_cfg(content)
     pairs = (line.partition("=") for line in settings.get(("options", "package_dir"), ()))
     mapped, moved = _mapped({name.strip(): place.strip() for name, _, place in pairs})
     return Layout((*mapped, *settings.get(("options.packages.find", "where"), ())), moved)
@@ -71,12 +72,39 @@ def layout_in_setup_py(content: bytes) -> Layout:
 
 def read_toml(content: bytes) -> Mapping[str, Any]:
     """The document; empty for one that cannot be read, or only at a cost that its size does not show."""
-    if len(content) > _MOST_BYTES or any(line.count(b".") > _MOST_DOTS for line in content.split(b"\n")):
+    return _toml(content, _MOST_BYTES)
+
+
+def read_toml_lock(content: bytes) -> Mapping[str, Any]:
+    """The same for a lock file, which may have 8 MiB."""
+    return _toml(content, _MOST_LOCK_BYTES)
+
+
+def _toml(content: bytes, most: int) -> Mapping[str, Any]:
+    if len(content) > most or any(line.count(b".") > _MOST_DOTS for line in content.split(b"\n")):
         return {}
     try:
         return tomllib.loads(content.decode("utf-8"))
     except (ValueError, RecursionError):
         return {}
+
+
+def read_cfg(content: bytes) -> dict[tuple[str, str], tuple[str, ...]]:
+    """Section and key to the lines of the value, as far as there are any."""
+    found: dict[tuple[str, str], tuple[str, ...]] = {}
+    section, key = "", ""
+    for line in content[:_MOST_BYTES].decode("utf-8", "replace").splitlines():
+        text = line.strip()
+        if not text or text[0] in "#;":
+            continue
+        if text[0] == "[" and line[0] == "[":
+            section, key = text.strip("[]").strip(), ""
+        elif line[0].isspace() and key:
+            found[section, key] = (*found.get((section, key), ()), text)
+        elif "=" in text:
+            key, _, value = (part.strip() for part in text.partition("="))
+            found[section, key] = (value,) if value else ()
+    return found
 
 
 def _mapped(places: object) -> tuple[list[str], tuple[str, ...]]:
@@ -96,24 +124,6 @@ def _mapped(places: object) -> tuple[list[str], tuple[str, ...]]:
         else:
             moved.append(str(name))
     return roots, tuple(moved)
-
-
-def _read_cfg(content: bytes) -> dict[tuple[str, str], tuple[str, ...]]:
-    """Section and key to the lines of the value, as far as there are any."""
-    found: dict[tuple[str, str], tuple[str, ...]] = {}
-    section, key = "", ""
-    for line in content[:_MOST_BYTES].decode("utf-8", "replace").splitlines():
-        text = line.strip()
-        if not text or text[0] in "#;":
-            continue
-        if text[0] == "[" and line[0] == "[":
-            section, key = text.strip("[]").strip(), ""
-        elif line[0].isspace() and key:
-            found[section, key] = (*found.get((section, key), ()), text)
-        elif "=" in text:
-            key, _, value = (part.strip() for part in text.partition("="))
-            found[section, key] = (value,) if value else ()
-    return found
 
 
 def _value(table: Mapping[str, Any], *keys: str) -> object:

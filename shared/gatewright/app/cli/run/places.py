@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from gatewright.app.cli.home import find_repository
 from gatewright.errors import Fault
 
 
@@ -23,3 +24,11 @@ def in_repository(given: str, repository: str, here: Path, pointer: str, faults:
             return "." if one == other else str(one.relative_to(other)) + ("/" if given.endswith("/") else "")
     faults.append(Fault(pointer, "outside", f"{given} is not in the repository {repository}"))
     return given
+
+
+def repository_folder(given: str | None, here: Path) -> Path | None:
+    """The folder that ``--repo``, or its absence, means; None for what is no folder of this host."""
+    if given is None:
+        return find_repository(here)
+    path = here / Path(given).expanduser()
+    return path if path.is_dir() else None
