@@ -18,7 +18,7 @@ from gatewright.contracts.vocabulary import Artifact, Repository
 from gatewright.errors import ArtifactError, SandboxError
 from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.sandbox import Completed, SandboxLimits, SandboxReport, WorkingFolder
-from gatewright.sandbox.port import SOURCE_DATE_EPOCH
+from gatewright.sandbox.port import SOURCE_DATE_EPOCH, Additions
 from gatewright.tasks.handler import TaskContext
 from gatewright.telemetry.logs import make_logger
 from tests.factories import make_contract
@@ -50,6 +50,7 @@ class BrokenSandbox:
         prefix: Path | None,
         limits: SandboxLimits,
         source_date_epoch: int = SOURCE_DATE_EPOCH,
+        additions: Additions | None = None,
     ) -> Completed:
         raise SandboxError("user namespaces are forbidden here")
 

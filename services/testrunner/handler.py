@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +27,10 @@ from gatewright.secrets.documents import redact_document
 from gatewright.secrets.redaction import REDACTIONS, Redaction, record_of, redact_output
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.testrunner.commands import AcceptanceCommand, first_failure, read_commands, summarise
+from gatewright.services.testrunner.place import Place
+from gatewright.services.testrunner.proving import Prover
 from gatewright.services.testrunner.settings import Settings
+from gatewright.services.testrunner.tables import Tables
 from gatewright.tasks.handler import TaskContext
 from gatewright.tasks.inputs import (
     RebuiltCandidate,
@@ -51,7 +55,8 @@ def make_handler(settings: Settings) -> TestRunnerHandler:
     workspaces = Workspaces.for_sandbox(state / "workspaces", sandbox)
     mirrors, scanner = Mirrors(settings.mirrors("testrunner")), settings.scanner()
     limits = settings.limits()
-    return TestRunnerHandler(settings.agent_id, mirrors, workspaces, sandbox, settings.environments, scanner, limits)
+    tables = Tables(state / "tables")
+    return TestRunnerHandler(settings.agent_id, mirrors, workspaces, sandbox, settings.environments, scanner, limits, tables)
 
 
 @dataclass
@@ -65,15 +70,6 @@ class _Session:
     redactions: list[Redaction] = field(default_factory=list)
     prefix: Path | None = None
     environment: Seen | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where the commands of one task run."""
-
-    workspace: Workspace
-    prefix: Path | None
-    limits: SandboxLimits
 
 
 class TestRunnerHandler:
@@ -90,6 +86,7 @@ class TestRunnerHandler:
         environments: tuple[Path, ...],
         scanner: SecretScanner | None = None,
         limits: SandboxLimits | None = None,
+        tables: Tables | None = None,
     ) -> None:
         self._agent = Agent(role="TEST_RUNNER", agent_id=agent_id)
         self._mirrors = mirrors
@@ -98,6 +95,7 @@ class TestRunnerHandler:
         self._environments = environments
         self._scanner = scanner or SecretScanner()
         self._limits = limits or SandboxLimits()
+        self._prover = Prover(sandbox, workspaces, tables or Tables(None))
         self._walls = {"sandbox": sandbox.name, "probe": "not finished", **self._limits.facts()}
 
     async def probe(self) -> Mapping[str, str]:
@@ -143,29 +141,31 @@ class TestRunnerHandler:
         session.prefix = prefix
         limits = dataclasses.replace(self._limits, wall_seconds=command_seconds(task))
         session.environment = await asyncio.to_thread(see_environment, prefix)
-        planted = await provided_files(task, context.artifacts)
-        async with self._workspaces.open(candidate.mirror, candidate.baseline, candidate.tree, planted=planted) as workspace:
+        given = await provided_files(task, context.artifacts)
+        async with self._workspaces.open(candidate.mirror, candidate.baseline, candidate.tree, planted=given) as workspace:
+            place = Place(candidate, workspace, prefix, limits, _digest(session.environment, given), given)
             for command in commands:
-                await self._run_and_rerun(command, _Place(workspace, prefix, limits), session, context)
+                await self._run_and_rerun(command, place, session, context)
             session.artifacts += await _noted("workspace_changes", await _edited_files(candidate, workspace), context)
             session.artifacts += await _noted(REDACTIONS, record_of(session.redactions), context)
         await asyncio.to_thread(refuse_changed, session.environment)
 
-    async def _run_and_rerun(self, command: AcceptanceCommand, place: _Place, session: _Session, context: TaskContext) -> None:
+    async def _run_and_rerun(self, command: AcceptanceCommand, place: Place, session: _Session, context: TaskContext) -> None:
         """Every run is reported; whether a second one may count is the contract's word, and the gatekeeper's to judge."""
         first = await self._run_one(command, place, session, context)
         if command.test.may_rerun and not passed(first):
             await self._run_one(command, place, session, context, run=2)
 
     async def _run_one(
-        self, command: AcceptanceCommand, place: _Place, session: _Session, context: TaskContext, *, run: int = 1
+        self, command: AcceptanceCommand, place: Place, session: _Session, context: TaskContext, *, run: int = 1
     ) -> TestCommand:
         limits = place.limits
-        completed = await self._sandbox.run(command.argv, workspace=place.workspace, prefix=place.prefix, limits=limits)
-        name = command.test.name
-        stdout, stderr = await asyncio.gather(
+        proved = await self._prover.run(command, place, context.progress)
+        completed, name = proved.completed, command.test.name
+        stdout, stderr, table = await asyncio.gather(
             self._kept(f"{name}.stdout", completed.stdout, session, context),
             self._kept(f"{name}.stderr", completed.stderr, session, context),
+            self._kept(f"{name}.tests", proved.table, session, context),
         )
         done = TestCommand(
             name=name,
@@ -180,6 +180,7 @@ class TestRunnerHandler:
             truncated=completed.truncated,
             stopped=completed.stopped,
             run=run,
+            proof=replace(proved.proof, table=table),
         )
         session.commands.append(done)
         context.progress()
@@ -211,6 +212,15 @@ class TestRunnerHandler:
         )
         context.log.info("tested", status=report.status, failure=report.failure)
         return report
+
+
+def _digest(environment: Seen | None, provided: Mapping[bytes, bytes]) -> str:
+    """What tells two states of what commands see beside the tree apart; empty for the system alone."""
+    facts = [hashlib.sha256(path + b"\0" + content).hexdigest() for path, content in sorted(provided.items())]
+    if environment is not None:
+        state = environment.document()
+        facts += [state.place_sha256, state.files_sha256]
+    return " ".join(facts)
 
 
 async def _edited_files(candidate: RebuiltCandidate, workspace: Workspace) -> bytes:

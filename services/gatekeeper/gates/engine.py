@@ -43,7 +43,7 @@ from gatewright.services.gatekeeper.gates.landing.landing import land
 from gatewright.services.gatekeeper.gates.landing.locks import Claim, PathLocks
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from gatewright.services.gatekeeper.gates.reports.artifact_checks import check_artifacts
-from gatewright.services.gatekeeper.gates.reports.role_reports import judge_review, judge_tests
+from gatewright.services.gatekeeper.gates.reports.role_reports import judge_review, judge_tests, stored_by
 from gatewright.services.gatekeeper.gates.whole_change import judge_whole_change
 from gatewright.services.gatekeeper.policies.load import Policies
 
@@ -88,7 +88,7 @@ class GateEngine:
                 context = self._begin(run, "tests", tests.task_id)
                 await asyncio.to_thread(judge_tests, context, tests, run, _contract(run))
                 note_redactions(context, tests, tests.artifacts)
-                outputs = [uri for command in tests.commands for uri in (command.stdout, command.stderr) if uri]
+                outputs = [uri for command in tests.commands for uri in stored_by(command)]
                 await check_artifacts(context, [*outputs, *(artifact.uri for artifact in tests.artifacts)])
                 return await _keep(context, tests)
             case q.LandingCheck(run=run):

@@ -48,12 +48,18 @@ class Sentinel:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a reporter is told: the ``token`` that its records carry, what to run, and where the pipe is (a path inside)."""
+    """What a reporter is told: the ``token`` that its records carry, what to run, and where the pipe is (a path inside).
+
+    ``only`` are ids; for a control those of the planted tests, whose files are ``planted``. ``workspace`` is the place of the
+    files inside.
+    """
 
     purpose: Purpose
     token: str
     pipe: str
     only: tuple[str, ...] = ()
+    planted: tuple[str, ...] = ()
+    workspace: str = "/workspace"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +80,9 @@ class Framework(Protocol):
     def name(self) -> str:
         """What the bundle records: ``pytest``, say."""
 
+    def may_start(self, argv: Sequence[str]) -> bool:
+        """Whether ``argv`` alone lets it be: asked first, because it costs nothing. A tree is listed only after a yes."""
+
     async def recognises(self, argv: Sequence[str], tree: TreeFiles) -> bool:
         """Whether ``argv`` starts this framework on ``tree``, directly or through what the tree says (npm test, make test)."""
 
@@ -82,9 +91,6 @@ class Framework(Protocol):
 
     async def sentinel(self, argv: Sequence[str], tree: TreeFiles, draw: Random) -> Sentinel | None:
         """Two tests in the suite's own style, where ``draw`` puts them and the command looks; None: there is no place."""
-
-    def import_roots(self, tree: TreeFiles) -> Sequence[str]:
-        """Folders of the tree (``""`` is its top) that must come before whatever is installed, in this order."""
 
 
 def folder_of(additions: Path, instruments: Instruments) -> None:

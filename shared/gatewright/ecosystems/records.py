@@ -98,7 +98,9 @@ def _take(told: Told, record: Record) -> None:
         case "test" if record.outcome is not None:
             if record.id in told.outcomes:
                 told.duplicates.add(record.id)
-            told.outcomes[record.id] = record.outcome
+            # What was told to have failed stays so, whatever is told later.
+            if told.outcomes.get(record.id) != "failed":
+                told.outcomes[record.id] = record.outcome
         case "loaded":
             told.loaded.add(record.path)
         case "origin":

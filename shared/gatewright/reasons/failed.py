@@ -31,6 +31,14 @@ _RUNS = {
     "tests_weakened": "keep the tests that the change takes out or skips",
     "tree_differs": "the change made again has another tree than the one that was judged: run it again",
 }
+_PROOFS = {
+    "environment_shadows_candidate": "an installed copy was tested in place of the change: take it out of the environment",
+    "report_missing": "tests were not told to their end: look for what ends the command early, or sets its exit code",
+    "tests_lost": "keep the tests, or name their files (--allow-tests PATH) when they are meant to go",
+    "tests_none": "no test ran: look at what the command selects",
+    "tests_not_alive": "the command succeeds although a test fails: look at what the change does to how tests are run",
+    "tests_unproven": "give a test command that is known (--test 'pytest'); the documentation lists them",
+}
 _ROLES = {
     "report_contradicts": _ROLE,
     "rerun_not_allowed": "let the contract allow that failed tests are run again, or correct the test runner",
@@ -121,6 +129,7 @@ _BUNDLES = {
 }
 FAILED: Final[tuple[Reason, ...]] = (
     *section("failed", "cli.md#when-a-run-does-not-succeed", _RUNS),
+    *section("failed", "testing.md#what-a-green-run-has-to-show", _PROOFS),
     *section("failed", "threat-model.md#reports-and-evidence", _ROLES),
     *section("failed", "work-documents.md#the-definition-of-done", _COMPLETION),
     *section("failed", "bundle.md#what-verify-does-and-what-it-finds", _CONTRADICTIONS | _INCOMPLETE_BUNDLES | _BUNDLES),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from gatewright.contracts import ReviewReport, TaskContract, TestReport
+from gatewright.contracts.reports import TestCommand
 from gatewright.environment_state import ADVICE, CHANGED
 from gatewright.ledger.run import Run
 from gatewright.patterns import TextPattern
+from gatewright.rules import proof as proofs
 from gatewright.rules.reviews import not_independent, not_passed
 from gatewright.rules.tests import Ordered, broken_by_tests, match_commands, wrong_tree
 from gatewright.services.gatekeeper.gates.context import GateContext
@@ -39,8 +41,9 @@ def judge_review(context: GateContext, review: ReviewReport, run: Run) -> None:
 
 
 def judge_tests(context: GateContext, tests: TestReport, run: Run, contract: TaskContract) -> None:
-    """Whether the acceptance commands proved the candidate: the rules are those of ``gatewright.rules.tests``; and whether the
-    environment is the one that the change was made with.
+    """Whether the acceptance commands proved the candidate: the rules are those of ``gatewright.rules.tests``, and of
+    ``gatewright.rules.proof`` as far as the contract's pack asks for proof; and whether the environment is the one that the
+    change was made with.
     """
     report, candidate = context.report, _candidate(run)
     if tests.status != "ERROR":
@@ -51,7 +54,9 @@ def judge_tests(context: GateContext, tests: TestReport, run: Run, contract: Tas
         report.violate(*broken)
     if tests.status == "ERROR":
         return
-    for one in match_commands(tests, contract)[0]:
+    ordered = match_commands(tests, contract)[0]
+    _judge_proof(context, ordered, contract)
+    for one in ordered:
         _note(report, one)
     _same_environment(report, tests, run)
     for artifact in tests.artifacts:
@@ -60,11 +65,32 @@ def judge_tests(context: GateContext, tests: TestReport, run: Run, contract: Tas
             report.remark("commands edited files of the candidate, and these edits do not land")
 
 
+def stored_by(command: TestCommand) -> tuple[str, ...]:
+    """The URIs of what the test runner stored of one command."""
+    table = command.proof.table if command.proof is not None else ""
+    return tuple(uri for uri in (command.stdout, command.stderr, table) if uri)
+
+
+def _judge_proof(context: GateContext, ordered: tuple[Ordered, ...], contract: TaskContract) -> None:
+    """What is only unproven is said where the pack does not refuse it."""
+    packs = context.policies.packs
+    name = contract.policy_pack or packs.default
+    testing = packs.pack(name).testing
+    context.report.checked(proofs.RULE, f"policy_pack.{name}.testing: {testing}")
+    for broken in proofs.broken_by_proof(ordered, contract, testing):
+        context.report.violate(*broken)
+    for one in ordered:
+        if one.test.must_pass and one.final.proof is not None and (words := one.final.proof.unproven):
+            context.report.remark(f"{one.test.name}: unproven: {words}")
+
+
 def _note(report: GateReportBuilder, one: Ordered) -> None:
     for command in one.runs:
         name = one.test.name if command.run == 1 else f"{one.test.name}.run{command.run}"
         report.saw(f"{name}.stdout", command.stdout)
         report.saw(f"{name}.exit", f"{command.exit_code} {command.stopped}".strip())
+        if command.proof is not None and command.proof.table:
+            report.saw(f"{name}.tests", command.proof.table)
     if one.flaky:
         report.saw("flaky", one.test.name)
         report.remark(f"flaky: {one.test.name} passed when it was run again")

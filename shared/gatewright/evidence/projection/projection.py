@@ -127,9 +127,15 @@ def _task_files(files: FilePlan, history: RunHistory) -> None:
         files.document(layout.review(task_id), report)
     for task_id, tests in history.tests.items():
         files.document(layout.test(task_id), tests)
-        for number, command in enumerate(tests.commands, 1):
-            files.artifact(layout.test_output(task_id, number, "stdout"), command.stdout)
-            files.artifact(layout.test_output(task_id, number, "stderr"), command.stderr)
+        _outputs(files, task_id, tests)
+
+
+def _outputs(files: FilePlan, task_id: str, tests: TestReport) -> None:
+    for number, command in enumerate(tests.commands, 1):
+        files.artifact(layout.test_output(task_id, number, "stdout"), command.stdout)
+        files.artifact(layout.test_output(task_id, number, "stderr"), command.stderr)
+        if command.proof is not None and command.proof.table:
+            files.artifact(layout.test_output(task_id, number, "tests"), command.proof.table)
 
 
 def _refused_patch(files: FilePlan, gate: GateReport) -> None:

@@ -9,6 +9,7 @@ from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, gate_file
 from gatewright.ledger import events as e
 from gatewright.ledger.run import Run
+from gatewright.rules import proof as proofs
 from gatewright.rules import reviews
 from gatewright.rules import tests as test_rules
 from gatewright.rules.broken import Broken
@@ -58,8 +59,13 @@ def _tested(moment: Moment, gate: GateReport) -> Iterator[Contradiction]:
         yield moment.says(UNFOUNDED, verdict, layout.TEST_REPORT, "a verdict on tests that never came")
         return
     path = layout.test(_asked(run, "testrunner"))
-    broken = test_rules.broken_by_tests(tests, _tree(run), run.contract)
-    yield from _weighed(moment, gate, path, broken, test_rules.CODES)
+    # What its pack asks for stands in the gatekeeper's policies: only what it refused for is asked again.
+    testing: proofs.Testing = "proved" if gate.code == proofs.UNPROVEN else "recorded"
+    broken = [*test_rules.broken_by_tests(tests, _tree(run), run.contract)]
+    if tests.status != "ERROR":
+        ordered = test_rules.match_commands(tests, run.contract)[0]
+        broken += proofs.broken_by_proof(ordered, run.contract, testing)
+    yield from _weighed(moment, gate, path, broken, test_rules.CODES | proofs.CODES)
 
 
 def _weighed(

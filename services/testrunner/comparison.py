@@ -1,0 +1,104 @@
+"""What the tests of a candidate come to beside those of its baseline: facts for a ``TestProof``. Pure; decides nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from msgspec.structs import replace
+
+from gatewright.contracts.reports import TestControl, TestCounts, TestProof
+from gatewright.ecosystems.port import Framework, Sentinel
+from gatewright.ecosystems.records import Told
+from gatewright.rules.proof import file_of
+from gatewright.sandbox import Completed
+
+#: Names that a proof lists.
+_MOST = 100
+
+
+def facts(framework: Framework, completed: Completed, told: Told) -> TestProof:
+    """What the run itself shows."""
+    count = Counter(told.outcomes.values())
+    return TestProof(
+        framework=framework.name,
+        version=told.version,
+        complete=told.complete and not _contradicts(completed, told),
+        counts=TestCounts(passed=count["passed"], failed=count["failed"], skipped=count["skipped"]),
+        # A command that starts the framework several times may run a test in each of them.
+        duplicates=tuple(sorted(told.duplicates)[:_MOST]) if told.begun == 1 else (),
+        shadowed=tuple(f"{name} -> {place}" for name, place in sorted(told.origins.items())[:_MOST]),
+    )
+
+
+def _contradicts(completed: Completed, told: Told) -> bool:
+    """Success, although the framework said otherwise, or had collected what it never ran."""
+    return completed.exit_code == 0 and (any(told.ends) or not told.collected <= told.outcomes.keys())
+
+
+def with_control(proof: TestProof, sentinel: Sentinel, completed: Completed, told: Told) -> TestProof:
+    """The same with what the two planted tests came to."""
+    return replace(
+        proof,
+        control=TestControl(
+            failing=sentinel.failing,
+            passing=sentinel.passing,
+            exit_code=completed.exit_code,
+            failing_outcome=_outcome(told, sentinel.failing),
+            passing_outcome=_outcome(told, sentinel.passing),
+        ),
+    )
+
+
+def _outcome(told: Told, name: str) -> str:
+    """Of a planted test, whatever a fixture made of it: all its cases have to agree."""
+    found = {outcome for each, outcome in told.outcomes.items() if each == name or each.startswith(f"{name}[")}
+    return found.pop() if len(found) == 1 else ""
+
+
+def with_baseline(proof: TestProof, told: Told, before: Mapping[str, str], newly_skipped: Iterable[str]) -> TestProof:
+    """The same with what became of the tests of the baseline."""
+    now = told.outcomes.keys()
+    lost = lost_tests(before, now)
+    return replace(
+        proof,
+        collected_before=len(before),
+        lost_count=len(lost),
+        lost=_listed(lost),
+        new_count=len(now - before.keys()),
+        newly_skipped=_listed(newly_skipped),
+    )
+
+
+def lost_tests(before: Iterable[str], now: Iterable[str]) -> list[str]:
+    """The tests of ``before`` that are not in ``now``.
+
+    A case of a parametrised test is called by its values: it is lost when its test has fewer cases than it had.
+    """
+    known, missing = frozenset(now), sorted(frozenset(before) - frozenset(now))
+    cases_before, cases_now = (Counter(filter(None, map(_test_of_case, ids))) for ids in (before, known))
+    lost = []
+    for each in missing:
+        test = _test_of_case(each)
+        if not test:
+            lost.append(each)
+        elif cases_now[test] < cases_before[test]:
+            lost.append(each)
+            cases_now[test] += 1
+    return lost
+
+
+def _test_of_case(name: str) -> str:
+    return name.partition("[")[0] if name.endswith("]") and "::" in name.partition("[")[0] else ""
+
+
+def _listed(names: Iterable[str]) -> tuple[str, ...]:
+    """A hundred of them: one of each file before the second of any, so that few files are all named."""
+    first: dict[str, str] = {}
+    others = []
+    for name in sorted(names):
+        if file_of(name) in first:
+            others.append(name)
+        else:
+            first[file_of(name)] = name
+    return (*first.values(), *others)[:_MOST]

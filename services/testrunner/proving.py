@@ -1,0 +1,151 @@
+"""Shows that a test command is alive: the run itself, told test by test; beside it a control, and the baseline's tests.
+
+Control and baseline have workspaces of their own and run while the command does; when the command fails they are stopped. What
+comes out are facts: ``gatewright.rules.proof`` judges them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from gatewright.contracts.reports import TestProof
+from gatewright.ecosystems.port import Purpose, Sentinel, TreeFiles
+from gatewright.ecosystems.records import Told
+from gatewright.ecosystems.registry import may_be_tests, recognise
+from gatewright.sandbox import Completed, Sandbox
+from gatewright.services.testrunner.commands import AcceptanceCommand
+from gatewright.services.testrunner.comparison import facts, with_baseline, with_control
+from gatewright.services.testrunner.instrumented import Instrumented
+from gatewright.services.testrunner.place import Place
+from gatewright.services.testrunner.tables import Tables, key_of, written
+from gatewright.services.testrunner.tree_files import list_tree
+from gatewright.workspace import Workspaces
+
+_Control = tuple[Sentinel, Completed, Told] | None
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Proved:
+    """A command that has ended, what shows that it tested something, and each test with its outcome (empty: none)."""
+
+    completed: Completed
+    proof: TestProof
+    table: bytes = b""
+
+
+class Prover:
+    """Runs commands in ``sandbox``; ``tables`` remembers the tests of trees."""
+
+    def __init__(self, sandbox: Sandbox, workspaces: Workspaces, tables: Tables) -> None:
+        self._sandbox = sandbox
+        self._workspaces = workspaces
+        self._tables = tables
+
+    async def run(self, command: AcceptanceCommand, place: Place, progress: Callable[[], None]) -> Proved:
+        """Run ``command`` in the workspace of ``place``. ``progress`` is called when a run has ended and others have not.
+
+        Raises SandboxError, ConfigurationError, DeniedError, GitError, UnavailableError.
+        """
+        tree = await list_tree(place.candidate.mirror, place.candidate.tree) if may_be_tests(command.argv) else None
+        framework = await recognise(command.argv, tree) if tree is not None else None
+        if tree is None or framework is None:
+            completed = await self._sandbox.run(
+                command.argv, workspace=place.workspace, prefix=place.prefix, limits=place.limits
+            )
+            words = f"{command.argv[0]} starts no test framework that is known"
+            return Proved(completed, TestProof(framework="", unproven=words))
+        subject = Instrumented(command.argv, framework, self._sandbox, place.prefix, place.limits)
+        if not command.test.must_pass:
+            completed, told = await subject.run(place.workspace, tree, Purpose.ALL)
+            proof = replace(facts(framework, completed, told), unproven="the contract does not ask that it passes")
+            return Proved(completed, proof, written(told.outcomes))
+        return await self._prove(subject, place, tree, progress)
+
+    async def _prove(self, subject: Instrumented, place: Place, tree: TreeFiles, progress: Callable[[], None]) -> Proved:
+        async with (
+            _beside(self._control(subject, place, tree)) as control,
+            _beside(self._baseline(subject, place)) as baseline,
+        ):
+            completed, told = await subject.run(place.workspace, tree, Purpose.ALL)
+            proof, table = facts(subject.framework, completed, told), written(told.outcomes)
+            if completed.exit_code or completed.timed_out or completed.stopped:
+                return Proved(completed, proof, table)
+            progress()
+            planted, before = await control, await baseline
+        if planted is None:
+            proof = replace(proof, unproven="there is no place for a test that must fail")
+        else:
+            proof = with_control(proof, *planted)
+        if before is not None:
+            newly = await self._newly_skipped(subject, place, told, before)
+            proof = with_baseline(proof, told, before, newly)
+        if proof.complete:
+            await self._tables.keep(self._key(subject, place, place.candidate.tree), told.outcomes)
+        return Proved(completed, proof, table)
+
+    async def _control(self, subject: Instrumented, place: Place, tree: TreeFiles) -> _Control:
+        """The command on the candidate with two planted tests; None where there is no place for them."""
+        sentinel = await subject.framework.sentinel(subject.argv, tree, random.SystemRandom())
+        if sentinel is None:
+            return None
+        candidate = place.candidate
+        planted = {**place.provided, **{path.encode(): content for path, content in sentinel.files.items()}}
+        async with self._workspaces.open(candidate.mirror, candidate.baseline, candidate.tree, planted=planted) as workspace:
+            only = (sentinel.failing, sentinel.passing)
+            run = await subject.run(workspace, tree, Purpose.CONTROL, only=only, planted=tuple(sentinel.files))
+        return sentinel, *run
+
+    async def _baseline(self, subject: Instrumented, place: Place) -> dict[str, str] | None:
+        """The tests of the baseline; None when they could not be told."""
+        key = self._key(subject, place, place.candidate.baseline_tree)
+        known = await self._tables.find(key)
+        if known is None:
+            told = await self._on_baseline(subject, place, ())
+            if told is None:
+                return None
+            known = dict.fromkeys(told.collected, "")
+            await self._tables.keep(key, known)
+        return known
+
+    async def _newly_skipped(self, subject: Instrumented, place: Place, told: Told, before: dict[str, str]) -> list[str]:
+        """The tests that are skipped now and ran on the baseline; those of which it is not known are run there."""
+        skipped = {each for each, outcome in told.outcomes.items() if outcome == "skipped" and each in before}
+        if unknown := sorted(each for each in skipped if not before[each]):
+            again = await self._on_baseline(subject, place, tuple(unknown))
+            if again is not None:
+                before.update({each: outcome for each, outcome in again.outcomes.items() if each in before})
+                await self._tables.keep(self._key(subject, place, place.candidate.baseline_tree), before)
+        return sorted(each for each in skipped if before[each] in {"passed", "failed"})
+
+    async def _on_baseline(self, subject: Instrumented, place: Place, only: tuple[str, ...]) -> Told | None:
+        candidate = place.candidate
+        tree = await list_tree(candidate.mirror, candidate.baseline)
+        if not await subject.framework.recognises(subject.argv, tree):
+            return None
+        async with self._workspaces.open(candidate.mirror, candidate.baseline, planted=place.provided) as workspace:
+            _, told = await subject.run(workspace, tree, Purpose.COLLECT, only=only)
+        return told if told.complete else None
+
+    def _key(self, subject: Instrumented, place: Place, tree: str) -> str:
+        return key_of(tree, subject.argv, place.environment)
+
+
+@asynccontextmanager
+async def _beside(work: Coroutine[Any, Any, _T]) -> AsyncIterator[asyncio.Task[_T]]:
+    """A task that has ended when the context is left: what it holds must not outlive it."""
+    task = asyncio.create_task(work)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.wait((task,))
+        if not task.cancelled():
+            task.exception()  # looked at, or it would be reported as lost

@@ -1,0 +1,76 @@
+"""Which tests a tree has, and how they ended: remembered by tree, command and environment, in the test runner's state.
+
+A table is text, one ``id TAB outcome`` a line, sorted; the outcome is empty for a test that was collected and not run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from gatewright.version import __version__
+
+Table = Mapping[str, str]
+
+#: Tables that are kept, and bytes of one.
+_MOST: Final = 256
+_LARGEST: Final = 64 * 1024 * 1024
+_NO_LINE: Final = str.maketrans({"\n": "\\n", "\r": "\\r", "\t": "\\t"})
+
+
+def written(table: Table) -> bytes:
+    """``table`` as it is stored."""
+    lines = sorted(f"{each.translate(_NO_LINE)}\t{outcome}\n" for each, outcome in table.items())
+    return "".join(lines).encode("utf-8", "backslashreplace")
+
+
+def key_of(tree: str, argv: Sequence[str], environment: str) -> str:
+    """What a table depends on: a digest."""
+    return hashlib.sha256(json.dumps([__version__, tree, list(argv), environment]).encode()).hexdigest()
+
+
+class Tables:
+    """Below ``folder``, which is made when the first one is kept; without one nothing is remembered."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+
+    async def find(self, key: str) -> dict[str, str] | None:
+        """The table that was kept under ``key``; None when there is none that can be read."""
+        return None if self._folder is None else await asyncio.to_thread(_read, self._folder / key)
+
+    async def keep(self, key: str, table: Table) -> None:
+        """Remember ``table``, and forget the ones that were used longest ago. A full disk keeps nothing."""
+        if self._folder is not None:
+            await asyncio.to_thread(_write, self._folder, key, table)
+
+
+def _read(place: Path) -> dict[str, str] | None:
+    try:
+        text = place.read_bytes().decode()
+        os.utime(place)
+    except (OSError, UnicodeDecodeError):
+        return None
+    return {each: outcome for line in text.splitlines() for each, tab, outcome in (line.rpartition("\t"),) if tab}
+
+
+def _write(folder: Path, key: str, table: Table) -> None:
+    data = written(table)
+    if len(data) > _LARGEST:
+        return
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        new = folder / f".{uuid.uuid4().hex}"
+        new.write_bytes(data)
+        new.replace(folder / key)
+        kept = sorted((place for place in folder.iterdir()), key=lambda place: place.stat().st_mtime_ns)
+        for place in kept[:-_MOST]:
+            place.unlink(missing_ok=True)
+    except OSError:
+        return

@@ -1,0 +1,44 @@
+"""A tree of a mirror, as far as an ecosystem looks at it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gatewright.git.changes import TreeEntry
+from gatewright.git.mirror import Mirror
+from gatewright.git.modes import EXECUTABLE, FILE
+
+#: Bytes of a file that is looked at.
+_LARGEST = 1024 * 1024
+
+
+class MirrorTree:
+    """See ``TreeFiles``. Made by ``list_tree``."""
+
+    def __init__(self, mirror: Mirror, entries: Mapping[str, TreeEntry]) -> None:
+        self._mirror = mirror
+        self._entries = entries
+        self._paths = frozenset(entries)
+
+    @property
+    def paths(self) -> frozenset[str]:
+        """See ``TreeFiles``."""
+        return self._paths
+
+    async def read(self, path: str) -> bytes | None:
+        """See ``TreeFiles``."""
+        entry = self._entries.get(path)
+        if entry is None or entry.mode not in {FILE, EXECUTABLE}:
+            return None
+        return await self._mirror.blob(entry.object_id) if entry.size <= _LARGEST else None
+
+
+async def list_tree(mirror: Mirror, tree: str) -> MirrorTree:
+    """The commit or tree ``tree``. Raises GitError."""
+    entries = {}
+    for entry in await mirror.files(tree):
+        try:
+            entries[entry.path.decode()] = entry
+        except UnicodeDecodeError:
+            continue
+    return MirrorTree(mirror, entries)

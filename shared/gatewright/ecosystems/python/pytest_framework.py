@@ -1,0 +1,109 @@
+"""pytest: told by a plugin that is named in a variable, planted beside the tests that the command looks at."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+from random import Random
+
+from gatewright.ecosystems.port import Instruments, Order, Sentinel, TreeFiles
+from gatewright.ecosystems.python.command import what_starts
+from gatewright.ecosystems.python.import_roots import import_roots
+from gatewright.ecosystems.python.instrumenting import PACKAGE, python_instruments
+from gatewright.ecosystems.python.planting import Planted, draw_folder, draw_words, plant_functions, plant_methods
+from gatewright.ecosystems.python.pytest_settings import PytestSettings, read_settings
+
+_PROGRAMS = frozenset({"pytest", "py.test", "pytest-3"})
+#: Test files that are looked at for the suite's style.
+_LOOKED_AT = 5
+#: What pytest does not enter by itself.
+_NEVER_ENTERED = frozenset({"build", "dist", "node_modules", "venv", "CVS", "_darcs", "__pycache__"})
+
+
+class Pytest:
+    """See ``Framework``."""
+
+    name = "pytest"
+
+    def may_start(self, argv: Sequence[str]) -> bool:
+        """See ``Framework.may_start``."""
+        started = what_starts(argv)
+        return started is not None and not started.script and started.name in _PROGRAMS
+
+    async def recognises(self, argv: Sequence[str], tree: TreeFiles) -> bool:  # noqa: ARG002 - of the port
+        """By its words alone. An interpreter that reads no variables (``-I``, ``-E``) could not find the plugin."""
+        return self.may_start(argv)
+
+    async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: Order) -> Instruments:  # noqa: ARG002 - of the port
+        """The plugin, by ``PYTEST_PLUGINS``, which holds where ``-p`` and the loading of installed plugins are turned off."""
+        made = python_instruments(order, await import_roots(tree), {})
+        return Instruments(made.files, {**made.variables, "PYTEST_PLUGINS": f"{PACKAGE}.pytest_plugin"})
+
+    async def sentinel(self, argv: Sequence[str], tree: TreeFiles, draw: Random) -> Sentinel | None:
+        """A new module beside a module of tests; the plugin adds it to what the command looks at."""
+        settings = await read_settings(tree)
+        modules = _modules(tree, settings)
+        if not modules:
+            return None
+        looked_at = _looked_at(argv, settings, modules)
+        folder = draw_folder(looked_at, draw)
+        beside = [path for path in looked_at if posixpath.dirname(path) == folder]
+        planted = await _in_style(tree, draw.sample(beside, min(len(beside), _LOOKED_AT)), settings, draw)
+        taken = {posixpath.basename(path) for path in tree.paths}
+        name = next(name for _ in range(1000) if (name := _named(draw.choice(beside), settings, draw)) not in taken)
+        path = f"{folder}/{name}".lstrip("/")
+        owner = f"{path}::{planted.owner}::" if planted.owner else f"{path}::"
+        return Sentinel({path: planted.text.encode()}, owner + planted.failing, owner + planted.passing)
+
+
+def _modules(tree: TreeFiles, settings: PytestSettings) -> list[str]:
+    found = []
+    for path in sorted(tree.paths):
+        folder, _, name = path.rpartition("/")
+        entered = not any(part in _NEVER_ENTERED or part.startswith(".") for part in folder.split("/") if part)
+        if entered and name.endswith(".py") and any(_matches(name, path, pattern) for pattern in settings.files):
+            found.append(path)
+    return found
+
+
+def _looked_at(argv: Sequence[str], settings: PytestSettings, modules: list[str]) -> list[str]:
+    """Those of ``modules`` that lie where the command's words, or else the settings, lead; all where that leads to none."""
+    started = what_starts(argv)
+    words = started.words if started is not None else ()
+    named = [posixpath.normpath(word.partition("::")[0]) for word in words if not word.startswith("-")]
+    for places in (named, [posixpath.normpath(place) for place in settings.places]):
+        found = [path for path in modules if any(place == path or path.startswith(f"{place}/") for place in places)]
+        if found:
+            return found
+    return modules
+
+
+async def _in_style(tree: TreeFiles, paths: Sequence[str], settings: PytestSettings, draw: Random) -> Planted:
+    """As functions or as methods, as one of ``paths`` has it: drawn, so that a suite of both is shown to be alive by both."""
+    content = await tree.read(draw.choice(paths)) or b""
+    if b"TestCase)" in content:
+        return plant_methods(draw)
+    prefix = settings.functions[0].rstrip("*").rstrip("_")
+    return plant_functions(draw, prefix if prefix.isidentifier() else "test")
+
+
+def _named(like: str, settings: PytestSettings, draw: Random) -> str:
+    """A name as ``like`` has it."""
+    name = posixpath.basename(like)
+    if name.startswith("test_"):
+        return f"test_{draw_words(draw)}.py"
+    if name.endswith("_test.py"):
+        return f"{draw_words(draw)}_test.py"
+    pattern = next(pattern for pattern in settings.files if _matches(name, like, pattern))
+    pattern = posixpath.basename(pattern)
+    return pattern.replace("*", draw_words(draw), 1).replace("*", "") if "*" in pattern else f"test_{draw_words(draw)}.py"
+
+
+def _matches(name: str, path: str, pattern: str) -> bool:
+    """One ``*`` each, as patterns of test files have it; another kind of pattern matches what it begins and ends with."""
+    subject = path if "/" in pattern else name
+    before, star, _ = pattern.partition("*")
+    after = pattern.rpartition("*")[2]
+    if not star:
+        return subject == pattern
+    return subject.startswith(before) and subject.endswith(after) and len(subject) >= len(before) + len(after)

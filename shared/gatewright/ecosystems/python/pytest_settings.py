@@ -1,0 +1,70 @@
+"""What a repository tells pytest about the names of its tests, as far as planting one needs it. The input is hostile."""
+
+from __future__ import annotations
+
+import configparser
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gatewright.ecosystems.port import TreeFiles
+
+#: In pytest's own order: the first that has a section of its decides. The name of the section, or the path of the table.
+_FILES: Sequence[tuple[str, str]] = (
+    ("pytest.toml", "pytest"),
+    (".pytest.toml", "pytest"),
+    ("pytest.ini", "pytest"),
+    (".pytest.ini", "pytest"),
+    ("pyproject.toml", "tool.pytest.ini_options"),
+    ("pyproject.toml", "tool.pytest"),
+    ("tox.ini", "pytest"),
+    ("setup.cfg", "tool:pytest"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PytestSettings:
+    """Patterns, as pytest has them."""
+
+    files: tuple[str, ...] = ("test_*.py", "*_test.py")
+    functions: tuple[str, ...] = ("test",)
+    places: tuple[str, ...] = ()
+
+
+async def read_settings(tree: TreeFiles) -> PytestSettings:
+    """The settings at the top of ``tree``; pytest's own where there are none that can be read."""
+    for name, section in _FILES:
+        content = await tree.read(name) if name in tree.paths else None
+        table = _table(name, section, content.decode("utf-8", "replace")) if content is not None else None
+        if table is not None:
+            usual = PytestSettings()
+            return PytestSettings(
+                _words(table.get("python_files")) or usual.files,
+                _words(table.get("python_functions")) or usual.functions,
+                _words(table.get("testpaths")),
+            )
+    return PytestSettings()
+
+
+def _table(name: str, section: str, text: str) -> Mapping[str, Any] | None:
+    if name.endswith(".toml"):
+        try:
+            table: Any = tomllib.loads(text)
+        except (tomllib.TOMLDecodeError, RecursionError):
+            return None
+        for key in section.split("."):
+            table = table.get(key) if isinstance(table, dict) else None
+        return table if isinstance(table, dict) else None
+    parser = configparser.RawConfigParser(strict=False)
+    try:
+        parser.read_string(text)
+    except configparser.Error:
+        return None
+    return dict(parser[section]) if parser.has_section(section) else None
+
+
+def _words(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return tuple(value.split())
+    return tuple(word for word in value if isinstance(word, str)) if isinstance(value, list) else ()

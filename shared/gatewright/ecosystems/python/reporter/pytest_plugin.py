@@ -1,0 +1,159 @@
+"""A plugin for pytest that tells every test, and runs the planted ones alone where that is ordered.
+
+Loaded through ``PYTEST_PLUGINS``. With pytest-xdist the process that was started tells what its workers hand over; the workers
+have no token. Ids are relative to the workspace, wherever pytest sees its root.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from . import channel
+
+_NAME = __name__
+_HANDED_OVER = "gatewright_loaded"
+
+_tokens = [channel.take_token()]
+_order = channel.Order()
+_seen = channel.watch_reading()
+os.environ.pop("PYTEST_PLUGINS", None)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: Any) -> None:
+    """One worker is enough for two planted tests, and none is needed to collect."""
+    if _order.purpose != "all" and getattr(config.option, "numprocesses", None):
+        config.option.numprocesses = 1 if _order.purpose == "control" else 0
+
+
+def pytest_configure(config: Any) -> None:
+    for path in _order.planted:
+        config.args.append(os.path.join(_order.workspace, path))  # noqa: PTH118 - a text
+    if hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Worker(config), "gatewright_worker")
+    elif _tokens and (token := _tokens.pop()):
+        config.pluginmanager.register(_Reporter(config, channel.open_channel(_order.pipe, token)), "gatewright_reporter")
+
+
+class _Ids:
+    """How a test is called: pytest's own id, from the top of the workspace."""
+
+    def __init__(self, config: Any) -> None:
+        root = _order.here(str(config.rootdir if not hasattr(config, "rootpath") else config.rootpath))
+        self._prefix = f"{root}/" if root else ""
+        self._grouped = getattr(config.option, "dist", "no") == "loadgroup"
+
+    def of(self, nodeid: str) -> str:
+        if self._grouped and "@" in nodeid:
+            nodeid = nodeid.rpartition("@")[0]
+        if not self._prefix:
+            return nodeid
+        file, mark, rest = nodeid.partition("::")
+        return os.path.normpath(self._prefix + file) + mark + rest
+
+
+class _Selecting:
+    """Leaves the tests that are to be run, after whatever else selects; the planted ones whatever selects."""
+
+    def __init__(self, config: Any) -> None:
+        self.ids = _Ids(config)
+        self.collected: list[str] = []
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[Any]) -> Iterator[None]:
+        before = list(items)
+        yield
+        self.collected = [self.ids.of(item.nodeid) for item in items]
+        if _order.purpose == "all":
+            return
+        found = {}
+        for item in (*before, *items) if _order.purpose == "control" else items:
+            if self.ids.of(item.nodeid) in _order.only:
+                found[self.ids.of(item.nodeid)] = item
+        items[:] = list(found.values())
+
+
+class _Worker(_Selecting):
+    """In a process of pytest-xdist: hands over what was loaded there."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self._config = config
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self) -> None:
+        origins = channel.strange_origins(_order)
+        self._config.workeroutput[_HANDED_OVER] = (channel.loaded_files(_order, _seen), origins)
+
+
+class _Reporter(_Selecting):
+    """In the process that was started: tells all."""
+
+    def __init__(self, config: Any, tell: channel.Tell) -> None:
+        super().__init__(config)
+        self._tell = tell
+        self._states: dict[str, str] = {}
+        self._loaded: set[str] = set()
+        self._origins: dict[str, str] = {}
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionstart(self) -> None:
+        self._tell("begin", framework="pytest", version=pytest.__version__)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_setupnodes(self) -> None:
+        # The workers read it; this process runs no test from now on.
+        os.environ["PYTEST_PLUGINS"] = _NAME
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: Any) -> None:
+        self._collected([self.ids.of(each) for each in ids])
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self, session: Any) -> None:
+        kept = [self.ids.of(item.nodeid) for item in session.items]
+        self._collected(kept if _order.purpose == "all" else self.collected)
+
+    def _collected(self, ids: list[str]) -> None:
+        if _order.purpose != "control":
+            for each in ids:
+                self._tell("collected", id=each)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.outcome == "failed":
+            self._states[report.nodeid] = "failed"
+        elif report.when == "call" and report.outcome == "passed" and self._states.get(report.nodeid) != "failed":
+            self._states[report.nodeid] = "passed"
+        elif report.outcome == "skipped":
+            self._states.setdefault(report.nodeid, "skipped")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        self._ended(nodeid)
+
+    def _ended(self, nodeid: str) -> None:
+        outcome = self._states.pop(nodeid, None)
+        if outcome is not None:
+            self._tell("test", id=self.ids.of(nodeid), outcome=outcome)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        loaded, origins = getattr(node, "workeroutput", {}).get(_HANDED_OVER, ((), {}))
+        self._loaded.update(loaded)
+        self._origins.update(origins)
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: Any) -> Iterator[None]:
+        yield
+        for nodeid in list(self._states):  # of a worker that died
+            self._ended(nodeid)
+        for path in sorted(self._loaded.union(channel.loaded_files(_order, _seen))):
+            self._tell("loaded", path=path)
+        for name, place in {**self._origins, **channel.strange_origins(_order)}.items():
+            self._tell("origin", name=name, path=place)
+        self._tell("end", status=int(session.exitstatus))

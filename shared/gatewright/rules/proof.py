@@ -1,0 +1,170 @@
+"""Whether acceptance commands that succeeded have proved anything: tests ran, all of them, on the candidate, and could fail.
+
+What is disproved is broken under every policy pack. What could not be shown is only said, unless the pack asks for proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, Literal
+
+from gatewright import scope
+from gatewright.contracts import TaskContract
+from gatewright.contracts.reports import TestCommand, TestProof
+from gatewright.rules.broken import Broken
+from gatewright.rules.tests import Ordered, passed
+
+#: What a policy pack asks for: that it is recorded what was proved, or that something was.
+Testing = Literal["recorded", "proved"]
+
+UNPROVEN: Final = "tests_unproven"
+#: The codes of the rules here.
+CODES: Final = frozenset(
+    {
+        "environment_shadows_candidate",
+        "report_missing",
+        "tests_lost",
+        "tests_none",
+        "tests_not_alive",
+        UNPROVEN,
+    }
+)
+RULE: Final = "test_proof"
+#: Names that a refusal quotes.
+_QUOTED = 3
+
+
+def broken_by_proof(ordered: Sequence[Ordered], contract: TaskContract, testing: Testing) -> tuple[Broken, ...]:
+    """What is wrong with the proofs of the commands that had to pass, when they all did.
+
+    1. nothing is disproved  2. where proof is asked for, one command at least is proved.
+    """
+    broken: list[Broken] = []
+    proved = False
+    demanded = [one for one in ordered if one.test.must_pass]
+    for one in demanded:
+        if not passed(one.final):
+            return ()
+        if why_unproven(one.final) and not _instrumented(one.final):
+            continue
+        found = tuple(_disproved(one.final, contract))  # 1
+        broken += found
+        proved = proved or (not found and not why_unproven(one.final))
+    if testing == "proved" and not proved and not broken:  # 2
+        reasons = "; ".join(f"{one.test.name}: {words}" for one in demanded if (words := why_unproven(one.final)))
+        broken.append(Broken(UNPROVEN, RULE, f"no command is shown to test anything: {reasons or 'none has to pass'}"))
+    return tuple(broken)
+
+
+def why_unproven(command: TestCommand) -> str:
+    """Why nothing could be shown about a command, in words; empty when it was shown, or disproved."""
+    if command.proof is None:
+        return "the test runner recorded no proof"
+    return command.proof.unproven
+
+
+def in_words(proof: TestProof) -> str:
+    """What a proof comes to, in one line for people; empty when nothing was told."""
+    if not proof.framework or proof.counts is None:
+        return f"unproven: {proof.unproven}" if proof.unproven else ""
+    now = proof.counts.passed + proof.counts.failed + proof.counts.skipped
+    if proof.collected_before is None:
+        words = [f"{_tests(now)}, those before are not known"]
+    else:
+        words = [f"{_tests(proof.collected_before)} before, {now} now: {proof.lost_count} lost, {proof.new_count} new"]
+    if proof.newly_skipped:
+        words.append(f"{len(proof.newly_skipped)} newly skipped")
+    if not proof.complete:
+        words.append("its report is not complete")
+    if proof.control is not None:
+        words.append("the control failed as it must" if alive(proof) else "the control did not fail as it must")
+    if proof.unproven:
+        words.append(f"unproven: {proof.unproven}")
+    return "; ".join(words)
+
+
+def alive(proof: TestProof) -> bool:
+    """Whether the command failed for the planted test that must fail, and for that alone."""
+    control = proof.control
+    if control is None:
+        return False
+    return control.exit_code != 0 and (control.failing_outcome, control.passing_outcome) == ("failed", "passed")
+
+
+def file_of(test: str) -> str:
+    """The file that an id names first, as far as it does: ids begin with it."""
+    return test.partition("::")[0]
+
+
+def _instrumented(command: TestCommand) -> bool:
+    return command.proof is not None and bool(command.proof.framework)
+
+
+def _disproved(command: TestCommand, contract: TaskContract) -> Iterator[Broken]:
+    """1. all was told  2. something ran  3. it could have failed  4. nothing is lost  5. the candidate is what ran."""
+    proof, name = command.proof, command.name
+    if proof is None:
+        return
+    counts = proof.counts
+    if not proof.complete or counts is None or counts.failed or proof.duplicates:  # 1
+        yield Broken("report_missing", RULE, f"{name}: {_what_is_missing(proof)}")
+        return
+    if not counts.passed:  # 2
+        skipped = f", {counts.skipped} were skipped" if counts.skipped else ""
+        yield Broken("tests_none", RULE, f"{name}: no test ran{skipped}")
+        return
+    if not alive(proof) and not proof.unproven:  # 3
+        yield Broken("tests_not_alive", RULE, f"{name}: {_how_the_control_ended(proof)}")
+    yield from _lost(proof, name, contract)  # 4
+    if proof.shadowed:  # 5
+        words = f"{name}: {_quoted(proof.shadowed)} came from elsewhere, and the candidate has it"
+        yield Broken("environment_shadows_candidate", RULE, words)
+
+
+def _what_is_missing(proof: TestProof) -> str:
+    if proof.duplicates:
+        return f"tests were told twice: {_quoted(proof.duplicates)}"
+    if proof.counts is not None and proof.counts.failed:
+        return f"{_tests(proof.counts.failed)} failed, and yet the command succeeded"
+    return f"it succeeded, and {proof.framework} did not tell all of its tests to their end"
+
+
+def _how_the_control_ended(proof: TestProof) -> str:
+    control = proof.control
+    if control is None:
+        return "the command was not run with a test that must fail"
+    if control.failing_outcome != "failed":
+        told = control.failing_outcome or "not told"
+        return f"a planted test that must fail was {told}, and the command ended with {control.exit_code}"
+    if control.exit_code == 0:
+        return "a planted test failed, and yet the command succeeded"
+    return f"a planted test that must pass was {control.passing_outcome or 'not told'}"
+
+
+def _lost(proof: TestProof, name: str, contract: TaskContract) -> Iterator[Broken]:
+    """Tests may go where the contract opens their files."""
+    opened = scope.AllowedPaths(contract.scope.allow_protected_paths if contract.scope is not None else ())
+    lost = [test for test in proof.lost if not _covers(opened, test)]
+    files = {file_of(test) for test in proof.lost}
+    # One test of each file is listed before the second of any: with a second one, all files are there.
+    all_listed = proof.lost_count == len(proof.lost) or len(files) < len(proof.lost)
+    if lost or not all_listed:
+        words = f"{name}: {_tests(proof.lost_count)} of the baseline did not run: {_quoted(lost or proof.lost)}"
+        yield Broken("tests_lost", RULE, words)
+    skipped = [test for test in proof.newly_skipped if not _covers(opened, test)]
+    if skipped:
+        yield Broken("tests_lost", RULE, f"{name}: tests that ran on the baseline are skipped now: {_quoted(skipped)}")
+
+
+def _covers(opened: scope.AllowedPaths, test: str) -> bool:
+    return opened.cover(file_of(test).encode("utf-8", "surrogatepass"))
+
+
+def _quoted(names: Iterable[str]) -> str:
+    listed = list(names)
+    more = f" and {len(listed) - _QUOTED} more" if len(listed) > _QUOTED else ""
+    return ", ".join(listed[:_QUOTED]) + more
+
+
+def _tests(number: int) -> str:
+    return f"{number} test" if number == 1 else f"{number} tests"

@@ -1,0 +1,78 @@
+"""pytest, told by our plugin in a real sandbox: each test with its outcome, a control that must fail, the baseline's tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.ecosystems.suites import CODE, PLAIN, PYTEST, Suite, codes, proof_of
+
+MORE = b"\n\ndef test_one_more():\n    assert price(3) == 6\n"
+SKIPPED = (
+    b"\n\n@pytest.mark.skip\ndef test_later():\n    pass\n"
+    b"\n\n@pytest.mark.xfail\ndef test_wanted():\n    assert price(1) == 1\n"
+)
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Suite:
+    return Suite(tmp_path)
+
+
+async def test_every_test_is_told_compared_with_the_baseline_and_shown_to_be_able_to_fail(suite: Suite) -> None:
+    report = await suite.tested({"tests/test_pricing.py": CODE["tests/test_pricing.py"] + MORE + SKIPPED})
+    proof = proof_of(report)
+    assert report.status == "PASS", suite.printed(report)
+    assert (proof.framework, proof.unproven, proof.complete) == ("pytest", "", True)
+    assert proof.counts is not None
+    assert (proof.counts.passed, proof.counts.failed, proof.counts.skipped) == (4, 0, 2)
+    assert (proof.collected_before, proof.lost_count, proof.new_count, proof.newly_skipped) == (3, 0, 3, ())
+    assert proof.control is not None
+    assert (proof.control.failing_outcome, proof.control.passing_outcome, proof.control.exit_code) == ("failed", "passed", 1)
+    assert suite.table(report) == [
+        "tests/test_pricing.py::test_doubles[1]\tpassed",
+        "tests/test_pricing.py::test_doubles[2]\tpassed",
+        "tests/test_pricing.py::test_later\tskipped",
+        "tests/test_pricing.py::test_nothing\tpassed",
+        "tests/test_pricing.py::test_one_more\tpassed",
+        "tests/test_pricing.py::test_wanted\tskipped",
+    ]
+    assert suite.judged(report) == ()
+
+
+async def test_a_suite_that_fails_is_told_and_nothing_more_is_asked_of_it(suite: Suite) -> None:
+    report = await suite.tested({"pricing.py": b"def price(number):\n    return number * 3\n"})
+    proof = proof_of(report)
+    assert report.status == "FAIL"
+    assert proof.counts is not None
+    assert (proof.counts.passed, proof.counts.failed) == (1, 2)
+    assert (proof.control, proof.collected_before) == (None, None)
+    assert codes(suite.judged(report)) == ["tests_failed"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"python -m pytest -q {PLAIN} -n 2",
+        f"python -m pytest -q {PLAIN} -n 2 --dist loadgroup",
+        f"{PYTEST} -x -k doubles",
+        f"{PYTEST} tests/test_pricing.py",
+        f"{PYTEST} tests/test_pricing.py::test_nothing",
+        f"{PYTEST} --import-mode=importlib -p no:cacheprovider",
+    ],
+)
+async def test_the_command_is_proved_however_it_is_given(suite: Suite, command: str) -> None:
+    report = await suite.tested({"README.md": b"more\n"}, command)
+    assert report.status == "PASS", suite.printed(report)
+    proof = proof_of(report)
+    assert proof.counts is not None
+    assert proof.collected_before == proof.counts.passed > 0
+    assert suite.judged(report) == (), proof
+
+
+async def test_a_command_that_is_no_test_framework_runs_once_and_is_said_to_be_unproven(suite: Suite) -> None:
+    report = await suite.tested({"README.md": b"more\n"}, "test -s README.md")
+    assert proof_of(report).unproven == "test starts no test framework that is known"
+    assert suite.judged(report, "recorded") == ()
+    assert codes(suite.judged(report, "proved")) == ["tests_unproven"]
