@@ -75,7 +75,7 @@ class Prover:
             _beside(self._baseline(subject, place)) as baseline,
         ):
             completed, told = await subject.run(place.workspace, tree, Purpose.ALL)
-            proof, table = facts(subject.framework, completed, told), written(told.outcomes)
+            proof, table = facts(subject.framework, completed, told, await _changed(place)), written(told.outcomes)
             if completed.exit_code or completed.timed_out or completed.stopped:
                 return Proved(completed, proof, table)
             progress()
@@ -136,6 +136,13 @@ class Prover:
 
     def _key(self, subject: Instrumented, place: Place, tree: str) -> str:
         return key_of(tree, subject.argv, place.environment)
+
+
+async def _changed(place: Place) -> list[str]:
+    """The files of the candidate that the baseline has not, or otherwise."""
+    candidate = place.candidate
+    changes = await candidate.mirror.changes(candidate.baseline_tree, candidate.tree)
+    return [change.path.decode("utf-8", "replace") for change in changes if change.status != "D"]
 
 
 @asynccontextmanager

@@ -25,7 +25,7 @@ _MOST_PROJECTS = 200
 _DEEPEST_NAMESPACE = 5
 #: Folders that hold no project of the repository, and no module that is installed from it.
 _AUXILIARY = frozenset(
-    [
+    {
         "test",
         "tests",
         "testing",
@@ -39,18 +39,22 @@ _AUXILIARY = frozenset(
         "demos",
         "fixture",
         "fixtures",
+    }
+    | {
         "template",
         "templates",
         "benchmark",
         "benchmarks",
         "bench",
-        "scripts",
         "script",
-        "tools",
+        "scripts",
         "tool",
+        "tools",
         "bin",
         "build",
         "dist",
+    }
+    | {
         "ci",
         "vendor",
         "third_party",
@@ -62,7 +66,7 @@ _AUXILIARY = frozenset(
         "requirements",
         "src",
         "lib",
-    ]
+    }
 )
 #: Of those, what may hold projects, or be a package all the same.
 _SOURCES = frozenset({"src", "lib"})
