@@ -7,6 +7,7 @@ comes out are facts: ``gatewright.rules.proof`` judges them.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -17,11 +18,14 @@ from msgspec.structs import replace
 
 from gatewright.contracts.reports import TestProof
 from gatewright.ecosystems.port import Purpose, Sentinel, TreeFiles
+from gatewright.ecosystems.python.import_roots import import_roots
 from gatewright.ecosystems.records import Told
 from gatewright.ecosystems.registry import may_be_tests, recognise
+from gatewright.errors import DeniedError
 from gatewright.sandbox import Completed, Sandbox
 from gatewright.services.testrunner.commands import AcceptanceCommand
 from gatewright.services.testrunner.comparison import facts, with_baseline, with_control
+from gatewright.services.testrunner.compiled import missed
 from gatewright.services.testrunner.instrumented import Instrumented
 from gatewright.services.testrunner.place import Place
 from gatewright.services.testrunner.tables import Tables, key_of, written
@@ -77,6 +81,7 @@ class Prover:
             completed, told = await subject.run(place.workspace, tree, Purpose.ALL)
             proof, table = facts(subject.framework, completed, told, await _changed(place)), written(told.outcomes)
             if completed.exit_code or completed.timed_out or completed.stopped:
+                proof = replace(proof, shadowed=(*proof.shadowed, *await _missed(place, tree, completed)))
                 return Proved(completed, proof, table)
             progress()
             planted, before = await control, await baseline
@@ -136,6 +141,17 @@ class Prover:
 
     def _key(self, subject: Instrumented, place: Place, tree: str) -> str:
         return key_of(tree, subject.argv, place.environment)
+
+
+async def _missed(place: Place, tree: TreeFiles, completed: Completed) -> tuple[str, ...]:
+    """Compiled modules that only an installed copy has, and that the command asked for."""
+    if place.prefix is None:
+        return ()
+    built: list[str] = []
+    with contextlib.suppress(DeniedError):
+        built = [change.path.decode("utf-8", "replace") for change in await place.workspace.changes()]
+    names = (await import_roots(tree)).names
+    return await asyncio.to_thread(missed, place.prefix, names, (*tree.paths, *built), completed)
 
 
 async def _changed(place: Place) -> list[str]:

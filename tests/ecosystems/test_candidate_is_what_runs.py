@@ -176,3 +176,22 @@ async def test_changed_sources_that_no_test_loads_are_named_and_can_be_refused(m
         ("untested_change", b"src/shop/alone.py")
     ]
     assert list(broken_by_untested(ordered, "said")) == []
+
+
+async def test_a_compiled_module_that_only_the_installed_copy_has_is_named_where_tests_fail_for_want_of_it(
+    make_project: MakeProject,
+) -> None:
+    test = "from shop._fast import answer\n\n\ndef test_answer():\n    assert answer() == 2\n"
+    project = make_project({**SRC, "tests/test_core.py": test}, "copy")
+    write(project.site, {"shop/_fast.cpython-311-x86_64-linux-gnu.so": "compiled"})
+    report = await project.tested({"src/shop/core.py": TWO})
+    (shadowed,) = proof_of(report).shadowed
+    assert shadowed.startswith("shop._fast -> ")
+    assert codes(project.suite.judged(report))[0] == "environment_shadows_candidate"
+
+
+async def test_tests_that_fail_for_another_reason_beside_a_compiled_copy_are_failed_tests(make_project: MakeProject) -> None:
+    project = make_project(SRC, "copy")
+    write(project.site, {"shop/core.cpython-311-x86_64-linux-gnu.so": "compiled"})
+    report = await project.tested({"src/shop/core.py": ONE + "# changed\n"})
+    assert codes(project.suite.judged(report)) == ["tests_failed"]

@@ -66,7 +66,7 @@ def broken_by_environment(ordered: Sequence[Ordered]) -> Iterator[Broken]:
     """What ran in place of the candidate; a command that failed with it says nothing about the change either."""
     for one in ordered:
         if one.test.must_pass and one.final.proof is not None and one.final.proof.shadowed:
-            words = f"{one.test.name}: {_quoted(one.final.proof.shadowed)}: not the candidate's, which has it"
+            words = f"{one.test.name}: not from the candidate: {_quoted(one.final.proof.shadowed)}"
             yield Broken(SHADOWED, RULE, words)
 
 

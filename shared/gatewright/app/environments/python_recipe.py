@@ -121,10 +121,10 @@ async def _declared(tree: TreeFiles, pyproject: Mapping[str, Any], asked: Requir
                 found += lines
     own = normalised(str(project.get("name", "")))
     for line in found:
-        name = is_named(line)
-        if name is None:
+        asked_for = is_named(line)
+        if asked_for is None:
             raise NotPreparedError(f"the project asks for what is not a package of a registry: {line[:100]!r}")
-        if name == own:
+        if asked_for == own:
             # ``pkg[extra]`` stands for what the extra asks for.
             wanted = line.partition("[")[2].partition("]")[0].split(",")
             asked.lines += [each for extra in wanted for each in extras.get(normalised(extra), ()) if is_named(each) != own]
