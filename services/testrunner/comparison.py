@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from gatewright.contracts.reports import TestControl, TestCounts, TestProof
 from gatewright.ecosystems.port import Framework, Sentinel
+from gatewright.ecosystems.python.changed_sources import loadable
 from gatewright.ecosystems.records import Told
 from gatewright.rules.proof import file_of
 from gatewright.sandbox import Completed
@@ -17,10 +18,12 @@ from gatewright.sandbox import Completed
 _SETTINGS = frozenset({"conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", "pyproject.toml", "tox.ini", "setup.cfg"})
 #: Names that a proof lists.
 _MOST = 100
+#: Frameworks whose reporters tell which files were loaded.
+_TELLS_LOADED = frozenset({"pytest", "unittest"})
 
 
-def facts(framework: Framework, completed: Completed, told: Told) -> TestProof:
-    """What the run itself shows."""
+def facts(framework: Framework, completed: Completed, told: Told, changed: Iterable[str] = ()) -> TestProof:
+    """What the run itself shows; ``changed`` are the files that differ from the baseline."""
     count = Counter(told.outcomes.values())
     return TestProof(
         framework=framework.name,
@@ -29,6 +32,7 @@ def facts(framework: Framework, completed: Completed, told: Told) -> TestProof:
         counts=TestCounts(passed=count["passed"], failed=count["failed"], skipped=count["skipped"]),
         # A command that starts the framework several times may run a test in each of them.
         duplicates=tuple(sorted(told.duplicates)[:_MOST]) if told.begun == 1 else (),
+        untouched=_untouched(framework, told, changed),
         shadowed=tuple(f"{name} -> {place}" for name, place in sorted(told.origins.items())[:_MOST]),
     )
 
@@ -42,6 +46,13 @@ def test_files(told: Told) -> frozenset[str]:
 def with_rewritten(proof: TestProof, files: frozenset[str], edited: Iterable[str]) -> TestProof:
     """The same with those of its ``files`` that were ``edited``."""
     return replace(proof, rewritten=tuple(sorted(files.intersection(edited))[:_MOST]))
+
+
+def _untouched(framework: Framework, told: Told, changed: Iterable[str]) -> tuple[str, ...]:
+    """Changed files that the framework's reporter could have seen being loaded, and did not; none where no test ran."""
+    if framework.name not in _TELLS_LOADED or not told.outcomes:
+        return ()
+    return tuple(path for path in loadable(changed) if path not in told.loaded)[:_MOST]
 
 
 def _contradicts(completed: Completed, told: Told) -> bool:

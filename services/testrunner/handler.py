@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,6 +41,7 @@ from gatewright.tasks.inputs import (
     reference,
     usable_environment,
 )
+from gatewright.tasks.provided import provided_files
 from gatewright.telemetry.redaction import redact_text
 from gatewright.workspace import Workspaces
 from gatewright.workspace.border import met_border
@@ -154,8 +156,11 @@ class TestRunnerHandler:
         session.prefix = prefix
         limits = dataclasses.replace(self._limits, wall_seconds=command_seconds(task))
         session.environment = await asyncio.to_thread(see_environment, prefix)
-        async with self._workspaces.open(candidate.mirror, candidate.baseline, candidate.tree, plain=plain) as workspace:
-            place = Place(candidate, workspace, prefix, limits, _digest(session.environment))
+        given = await provided_files(task, context.artifacts)
+        async with self._workspaces.open(
+            candidate.mirror, candidate.baseline, candidate.tree, plain=plain, planted=given
+        ) as workspace:
+            place = Place(candidate, workspace, prefix, limits, _digest(session.environment, given), given)
             for command in commands:
                 await self._run_and_rerun(command, place, session, context)
             edits = await find_edits(candidate, workspace)
@@ -231,12 +236,13 @@ class TestRunnerHandler:
         return report
 
 
-def _digest(environment: Seen | None) -> str:
-    """What tells two states of environments apart; empty for the system alone."""
-    if environment is None:
-        return ""
-    state = environment.document()
-    return f"{state.place_sha256} {state.files_sha256}"
+def _digest(environment: Seen | None, provided: Mapping[bytes, bytes]) -> str:
+    """What tells two states of what commands see beside the tree apart; empty for the system alone."""
+    facts = [hashlib.sha256(path + b"\0" + content).hexdigest() for path, content in sorted(provided.items())]
+    if environment is not None:
+        state = environment.document()
+        facts += [state.place_sha256, state.files_sha256]
+    return " ".join(facts)
 
 
 async def _noted(name: str, note: bytes, context: TaskContext) -> list[Artifact]:

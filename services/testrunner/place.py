@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,10 +13,14 @@ from gatewright.workspace import Workspace
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """``workspace`` shows ``candidate``; ``environment`` is the digest of what lies below ``prefix``, empty for none."""
+    """``workspace`` shows ``candidate`` and the files ``provided`` beside it.
+
+    ``environment`` is the digest of what lies below ``prefix`` and of the provided files, empty for none.
+    """
 
     candidate: RebuiltCandidate
     workspace: Workspace
     prefix: Path | None
     limits: SandboxLimits
     environment: str
+    provided: Mapping[bytes, bytes]

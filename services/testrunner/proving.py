@@ -7,6 +7,7 @@ comes out are facts: ``gatewright.rules.proof`` judges them.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -17,11 +18,14 @@ from msgspec.structs import replace
 
 from gatewright.contracts.reports import TestProof
 from gatewright.ecosystems.port import Purpose, Sentinel, TreeFiles
+from gatewright.ecosystems.python.import_roots import import_roots
 from gatewright.ecosystems.records import Told
 from gatewright.ecosystems.registry import may_be_tests, recognise
+from gatewright.errors import DeniedError
 from gatewright.sandbox import Completed, Sandbox
 from gatewright.services.testrunner.commands import AcceptanceCommand
 from gatewright.services.testrunner.comparison import facts, test_files, with_baseline, with_control
+from gatewright.services.testrunner.compiled import missed
 from gatewright.services.testrunner.instrumented import Instrumented
 from gatewright.services.testrunner.place import Place
 from gatewright.services.testrunner.tables import Tables, key_of, written
@@ -77,8 +81,9 @@ class Prover:
             _beside(self._baseline(subject, place)) as baseline,
         ):
             completed, told = await subject.run(place.workspace, tree, Purpose.ALL)
-            proof, table = facts(subject.framework, completed, told), written(told.outcomes)
+            proof, table = facts(subject.framework, completed, told, await _changed(place)), written(told.outcomes)
             if completed.exit_code or completed.timed_out or completed.stopped:
+                proof = replace(proof, shadowed=(*proof.shadowed, *await _missed(place, tree, completed)))
                 return Proved(completed, proof, table, test_files(told))
             progress()
             planted, before = await control, await baseline
@@ -99,8 +104,8 @@ class Prover:
         if sentinel is None:
             return None
         candidate = place.candidate
-        async with self._workspaces.open(candidate.mirror, candidate.baseline, candidate.tree) as workspace:
-            await workspace.plant(sentinel.files)
+        planted = {**place.provided, **{path.encode(): content for path, content in sentinel.files.items()}}
+        async with self._workspaces.open(candidate.mirror, candidate.baseline, candidate.tree, planted=planted) as workspace:
             only = (sentinel.failing, sentinel.passing)
             run = await subject.run(workspace, tree, Purpose.CONTROL, only=only, planted=tuple(sentinel.files))
         return sentinel, *run
@@ -132,12 +137,30 @@ class Prover:
         tree = await list_tree(candidate.mirror, candidate.baseline)
         if not await subject.framework.recognises(subject.argv, tree):
             return None
-        async with self._workspaces.open(candidate.mirror, candidate.baseline) as workspace:
+        async with self._workspaces.open(candidate.mirror, candidate.baseline, planted=place.provided) as workspace:
             _, told = await subject.run(workspace, tree, Purpose.COLLECT, only=only)
         return told if told.complete else None
 
     def _key(self, subject: Instrumented, place: Place, tree: str) -> str:
         return key_of(tree, subject.argv, place.environment)
+
+
+async def _missed(place: Place, tree: TreeFiles, completed: Completed) -> tuple[str, ...]:
+    """Compiled modules that only an installed copy has, and that the command asked for."""
+    if place.prefix is None:
+        return ()
+    built: list[str] = []
+    with contextlib.suppress(DeniedError):
+        built = [change.path.decode("utf-8", "replace") for change in await place.workspace.changes()]
+    names = (await import_roots(tree)).names
+    return await asyncio.to_thread(missed, place.prefix, names, (*tree.paths, *built), completed)
+
+
+async def _changed(place: Place) -> list[str]:
+    """The files of the candidate that the baseline has not, or otherwise."""
+    candidate = place.candidate
+    changes = await candidate.mirror.changes(candidate.baseline_tree, candidate.tree)
+    return [change.path.decode("utf-8", "replace") for change in changes if change.status != "D"]
 
 
 @asynccontextmanager

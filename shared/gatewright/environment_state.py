@@ -18,6 +18,10 @@ from gatewright.contracts.vocabulary import EnvironmentState
 from gatewright.errors import ConfigurationError, DeniedError
 
 CHANGED = "environment_changed"
+#: Folder of the environments that were made for baselines, in a home.
+MADE = "environments"
+#: In an environment that was made for a baseline: what it was made from, by which tool.
+PREPARED = "gatewright-environment.json"
 ADVICE = "give runs an environment that nothing else changes, and run it again"
 _BYTECODE = b"__pycache__"
 _SYSTEM = Path("/usr")

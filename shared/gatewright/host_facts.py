@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from gatewright.contracts.vocabulary import Interpreter, Surroundings
-from gatewright.environment_state import Seen
+from gatewright.environment_state import PREPARED, Seen
 from gatewright.version import __version__
 
 _PACKAGES = "lib/python*/site-packages"
@@ -62,12 +62,33 @@ def surroundings(
     ``prefix`` is one that the operator listed, never merely one that a contract names; ``environment`` what lay in it then.
     """
     return Surroundings(
-        versions=program_versions(**(versions or {})),
+        versions=program_versions(**{**(versions or {}), **_prepared(prefix)}),
         host=host(),
         sandbox=dict(sandbox) if sandbox is not None else None,
         interpreter=interpreter(prefix) if prefix is not None else None,
         environment=environment.document() if environment is not None else None,
     )
+
+
+def _prepared(prefix: Path | None) -> dict[str, str]:
+    """What an environment that was made for a baseline was made by and from, with digests; nothing for any other."""
+    if prefix is None:
+        return {}
+    try:
+        with (prefix / PREPARED).open("rb") as stream:
+            record = msgspec.json.decode(stream.read(_BLOCK), type=_Prepared)
+    except (OSError, msgspec.DecodeError):
+        return {}
+    sources = (f"{path} sha256:{digest}" for path, digest in record.sources.items())
+    return {"environment": ", ".join((f"{record.tool} ({record.installs})", *sources))}
+
+
+class _Prepared(msgspec.Struct, frozen=True):
+    """The record of an environment."""
+
+    tool: str
+    sources: dict[str, str]
+    installs: str = ""
 
 
 def interpreter(prefix: Path) -> Interpreter | None:

@@ -13,7 +13,7 @@ from gatewright.contracts.reports import TestProof
 from gatewright.contracts.task_contract import Inputs
 from gatewright.contracts.vocabulary import AcceptanceTest, Agent, Environment, PolicyPack
 from gatewright.rules.broken import Broken
-from gatewright.rules.proof import Testing, broken_by_proof
+from gatewright.rules.proof import Testing, broken_by_environment, broken_by_proof
 from gatewright.rules.tests import broken_by_tests, match_commands
 from gatewright.services.testrunner.handler import TestRunnerHandler, make_handler
 from gatewright.services.testrunner.settings import Settings
@@ -62,10 +62,9 @@ class Suite:
             task_id="run-0123456789.test.a1",
             assigned_agent=Agent(role="TEST_RUNNER", agent_id="testrunner-1"),
             executor=None,
-            environment=Environment(prefix=sys.prefix),
             policy_pack=policy_pack,
             acceptance_tests=tests,
-            **contract,
+            **{"environment": Environment(prefix=sys.prefix), **contract},
         )
         inputs = Inputs(spec="test it", artifacts=(self.fixture.artifacts.hold("candidate.patch", patch),))
         self.contract = replace(task, inputs=inputs)
@@ -77,7 +76,8 @@ class Suite:
         assert self.contract is not None
         assert report.tree is not None
         found = broken_by_tests(report, report.tree, self.contract)
-        return (*found, *broken_by_proof(match_commands(report, self.contract)[0], self.contract, testing))
+        ordered = match_commands(report, self.contract)[0]
+        return (*broken_by_environment(ordered), *found, *broken_by_proof(ordered, self.contract, testing))
 
     def printed(self, report: TestReport) -> str:
         """What the last command wrote."""

@@ -13,6 +13,7 @@ from gatewright.contracts.vocabulary import Agent, Artifact, ToolPermissions
 from gatewright.ledger.run import Run
 from gatewright.rules.shards import attempt_id, plan_task_id
 from gatewright.tasks.inputs import CANDIDATE
+from gatewright.tasks.provided import provided
 
 TECH_LEAD = Agent(role="TECH_LEAD", agent_id="techlead-1")
 REVIEWER = Agent(role="REVIEWER", agent_id="reviewer-1")
@@ -99,7 +100,7 @@ def _judging(contract: TaskContract, patch: str) -> TaskContract:
         contract,
         parent_task_id=contract.task_id,
         owner_agent=TECH_LEAD,
-        inputs=replace(contract.inputs, artifacts=(artifact,)),
+        inputs=replace(contract.inputs, artifacts=(artifact, *provided(contract.inputs.artifacts))),
         executor=None,
         role_contract=None,
         requested_permissions=None,

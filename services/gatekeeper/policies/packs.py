@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import AwareDatetime, Field, model_validator
 
 from gatewright.contracts.vocabulary import LandingMode, Network, PolicyPack
-from gatewright.rules.proof import Testing
+from gatewright.rules.proof import Testing, Untested
 from gatewright.services.gatekeeper.policies.model import PolicyModel
 
 
@@ -17,12 +17,14 @@ class PackRules(PolicyModel):
 
     ``broad_paths``: a whole top-level directory is granted, or needs a person's approval. ``wider_permissions``: a contract
     that asks for more than its role may have gets less, or is refused. ``network``: the most that any role gets. ``testing``:
-    it is recorded what acceptance commands proved, or one of them at least must have proved something.
+    it is recorded what acceptance commands proved, or one of them at least must have proved something. ``untested_change``: a
+    changed file that no test has loaded is said, or refused.
     """
 
     broad_paths: Literal["granted", "needs_approval"]
     strict_acceptance: bool
     testing: Testing
+    untested_change: Untested
     wider_permissions: Literal["clamp", "refuse"]
     network: Network
     landing: tuple[LandingMode, ...] = Field(min_length=1)

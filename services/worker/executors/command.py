@@ -15,6 +15,7 @@ from gatewright.sandbox import Completed, Sandbox, SandboxLimits, parse_command
 from gatewright.sandbox.programs import NOT_FOUND, not_found
 from gatewright.services.worker.executors.port import ExecutionFailure, ExecutionResult, Job
 from gatewright.tasks.inputs import command_seconds, usable_environment
+from gatewright.tasks.provided import provided_files
 from gatewright.telemetry.redaction import redact_text
 from gatewright.workspace import Workspaces
 from gatewright.workspace.border import met_border
@@ -38,7 +39,7 @@ class CommandExecutor:
         """The workspace after the command, compared with the baseline: by looking at files, never by running git there.
 
         Raises CommandRefusedError, ScopeError, DeniedError (``environment_not_allowed``, ``environment_tracked``,
-        ``special_file``, ``git_path``), SandboxError.
+        ``special_file``, ``git_path``, ``place_not_free``), SandboxError.
         """
         argv = scope.expand_paths(parse_command(job.answer), job.contract.allowed_paths)
         prefix = await usable_environment(job.contract.environment, self._environments, job.mirror, job.baseline)
@@ -58,7 +59,8 @@ class CommandExecutor:
         return ExecutionResult(tree, patch, logs, summary, environment=done.environment)
 
     async def _run(self, job: Job, argv: Sequence[str], prefix: Path | None, limits: SandboxLimits, *, plain: bool) -> _Done:
-        async with self._workspaces.open(job.mirror, job.baseline, plain=plain) as workspace:
+        planted = await provided_files(job.contract, job.artifacts)
+        async with self._workspaces.open(job.mirror, job.baseline, plain=plain, planted=planted) as workspace:
             seen = await asyncio.to_thread(see_environment, prefix)
             completed = await self._sandbox.run(argv, workspace=workspace, prefix=prefix, limits=limits)
             changed = await asyncio.to_thread(_changed, seen)

@@ -92,9 +92,6 @@ class Framework(Protocol):
     async def sentinel(self, argv: Sequence[str], tree: TreeFiles, draw: Random) -> Sentinel | None:
         """Two tests in the suite's own style, where ``draw`` puts them and the command looks; None: there is no place."""
 
-    def import_roots(self, tree: TreeFiles) -> Sequence[str]:
-        """Folders of the tree (``""`` is its top) that must come before whatever is installed, in this order."""
-
 
 def folder_of(additions: Path, instruments: Instruments) -> None:
     """Write the files of ``instruments`` into ``additions``, readable for the account that runs the command."""

@@ -39,6 +39,12 @@ def refuse_tracked_folder(prefix: Path) -> None:
     _places_in_work_trees(prefix, "")
 
 
+def is_tracked(top: Path, path: str) -> bool:
+    """Whether the index of the work tree ``top`` has ``path``, a file. Blocks; DeniedError when that cannot be told."""
+    repository = _repository(top)
+    return repository is not None and bool(_in_index(top, repository, (path,)))
+
+
 def _places_in_work_trees(prefix: Path, url: str) -> list[tuple[Path, tuple[str, ...]]]:
     """Where ``prefix`` lies in work trees, as ``_names`` says it; none of which has it in its index, and none is all in it."""
     source = parse_url(url, PROTOCOLS) if url else None

@@ -32,11 +32,12 @@ _RUNS = {
     "tree_differs": "the change made again has another tree than the one that was judged: run it again",
 }
 _PROOFS = {
-    "environment_shadows_candidate": "an installed copy was tested in place of the change: take it out of the environment",
+    "environment_shadows_candidate": "another copy was tested: take the project out of the environment, or use --env auto",
     "report_missing": "tests were not told to their end: look for what ends the command early, or sets its exit code",
     "tests_lost": "keep the tests, or name their files (--allow-tests PATH) when they are meant to go",
     "tests_none": "no test ran: look at what the command selects",
     "tests_not_alive": "the command succeeds although a test fails: look at what the change does to how tests are run",
+    "untested_change": "write a test that loads the file; a policy pack says whether that is asked for",
     "tests_unproven": "give a test command that is known (--test 'pytest'); the documentation lists them",
 }
 _ROLES = {

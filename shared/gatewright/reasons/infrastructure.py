@@ -56,6 +56,7 @@ _GIT = {
     "object_missing": "`git fsck` of the repository says what is missing; fetch it again",
 }
 _SANDBOX = {
+    "environment_not_prepared": "correct what the tool says, or make the environment by hand and give it with --env DIR",
     "environment_leads_elsewhere": "take the link out of the environment, or name the folder that it leads to as well",
     "sandbox_unavailable": "`gatewright doctor` names the cause",
     "workspace_unavailable": "`gatewright doctor` names the cause",

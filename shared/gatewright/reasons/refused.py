@@ -71,6 +71,7 @@ _CHANGES = {
     "reviewer_produced_diff": "a reviewer changes nothing: look at the reviewer",
     "secret": "take the secret out of the change, and revoke it",
     "secret_found": "take the secret out, and revoke it: it has been seen",
+    "place_not_free": "the tree has something in this place already: name a file that the repository does not track",
     "special_file": "write plain files only",
     "submodule_refused": _ALLOW,
     "symlink_escapes": "let the link lead to a place inside of the repository",

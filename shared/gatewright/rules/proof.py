@@ -17,16 +17,22 @@ from gatewright.rules.tests import Ordered, passed
 #: What a policy pack asks for: that it is recorded what was proved, or that something was.
 Testing = Literal["recorded", "proved"]
 
+#: And of changed files that no test has loaded.
+Untested = Literal["said", "refused"]
+
 UNPROVEN: Final = "tests_unproven"
+UNTESTED: Final = "untested_change"
+SHADOWED: Final = "environment_shadows_candidate"
 #: The codes of the rules here.
 CODES: Final = frozenset(
     {
-        "environment_shadows_candidate",
         "report_missing",
+        SHADOWED,
         "tests_lost",
         "tests_none",
         "tests_not_alive",
         UNPROVEN,
+        UNTESTED,
     }
 )
 RULE: Final = "test_proof"
@@ -56,6 +62,27 @@ def broken_by_proof(ordered: Sequence[Ordered], contract: TaskContract, testing:
     return tuple(broken)
 
 
+def broken_by_environment(ordered: Sequence[Ordered]) -> Iterator[Broken]:
+    """What ran in place of the candidate; a command that failed with it says nothing about the change either."""
+    for one in ordered:
+        if one.test.must_pass and one.final.proof is not None and one.final.proof.shadowed:
+            words = f"{one.test.name}: not from the candidate: {_quoted(one.final.proof.shadowed)}"
+            yield Broken(SHADOWED, RULE, words)
+
+
+def untested_changes(ordered: Sequence[Ordered]) -> tuple[str, ...]:
+    """Changed files that no test of any command has loaded, as far as a reporter can tell."""
+    told = [one.final.proof.untouched for one in ordered if one.final.proof is not None and one.final.proof.counts is not None]
+    return tuple(path for path in told[0] if all(path in other for other in told)) if told else ()
+
+
+def broken_by_untested(ordered: Sequence[Ordered], untested: Untested) -> Iterator[Broken]:
+    """Where the pack refuses it: each changed file that no test has loaded."""
+    if untested == "refused":
+        for path in untested_changes(ordered):
+            yield Broken(UNTESTED, RULE, "changed, and no test has loaded it", path.encode())
+
+
 def why_unproven(command: TestCommand) -> str:
     """Why nothing could be shown about a command, in words; empty when it was shown, or disproved."""
     if command.proof is None:
@@ -76,6 +103,8 @@ def in_words(proof: TestProof) -> str:
         words.append(f"{len(proof.newly_skipped)} newly skipped")
     if not proof.complete:
         words.append("its report is not complete")
+    if proof.untouched:
+        words.append(f"changed, and loaded by no test: {_quoted(proof.untouched)}")
     if proof.control is not None:
         words.append("the control failed as it must" if alive(proof) else "the control did not fail as it must")
     if proof.unproven:
@@ -101,8 +130,7 @@ def _instrumented(command: TestCommand) -> bool:
 
 
 def _disproved(command: TestCommand, contract: TaskContract) -> Iterator[Broken]:
-    """1. all was told, of the tests as they are  2. something ran  3. it could have failed  4. nothing is lost
-    5. the candidate is what ran."""
+    """1. all was told, of the tests as they are  2. something ran  3. it could have failed  4. nothing is lost."""
     proof, name = command.proof, command.name
     if proof is None:
         return
@@ -117,9 +145,6 @@ def _disproved(command: TestCommand, contract: TaskContract) -> Iterator[Broken]
     if not alive(proof) and not proof.unproven:  # 3
         yield Broken("tests_not_alive", RULE, f"{name}: {_how_the_control_ended(proof)}")
     yield from _lost(proof, name, contract)  # 4
-    if proof.shadowed:  # 5
-        words = f"{name}: {_quoted(proof.shadowed)} came from elsewhere, and the candidate has it"
-        yield Broken("environment_shadows_candidate", RULE, words)
 
 
 def _what_is_missing(proof: TestProof) -> str:

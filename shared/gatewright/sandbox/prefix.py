@@ -112,7 +112,7 @@ def _checked(shown: Path, homes: frozenset[Path], account: SandboxAccount) -> Pa
             raise ConfigurationError(f"the environment {shown} is a folder of the system ({folder})")
         if any(_within(home, folder) for home in homes if home != home.parent):
             raise ConfigurationError(f"the environment {shown} is, or holds, a home folder ({folder})")
-        if ".gatewright" in folder.parts:
+        if ".gatewright" in folder.parts and folder.parts[-3:-1] != (".gatewright", "environments"):
             raise ConfigurationError(f"the environment {shown} lies in the home of gatewright ({folder})")
     if found := sorted(_SECRETS & entries):
         raise ConfigurationError(f"the environment {shown} holds {found[0]}: not an environment")

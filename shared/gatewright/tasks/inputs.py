@@ -22,6 +22,8 @@ from gatewright.tasks.handler import ArtifactPort
 CANDIDATE = "candidate.patch"
 #: Seconds. No single command runs longer, whatever a contract says; the kernel's own limits need a sane number.
 LONGEST_COMMAND = 86_400.0
+#: As the last part of a listed prefix: every environment in the folder before it.
+EVERY = "*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +90,23 @@ def reference(name: str, data: bytes) -> Artifact:
 def environment_prefix(environment: Environment | None, listed: Sequence[Path]) -> Path | None:
     """The listed prefix that the contract names; None when it names none.
 
+    A listed ``FOLDER/*`` stands for every environment that lies in it.
     Raises DeniedError (``environment_not_allowed``) when the operator did not list it for this role.
     """
     if environment is None:
         return None
     asked = Path(environment.prefix)
     found = next((prefix for prefix in listed if asked.is_absolute() and prefix.resolve() == asked.resolve()), None)
+    if found is None and asked.is_absolute() and offered_below(asked, listed):
+        found = asked.resolve()
     if found is None:
         raise DeniedError(f"the environment {environment.prefix!r} is not listed for this role", code="environment_not_allowed")
     return found
+
+
+def offered_below(asked: Path, listed: Sequence[Path]) -> bool:
+    """Whether ``asked`` lies in the ``FOLDER`` of a listed ``FOLDER/*``, itself and not by a link out of it."""
+    return any(prefix.name == EVERY and asked.resolve().parent == prefix.parent.resolve() for prefix in listed)
 
 
 async def usable_environment(

@@ -6,20 +6,13 @@ is the business of ``workspaces.py``.
 
 from __future__ import annotations
 
-import stat
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gatewright.errors import DeniedError
 from gatewright.git.changes import FileChange
-from gatewright.git.modes import FILE
-from gatewright.sandbox.account import SandboxAccount
 from gatewright.workspace.difference import ChangeBounds, difference
-from gatewright.workspace.layers import Layers
 from gatewright.workspace.threads import finish
-from gatewright.workspace.tree_writer import TreeWriter
 
 PATH_INSIDE: Final = "/workspace"
 
@@ -28,14 +21,14 @@ PATH_INSIDE: Final = "/workspace"
 class Workspace:
     """``task`` is its folder on the host; ``lower`` are the read-only layers, topmost first; ``overlay`` False: a copy.
 
-    ``account`` owns what is written.
+    ``planted`` are paths of files that are shown beside the tree's.
     """
 
     task: Path
     lower: tuple[Path, ...]
     overlay: bool
     bounds: ChangeBounds
-    account: SandboxAccount
+    planted: frozenset[bytes] = frozenset()
 
     @property
     def path_inside(self) -> str:
@@ -70,29 +63,11 @@ class Workspace:
         layers = (argument for layer in reversed(self.lower) for argument in ("--overlay-src", str(layer)))
         return (*layers, "--overlay", str(self.upper), str(self.upper.parent / "work"), PATH_INSIDE)
 
-    async def plant(self, files: Mapping[str, bytes]) -> None:
-        """Add new files to folders that are there. Before the first command, so that nothing moves underneath.
-
-        Raises DeniedError (``unsafe_path``) where a folder is none, or a link, or a file is there already.
-        """
-        await finish(self._plant, files)
-
-    def _plant(self, files: Mapping[str, bytes]) -> None:
-        layers = Layers(self.lower if self.overlay else (self.upper,))
-        with TreeWriter(self.upper, self.account) as writer:
-            for path, content in sorted(files.items()):
-                parts = tuple(path.split("/"))
-                for depth in range(1, len(parts)):
-                    status = layers.status(parts[:depth])
-                    if status is None or not stat.S_ISDIR(status.st_mode):
-                        raise DeniedError(f"{path}: no folder to plant it in", code="unsafe_path")
-                if layers.status(parts) is not None:
-                    raise DeniedError(f"{path} is there already", code="unsafe_path")
-                writer.write(path.encode(), FILE, content)
-
     async def changes(self) -> tuple[FileChange, ...]:
         """What differs now from the tree that the workspace was opened with, sorted by path. Not while a command runs.
 
+        What became of planted files is no change.
         Raises DeniedError: ``special_file`` for a pipe, a socket or a device, ``change_too_large``.
         """
-        return await finish(difference, self.upper, self.lower, hides_all=not self.overlay, bounds=self.bounds)
+        found = await finish(difference, self.upper, self.lower, hides_all=not self.overlay, bounds=self.bounds)
+        return tuple(change for change in found if change.path not in self.planted)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final, NamedTuple, Self
@@ -28,6 +28,7 @@ from gatewright.workspace.copying import copy_stack
 from gatewright.workspace.difference import ChangeBounds
 from gatewright.workspace.holds import hold
 from gatewright.workspace.overlay import overlay_fault
+from gatewright.workspace.planting import plant
 from gatewright.workspace.removal import remove_tree
 from gatewright.workspace.threads import finish
 from gatewright.workspace.workspace import Workspace
@@ -87,12 +88,19 @@ class Workspaces:
 
     @asynccontextmanager
     async def open(
-        self, mirror: Mirror, baseline: str, tree: str | None = None, *, plain: bool = False
+        self,
+        mirror: Mirror,
+        baseline: str,
+        tree: str | None = None,
+        *,
+        plain: bool = False,
+        planted: Mapping[bytes, bytes] | None = None,
     ) -> AsyncIterator[Workspace]:
         """A workspace that shows ``tree`` (by default that of the commit ``baseline``), and is gone when the context is left.
 
         ``plain``: a copy, even where overlays can be had; it costs what the repository weighs, and has no border inside.
-        Raises GitError, UnavailableError (``workspace_unavailable``), DeniedError (``unsafe_path``).
+        ``planted``: files by path that are shown beside the tree's, and are no change whatever becomes of them.
+        Raises GitError, UnavailableError (``workspace_unavailable``), DeniedError (``unsafe_path``, ``place_not_free``).
         """
         prepared = await self._prepare()
         async with AsyncExitStack() as held:
@@ -101,18 +109,33 @@ class Workspaces:
             wanted = {change.new_id for change in changes if change.status != "D" and change.new_mode != SUBMODULE}
             contents = await mirror.blobs(wanted) if wanted else {}
             task = await held.enter_async_context(_task_folder(prepared.tasks))
-            yield await finish(self._furnish, task, checkout, changes, contents, overlay=prepared.overlay and not plain)
+            lower = await finish(self._layers, task, checkout, changes, contents, planted or {})
+            yield await finish(self._furnish, task, lower, frozenset(planted or ()), overlay=prepared.overlay and not plain)
 
-    def _furnish(
-        self, task: Path, checkout: Path, changes: Sequence[TreeChange], contents: dict[str, bytes], *, overlay: bool
-    ) -> Workspace:
+    def _layers(
+        self,
+        task: Path,
+        checkout: Path,
+        changes: Sequence[TreeChange],
+        contents: Mapping[str, bytes],
+        planted: Mapping[bytes, bytes],
+    ) -> tuple[Path, ...]:
+        """Topmost first."""
         lower: tuple[Path, ...] = (checkout,)
         if changes:
             layer = task / "layer"
             self._make((layer,))
             write_layer(layer, checkout, changes, contents, self._account)
-            lower = (layer, checkout)
-        workspace = Workspace(task, lower, overlay, self._bounds, self._account)
+            lower = (layer, *lower)
+        if planted:
+            layer = task / "planted"
+            self._make((layer,))
+            plant(layer, lower, planted, self._account)
+            lower = (layer, *lower)
+        return lower
+
+    def _furnish(self, task: Path, lower: tuple[Path, ...], planted: frozenset[bytes], *, overlay: bool) -> Workspace:
+        workspace = Workspace(task, lower, overlay, self._bounds, planted)
         self._make((workspace.upper.parent, workspace.upper, workspace.upper.parent / "work", workspace.scratch))
         if not overlay:
             copy_stack(lower, workspace.upper, self._account)
@@ -140,7 +163,7 @@ class Workspaces:
             async with _task_folder(tasks) as task:
                 checkout = task / "checkout"
                 await finish(self._make, (checkout,))
-                trial = await finish(self._furnish, task, checkout, (), {}, overlay=True)
+                trial = await finish(self._furnish, task, (checkout,), frozenset[bytes](), overlay=True)
                 self._fault = await overlay_fault(trial, self._account)
             overlay = not self._fault
         return _Prepared(tasks, Baselines(boot / "baselines", self._account, most=self._most_baselines), overlay)

@@ -20,6 +20,7 @@ from gatewright.host_errors import is_waited_for
 from gatewright.services.gatekeeper.gates.context import GateContext
 from gatewright.services.gatekeeper.gates.contract.breadth import judge_breadth
 from gatewright.services.gatekeeper.gates.contract.policy import judge_contract, judge_request
+from gatewright.services.gatekeeper.gates.contract.provided import judge_tracked
 from gatewright.services.gatekeeper.gates.contract.role_contract import bound_schema, is_binding
 from gatewright.services.gatekeeper.gates.landing.landing import judge_target
 
@@ -32,14 +33,20 @@ async def judge_intake(
     1. artifacts are taken from the document or from what ``publisher`` uploaded, checked against their digest, and stored
     where no publisher writes  2. policy
     3. only then is the repository asked: nothing is fetched for a document that is refused anyway  4. whether the change could
-    land on its target  5. breadth, on the baseline  6. an environment that the repository tracks is none.
+    land on its target  5. breadth, on the baseline  6. what commands are shown besides, files and an environment, is
+    nothing that the repository tracks.
     What is returned is what was judged: permissions are the granted ones.
     """
     if isinstance(document, RunRequest):
         request = replace(document, artifacts=await _artifacts(context, document.artifacts, publisher))
         await asyncio.to_thread(judge_request, context, request)  # a large one must not hold up the others
         baseline = _Baseline(
-            request.repository, request.baseline_ref, request.allowed_paths, request.policy_pack, request.environment
+            request.repository,
+            request.baseline_ref,
+            request.allowed_paths,
+            request.policy_pack,
+            request.environment,
+            request.artifacts,
         )
         commit, tree = await _pin(context, baseline, mirrors)
         return replace(request, baseline_ref=commit or request.baseline_ref), commit, tree
@@ -53,7 +60,12 @@ async def judge_intake(
     contract = await asyncio.to_thread(judge_contract, context, contract)
     pack: PolicyPack = contract.policy_pack or context.policies.packs.default
     baseline = _Baseline(
-        contract.repository, contract.rollback.baseline_ref, contract.allowed_paths, pack, contract.environment
+        contract.repository,
+        contract.rollback.baseline_ref,
+        contract.allowed_paths,
+        pack,
+        contract.environment,
+        contract.inputs.artifacts,
     )
     commit, tree = await _pin(context, baseline, mirrors)
     rollback = replace(contract.rollback, baseline_ref=commit or contract.rollback.baseline_ref)
@@ -69,6 +81,7 @@ class _Baseline:
     paths: tuple[str, ...]
     pack: PolicyPack
     environment: Environment | None
+    artifacts: tuple[Artifact, ...]
 
 
 async def _artifacts(
@@ -113,6 +126,7 @@ async def _pin(context: GateContext, baseline: _Baseline, mirrors: Mirrors) -> t
         await judge_target(context, repository, commit, mirror)
         pack = context.policies.packs.pack(baseline.pack)
         await judge_breadth(context, mirror, tree, pack, baseline.paths, repository.url)
+        await judge_tracked(context, baseline.artifacts, mirror, tree)
         if baseline.environment is not None:
             # What this host can tell; the roles that show it look on theirs.
             report.checked("environment", baseline.environment.prefix)

@@ -27,6 +27,7 @@ from gatewright.services.gatekeeper.gates.contract.permissions import (
     judge_full_access,
     judge_permissions,
 )
+from gatewright.services.gatekeeper.gates.contract.provided import judge_provided
 from gatewright.services.gatekeeper.gates.contract.role_contract import judge_output_schema, judge_role_contract
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from gatewright.services.gatekeeper.policies.load import Policies
@@ -43,6 +44,7 @@ def judge_request(context: GateContext, request: RunRequest) -> None:
     strict = request.strict_acceptance or pack.strict_acceptance
     judge_commands(context, request.acceptance_tests, request.executor, strict=strict)
     _artifacts(context.report, request.executor, request.artifacts)
+    judge_provided(context, request.artifacts, request.scope)
     _repository(context.report, request.repository)
 
 
@@ -63,6 +65,7 @@ def judge_contract(context: GateContext, contract: TaskContract, *, from_outside
     if contract.executor is None:
         report.violate("executor_missing", "executor", "the contract does not say how the change is made")
     _artifacts(report, contract.executor, contract.inputs.artifacts)
+    judge_provided(context, contract.inputs.artifacts, contract.scope)
     judge_destructive(context, contract, by_allowlist(policies))
     _repository(report, contract.repository)
     judge_order(context, contract)

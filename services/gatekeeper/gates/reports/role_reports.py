@@ -50,11 +50,12 @@ def judge_tests(context: GateContext, tests: TestReport, run: Run, contract: Tas
         report.saw("candidate_tree", candidate)
         for rule in ("same_tree", "tests_gate", "rerun", "acceptance_tests"):
             report.checked(rule)
-    for broken in broken_by_tests(tests, candidate, contract):
+    ordered = match_commands(tests, contract)[0] if tests.status != "ERROR" else ()
+    # First: what another copy did in the candidate's place says nothing about the change.
+    for broken in (*proofs.broken_by_environment(ordered), *broken_by_tests(tests, candidate, contract)):
         report.violate(*broken)
     if tests.status == "ERROR":
         return
-    ordered = match_commands(tests, contract)[0]
     _judge_proof(context, ordered, contract)
     for one in ordered:
         _note(report, one)
@@ -75,10 +76,12 @@ def _judge_proof(context: GateContext, ordered: tuple[Ordered, ...], contract: T
     """What is only unproven is said where the pack does not refuse it."""
     packs = context.policies.packs
     name = contract.policy_pack or packs.default
-    testing = packs.pack(name).testing
-    context.report.checked(proofs.RULE, f"policy_pack.{name}.testing: {testing}")
-    for broken in proofs.broken_by_proof(ordered, contract, testing):
+    testing, untested = packs.pack(name).testing, packs.pack(name).untested_change
+    context.report.checked(proofs.RULE, f"policy_pack.{name}.testing: {testing}, untested_change: {untested}")
+    for broken in (*proofs.broken_by_proof(ordered, contract, testing), *proofs.broken_by_untested(ordered, untested)):
         context.report.violate(*broken)
+    if untested == "said" and (files := proofs.untested_changes(ordered)):
+        context.report.remark(f"changed, and loaded by no test: {', '.join(files)}")
     for one in ordered:
         if one.test.must_pass and one.final.proof is not None and (words := one.final.proof.unproven):
             context.report.remark(f"{one.test.name}: unproven: {words}")

@@ -14,6 +14,7 @@ from gatewright.app.stack.supervisor import StackOptions, Supervisor
 from gatewright.bus.identities import BusAddress
 from gatewright.client.client import Client
 from gatewright.errors import MalformedError, UnavailableError
+from gatewright.tasks.inputs import offered_below
 
 #: Seconds between two looks at a home folder that another run uses.
 _LOOK_AGAIN = 0.2
@@ -95,7 +96,8 @@ async def _start(supervisor: Supervisor, home: Path, note: Callable[[str], None]
 
 def _check_fits(state: StackState, options: StackOptions) -> None:
     wanted = (*state.environments, *map(str, options.environments))
-    missing = [str(prefix) for prefix in options.environments if str(prefix) not in state.environments]
+    offered = tuple(map(Path, state.environments))
+    missing = [str(each) for each in options.environments if each not in offered and not offered_below(each, offered)]
     if missing:
         again = shlex.join(["gatewright", "up", *(word for prefix in wanted for word in ("--env", prefix))])
         raise MalformedError(

@@ -22,6 +22,14 @@ _USER_GIT = frozenset(
     {"PATH", "HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"}
     | {"GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL"}
 )
+#: What installers are told of registries and of the way there, beside what they read in the user's home.
+_INSTALLERS = frozenset(
+    {"PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_CACHE_HOME"}
+    | {"LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NETRC"}
+    | {f"{scheme}_proxy" for scheme in ("http", "https", "all", "no")}
+    | {f"{scheme}_PROXY" for scheme in ("HTTP", "HTTPS", "ALL", "NO")}
+)
+_INSTALLER_PREFIXES = ("PIP_", "UV_")
 _INHERITED_PREFIXES = ("GATEWRIGHT_", "LC_")
 
 
@@ -41,6 +49,8 @@ class CliSettings(BaseSettings):
     key: Path | None = None
     #: What looks for secrets where a bundle is made again; the services have the same setting.
     secret_scanner: ScannerName = "kingfisher"  # noqa: S105 - the name of a program
+    #: For ``--env auto``: packages that have no wheel may be built on this host, which runs their code.
+    source_builds: bool = False
 
 
 class DoctorSettings(BaseSettings):
@@ -63,6 +73,11 @@ def load() -> CliSettings:
 def inherited_environment() -> dict[str, str]:
     """The environment that the processes of the stack start from."""
     return {name: value for name, value in os.environ.items() if name in _INHERITED or name.startswith(_INHERITED_PREFIXES)}
+
+
+def installer_environment() -> dict[str, str]:
+    """The environment that installers start from: the user's own configuration of them, and none of Python."""
+    return {name: value for name, value in os.environ.items() if name in _INSTALLERS or name.startswith(_INSTALLER_PREFIXES)}
 
 
 def hook_index() -> Path | None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 
 from gatewright.ecosystems.port import Instruments, Order
+from gatewright.ecosystems.python.import_roots import ImportRoots
 from gatewright.ecosystems.python.reporter.channel import ORDER, TOKEN
 
 #: What the reporter is called inside.
@@ -22,16 +23,16 @@ def reporter_sources() -> Mapping[str, bytes]:
     return {f"{PACKAGE}/{name}": (folder / name).read_bytes() for name in _SOURCES}
 
 
-def python_instruments(order: Order, roots: Sequence[str], modules: Sequence[str], more: Mapping[str, bytes]) -> Instruments:
-    """``roots`` are folders of the workspace to import from first, ``modules`` what must come from there; ``more`` files."""
+def python_instruments(order: Order, roots: ImportRoots, more: Mapping[str, bytes]) -> Instruments:
+    """``roots`` say what of the workspace comes before all that is installed, and what must come from it; ``more`` files."""
     told = {
         "purpose": order.purpose,
         "pipe": order.pipe,
         "workspace": order.workspace,
         "only": order.only,
         "planted": order.planted,
-        "modules": sorted(modules),
+        "modules": sorted(roots.names),
     }
     files = {**reporter_sources(), ORDER: json.dumps(told).encode(), **more}
-    places = ["@FOLDER@", *(f"{order.workspace}/{root}".rstrip("/") for root in roots)]
+    places = ["@FOLDER@", *(f"{order.workspace}/{root}".rstrip("/") for root in roots.folders)]
     return Instruments(files, {TOKEN: order.token, "PYTHONPATH": ":".join(places)})

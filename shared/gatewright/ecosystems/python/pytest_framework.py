@@ -8,6 +8,7 @@ from random import Random
 
 from gatewright.ecosystems.port import Instruments, Order, Sentinel, TreeFiles
 from gatewright.ecosystems.python.command import what_starts
+from gatewright.ecosystems.python.import_roots import import_roots
 from gatewright.ecosystems.python.instrumenting import PACKAGE, python_instruments
 from gatewright.ecosystems.python.planting import Planted, draw_folder, draw_words, plant_functions, plant_methods
 from gatewright.ecosystems.python.pytest_settings import PytestSettings, read_settings
@@ -35,7 +36,7 @@ class Pytest:
 
     async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: Order) -> Instruments:  # noqa: ARG002 - of the port
         """The plugin, by ``PYTEST_PLUGINS``, which holds where ``-p`` and the loading of installed plugins are turned off."""
-        made = python_instruments(order, self.import_roots(tree), (), {})
+        made = python_instruments(order, await import_roots(tree), {})
         return Instruments(made.files, {**made.variables, "PYTEST_PLUGINS": f"{PACKAGE}.pytest_plugin"})
 
     async def sentinel(self, argv: Sequence[str], tree: TreeFiles, draw: Random) -> Sentinel | None:
@@ -53,10 +54,6 @@ class Pytest:
         path = f"{folder}/{name}".lstrip("/")
         owner = f"{path}::{planted.owner}::" if planted.owner else f"{path}::"
         return Sentinel({path: planted.text.encode()}, owner + planted.failing, owner + planted.passing)
-
-    def import_roots(self, tree: TreeFiles) -> Sequence[str]:  # noqa: ARG002 - of the port
-        """None by itself: pytest puts folders of tests on its path."""
-        return ()
 
 
 def _modules(tree: TreeFiles, settings: PytestSettings) -> list[str]:

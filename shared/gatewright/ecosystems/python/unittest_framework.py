@@ -8,6 +8,7 @@ from random import Random
 
 from gatewright.ecosystems.port import Instruments, Order, Sentinel, TreeFiles
 from gatewright.ecosystems.python.command import what_starts
+from gatewright.ecosystems.python.import_roots import import_roots
 from gatewright.ecosystems.python.instrumenting import PACKAGE, python_instruments
 from gatewright.ecosystems.python.planting import draw_folder, draw_words, plant_methods
 
@@ -34,7 +35,7 @@ class Unittest:
 
     async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: Order) -> Instruments:  # noqa: ARG002 - of the port
         """A ``sitecustomize`` of ours, which lets that of the environment come after it."""
-        return python_instruments(order, self.import_roots(tree), (), {"sitecustomize.py": _CUSTOMISE})
+        return python_instruments(order, await import_roots(tree), {"sitecustomize.py": _CUSTOMISE})
 
     async def sentinel(self, argv: Sequence[str], tree: TreeFiles, draw: Random) -> Sentinel | None:  # noqa: ARG002 - of the port
         """A new module beside a module of tests; the hook adds it to what the command looks at."""
@@ -47,10 +48,6 @@ class Unittest:
         path = f"{folder}/{name}".lstrip("/")
         owner = f"{path}::{planted.owner}."
         return Sentinel({path: planted.text.encode()}, owner + planted.failing, owner + planted.passing)
-
-    def import_roots(self, tree: TreeFiles) -> Sequence[str]:  # noqa: ARG002 - of the port
-        """None by itself: the folder that the command starts in is on Python's path."""
-        return ()
 
 
 def _is_test(path: str) -> bool:

@@ -34,7 +34,11 @@ class Class(StrEnum):
 JsonOutput = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Environments = Annotated[
     list[Path] | None,
-    typer.Option("--env", metavar="DIR", help="A virtual environment or prefix that commands see read-only."),
+    typer.Option(
+        "--env",
+        metavar="DIR|auto",
+        help="A virtual environment or prefix that commands see read-only; auto: made from what the repository declares.",
+    ),
 ]
 RunArgument = Annotated[
     str | None,

@@ -88,6 +88,13 @@ class RunFlags:
     approval: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A person's signed approval: see gatewright approve.")
     ] = None
+    provide: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE",
+            help="A generated file of your checkout that git ignores and commands need, _version.py say (repeatable).",
+        ),
+    ] = None
     test: Annotated[
         list[str] | None, typer.Option(metavar="CMD", help="A command that must succeed on the change (repeatable).")
     ] = None
@@ -137,6 +144,7 @@ class RunFlags:
             replies=tuple(self.reply or ()),
             head=self.head,
             approval=self.approval,
+            provide=tuple(self.provide or ()),
             tests=tuple(self.test or ()),
             shards=self.shards,
             env=tuple(self.env or ()),

@@ -21,8 +21,10 @@ from gatewright.app.cli.settings import inherited_environment
 from gatewright.app.stack import state
 from gatewright.app.stack.processes import identity, kill
 from gatewright.app.stack.supervisor import StackOptions, Supervisor
+from gatewright.environment_state import MADE
 from gatewright.errors import MalformedError, UnavailableError
 from gatewright.git.tracked import refuse_tracked_folder
+from gatewright.tasks.inputs import EVERY
 
 #: Seconds until every role must have answered, and until a stack that was told to stop must be gone.
 READY_SECONDS = 30.0
@@ -38,7 +40,8 @@ async def bring_up(workers: int, environments: tuple[Path, ...], *, json_output:
         home=place.home,
         base_environment=inherited_environment(),
         workers=workers,
-        environments=_prefixes(environments, place),
+        # What ``run --env auto`` makes while the stack runs is offered, too.
+        environments=(*_prefixes(environments, place), place.home.resolve() / MADE / EVERY),
         shared=True,
         adopt=True,
     )

@@ -13,7 +13,9 @@ from pathlib import Path
 
 from gatewright.app.cli.home import find_repository
 from gatewright.app.cli.run.change_source import BranchAnswer, read_answer, read_branch
+from gatewright.app.cli.run.places import in_repository
 from gatewright.app.cli.run.preflight import missing_programs
+from gatewright.app.cli.run.provided_files import read_provided
 from gatewright.app.cli.user_git import author
 from gatewright.clock import new_id
 from gatewright.contracts import RunRequest
@@ -58,6 +60,7 @@ class RunOptions:
     replies: tuple[str, ...] = ()
     head: str | None = None
     approval: Path | None = None
+    provide: tuple[str, ...] = ()
     tests: tuple[str, ...] = ()
     shards: int = 1
     env: tuple[Path, ...] = ()
@@ -88,13 +91,14 @@ def prepare(options: RunOptions, here: Path, *, on_this_host: bool = False) -> P
     """
     faults = [*_missing(options), *_contradictions(options)]
     repository = _repository(options, here, faults)
-    allow = tuple(_in_repository(path, repository, here, "/allowed_paths", faults) for path in options.allow)
+    allow = tuple(in_repository(path, repository, here, "/allowed_paths", faults) for path in options.allow)
     opened = "/scope/allow_protected_paths"
-    tests = tuple(_in_repository(path, repository, here, opened, faults) for path in options.allow_tests)
+    tests = tuple(in_repository(path, repository, here, opened, faults) for path in options.allow_tests)
     options = replace(options, allow=allow, allow_tests=tests)
     answer = read_answer(options.commands, options.patch, options.replies, faults)
     branch = _branch(options, repository, faults)
     approval = _approval(options, faults)
+    provided = read_provided(options.provide, repository, here, faults)
     prefix = _prefix(options, here, faults)
     target = _target(options, faults)
     if on_this_host and (prefix is None or prefix.is_dir()):
@@ -126,7 +130,7 @@ def prepare(options: RunOptions, here: Path, *, on_this_host: bool = False) -> P
         source_branch=branch.source if branch is not None else None,
         idempotency_key=new_id(),
     )
-    return Prepared(request, (*answer.attachments, *approval))
+    return Prepared(request, (*answer.attachments, *approval, *provided))
 
 
 def _budget(options: RunOptions) -> Budget | None:
@@ -231,23 +235,6 @@ def _target(options: RunOptions, faults: list[Fault]) -> str | None:
     except MalformedError as error:
         faults.append(Fault("/repository/target_ref", error.reason, f"--target-ref: {error.message}"))
         return None
-
-
-def _in_repository(given: str, repository: str, here: Path, pointer: str, faults: list[Fault]) -> str:
-    """``given`` from the top of the repository: an absolute path and one that begins with ``./`` are what the shell completes.
-
-    ``./`` stands for ``here`` where that lies in the repository, else for its top; any other path is from the top already.
-    """
-    if not (given.startswith(("/", "./", "~/")) and len(given.strip("./")) > 0):
-        return given
-    top = Path(repository)
-    start = here if here.resolve().is_relative_to(top.resolve()) else top
-    path = Path(os.path.abspath(start / Path(given).expanduser()))  # noqa: PTH100 - links stay as given
-    for one, other in ((path, top), (path.parent.resolve() / path.name, top.resolve())):
-        if one.is_relative_to(other):
-            return "." if one == other else str(one.relative_to(other)) + ("/" if given.endswith("/") else "")
-    faults.append(Fault(pointer, "outside", f"{given} is not in the repository {repository}"))
-    return given
 
 
 def _approval(options: RunOptions, faults: list[Fault]) -> tuple[tuple[str, bytes], ...]:

@@ -9,6 +9,7 @@ from gatewright.app.cli.context import find_place
 from gatewright.app.cli.home import make_home
 from gatewright.app.cli.outcome import Exit, exit_of_error
 from gatewright.app.cli.output import complain, note, say
+from gatewright.app.cli.run.auto_environment import with_environment
 from gatewright.app.cli.run.command_line import command_line
 from gatewright.app.cli.run.display import make_display
 from gatewright.app.cli.run.preflight import require_sandbox, uncommitted_words
@@ -27,6 +28,7 @@ async def start_run(options: RunOptions, workers: int | None, *, json_output: bo
     display = make_display(json_output=json_output, command=command_line(options, workers))
     try:
         place = find_place()
+        options = await with_environment(options, place, display.note)
         prepared = prepare(options, place.here, on_this_host=place.bus is None)
         if place.bus is None:
             if read(place.home) is None:

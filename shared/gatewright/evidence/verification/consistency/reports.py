@@ -64,7 +64,9 @@ def _tested(moment: Moment, gate: GateReport) -> Iterator[Contradiction]:
     broken = [*test_rules.broken_by_tests(tests, _tree(run), run.contract)]
     if tests.status != "ERROR":
         ordered = test_rules.match_commands(tests, run.contract)[0]
-        broken += proofs.broken_by_proof(ordered, run.contract, testing)
+        untested: proofs.Untested = "refused" if gate.code == proofs.UNTESTED else "said"
+        broken += [*proofs.broken_by_environment(ordered), *proofs.broken_by_proof(ordered, run.contract, testing)]
+        broken += proofs.broken_by_untested(ordered, untested)
     yield from _weighed(moment, gate, path, broken, test_rules.CODES | proofs.CODES)
 
 

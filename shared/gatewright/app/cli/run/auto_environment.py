@@ -1,0 +1,44 @@
+"""``--env auto`` of a run: the option is replaced by an environment that was made for the commit that the run starts from."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from gatewright.app.cli import settings
+from gatewright.app.cli.context import CommandContext
+from gatewright.app.cli.home import make_home
+from gatewright.app.cli.run.places import repository_folder
+from gatewright.app.cli.run.request import RunOptions
+from gatewright.errors import MalformedError
+
+#: The word that stands for an environment to be made; a folder of that name is ``./auto``.
+AUTO = Path("auto")
+
+
+async def with_environment(options: RunOptions, place: CommandContext, note: Callable[[str], None]) -> RunOptions:
+    """The options with a prefix that exists. Raises NotPreparedError, MalformedError, GitError."""
+    if AUTO not in options.env:
+        return options
+    top = repository_folder(options.repo, place.here)
+    if place.bus is not None or top is None:
+        words = "--env auto prepares an environment on this host, for a repository on this host: name one with --env DIR"
+        raise MalformedError(words, code="not_local")
+    make_home(place.home, place.here)
+    prefix = await environment_for(place, top, options.ref, (*options.tests, *options.commands), note)
+    return replace(options, env=tuple(prefix if each == AUTO else each for each in options.env))
+
+
+async def environment_for(
+    place: CommandContext, top: Path, ref: str, commands: tuple[str, ...], note: Callable[[str], None]
+) -> Path:
+    """The prefix for ``commands`` on what ``ref`` names in the repository ``top``."""
+    # Imported late: no other run pays for it.
+    from gatewright.app.environments.baseline_tree import baseline_tree
+    from gatewright.app.environments.prepare import Installer, prepare_environment
+
+    tree = await asyncio.to_thread(baseline_tree, top, ref)
+    installer = Installer(settings.installer_environment(), source_builds=settings.load().source_builds)
+    return await prepare_environment(place.home.resolve(), tree, commands, installer, note)

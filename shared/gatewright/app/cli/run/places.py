@@ -1,0 +1,34 @@
+"""Paths as the user gives them, from the top of the repository. Links are followed to see where they lead."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from gatewright.app.cli.home import find_repository
+from gatewright.errors import Fault
+
+
+def in_repository(given: str, repository: str, here: Path, pointer: str, faults: list[Fault]) -> str:
+    """``given`` from the top of the repository: an absolute path and one that begins with ``./`` are what the shell completes.
+
+    ``./`` stands for ``here`` where that lies in the repository, else for its top; any other path is from the top already.
+    """
+    if not (given.startswith(("/", "./", "~/")) and len(given.strip("./")) > 0):
+        return given
+    top = Path(repository)
+    start = here if here.resolve().is_relative_to(top.resolve()) else top
+    path = Path(os.path.abspath(start / Path(given).expanduser()))  # noqa: PTH100 - links stay as given
+    for one, other in ((path, top), (path.parent.resolve() / path.name, top.resolve())):
+        if one.is_relative_to(other):
+            return "." if one == other else str(one.relative_to(other)) + ("/" if given.endswith("/") else "")
+    faults.append(Fault(pointer, "outside", f"{given} is not in the repository {repository}"))
+    return given
+
+
+def repository_folder(given: str | None, here: Path) -> Path | None:
+    """The folder that ``--repo``, or its absence, means; None for what is no folder of this host."""
+    if given is None:
+        return find_repository(here)
+    path = here / Path(given).expanduser()
+    return path if path.is_dir() else None

@@ -1,0 +1,52 @@
+"""The tree of a commit of a repository on this host, to be looked at: names, and contents of small files."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gatewright.git.command import GitCommand
+from gatewright.git.host.checkout import commit_named
+from gatewright.git.host.staged import git_directory
+from gatewright.git.modes import EXECUTABLE, FILE
+from gatewright.git.objects import Objects
+
+_MOST_BYTES = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class BaselineTree:
+    """A ``TreeFiles``; ``ids`` are those of regular files by path."""
+
+    objects: Objects
+    ids: Mapping[str, str]
+
+    @property
+    def paths(self) -> frozenset[str]:
+        return frozenset(self.ids)
+
+    async def read(self, path: str) -> bytes | None:
+        """The content of a regular file of at most 8 MiB, which lock files need; None for anything else."""
+        return await asyncio.to_thread(self._read, path)
+
+    def _read(self, path: str) -> bytes | None:
+        object_id = self.ids.get(path)
+        if object_id is None or self.objects.sizes((object_id,)).get(object_id, _MOST_BYTES + 1) > _MOST_BYTES:
+            return None
+        return self.objects.blobs((object_id,))[object_id]
+
+
+def baseline_tree(start: Path, ref: str) -> BaselineTree:
+    """The tree of what ``ref`` names in the repository of ``start``. Blocks. Raises GitError, MalformedError (``bad_ref``)."""
+    git = GitCommand(git_directory(start))
+    objects = Objects(git, git.git_dir)
+    ids = {}
+    for entry in objects.files(commit_named(start, ref), ()):
+        if entry.mode in (FILE, EXECUTABLE):
+            try:
+                ids[entry.path.decode("utf-8")] = entry.object_id
+            except UnicodeDecodeError:
+                continue
+    return BaselineTree(objects, ids)

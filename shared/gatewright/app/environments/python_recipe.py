@@ -1,0 +1,171 @@
+"""What a Python project asks for, so that its tests can run: read from the files of a commit, by rules. Pure over the tree.
+
+1. ``poetry.lock``, with the digests that it holds  2. the requirement files that are usual for development
+3. what the project declares: dependencies, extras and groups for tests. The project itself is never among them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gatewright.app.environments.errors import NotPreparedError
+from gatewright.app.environments.requirements import Requirements, is_named, normalised, read_requirements
+from gatewright.ecosystems.port import TreeFiles
+from gatewright.ecosystems.python.project_settings import read_cfg, read_toml, read_toml_lock
+
+#: Whatever changes what is made of the same files changes this.
+_VERSION = 1
+_FILES = (
+    "requirements.txt",
+    *(f"requirements{dash}{name}.txt" for name in ("dev", "test", "tests", "testing", "ci") for dash in ("-", "_")),
+    *(f"{name}{dash}requirements.txt" for name in ("dev", "test", "tests", "testing", "ci") for dash in ("-", "_")),
+    *(f"requirements/{name}.txt" for name in ("base", "dev", "development", "test", "tests", "testing", "ci")),
+    "tests/requirements.txt",
+    "test/requirements.txt",
+)
+#: Extras and groups that tests need.
+_FOR_TESTS = frozenset({"test", "tests", "testing", "dev", "develop", "development", "ci", "pytest", "unittest"})
+_UV = "uv.lock"
+_POETRY = "poetry.lock"
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What to install. ``sources`` are the digests of the files that said so, the one that said most first.
+
+    ``locked``: a lock file for ``uv`` to read, empty when ``lines`` say all.
+    """
+
+    sources: Mapping[str, str]
+    lines: tuple[str, ...]
+    constraints: tuple[str, ...]
+    notes: tuple[str, ...]
+    requires_python: str
+    locked: str = ""
+
+    @property
+    def name(self) -> str:
+        """For people: the file that said most."""
+        return next(iter(self.sources))
+
+    def digest(self, *facts: str) -> str:
+        """Of all that decides what is installed, with ``facts`` about the tool."""
+        said = [_VERSION, sorted(self.sources.items()), self.lines, self.constraints, self.locked, facts]
+        return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+
+
+async def python_recipe(tree: TreeFiles, commands: Sequence[str]) -> Recipe:
+    """For ``commands`` on ``tree``. Raises NotPreparedError when nothing says what is needed, or what it says is not taken."""
+    content = await tree.read("pyproject.toml") if "pyproject.toml" in tree.paths else None
+    pyproject = read_toml(content or b"")
+    asked = Requirements()
+    if content is not None:
+        asked.read["pyproject.toml"] = content
+    lock = next((path for path in (_UV, _POETRY) if path in tree.paths), None)
+    first = lock
+    if lock is not None:
+        asked.read[lock] = await tree.read(lock) or b""
+        if lock == _POETRY:
+            asked.lines += _poetry_lines(asked.read[lock])
+    else:
+        files = [path for path in _FILES if path in tree.paths]
+        for path in files:
+            await read_requirements(tree, path, asked)
+        first = next(iter(files), None)
+        if not asked.hashed:
+            await _declared(tree, pyproject, asked)
+    if not asked.read:
+        words = "nothing says what the project needs: no uv.lock, poetry.lock, requirements.txt, pyproject.toml or setup.cfg"
+        raise NotPreparedError(f"{words}; make an environment and give it with --env DIR")
+    if lock != _UV and not asked.hashed:
+        _add_runner(commands, asked)
+    order = sorted(asked.read, key=lambda path: path != first)
+    return Recipe(
+        sources={path: hashlib.sha256(asked.read[path]).hexdigest() for path in order},
+        lines=tuple(dict.fromkeys(asked.lines)),
+        constraints=tuple(dict.fromkeys(asked.constraints)),
+        notes=tuple(asked.notes),
+        requires_python=str(_table(pyproject, "project").get("requires-python", "")),
+        locked=_UV if lock == _UV else "",
+    )
+
+
+def _add_runner(commands: Sequence[str], asked: Requirements) -> None:
+    """pytest where a command starts it and no file asks for it."""
+    started = any("pytest" in command.replace("/", " ").split() for command in commands)
+    if started and "pytest" not in {is_named(line) for line in asked.lines}:
+        asked.lines.append("pytest")
+
+
+async def _declared(tree: TreeFiles, pyproject: Mapping[str, Any], asked: Requirements) -> None:
+    """What the project's own tables ask for, extras and groups for tests included."""
+    project = _table(pyproject, "project")
+    found = [*_strings(project.get("dependencies"))]
+    extras = {normalised(name): [*_strings(lines)] for name, lines in _table(project, "optional-dependencies").items()}
+    found += [line for name, lines in extras.items() if name in _FOR_TESTS for line in lines]
+    groups = _table(pyproject, "dependency-groups")
+    for name in groups:
+        if normalised(name) in _FOR_TESTS:
+            found += _group(groups, name, frozenset())
+    if "setup.cfg" in tree.paths:
+        content = await tree.read("setup.cfg") or b""
+        asked.read["setup.cfg"] = content
+        settings = read_cfg(content)
+        found += settings.get(("options", "install_requires"), ())
+        for (section, name), lines in settings.items():
+            if section == "options.extras_require" and normalised(name) in _FOR_TESTS:
+                found += lines
+    own = normalised(str(project.get("name", "")))
+    for line in found:
+        asked_for = is_named(line)
+        if asked_for is None:
+            raise NotPreparedError(f"the project asks for what is not a package of a registry: {line[:100]!r}")
+        if asked_for == own:
+            # ``pkg[extra]`` stands for what the extra asks for.
+            wanted = line.partition("[")[2].partition("]")[0].split(",")
+            asked.lines += [each for extra in wanted for each in extras.get(normalised(extra), ()) if is_named(each) != own]
+        else:
+            asked.lines.append(line)
+
+
+def _group(groups: Mapping[str, Any], name: str, above: frozenset[str]) -> Iterator[str]:
+    """PEP 735, with the groups that a group includes."""
+    if name in above:
+        return
+    for each in groups.get(name, ()) if isinstance(groups.get(name), list) else ():
+        if isinstance(each, str):
+            yield each
+        elif isinstance(each, dict) and isinstance(each.get("include-group"), str):
+            yield from _group(groups, each["include-group"], above | {name})
+
+
+def _poetry_lines(content: bytes) -> Iterator[str]:
+    """Each package with its version and digests; markers where the lock has them."""
+    packages = read_toml_lock(content).get("package")
+    for package in packages if isinstance(packages, list) else ():
+        if not isinstance(package, dict) or package.get("optional") is True:
+            continue
+        name, version = package.get("name"), package.get("version")
+        if "source" in package and _table(package, "source").get("type") not in (None, "legacy"):
+            raise NotPreparedError(f"{_POETRY}: {name} does not come from a registry")
+        marker = package.get("markers")
+        digests = [each.get("hash", "") for each in package.get("files", ()) if isinstance(each, dict)]
+        line = f"{name}=={version}" + (f" ; {marker}" if isinstance(marker, str) else "")
+        line += "".join(f" --hash={digest}" for digest in digests if isinstance(digest, str) and digest)
+        if is_named(line) is None:
+            raise NotPreparedError(f"{_POETRY}: {name!r} is not a package of a registry")
+        yield line
+
+
+def _table(table: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    found = table.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def _strings(value: object) -> Iterator[str]:
+    if isinstance(value, list):
+        yield from (each for each in value if isinstance(each, str))

@@ -1,0 +1,96 @@
+"""Reads requirement files of a repository: what they ask for by name, and nothing that would be fetched from elsewhere. Pure.
+
+A file is hostile: it could name another registry, a repository, a file of this host. Names with versions, markers and digests
+are taken; options that name a registry are passed over and told; whatever else is no name is refused.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from gatewright.app.environments.errors import NotPreparedError
+from gatewright.ecosystems.port import TreeFiles
+from gatewright.patterns import TextPattern
+
+#: PEP 508 by name, pip's digests behind it. No ``@``: a place of its own is not a registry's package.
+_NAMED = TextPattern(
+    r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[A-Za-z0-9._, -]*\])?\s*"
+    r"(?:\(?[<>=!~][A-Za-z0-9.*+!_<>=~, -]*\)?)?\s*(?:;[^@#\\]*)?(?:\s*--hash[= ]\w+:[0-9a-f]+)*\s*"
+)
+#: The project itself, or another one of the repository: that comes from the tree.
+_OWN = TextPattern(r"(?:(?:-e|--editable)[= ]?\s*)?(?:file:)?\.{1,2}(?:/[\w./-]*)?(?:\[[\w, -]*\])?")
+_INCLUDED = TextPattern(r"(?P<option>-r|--requirement|-c|--constraint)[= ]?\s*(?P<path>\S+)")
+_REGISTRY = TextPattern(r"(?:-i|--index-url|--extra-index-url|-f|--find-links|--trusted-host|--no-index)(?:[= ].*)?")
+_HARMLESS = TextPattern(r"--(?:pre|prefer-binary|require-hashes|no-binary|only-binary|use-feature|config-settings?)(?:[= ].*)?")
+_MOST_FILES = 50
+
+
+@dataclass
+class Requirements:
+    """``lines`` as pip takes them; ``constraints`` likewise; ``read`` are the files; ``notes`` what was passed over."""
+
+    lines: list[str] = field(default_factory=list)
+    constraints: list[str] = field(default_factory=list)
+    read: dict[str, bytes] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def hashed(self) -> bool:
+        """Whether digests are given: then pip takes nothing without one."""
+        return any("--hash" in line for line in self.lines)
+
+
+def is_named(line: str) -> str | None:
+    """The normalised name of a requirement that a registry can answer; None for any other."""
+    groups = _NAMED.fullmatch(line.strip())
+    return normalised(groups["name"]) if groups is not None else None
+
+
+def normalised(name: str) -> str:
+    """PEP 503."""
+    return "-".join(part for part in name.lower().replace("_", "-").replace(".", "-").split("-") if part)
+
+
+async def read_requirements(tree: TreeFiles, path: str, into: Requirements, *, constraint: bool = False) -> None:
+    """Add what ``path`` says, and what it includes. Raises NotPreparedError for what is not taken."""
+    if path in into.read:
+        return
+    content = await tree.read(path)
+    if content is None:
+        raise NotPreparedError(f"{path} is not a file of the repository that can be read")
+    if len(into.read) >= _MOST_FILES:
+        raise NotPreparedError(f"{path}: more than {_MOST_FILES} requirement files include each other")
+    into.read[path] = content
+    for number, line in _lines(content.decode("utf-8", "replace")):
+        included = _INCLUDED.fullmatch(line)
+        if included is not None:
+            inside = posixpath.normpath(posixpath.join(posixpath.dirname(path), included["path"]))
+            only = constraint or included["option"] in ("-c", "--constraint")
+            await read_requirements(tree, inside, into, constraint=only)
+        elif is_named(line):
+            (into.constraints if constraint else into.lines).append(line)
+        elif _REGISTRY.fullmatch(line) is not None:
+            into.notes.append(f"{path} line {number} names a registry: not used, pip's own configuration counts")
+        elif _OWN.fullmatch(line) is None and _HARMLESS.fullmatch(line) is None:
+            raise NotPreparedError(f"{path} line {number} is not a package of a registry: {line[:100]!r}")
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """Without comments and continuations; the number is that of the first line."""
+    held, first = "", 0
+    for number, raw in enumerate(text.splitlines(), start=1):
+        line = raw.strip()
+        if line.startswith("#"):
+            continue
+        line = line.partition(" #")[0].rstrip()
+        first = first or number
+        if line.endswith("\\"):
+            held += line[:-1].strip() + " "
+            continue
+        if whole := (held + line).strip():
+            yield first, whole
+        held, first = "", 0
+    if held.strip():
+        yield first, held.strip()

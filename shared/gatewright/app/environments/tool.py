@@ -1,0 +1,62 @@
+"""Runs an installer: the only thing here that talks to a network, as the user's own configuration of it says."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from gatewright.app.environments.errors import NotPreparedError
+
+#: Lines of a failed tool that are quoted, and characters of each.
+_QUOTED_LINES = 12
+_QUOTED = 300
+
+
+async def run_tool(argv: Sequence[str], *, folder: Path, environment: Mapping[str, str], seconds: float) -> bytes:
+    """What ``argv`` prints; NotPreparedError with its last lines when it fails or takes longer than ``seconds``.
+
+    It is ended with all that it started when this is cancelled.
+    """
+    log = folder / "output"
+    with log.open("wb") as output:
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *argv,
+                cwd=folder,
+                env=dict(environment),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=asyncio.subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise NotPreparedError(f"{argv[0]} cannot be started: {error.strerror}") from error
+        try:
+            code = await asyncio.wait_for(process.wait(), seconds)
+        except TimeoutError:
+            raise NotPreparedError(f"{_named(argv)} took more than {seconds:.0f} s{_last_lines(log)}") from None
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+    if code:
+        raise NotPreparedError(f"{_named(argv)} ended with {code}{_last_lines(log)}")
+    return log.read_bytes()
+
+
+def _named(argv: Sequence[str]) -> str:
+    """The program and what of it, without options."""
+    words = [word for word in argv[1:4] if not word.startswith("-")]
+    return " ".join((Path(argv[0]).name, *words[:2]))
+
+
+def _last_lines(log: Path) -> str:
+    with log.open("rb") as stream:
+        stream.seek(max(0, log.stat().st_size - 64 * 1024))
+        lines = [line for line in stream.read().decode("utf-8", "replace").splitlines() if line.strip()]
+    shown = ["".join(each if each.isprintable() else "?" for each in line)[:_QUOTED] for line in lines[-_QUOTED_LINES:]]
+    return "".join(f"\n  | {line}" for line in shown)

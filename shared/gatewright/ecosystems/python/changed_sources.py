@@ -1,0 +1,34 @@
+"""Which changed files a test could have loaded: modules, and neither documentation nor settings of tools. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+#: Folders whose modules no test is expected to load.
+_NOT_TESTED = frozenset(
+    {"doc", "docs", "example", "examples", "sample", "samples", "demo", "demos", "fixture", "fixtures", "template", "templates"}
+    | {
+        "benchmark",
+        "benchmarks",
+        "bench",
+        "vendor",
+        "third_party",
+        "_vendor",
+        "node_modules",
+        "site-packages",
+        "typings",
+        "stubs",
+    }
+)
+#: Modules that are settings of a tool, which another program reads.
+_TOOLS = frozenset(("setup.py", "noxfile.py", "tasks.py", "fabfile.py", "dodo.py", "versioneer.py", "manage.py", "conf.py"))
+
+
+def loadable(changed: Iterable[str]) -> list[str]:
+    """Those of ``changed`` that the reporter tells when a test loads them, sorted."""
+    found = []
+    for path in changed:
+        *folders, name = path.split("/")
+        if name.endswith(".py") and name not in _TOOLS and _NOT_TESTED.isdisjoint(folders):
+            found.append(path)
+    return sorted(found)

@@ -1,0 +1,187 @@
+"""``--env auto``: made once from what a tree declares, by the user's pip, without running anything that is installed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gatewright.app.environments.errors import NotPreparedError
+from gatewright.app.environments.interpreters import allows
+from gatewright.app.environments.prepare import Installer, prepare_environment
+from gatewright.app.environments.python_recipe import python_recipe
+from gatewright.environment_state import PREPARED
+from gatewright.host_facts import surroundings
+from tests.ecosystems.python.trees import Tree
+from tests.environments.wheels import make_wheel, pip_for
+
+PYPROJECT = """
+[project]
+name = "Some.Pkg"
+dynamic = ["version"]
+dependencies = ["needed", "some-pkg[test]"]
+requires-python = ">=3.11"
+scripts = {tell = "some.cli:main"}
+[project.optional-dependencies]
+test = ["tested"]
+docs = ["undocumented"]
+[project.entry-points.plugins]
+one = "some.plugin"
+[dependency-groups]
+dev = ["grouped", {include-group = "more"}]
+more = ["included"]
+[tool.hatch.version]
+path = "src/some/about.py"
+"""
+
+
+@pytest.fixture
+def wheels(tmp_path: Path) -> Path:
+    for name in ("needed", "tested", "grouped", "included", "listed"):
+        make_wheel(tmp_path / "wheels", name)
+    return tmp_path / "wheels"
+
+
+async def prepare(tmp_path: Path, tree: Tree, wheels: Path, *commands: str, **settings: bool) -> tuple[Path, list[str]]:
+    told: list[str] = []
+    prefix = await prepare_environment(tmp_path / "home", tree, commands, Installer(pip_for(wheels), **settings), told.append)
+    return prefix, told
+
+
+def run(prefix: Path, program: str) -> str:
+    done = subprocess.run([prefix / "bin/python", "-I", "-c", program], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+async def test_what_a_project_declares_for_its_tests_is_installed_and_the_project_is_told_of_but_not_installed(
+    tmp_path: Path, wheels: Path
+) -> None:
+    tree = Tree({"pyproject.toml": PYPROJECT, "src/some/about.py": '__version__ = "2.7"\n', "src/some/__init__.py": ""})
+    prefix, told = await prepare(tmp_path, tree, wheels)
+    assert told[0] == "preparing the environment from pyproject.toml ..."
+    assert run(prefix, "import needed, tested, grouped, included; print(needed.version)") == "1.0"
+    said = run(
+        prefix,
+        "import importlib.metadata as m, importlib.util as u; print(m.version('some-pkg'), u.find_spec('some'), "
+        "*(e.value for e in m.entry_points(group='plugins')))",
+    )
+    assert said == "2.7 None some.plugin"
+    assert os.access(prefix / "bin/tell", os.X_OK)
+
+
+async def test_the_same_files_give_the_same_environment_without_an_installer(tmp_path: Path, wheels: Path) -> None:
+    tree = Tree({"requirements.txt": "listed"})
+    first, _ = await prepare(tmp_path, tree, wheels)
+    for wheel in wheels.iterdir():
+        wheel.unlink()
+    again, told = await prepare(tmp_path, tree, wheels)
+    assert (again, told) == (first, [])
+    other, _ = await prepare(tmp_path, Tree({"requirements.txt": "# nothing"}), wheels)
+    assert other != first
+
+
+async def test_two_runs_that_ask_at_once_make_it_once(tmp_path: Path, wheels: Path) -> None:
+    tree = Tree({"requirements.txt": "listed"})
+    (one, told), (other, told_other) = await asyncio.gather(*(prepare(tmp_path, tree, wheels) for _ in range(2)))
+    assert one == other
+    notes = [*told, *told_other]
+    assert sum(words.startswith("preparing") for words in notes) == 1
+    assert sum(words.startswith("waiting for another run") for words in notes) == 1
+
+
+async def test_an_installer_that_fails_leaves_nothing_and_is_quoted(tmp_path: Path, wheels: Path) -> None:
+    with pytest.raises(NotPreparedError) as refused:
+        await prepare(tmp_path, Tree({"requirements.txt": "absent==3"}), wheels)
+    assert refused.value.reason == "environment_not_prepared"
+    assert "requirements.txt: " in refused.value.message
+    assert "No matching distribution found for absent==3" in refused.value.message
+    assert "GATEWRIGHT_SOURCE_BUILDS" in refused.value.message
+    assert [place.suffix for place in (tmp_path / "home/environments").iterdir()] == [".lock"]
+
+
+async def test_a_package_without_a_wheel_is_not_built_and_nothing_of_it_runs(tmp_path: Path, wheels: Path) -> None:
+    import io
+    import tarfile
+
+    proof = tmp_path / "ran"
+    with tarfile.open(wheels / "built-1.0.tar.gz", "w:gz") as archive:
+        script = f"open({str(proof)!r}, 'w')\nfrom setuptools import setup\nsetup(name='built', version='1.0')\n".encode()
+        entry = tarfile.TarInfo("built-1.0/setup.py")
+        entry.size = len(script)
+        archive.addfile(entry, io.BytesIO(script))
+    with pytest.raises(NotPreparedError):
+        await prepare(tmp_path, Tree({"requirements.txt": "built"}), wheels)
+    assert not proof.exists()
+
+
+async def test_what_a_package_starts_with_the_interpreter_does_not_run_on_the_host(tmp_path: Path, wheels: Path) -> None:
+    proof = tmp_path / "ran"
+    make_wheel(wheels, "starter", files={"starter.pth": f"import os; open({str(proof)!r}, 'w')\n"})
+    prefix, _ = await prepare(tmp_path, Tree({"requirements.txt": "starter\nlisted"}), wheels)
+    await prepare(tmp_path, Tree({"requirements.txt": "starter\nlisted"}), wheels)
+    assert list(prefix.glob("lib/python*/site-packages/starter.pth"))
+    assert not proof.exists()
+
+
+async def test_a_half_made_environment_is_made_anew(tmp_path: Path, wheels: Path) -> None:
+    tree = Tree({"requirements.txt": "listed"})
+    prefix, _ = await prepare(tmp_path, tree, wheels)
+    (prefix / PREPARED).unlink()
+    (prefix / "left").write_text("")
+    again, told = await prepare(tmp_path, tree, wheels)
+    assert again == prefix
+    assert told
+    assert not (prefix / "left").exists()
+
+
+async def test_what_an_environment_was_made_from_stands_in_the_reports(tmp_path: Path, wheels: Path) -> None:
+    prefix, _ = await prepare(tmp_path, Tree({"requirements.txt": "listed"}), wheels)
+    sources = json.loads((prefix / PREPARED).read_text())["sources"]
+    said = surroundings(prefix=prefix).versions["environment"]
+    assert said.startswith("pip ")
+    assert said.endswith(f"requirements.txt sha256:{sources['requirements.txt']}")
+
+
+async def test_the_runner_that_a_command_starts_is_asked_for_where_no_file_does() -> None:
+    tree = Tree({"requirements.txt": "listed"})
+    assert (await python_recipe(tree, ("python -m pytest -q",))).lines == ("listed", "pytest")
+    assert (await python_recipe(tree, ("python -m unittest",))).lines == ("listed",)
+
+
+async def test_a_poetry_lock_gives_versions_and_digests() -> None:
+    lock = (
+        '[[package]]\nname = "a"\nversion = "1.0"\noptional = false\nfiles = [{file = "a.whl", hash = "sha256:00"}]\n'
+        '[[package]]\nname = "w"\nversion = "2"\noptional = false\nmarkers = "sys_platform == \'win32\'"\nfiles = []\n'
+        '[[package]]\nname = "o"\nversion = "2"\noptional = true\nfiles = []\n'
+    )
+    recipe = await python_recipe(Tree({"poetry.lock": lock, "requirements.txt": "other"}), ())
+    assert recipe.lines == ("a==1.0 --hash=sha256:00", "w==2 ; sys_platform == 'win32'")
+
+
+async def test_a_lock_that_leads_elsewhere_or_a_tree_that_says_nothing_is_refused() -> None:
+    lock = '[[package]]\nname = "a"\nversion = "1"\n[package.source]\ntype = "git"\nurl = "https://elsewhere.example"\n'
+    for tree in (Tree({"poetry.lock": lock}), Tree({"main.py": ""})):
+        with pytest.raises(NotPreparedError):
+            await python_recipe(tree, ())
+
+
+@pytest.mark.parametrize(
+    ("requires", "allowed", "refused"),
+    [
+        (">=3.10", (3, 11), (3, 9)),
+        (">=3.9,<3.12", (3, 11), (3, 12)),
+        ("~=3.9", (3, 13), (3, 8)),
+        ("==3.11.*", (3, 11), (3, 12)),
+        ("!=3.11.*", (3, 12), (3, 11)),
+        (">3.10", (3, 11), (3, 10)),
+    ],
+)
+def test_an_interpreter_is_chosen_by_what_the_project_requires(
+    requires: str, allowed: tuple[int, int], refused: tuple[int, int]
+) -> None:
+    assert allows(requires, allowed)
+    assert not allows(requires, refused)

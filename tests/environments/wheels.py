@@ -1,0 +1,36 @@
+"""A registry without a network: a folder of wheels, and pip told to look nowhere else."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+
+def make_wheel(folder: Path, name: str, version: str = "1.0", files: Mapping[str, str] | None = None) -> Path:
+    """A wheel with one module of the package's name, and ``files``."""
+    folder.mkdir(exist_ok=True)
+    info = f"{name}-{version}.dist-info"
+    content = {
+        f"{name}.py": f"version = {version!r}\n",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        **(files or {}),
+    }
+    content[f"{info}/RECORD"] = "".join(f"{path},,\n" for path in (*content, f"{info}/RECORD"))
+    place = folder / f"{name}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(place, "w") as wheel:
+        for path, text in content.items():
+            wheel.writestr(path, text)
+    return place
+
+
+def pip_for(folder: Path) -> dict[str, str]:
+    """Variables for an installer that has nothing but the wheels in ``folder``."""
+    return {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(folder),
+        "PIP_CONFIG_FILE": "/dev/null",
+        "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": str(folder),
+    }
