@@ -9,11 +9,12 @@ from gatewright.ecosystems.make.framework import Make, commands_of_make
 from gatewright.ecosystems.node.frameworks import NODE_FRAMEWORKS, NodeTests
 from gatewright.ecosystems.port import Framework, TreeFiles
 from gatewright.ecosystems.python.pytest_framework import Pytest
+from gatewright.ecosystems.python.unittest_framework import Unittest
 from gatewright.ecosystems.rust.framework import CARGO_TEST, CargoTest
 from gatewright.ecosystems.unproven import words_for
 
 #: What tests are written for.
-_DIRECT: tuple[Framework, ...] = (Pytest(), *NODE_FRAMEWORKS, CARGO_TEST, GO_TEST)
+_DIRECT: tuple[Framework, ...] = (Pytest(), Unittest(), *NODE_FRAMEWORKS, CARGO_TEST, GO_TEST)
 FRAMEWORKS: tuple[Framework, ...] = (*_DIRECT, *map(Make, _DIRECT))
 
 

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 from gatewright.contracts.vocabulary import PolicyPack, Repository, TimeoutRetry
+from gatewright.rules.proof import Testing
 from gatewright.services.gatekeeper.gates.context import ChangeContext, GateContext
 from gatewright.services.gatekeeper.policies.packs import PackRules
+
+#: What a pack asks of acceptance commands, in words.
+_TESTING: Final[Mapping[Testing, str]] = {
+    "recorded": "what acceptance commands prove is recorded; docs/testing.md tells what can be shown",
+    "proved": "one acceptance command at least must be shown to test; docs/testing.md tells what can be shown",
+}
 
 
 def judge_pack(context: GateContext, name: PolicyPack, repository: Repository | None, retry: TimeoutRetry | None) -> PackRules:
@@ -22,6 +32,7 @@ def judge_pack(context: GateContext, name: PolicyPack, repository: Repository | 
         if retry.max_retries > pack.max_retries:
             words = f"{retry.max_retries} retries, {name} allows {pack.max_retries}"
             report.violate("policy_pack_refused", f"{rule}.max_retries", words)
+    report.checked(f"{rule}.testing", _TESTING[pack.testing])
     return pack
 
 

@@ -80,9 +80,8 @@ def _judge_proof(context: GateContext, ordered: tuple[Ordered, ...], contract: T
     for broken in proofs.broken_by_proof(ordered, contract, testing):
         context.report.violate(*broken)
     for one in ordered:
-        final = one.final
-        if one.test.must_pass and final.proof is not None and (words := proofs.in_words(final.proof)):
-            context.report.remark(f"{one.test.name}: {words}")
+        if one.test.must_pass and one.final.proof is not None and (words := one.final.proof.unproven):
+            context.report.remark(f"{one.test.name}: unproven: {words}")
 
 
 def _note(report: GateReportBuilder, one: Ordered) -> None:

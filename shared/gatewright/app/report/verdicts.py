@@ -16,6 +16,7 @@ from gatewright.contracts import GateReport, ReviewReport, TestReport
 from gatewright.contracts.completion import CompletionCheck
 from gatewright.contracts.reports import Finding, TestCommand, Violation
 from gatewright.evidence import layout
+from gatewright.rules.proof import in_words
 from gatewright.rules.tests import passed
 
 
@@ -165,6 +166,7 @@ def _command(
         notes.append(f"killed at its limit of {command.stopped}")
     if command.run > 1:
         notes.append("second run")
+    shown = in_words(command.proof) if command.proof is not None else ""
     summary: list[Child] = [
         sign(passed=good),
         classed("b", "name", command.name),
@@ -173,7 +175,8 @@ def _command(
     ]
     outputs = (_output(account, task_id, number, stream, room, limits) for stream in ("stdout", "stderr"))
     cut = classed("p", "cut", "Output beyond the limit was thrown away when the command ran.") if command.truncated else None
-    return fold(spaced(summary), (each for output in outputs for each in output), cut, is_open=not good, kind="gate")
+    proof = classed("p", "note", clipped(shown, limits.text)) if shown else None
+    return fold(spaced(summary), proof, (each for output in outputs for each in output), cut, is_open=not good, kind="gate")
 
 
 def _output(

@@ -189,3 +189,8 @@ def _glob(operand: str) -> str:
         at += 1
     pattern = "".join(found)
     return pattern if pattern.count("(") == pattern.count(")") else "[^\\s\\S]"
+
+
+def usual_places(started: Started) -> Accepts:
+    """Which paths the runner takes when its words name none."""
+    return _usual(started.runner, given=False)

@@ -15,9 +15,9 @@ _WRAPPERS = (
     (("env",), frozenset[str]()),
     (("xvfb-run",), frozenset({"-s", "-e", "-n"})),
 )
-#: Options of an interpreter that take the next word, and those with which it reads no variable that leads it to a reporter.
+#: Options of an interpreter that take the next word, and those with which nothing leads it to a reporter.
 _VALUED = frozenset({"-W", "-X", "--check-hash-based-pycs"})
-_DEAF = frozenset("EI")
+_DEAF = frozenset("EIS")
 _COVERAGE = frozenset({"--rcfile", "--source", "--include", "--omit", "--context", "--data-file", "--concurrency"})
 
 

@@ -12,7 +12,7 @@ from gatewright.ecosystems.python.reporter.channel import ORDER, TOKEN
 
 #: What the reporter is called inside.
 PACKAGE = "gatewright_reporter"
-_SOURCES = ("__init__.py", "channel.py", "pytest_plugin.py")
+_SOURCES = ("__init__.py", "channel.py", "pytest_plugin.py", "unittest_hook.py")
 
 
 @cache

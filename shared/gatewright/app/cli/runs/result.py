@@ -10,7 +10,7 @@ import msgspec
 from gatewright.app.cli.output import printable
 from gatewright.app.cli.runs.outputs import tail_lines
 from gatewright.app.cli.runs.retry import in_options, retry_line, retry_options
-from gatewright.app.cli.runs.timeline import finding_lines, violation_lines
+from gatewright.app.cli.runs.timeline import finding_lines, proof_lines, violation_lines
 from gatewright.app.cli.runs.view import RunView
 from gatewright.errors import GatewrightError, MalformedError
 from gatewright.reasons import advice_for
@@ -56,11 +56,11 @@ def result_of(view: RunView) -> RunResult:
     )
 
 
-def refused(error: GatewrightError) -> RunResult:
+def refused(error: GatewrightError, retry_with: tuple[str, ...] = ()) -> RunResult:
     """The result of a run that never came to be; the message tells every fault."""
     faults = error.faults if isinstance(error, MalformedError) else ()
     message = "; ".join((error.message, *(f"{fault.pointer}: {fault.message}" for fault in faults)))
-    return RunResult(None, "ERROR", None, None, None, None, 0.0, FailureResult(error.reason, message))
+    return RunResult(None, "ERROR", None, None, None, None, 0.0, FailureResult(error.reason, message), retry_with)
 
 
 def closing_words(view: RunView, command: Sequence[str] = ()) -> list[str]:
@@ -74,6 +74,8 @@ def closing_words(view: RunView, command: Sequence[str] = ()) -> list[str]:
         words.append("  open      it has not ended; what was asked of it takes effect as soon as the system runs")
     if result.failure is not None:
         words += _why(view, result, command)
+    proofs = proof_lines(view.run.tests) if view.run.tests is not None else []
+    words += [f"  {'' if number else 'tests':9} {printable(line)}" for number, line in enumerate(proofs)]
     if result.commit and result.branch:
         words.append(f"  landed    {printable(result.branch)} at {result.commit}")
     if result.bundle:

@@ -13,6 +13,7 @@ from gatewright.budgets import Excess
 from gatewright.contracts import Error, GateReport, OrchestratorEvent, ReviewReport, TestReport
 from gatewright.contracts.reports import Violation
 from gatewright.ledger import events as e
+from gatewright.rules.proof import in_words
 
 Mark = Literal["good", "bad", "given", "plain", "warn"]
 SIGNS: dict[Mark, str] = {"good": "✔", "bad": "✘", "given": "→", "plain": "·", "warn": "!"}
@@ -87,7 +88,7 @@ def _said(record: OrchestratorEvent, view: RunView) -> list[tuple[Mark, str, str
         case e.ReviewReceived(report=review):
             return [_reviewed(review)]
         case e.TestsReceived(report=tests):
-            return [_tested(tests)]
+            return [_tested(tests), *(("plain", "", f"  {line}") for line in proof_lines(tests))]
         case e.FixOrdered():
             return [("warn", "gatekeeper", f"orders attempt {payload.attempt}: {payload.reason}")]
         case e.Landed():
@@ -159,6 +160,14 @@ def _tested(tests: TestReport) -> tuple[Mark, str, str]:
     words += f" (sandbox {tests.sandbox})" if tests.sandbox else ""
     words += f"; {tests.failure}" if tests.failure else ""
     return ("good" if tests.status == "PASS" else "bad", "testrunner", words)
+
+
+def proof_lines(tests: TestReport) -> list[str]:
+    """What each command that had to pass has proved, by its last run: ``name: words``, the first few and how many more."""
+    final = {command.name: command.proof for command in tests.commands if command.must_pass}
+    told = [f"{name}: {words}" for name, proof in final.items() if proof is not None and (words := in_words(proof))]
+    more = len(told) - MOST_VIOLATIONS
+    return [*told[:MOST_VIOLATIONS], f"... and {more} more"] if more > 0 else told
 
 
 def _count(number: int, noun: str) -> str:

@@ -1,0 +1,216 @@
+"""Makes the runner of unittest tell every test, and run the planted ones alone where that is ordered.
+
+Python imports ``sitecustomize`` when it starts; ours waits for the module of the runner. The token is taken when that comes:
+another Python on the way there (the program that starts this one) leaves it alone.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Any
+
+from . import channel
+
+_RUNNER = "unittest.runner"
+#: What a result is told, and what it means.
+_OUTCOMES = {
+    "addSuccess": "passed",
+    "addUnexpectedSuccess": "failed",
+    "addError": "failed",
+    "addFailure": "failed",
+    "addSkip": "skipped",
+    "addExpectedFailure": "skipped",
+}
+
+
+def start() -> None:
+    """Wait for the runner; then whatever else would customise this Python does so."""
+    if channel.TOKEN in os.environ:
+        order = channel.Order()
+        sys.meta_path.insert(0, _Waiting(order, channel.watch_reading()))
+    others = [place for place in sys.path if place != os.path.dirname(os.path.dirname(os.path.abspath(__file__)))]  # noqa: PTH100, PTH120
+    spec = PathFinder.find_spec("sitecustomize", others)
+    if spec is not None and spec.loader is not None:
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+
+
+class _Waiting:
+    """Finds the runner's module once, and changes it when it has been run."""
+
+    def __init__(self, order: channel.Order, seen: set[str]) -> None:
+        self._order = order
+        self._seen = seen
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if name != _RUNNER:
+            return None
+        sys.meta_path.remove(self)
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is None or spec.loader is None:
+            return spec
+        execute = spec.loader.exec_module
+
+        def execute_and_change(module: ModuleType) -> None:
+            execute(module)
+            token = channel.take_token()
+            if token:
+                _change(module, _Reporter(self._order, self._seen, channel.open_channel(self._order.pipe, token)))
+
+        spec.loader.exec_module = execute_and_change  # type: ignore[method-assign]
+        return spec
+
+
+def _change(module: Any, reporter: _Reporter) -> None:
+    runner = module.TextTestRunner
+    run, make_result = runner.run, runner._makeResult  # noqa: SLF001 - the one place where every result comes from
+
+    def told_run(self: Any, test: Any) -> Any:
+        if reporter.running:  # a runner that is itself under test
+            return run(self, test)
+        chosen = reporter.begin(test)
+        result = None
+        try:
+            result = run(self, chosen)
+        finally:
+            reporter.end(result)
+        return result
+
+    def told_result(self: Any) -> Any:
+        result = make_result(self)
+        reporter.listen(result)
+        return result
+
+    runner.run, runner._makeResult = told_run, told_result  # noqa: SLF001
+
+
+class _Reporter:
+    def __init__(self, order: channel.Order, seen: set[str], tell: channel.Tell) -> None:
+        self._order = order
+        self._seen = seen
+        self._tell = tell
+        self._tests: dict[str, str] = {}
+        self._states: dict[str, str] = {}
+        self._told: set[str] = set()
+        self._heard = False
+        self.running = False
+
+    def begin(self, test: Any) -> Any:
+        """What is to be run of ``test``, a suite."""
+        order, self.running, self._heard = self._order, True, False
+        self._tell("begin", framework="unittest", version=".".join(map(str, sys.version_info[:3])))
+        tests = list(_flat(test))
+        if order.purpose == "control":
+            known = {_id(order, each) for each in tests}
+            tests += [each for each in _planted(order) if _id(order, each) not in known]
+        else:
+            for each in tests:
+                self._tell("collected", id=_id(order, each))
+        self._tests = {_id(order, each): _owner(each) for each in tests}
+        if order.purpose == "all":
+            return test
+        from unittest.suite import TestSuite
+
+        return TestSuite({_id(order, each): each for each in tests if _id(order, each) in order.only}.values())
+
+    def listen(self, result: Any) -> None:
+        """Hear what ``result`` is told, whatever its class makes of it."""
+        if not self.running or self._heard:
+            return
+        self._heard = True
+        for name, outcome in _OUTCOMES.items():
+            setattr(result, name, self._hearing(getattr(result, name), outcome))
+        stop, subtest = result.stopTest, result.addSubTest
+
+        def stop_test(test: Any) -> Any:
+            self._ended(_id(self._order, test))
+            return stop(test)
+
+        def add_subtest(test: Any, part: Any, error: Any) -> Any:
+            if error is not None:
+                self._states[_id(self._order, test)] = "failed"
+            return subtest(test, part, error)
+
+        result.stopTest, result.addSubTest = stop_test, add_subtest
+
+    def _hearing(self, method: Any, outcome: str) -> Any:
+        def heard(test: Any, *arguments: Any) -> Any:
+            name = _id(self._order, test)
+            if outcome == "failed" or name not in self._states:
+                self._states[name] = outcome
+            if name not in self._tests:  # a class or module that could not be set up, or is skipped by that
+                self._whole(test, name, outcome)
+            return method(test, *arguments)
+
+        return heard
+
+    def _whole(self, holder: Any, name: str, outcome: str) -> None:
+        owner = str(holder.id()).rpartition("(")[2].rstrip(")")
+        if outcome != "skipped":
+            self._ended(name)
+            return
+        self._states.pop(name)
+        for each, its_owner in self._tests.items():
+            if (its_owner + ".").startswith(owner + ".") and each not in self._told:
+                self._states[each] = outcome
+                self._ended(each)
+
+    def _ended(self, name: str) -> None:
+        outcome = self._states.pop(name, None)
+        if outcome is not None:
+            self._told.add(name)
+            self._tell("test", id=name, outcome=outcome)
+
+    def end(self, result: Any) -> None:
+        """All is told; ``result`` is None when the runner itself failed."""
+        for name in list(self._states):
+            self._ended(name)
+        for path in channel.loaded_files(self._order, self._seen):
+            self._tell("loaded", path=path)
+        for name, place in channel.strange_origins(self._order).items():
+            self._tell("origin", name=name, path=place)
+        self.running = False
+        self._tell("end", status=0 if result is not None and result.wasSuccessful() else 1)
+
+
+def _flat(test: Any) -> Iterator[Any]:
+    try:
+        parts = iter(test)
+    except TypeError:
+        yield test
+        return
+    for part in parts:
+        yield from _flat(part)
+
+
+def _id(order: channel.Order, test: Any) -> str:
+    """``path::Class.method``, as far as a test has these."""
+    kind = type(test)
+    example = getattr(test, "_dt_test", None)
+    place = getattr(example or sys.modules.get(kind.__module__), "filename" if example else "__file__", None)
+    path = order.here(place) if isinstance(place, str) else None
+    method = getattr(test, "_testMethodName", None)
+    if path is None or (method is None and example is None):
+        return str(test.id())
+    return f"{path}::{test.id()}" if example else f"{path}::{kind.__qualname__}.{method}"
+
+
+def _owner(test: Any) -> str:
+    return f"{type(test).__module__}.{type(test).__qualname__}"
+
+
+def _planted(order: channel.Order) -> Iterable[Any]:
+    from unittest.loader import TestLoader
+
+    for path in order.planted:
+        name = os.path.basename(path)[: -len(".py")]  # noqa: PTH119
+        spec = importlib.util.spec_from_file_location(name, os.path.join(order.workspace, path))  # noqa: PTH118
+        if spec is not None and spec.loader is not None:
+            module = importlib.util.module_from_spec(spec)
+            sys.modules[name] = module
+            spec.loader.exec_module(module)
+            yield from _flat(TestLoader().loadTestsFromModule(module))
