@@ -52,13 +52,21 @@ class Ran:
 
 
 class Suite:
-    """A tree of ``files``, with the command ``argv`` that tests it; every run has a copy below ``folder`` of its own."""
+    """A tree of ``files``, with the command ``argv`` that tests it; every run has a copy of its own below ``folder``."""
 
-    def __init__(self, folder: Path, argv: Sequence[str], files: Mapping[str, str], prefix: Path | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        argv: Sequence[str],
+        files: Mapping[str, str],
+        prefix: Path | None = None,
+        links: Mapping[str, Path] | None = None,
+    ) -> None:
         self._folder = folder
         self._argv = tuple(argv)
         self._files = dict(files)
         self._prefix = prefix
+        self._links = dict(links or {})
         self._count = 0
 
     @property
@@ -102,6 +110,8 @@ class Suite:
         place, additions = self._folder / f"place-{self._count}", self._folder / f"additions-{self._count}"
         additions.mkdir(mode=0o755, parents=True)
         write(place, files)
+        for name, target in self._links.items():
+            (place / name).symlink_to(target)
         framework = await self.framework()
         order = Order(purpose, "a-token", f"{ADDITIONS_INSIDE}/{PIPE}", tuple(only), tuple(planted))
         instruments = await framework.instruments(self._argv, self.tree, order)
