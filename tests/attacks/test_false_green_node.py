@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,7 @@ def suite(tmp_path: Path) -> Suite:
     return Suite(tmp_path, FILES)
 
 
-async def codes(suite: Suite, changes: dict[str, bytes | None], test: str = NPM, *, green: bool = True) -> set[str]:
+async def codes(suite: Suite, changes: Mapping[str, bytes | None], test: str = NPM, *, green: bool = True) -> set[str]:
     """The codes for a change under the strictest reading; ``green``: its command must have succeeded."""
     report = await suite.tested(changes, test)
     assert (report.commands[-1].exit_code == 0) is green, report.commands[-1].proof

@@ -34,8 +34,8 @@ def test_without_a_test_the_command_that_the_repository_has_is_proposed(
     repository = make_repository("r")
     (repository / "Makefile").write_text("test:\n\ttrue\n")
     (repository / "go.mod").write_text("module x\n")
-    for words in (("add", "Makefile"), ("-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-qm", "tests")):
-        subprocess.run(["git", "-C", repository, *words], check=True)
+    for step in (("add", "Makefile"), ("-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-qm", "tests")):
+        subprocess.run(["git", "-C", repository, *step], check=True)
     words = ("run", "do it", "--repo", repository, "--allow", "src", "--exec", "touch src/x")
     said = gatewright(*words)
     assert said.exit_code == 2

@@ -16,12 +16,14 @@ from gatewright.ecosystems.port import Instruments, Order, Sentinel, TreeFiles
 from gatewright.ecosystems.subtree import below
 
 _REPORTERS = resources.files("gatewright.ecosystems.node") / "reporters"
-#: What is loaded for each runner, beside what all of them share.
+#: The reporters that are brought in by a preloaded module; all of them, for a script that starts several runners.
+_PRELOADED = ("tell.cjs", "preload.cjs", "mocha.cjs", "jest.cjs", "vitest.mjs")
+#: What is loaded for each runner.
 _FILES = {
     NODE_TEST: ("tell.cjs", "node_test.mjs"),
-    "mocha": ("tell.cjs", "preload.cjs", "mocha.cjs"),
-    "jest": ("tell.cjs", "preload.cjs", "jest.cjs"),
-    "vitest": ("tell.cjs", "preload.cjs", "vitest.mjs"),
+    "mocha": _PRELOADED,
+    "jest": _PRELOADED,
+    "vitest": _PRELOADED,
 }
 
 
