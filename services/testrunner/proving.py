@@ -17,10 +17,10 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from gatewright.contracts.reports import TestProof
-from gatewright.ecosystems.port import Purpose, Sentinel, TreeFiles
+from gatewright.ecosystems.port import NO_FILES, Framework, Purpose, Sentinel, TreeFiles
 from gatewright.ecosystems.python.import_roots import import_roots
 from gatewright.ecosystems.records import Told
-from gatewright.ecosystems.registry import may_be_tests, recognise
+from gatewright.ecosystems.registry import may_be_tests, recognise, why_unproven
 from gatewright.errors import DeniedError
 from gatewright.sandbox import Completed, Sandbox
 from gatewright.services.testrunner.commands import AcceptanceCommand
@@ -61,12 +61,12 @@ class Prover:
         Raises SandboxError, ConfigurationError, DeniedError, GitError, UnavailableError.
         """
         tree = await list_tree(place.candidate.mirror, place.candidate.tree) if may_be_tests(command.argv) else None
-        framework = await recognise(command.argv, tree) if tree is not None else None
+        framework = await self._framework(command, place, tree) if tree is not None else None
         if tree is None or framework is None:
             completed = await self._sandbox.run(
                 command.argv, workspace=place.workspace, prefix=place.prefix, limits=place.limits
             )
-            words = f"{command.argv[0]} starts no test framework that is known"
+            words = await why_unproven(command.argv, tree or NO_FILES)
             return Proved(completed, TestProof(framework="", unproven=words))
         subject = Instrumented(command.argv, framework, self._sandbox, place.prefix, place.limits)
         if not command.test.must_pass:
@@ -74,6 +74,15 @@ class Prover:
             proof = replace(facts(framework, completed, told), unproven="the contract does not ask that it passes")
             return Proved(completed, proof, written(told.outcomes), test_files(told))
         return await self._prove(subject, place, tree, progress)
+
+    async def _framework(self, command: AcceptanceCommand, place: Place, tree: TreeFiles) -> Framework | None:
+        """The framework that ``command`` starts on the candidate; else the one that it started on the baseline.
+
+        A change that has the script of ``npm test`` start something else must not make its tests unknown: they are lost.
+        """
+        if (found := await recognise(command.argv, tree)) is not None:
+            return found
+        return await recognise(command.argv, await list_tree(place.candidate.mirror, place.candidate.baseline))
 
     async def _prove(self, subject: Instrumented, place: Place, tree: TreeFiles, progress: Callable[[], None]) -> Proved:
         async with (
@@ -118,7 +127,7 @@ class Prover:
             told = await self._on_baseline(subject, place, ())
             if told is None:
                 return None
-            known = dict.fromkeys(told.collected, "")
+            known = {each: told.outcomes.get(each, "") for each in told.collected}
             await self._tables.keep(key, known)
         return known
 

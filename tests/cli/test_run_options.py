@@ -28,6 +28,23 @@ def test_everything_that_is_missing_is_named_with_an_example(
     assert not (repository / ".gatewright").exists(), "nothing is made for input that is refused"
 
 
+def test_without_a_test_the_command_that_the_repository_has_is_proposed(
+    gatewright: Command, make_repository: MakeRepository
+) -> None:
+    repository = make_repository("r")
+    (repository / "Makefile").write_text("test:\n\ttrue\n")
+    (repository / "go.mod").write_text("module x\n")
+    for step in (("add", "Makefile"), ("-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-qm", "tests")):
+        subprocess.run(["git", "-C", repository, *step], check=True)
+    words = ("run", "do it", "--repo", repository, "--allow", "src", "--exec", "touch src/x")
+    said = gatewright(*words)
+    assert said.exit_code == 2
+    assert "detected  make test" in said.err
+    assert f"gatewright run 'do it' --repo {repository} --allow src --exec 'touch src/x' --test 'make test'" in said.err
+    assert "go test" not in said.err, "what is not committed is no part of the run"
+    assert gatewright(*words, "--json").documents[-1]["retry_with"] == ["--test", "make test"]
+
+
 def test_json_result_of_refused_input_keeps_the_shape(gatewright: Command, make_repository: MakeRepository) -> None:
     said = gatewright("run", "do it", "--repo", make_repository("r"), "--test", "true", "--json")
     assert said.exit_code == 2

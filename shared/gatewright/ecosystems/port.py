@@ -37,6 +37,18 @@ class TreeFiles(Protocol):
         """The content of a regular file of at most a megabyte; None for anything else."""
 
 
+class _NoFiles:
+    paths: frozenset[str] = frozenset()
+
+    async def read(self, path: str) -> bytes | None:
+        del path
+        return None
+
+
+#: A tree without a file: for questions that the words alone answer.
+NO_FILES: TreeFiles = _NoFiles()
+
+
 @dataclass(frozen=True, slots=True)
 class Sentinel:
     """Two planted tests: ``files`` are new files by path, ``failing`` and ``passing`` the ids that their reporter will tell."""

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gatewright.ecosystems.go.framework import GO_TEST
+from gatewright.ecosystems.make.framework import Make, commands_of_make
+from gatewright.ecosystems.node.frameworks import NODE_FRAMEWORKS, NodeTests
 from gatewright.ecosystems.port import Framework, TreeFiles
 from gatewright.ecosystems.python.pytest_framework import Pytest
 from gatewright.ecosystems.python.unittest_framework import Unittest
+from gatewright.ecosystems.rust.framework import CARGO_TEST, CargoTest
+from gatewright.ecosystems.unproven import words_for
 
-FRAMEWORKS: tuple[Framework, ...] = (Pytest(), Unittest())
+#: What tests are written for.
+_DIRECT: tuple[Framework, ...] = (Pytest(), Unittest(), *NODE_FRAMEWORKS, CARGO_TEST, GO_TEST)
+FRAMEWORKS: tuple[Framework, ...] = (*_DIRECT, *map(Make, _DIRECT))
 
 
 def may_be_tests(argv: Sequence[str]) -> bool:
@@ -22,3 +29,15 @@ async def recognise(argv: Sequence[str], tree: TreeFiles) -> Framework | None:
         if framework.may_start(argv) and await framework.recognises(argv, tree):
             return framework
     return None
+
+
+async def why_unproven(argv: Sequence[str], tree: TreeFiles) -> str:
+    """In words, why nothing is shown by ``argv``, which no framework recognises."""
+    asked: tuple[NodeTests | CargoTest, ...] = (*NODE_FRAMEWORKS, CARGO_TEST)
+    for words in (tuple(argv), *await commands_of_make(argv, tree)):
+        for each in asked:
+            if found := await each.unproven(words, tree):
+                return found
+        if found := words_for(words):
+            return found
+    return f"{argv[0]} starts no test framework that is known"

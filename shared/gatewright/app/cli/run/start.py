@@ -8,14 +8,16 @@ import sys
 from gatewright.app.cli.context import find_place
 from gatewright.app.cli.home import make_home
 from gatewright.app.cli.outcome import Exit, exit_of_error
-from gatewright.app.cli.output import complain, note, say
+from gatewright.app.cli.output import complain, note, printable, say
 from gatewright.app.cli.run.auto_environment import with_environment
 from gatewright.app.cli.run.command_line import command_line
 from gatewright.app.cli.run.display import make_display
 from gatewright.app.cli.run.preflight import require_sandbox, uncommitted_words
+from gatewright.app.cli.run.proposal import proposed_tests
 from gatewright.app.cli.run.request import EXAMPLE, RunOptions, environment_prefix, prepare
 from gatewright.app.cli.run.run_flow import RunFlow
 from gatewright.app.cli.runs.result import refused
+from gatewright.app.cli.runs.retry import retry_line
 from gatewright.app.cli.session import for_one_run
 from gatewright.app.cli.settings import inherited_environment
 from gatewright.app.stack.state import read
@@ -36,10 +38,17 @@ async def start_run(options: RunOptions, workers: int | None, *, json_output: bo
                 await require_sandbox()
             make_home(place.home, place.here)
     except GatewrightError as error:
-        display.give_up(refused(error))
+        tests = await proposed_tests(error, options, find_place().here)
+        retry_with = ("--test", tests[0]) if tests else ()
+        display.give_up(refused(error, retry_with))
         if not json_output:
             complain(error)
-            if any(fault.code == "missing" for fault in getattr(error, "faults", ())):
+            for each in tests:
+                say(f"  detected  {printable(each)}", stream=sys.stderr)
+            if tests:
+                line = retry_line(command_line(options, workers), retry_with)
+                say(f"  retry with: {printable(line)}", stream=sys.stderr)
+            elif any(fault.code == "missing" for fault in getattr(error, "faults", ())):
                 say(f"  example: {EXAMPLE}", stream=sys.stderr)
         return exit_of_error(error)
     if words := uncommitted_words(prepared.request.repository.url, options.ref):

@@ -67,11 +67,12 @@ def failure_of(run: Run, told: ToldFamilies) -> FailureResult | None:
     return FailureResult(failure.code, failure.message, failure_family(failure.code, told)) if failure is not None else None
 
 
-def refused(error: GatewrightError) -> RunResult:
+def refused(error: GatewrightError, retry_with: tuple[str, ...] = ()) -> RunResult:
     """The result of a run that never came to be; the message tells every fault."""
     faults = error.faults if isinstance(error, MalformedError) else ()
     message = "; ".join((error.message, *(f"{fault.pointer}: {fault.message}" for fault in faults)))
-    return RunResult(None, "ERROR", None, None, None, None, 0.0, FailureResult(error.reason, message, error.family))
+    failure = FailureResult(error.reason, message, error.family)
+    return RunResult(None, "ERROR", None, None, None, None, 0.0, failure, retry_with)
 
 
 def closing_words(view: RunView, command: Sequence[str] = ()) -> list[str]:

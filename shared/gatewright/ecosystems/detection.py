@@ -1,0 +1,85 @@
+"""Which commands test a repository, told from its files: what is proposed to a person who named none. Pure, nothing is run.
+
+Commands that can be proved come before those that only end with an exit code.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import AsyncIterator
+
+from gatewright.ecosystems.make.rules import has_target
+from gatewright.ecosystems.node.commands import NODE_TEST, Started, manifest_of, scripts_of
+from gatewright.ecosystems.node.places import usual_places
+from gatewright.ecosystems.port import TreeFiles
+from gatewright.ecosystems.subtree import read_text
+from gatewright.patterns import TextPattern
+
+_PYTEST = TextPattern(r"(?m)^\s*(?:import pytest|from pytest import)|^\s*\[(?:tool\.|tool:)?pytest|\bpytest\b")
+_UNITTEST = TextPattern(r"(?m)^\s*(?:import unittest|from unittest import)")
+#: What ``npm init`` writes.
+_NO_TEST = "no test specified"
+#: Where pytest is configured, or demanded.
+_SETTINGS = ("pytest.ini", ".pytest.ini", "pyproject.toml", "setup.cfg", "tox.ini", "setup.py")
+#: Test files of Python that are looked into.
+_MOST_READ = 50
+
+
+async def proposed_commands(tree: TreeFiles) -> tuple[str, ...]:
+    """The commands that test ``tree``, the best one first; none when nothing is seen."""
+    return tuple(dict.fromkeys([each async for each in _found(tree)]))
+
+
+async def _found(tree: TreeFiles) -> AsyncIterator[str]:
+    if command := await _python(tree):
+        yield command
+    if command := await _node(tree):
+        yield command
+    if "Cargo.toml" in tree.paths:
+        yield "cargo test"
+    if "go.mod" in tree.paths:
+        yield "go test ./..."
+    for target in ("test", "check"):
+        if await has_target(tree, target):
+            yield f"make {target}"
+    if "pom.xml" in tree.paths:
+        yield "mvn test"
+    if tree.paths & {"build.gradle", "build.gradle.kts"}:
+        yield "gradle test"
+    if tree.paths & {"phpunit.xml", "phpunit.xml.dist"}:
+        yield "phpunit"
+    if ".rspec" in tree.paths:
+        yield "rspec"
+
+
+async def _python(tree: TreeFiles) -> str:
+    tests = sorted(path for path in tree.paths if _is_python_test(posixpath.basename(path)))
+    if not tests:
+        return ""
+    demanded = [path for path in sorted(tree.paths) if path in _SETTINGS or path.startswith("requirements")]
+    texts = [await read_text(tree, path) for path in (*demanded, *tests[:_MOST_READ])]
+    if any(posixpath.basename(path) == "conftest.py" for path in tree.paths) or any(map(_PYTEST.is_in, texts)):
+        return "python -m pytest -q"
+    if not any(map(_UNITTEST.is_in, texts)):
+        return "python -m pytest -q"
+    # unittest finds by itself what lies at the top, or in packages below it.
+    folders = sorted({path.partition("/")[0] for path in tests if "/" in path})
+    if any("/" not in path for path in tests) or not folders or f"{folders[0]}/__init__.py" in tree.paths:
+        return "python -m unittest"
+    return f"python -m unittest discover -s {folders[0]}" if folders[0].isidentifier() else "python -m unittest"
+
+
+def _is_python_test(name: str) -> bool:
+    return name.endswith(".py") and (name.startswith("test") or name.endswith("_test.py"))
+
+
+async def _node(tree: TreeFiles) -> str:
+    script = (await scripts_of(tree)).get("test", "")
+    if script and _NO_TEST not in script:
+        if "pnpm-lock.yaml" in tree.paths:
+            return "pnpm test"
+        return "yarn test" if "yarn.lock" in tree.paths else "npm test"
+    accepts = usual_places(Started(NODE_TEST, ()))
+    if await manifest_of(tree) and any(accepts(path) for path in tree.paths if "node_modules" not in path.split("/")):
+        return "node --test"
+    return ""

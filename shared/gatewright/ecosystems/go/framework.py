@@ -1,0 +1,120 @@
+"""``go test`` on the port."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from random import Random
+
+from gatewright.ecosystems.planting import sum_of, words
+from gatewright.ecosystems.port import Instruments, Order, Sentinel, TreeFiles
+from gatewright.ecosystems.shell import order_files
+from gatewright.ecosystems.subtree import read_text
+from gatewright.patterns import TextPattern
+
+_PACKAGE = TextPattern(r"(?m)^package [A-Za-z0-9_]+")
+#: What makes a file one of some builds only.
+_CONSTRAINED = TextPattern(r"(?m)^//(?:go:build|\s*\+build)")
+#: Options after which not every test is run, or none.
+_CHOOSING = frozenset({"-run", "-skip", "-list", "-c", "-exec", "-fuzz"})
+_VALUED = frozenset(
+    {
+        "-run",
+        "-skip",
+        "-count",
+        "-timeout",
+        "-parallel",
+        "-p",
+        "-bench",
+        "-tags",
+        "-vet",
+        "-shuffle",
+        "-coverprofile",
+        "-covermode",
+    }
+    | {"-coverpkg", "-benchtime", "-cpu", "-mod", "-o", "-exec", "-ldflags", "-gcflags"}
+)
+#: Test files that are looked at for a package to plant in.
+_MOST_READ = 40
+
+
+@dataclass(frozen=True, slots=True)
+class GoTest:
+    """Tests of Go's own package ``testing``."""
+
+    name: str = "go test"
+
+    def may_start(self, argv: Sequence[str]) -> bool:
+        """See ``Framework.may_start``."""
+        return len(argv) > 1 and posixpath.basename(argv[0]) == "go" and argv[1] == "test"
+
+    async def recognises(self, argv: Sequence[str], tree: TreeFiles) -> bool:
+        """See ``Framework.recognises``: unless the command has a runner of its own, or builds only."""
+        del tree
+        return self.may_start(argv) and not any(_option(word) in {"-exec", "-c", "-list"} for word in argv)
+
+    async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: Order) -> Instruments:
+        """See ``Framework.instruments``."""
+        del argv, tree
+        files = {**order_files(order), "runner.sh": (resources.files("gatewright.ecosystems.go") / "runner.sh").read_bytes()}
+        return Instruments(files, {"GOFLAGS": "'-exec=sh @FOLDER@/runner.sh'"})
+
+    async def sentinel(self, argv: Sequence[str], tree: TreeFiles, draw: Random) -> Sentinel | None:
+        """See ``Framework.sentinel``: a file in a package that has tests."""
+        if any(_option(word) in _CHOOSING for word in argv):
+            return None
+        files = sorted(path for path in tree.paths if path.endswith("_test.go") and _is_tested(path, argv))
+        draw.shuffle(files)
+        for path in files[:_MOST_READ]:
+            text = await read_text(tree, path)
+            package = next(iter(_PACKAGE.findall(text)), "")
+            if package and not _CONSTRAINED.is_in(text):
+                return _planted(posixpath.dirname(path), package, draw)
+        return None
+
+    def import_roots(self, tree: TreeFiles) -> Sequence[str]:
+        """None: the packages of a module are built from their folders."""
+        del tree
+        return ()
+
+
+def _option(word: str) -> str:
+    name = word.partition("=")[0]
+    return name[1:] if name.startswith("--") else name
+
+
+def _is_tested(path: str, argv: Sequence[str]) -> bool:
+    """Whether the package of ``path`` is among those that the command names; the top one when it names none."""
+    folder = posixpath.dirname(path)
+    hidden = any(part in {"vendor", "testdata"} or part.startswith(("_", ".")) for part in folder.split("/") if part)
+    named = []
+    left = list(argv[2:])
+    while left:
+        word = left.pop(0)
+        if _option(word) in _VALUED and "=" not in word:
+            del left[:1]
+        elif not word.startswith("-"):
+            named.append(word)
+    if hidden:
+        return False
+    for word in named or ["."]:
+        place = posixpath.normpath(word.removesuffix("..."))
+        place = "" if place == "." else place
+        if folder == place or (word.endswith("...") and (not place or folder.startswith(f"{place}/"))):
+            return True
+    return False
+
+
+def _planted(folder: str, package: str, draw: Random) -> Sentinel:
+    path = posixpath.join(folder, f"{'_'.join(words(draw))}_test.go")
+    failing, passing = ("Test" + "".join(word.capitalize() for word in words(draw)) for _ in range(2))
+    one, other, right, wrong = sum_of(draw)
+    body = 'func {0}(t *testing.T) {{\n\tif got := {1} + {2}; got != {3} {{\n\t\tt.Errorf("got %d", got)\n\t}}\n}}\n'
+    tests = [body.format(passing, one, other, right), body.format(failing, one, other, wrong)]
+    text = "\n".join((package, "", 'import "testing"', "", *tests))
+    return Sentinel({path: text.encode()}, f"{path}::{failing}", f"{path}::{passing}")
+
+
+GO_TEST = GoTest()

@@ -1,0 +1,120 @@
+"""The test frameworks of Node, on the port: one for each runner, started directly or through a package manager."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from random import Random
+
+from gatewright.ecosystems.node.commands import NODE_TEST, Started, may_start_node, runner_of
+from gatewright.ecosystems.node.places import Model, chosen, new_place
+from gatewright.ecosystems.planting import sentence, sum_of
+from gatewright.ecosystems.port import Instruments, Order, Sentinel, TreeFiles
+from gatewright.ecosystems.subtree import below
+
+_REPORTERS = resources.files("gatewright.ecosystems.node") / "reporters"
+#: The reporters that are brought in by a preloaded module; all of them, for a script that starts several runners.
+_PRELOADED = ("tell.cjs", "preload.cjs", "mocha.cjs", "jest.cjs", "vitest.mjs")
+#: What is loaded for each runner.
+_FILES = {
+    NODE_TEST: ("tell.cjs", "node_test.mjs"),
+    "mocha": _PRELOADED,
+    "jest": _PRELOADED,
+    "vitest": _PRELOADED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTests:
+    """One runner of Node."""
+
+    name: str
+
+    def may_start(self, argv: Sequence[str]) -> bool:
+        """See ``Framework.may_start``."""
+        return may_start_node(argv)
+
+    async def recognises(self, argv: Sequence[str], tree: TreeFiles) -> bool:
+        """See ``Framework.recognises``."""
+        started = await runner_of(argv, tree)
+        return started is not None and started.runner == self.name and not started.hindrance
+
+    async def unproven(self, argv: Sequence[str], tree: TreeFiles) -> str:
+        """Why this runner, which ``argv`` starts, cannot be made to tell its tests; empty when that is not so."""
+        started = await runner_of(argv, tree)
+        return started.hindrance if started is not None and started.runner == self.name else ""
+
+    async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: Order) -> Instruments:
+        """See ``Framework.instruments``."""
+        told = {
+            "purpose": order.purpose,
+            "token": order.token,
+            "pipe": order.pipe,
+            "only": order.only,
+            "workspace": order.workspace,
+        }
+        files = {name: (_REPORTERS / name).read_bytes() for name in _FILES[self.name]}
+        started = await runner_of(argv, tree)
+        options = _node_test_options(started, order) if self.name == NODE_TEST else "--require=@FOLDER@/preload.cjs"
+        return Instruments({**files, "order.json": json.dumps(told).encode()}, {"NODE_OPTIONS": options})
+
+    async def sentinel(self, argv: Sequence[str], tree: TreeFiles, draw: Random) -> Sentinel | None:
+        """See ``Framework.sentinel``."""
+        started = await runner_of(argv, tree)
+        if started is None or chosen(started):
+            return None
+        model = await new_place(started, below(tree, started.folder), draw)
+        if model is None:
+            return None
+        path = posixpath.join(started.folder, model.new)
+        failing, passing = sentence(draw), sentence(draw)
+        text = _planted(self.name, model, failing, passing, draw)
+        return Sentinel({path: text.encode()}, f"{path}::{failing}", f"{path}::{passing}")
+
+    def import_roots(self, tree: TreeFiles) -> Sequence[str]:
+        """None: Node looks for packages beside the files that ask for them."""
+        del tree
+        return ()
+
+
+NODE_FRAMEWORKS = tuple(NodeTests(name) for name in _FILES)
+
+
+def _node_test_options(started: Started | None, order: Order) -> str:
+    """Our reporter, and one for people: the command's own if it names one, which must get a destination then."""
+    own = started is not None and any(word.partition("=")[0] == "--test-reporter" for word in started.words)
+    placed = started is not None and any(word.partition("=")[0] == "--test-reporter-destination" for word in started.words)
+    ours = "--test-reporter=@FOLDER@/node_test.mjs --test-reporter-destination=/dev/null"
+    people = "" if own and placed else " --test-reporter-destination=stdout"
+    reporter = "" if own else " --test-reporter=spec"
+    # Of the planted tests alone it is said that they are to be run alone.
+    return f"{ours}{reporter}{people}{' --test-only' if order.purpose == 'control' else ''}"
+
+
+def _planted(runner: str, model: Model, failing: str, passing: str, draw: Random) -> str:
+    one, other, right, wrong = sum_of(draw)
+    expects = runner in {"jest", "vitest"}
+    equal = "expect(total([{0}, {1}])).toBe({2})" if expects else "assert.strictEqual(total([{0}, {1}]), {2})"
+    only = ", { only: true }" if runner == NODE_TEST else ""
+    lines = [
+        *_head(runner, model),
+        "const total = (numbers) => numbers.reduce((sum, each) => sum + each, 0);",
+        f"test('{passing}'{only}, () => {{ {equal.format(one, other, right)}; }});",
+        f"test('{failing}'{only}, () => {{ {equal.format(one, other, wrong)}; }});",
+    ]
+    if model.path.endswith(("ts", "tsx")):
+        lines[-3] = lines[-3].replace("(numbers)", "(numbers: number[])")
+    return "\n".join(lines).replace("test(", "it(" if runner == "mocha" else "test(") + "\n"
+
+
+def _head(runner: str, model: Model) -> list[str]:
+    if runner == "vitest":
+        return ["import { expect, test } from 'vitest';"]
+    if runner == "jest":
+        return ["import { expect, test } from '@jest/globals';"] if "@jest/globals" in model.text and model.imports else []
+    wanted = [("assert", "node:assert"), *([("test", "node:test")] if runner == NODE_TEST else [])]
+    form = "import {0} from '{1}';" if model.imports else "const {0} = require('{1}');"
+    return [form.format(name, module) for name, module in wanted]

@@ -1,0 +1,196 @@
+"""Where a runner of Node looks for tests, and a new place among them: beside a file of the suite, named as that one is."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from gatewright.ecosystems.node.commands import NODE_TEST, Started
+from gatewright.ecosystems.planting import words
+from gatewright.ecosystems.port import TreeFiles
+from gatewright.ecosystems.subtree import read_text
+from gatewright.patterns import TextPattern
+
+_SCRIPT = TextPattern(r".*\.[cm]?[jt]sx?")
+_PLAIN = TextPattern(r".*\.[cm]?js")
+#: What ``node --test`` takes outside of folders that are called ``test``.
+_NODE_NAME = TextPattern(r"(?:test|test-.+|.+[.\-_]test)\.[cm]?js")
+_SPEC_NAME = TextPattern(r".*[.](?:spec|test)\.[cm]?[jt]sx?")
+#: The three ways in which a name says that it is a test.
+_AFFIXED = (
+    TextPattern(r"(?P<before>test[-_])(?P<stem>.+)(?P<after>\.[cm]?[jt]sx?)"),
+    TextPattern(r"(?P<before>)(?P<stem>.+)(?P<after>[._-](?:test|tests|spec|specs)\.[cm]?[jt]sx?)"),
+    TextPattern(r"(?P<before>)(?P<stem>[^.]+)(?P<after>(?:\.[a-z]+)?\.[cm]?[jt]sx?)"),
+)
+_IMPORTS = TextPattern(r"(?m)^\s*import[\s{*'\"]|^export\s")
+_TESTS = TextPattern(r"\b(?:test|it)(?:\.[a-z]+)*\s*[(`]")
+#: Folders of things that a suite reads, and of what is not the repository's.
+_NOT_TESTS = frozenset(
+    {"node_modules", "fixtures", "__fixtures__", "__snapshots__", "__mocks__", "testdata", "dist", "coverage"}
+)
+#: Files that are read in search of one that holds tests.
+_MOST_READ = 40
+_VALUED = frozenset(
+    {"-t", "-c", "-f", "-g", "-r", "--grep", "--require", "--import", "--loader", "--config", "--testNamePattern", "--reporter"}
+    | {"--reporters", "--timeout", "--project", "--projects", "--ui", "--extension", "--test-concurrency", "--test-timeout"}
+    | {"--test-reporter", "--test-reporter-destination", "--test-name-pattern", "--test-skip-pattern", "--environment", "--dir"}
+    | {"--root", "--spec", "--maxWorkers", "-w", "--conditions", "-C", "--env-file", "--experimental-loader", "--pool"}
+)
+#: Options after which not every test is run: a planted one would be left out as well.
+_CHOOSING = frozenset(
+    {"-t", "--testNamePattern", "-g", "--grep", "-f", "--fgrep", "--test-name-pattern", "--test-skip-pattern", "--changed"}
+    | {
+        "--onlyChanged",
+        "-o",
+        "--findRelatedTests",
+        "--shard",
+        "--test-shard",
+        "--runTestsByPath",
+        "--changedSince",
+        "--related",
+    }
+)
+
+Accepts = Callable[[str], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A file of the suite, and a new path beside it."""
+
+    path: str
+    text: str
+    new: str
+    imports: bool
+
+
+def chosen(started: Started) -> bool:
+    """Whether the command runs only some of its tests."""
+    return any(word.partition("=")[0] in _CHOOSING for word in started.words)
+
+
+async def new_place(started: Started, tree: TreeFiles, draw: Random) -> Model | None:
+    """A place for a new test of the suite, paths from the folder of the runner; None when there is none."""
+    accepts = _accepts(started, tree)
+    paths = sorted(path for path in tree.paths if _NOT_TESTS.isdisjoint(path.split("/")) and accepts(path))
+    draw.shuffle(paths)
+    texts = [(path, await read_text(tree, path)) for path in paths[:_MOST_READ]]
+    for path, text in sorted(texts, key=lambda each: not _TESTS.is_in(each[1])):
+        new = _beside(path, draw)
+        if new is not None and new not in tree.paths and accepts(new):
+            return Model(path, text, new, await _is_module(path, text, tree))
+    return None
+
+
+def _operands(started: Started) -> tuple[str, ...]:
+    found: list[str] = []
+    left = list(started.words)
+    while left:
+        word = left.pop(0)
+        if word in _VALUED:
+            del left[:1]
+        elif not word.startswith("-") and word != "run":
+            found.append(posixpath.normpath(word))
+    return tuple(found)
+
+
+def _accepts(started: Started, tree: TreeFiles) -> Accepts:
+    """Which paths the runner takes, as far as its words say; configuration files are not read."""
+    operands = _operands(started)
+    usual = _usual(started.runner, given=bool(operands))
+    if not operands:
+        return usual
+    if started.runner in {"jest", "vitest"}:  # parts of a path (vitest), or a pattern of one (jest)
+        return lambda path: usual(path) and any(operand.strip("^$.*\\") in path for operand in operands)
+    folders = {operand for operand in operands if any(path.startswith(f"{operand}/") for path in tree.paths)}
+    globs = [TextPattern(_glob(operand)) for operand in operands if any(sign in operand for sign in "*?[{")]
+
+    def accepts(path: str) -> bool:
+        if any(glob.fullmatch(path) is not None for glob in globs):
+            return _SCRIPT.fullmatch(path) is not None
+        if not usual(path):
+            return False
+        if started.runner == "mocha" and "--recursive" not in started.words:
+            return posixpath.dirname(path) in folders
+        return "." in operands or any(path.startswith(f"{each}/") for each in folders)
+
+    return accepts
+
+
+def _usual(runner: str, *, given: bool) -> Accepts:
+    """What the runner takes where nothing says otherwise."""
+    if runner == NODE_TEST:
+        return lambda path: (
+            _PLAIN.fullmatch(path) is not None
+            and ("test" in path.split("/")[:-1] or _NODE_NAME.fullmatch(posixpath.basename(path)) is not None)
+        )
+    if runner == "mocha":
+        return lambda path: _SCRIPT.fullmatch(path) is not None and (given or path.split("/")[0] in {"test", "tests", "spec"})
+    return lambda path: (
+        _SPEC_NAME.fullmatch(path) is not None
+        or (runner == "jest" and "__tests__" in path.split("/")[:-1] and _SCRIPT.fullmatch(path) is not None)
+    )
+
+
+def _beside(path: str, draw: Random) -> str | None:
+    folder, name = posixpath.split(path)
+    for affixed in _AFFIXED:
+        parts = affixed.fullmatch(name)
+        if parts is not None:
+            joint = "_" if "_" in parts["stem"] else "-"
+            return posixpath.join(folder, f"{parts['before']}{joint.join(words(draw))}{parts['after']}")
+    return None
+
+
+async def _is_module(path: str, text: str, tree: TreeFiles) -> bool:
+    """Whether a file with the ending of ``path`` is an ECMAScript module: by its ending, its neighbour, or package.json."""
+    ending = posixpath.splitext(path)[1]
+    if ending != ".js":
+        return ending != ".cjs"
+    if _IMPORTS.is_in(text):
+        return True
+    if "require(" in text:
+        return False
+    folder = posixpath.dirname(path)
+    while True:
+        manifest = await read_text(tree, posixpath.join(folder, "package.json"))
+        if manifest or not folder:
+            return '"module"' in manifest.replace("'", '"')
+        folder = posixpath.dirname(folder)
+
+
+def _glob(operand: str) -> str:
+    """A glob of a shell or a runner as a pattern; ``**`` may be no folder at all."""
+    found: list[str] = []
+    at = 0
+    while at < len(operand):
+        if operand.startswith("**/", at):
+            found.append("(?:.*/)?")
+            at += 3
+            continue
+        sign = operand[at]
+        if operand.startswith("**", at):
+            found.append(".*")
+            at += 1
+        elif sign == "*":
+            found.append("[^/]*")
+        elif sign == "?":
+            found.append("[^/]")
+        elif sign in "{}":
+            found.append("(?:" if sign == "{" else ")")
+        elif sign == ",":
+            found.append("|" if "{" in operand else ",")
+        elif sign.isalnum() or sign in "/_-":
+            found.append(sign)
+        else:
+            found.append(f"\\{sign}" if sign.isascii() and sign not in "[]" else ".")
+        at += 1
+    pattern = "".join(found)
+    return pattern if pattern.count("(") == pattern.count(")") else "[^\\s\\S]"
+
+
+def usual_places(started: Started) -> Accepts:
+    """Which paths the runner takes when its words name none."""
+    return _usual(started.runner, given=False)

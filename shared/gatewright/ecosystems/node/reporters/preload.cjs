@@ -1,0 +1,42 @@
+'use strict';
+// Loaded before everything else. Where the program is a test runner that takes its reporters from its arguments, ours is added.
+const fs = require('node:fs');
+const path = require('node:path');
+const { isMainThread } = require('node:worker_threads');
+
+const RUNNERS = [
+  [/\/node_modules\/mocha\/bin\/_?mocha(\.js)?$/, 'mocha'],
+  [/\/node_modules\/jest(-cli)?\/bin\/jest\.js$/, 'jest'],
+  [/\/node_modules\/vitest\/vitest\.mjs$/, 'vitest'],
+];
+
+function runner() {
+  try {
+    const program = fs.realpathSync(process.argv[1] ?? '');
+    return RUNNERS.find(([pattern]) => pattern.test(program))?.[1];
+  } catch {
+    return undefined;
+  }
+}
+
+// Jest and vitest know several reporters, mocha one: ours tells people what mocha's own would.
+function added(name, order, given) {
+  const reporter = path.join(__dirname, name === 'vitest' ? 'vitest.mjs' : `${name}.cjs`);
+  const titles = order.only.map((id) => id.split('::').at(-1).split(' > ').at(-1).replace(/[^A-Za-z0-9 ]/g, '.'));
+  const words = [];
+  if (name === 'mocha') words.push('--reporter', reporter);
+  const option = name === 'jest' ? '--reporters' : '--reporter';
+  if (name !== 'mocha' && !given.some((word) => word.startsWith(option))) words.push(`${option}=default`);
+  if (name !== 'mocha') words.push(`${option}=${reporter}`);
+  // On the baseline all are run: which tests there are is known only to those that run them.
+  if (order.purpose === 'control' && titles.length > 0) {
+    words.push(name === 'mocha' ? '--grep' : '--testNamePattern', titles.join('|'));
+  }
+  return words;
+}
+
+const name = isMainThread ? runner() : undefined;
+if (name !== undefined && !process.argv.some((word) => word.includes(__dirname))) {
+  const order = JSON.parse(fs.readFileSync(path.join(__dirname, 'order.json'), 'utf8'));
+  process.argv.splice(2, 0, ...added(name, order, process.argv.slice(2)));
+}

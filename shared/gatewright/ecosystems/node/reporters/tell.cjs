@@ -1,0 +1,60 @@
+'use strict';
+// Tells records through the pipe: what every reporter of this folder writes with. See records.py for their form.
+const fs = require('node:fs');
+const path = require('node:path');
+
+const order = JSON.parse(fs.readFileSync(path.join(__dirname, 'order.json'), 'utf8'));
+const LONGEST_ID = 600;
+let pipe = null;
+
+function tell(record) {
+  pipe ??= fs.openSync(order.pipe.replace('@FOLDER@', __dirname), fs.constants.O_WRONLY);
+  fs.writeSync(pipe, `${JSON.stringify({ token: order.token, ...record })}\n`);
+}
+
+const seen = new Map();
+
+// A name that is given twice is two tests here, unlike elsewhere: the second one is told as such.
+function identify(file, titles) {
+  let id = [path.relative(order.workspace, file), titles.join(' > ')].filter((part) => part !== '').join('::');
+  if (id.length > LONGEST_ID) id = `${id.slice(0, LONGEST_ID - 20)}... ${digest(id)}`;
+  const count = (seen.get(id) ?? 0) + 1;
+  seen.set(id, count);
+  return count === 1 ? id : `${id} #${count}`;
+}
+
+function digest(text) {
+  return require('node:crypto').createHash('sha256').update(text).digest('hex').slice(0, 16);
+}
+
+function tellTest(file, titles, outcome) {
+  const id = identify(file, titles);
+  tell({ kind: 'collected', id });
+  tell({ kind: 'test', id, outcome });
+}
+
+let ended = false;
+
+// The end is told when the process goes, with its exit code, and only if the runner said that it is through. Runners set the
+// exit code in listeners of their own (jest does): ours stays the last one.
+function begin(framework, version) {
+  tell({ kind: 'begin', framework, version });
+  const end = (status) => {
+    if (ended) tell({ kind: 'end', status: Number(process.exitCode ?? status ?? 0) });
+  };
+  process.on('exit', end);
+  process.on('newListener', (name, listener) => {
+    if (name === 'exit' && listener !== end) {
+      queueMicrotask(() => {
+        process.off('exit', end);
+        process.on('exit', end);
+      });
+    }
+  });
+}
+
+function through() {
+  ended = true;
+}
+
+module.exports = { order, begin, tellTest, through };

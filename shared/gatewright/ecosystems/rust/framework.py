@@ -1,0 +1,146 @@
+"""``cargo test`` on the port."""
+
+from __future__ import annotations
+
+import posixpath
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from random import Random
+from typing import Any
+
+from gatewright.ecosystems.planting import sum_of, words
+from gatewright.ecosystems.port import Instruments, Order, Sentinel, TreeFiles
+from gatewright.ecosystems.shell import order_files
+from gatewright.ecosystems.subtree import read_text
+from gatewright.patterns import TextPattern
+
+#: Hosts that cargo may take for its target; of the variables, the one of the host that it runs on counts.
+_TRIPLES = tuple(f"{cpu}_UNKNOWN_LINUX_{libc}" for cpu in ("X86_64", "AARCH64") for libc in ("GNU", "MUSL"))
+_CONFIGURATIONS = (".cargo/config.toml", ".cargo/config")
+#: Words after which not every target is tested: planted tests, which are a target of their own, would be left out.
+_CHOOSING = frozenset({"--lib", "--bins", "--bin", "--test", "--doc", "--example", "--examples", "--bench", "--benches"})
+_VALUED = frozenset({"-p", "--package", "-j", "--jobs", "-F", "--features", "--profile", "--exclude", "--target"})
+_RUNS = TextPattern(r"(?m)^\s*runner\s*=")
+
+
+@dataclass(frozen=True, slots=True)
+class CargoTest:
+    """Tests of libtest, and what is built like it."""
+
+    name: str = "cargo test"
+
+    def may_start(self, argv: Sequence[str]) -> bool:
+        """See ``Framework.may_start``."""
+        return _is_cargo_test(argv)
+
+    async def recognises(self, argv: Sequence[str], tree: TreeFiles) -> bool:
+        """See ``Framework.recognises``."""
+        return _is_cargo_test(argv) and not await self.unproven(argv, tree)
+
+    async def unproven(self, argv: Sequence[str], tree: TreeFiles) -> str:
+        """Why ``cargo test`` cannot be made to tell its tests; empty when that is not so."""
+        if not _is_cargo_test(argv):
+            return ""
+        if "--target" in argv:
+            return "it tests for a target of its own, and what starts its binaries is not known"
+        texts = [await read_text(tree, path) for path in _CONFIGURATIONS]
+        return "its .cargo/config.toml names a runner of its own" if any(_RUNS.is_in(text) for text in texts) else ""
+
+    async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: Order) -> Instruments:
+        """See ``Framework.instruments``."""
+        del argv, tree
+        files = {**order_files(order), "runner.sh": (resources.files("gatewright.ecosystems.rust") / "runner.sh").read_bytes()}
+        return Instruments(files, {f"CARGO_TARGET_{triple}_RUNNER": "sh @FOLDER@/runner.sh" for triple in _TRIPLES})
+
+    async def sentinel(self, argv: Sequence[str], tree: TreeFiles, draw: Random) -> Sentinel | None:
+        """See ``Framework.sentinel``: an integration test, which is a crate of its own in the folder ``tests``."""
+        before = list(argv[: argv.index("--")] if "--" in argv else argv)
+        if any(word.partition("=")[0] in _CHOOSING for word in before) or _filters(before) or "--" in argv:
+            return None
+        packages = await _packages(before, tree)
+        if not packages:
+            return None
+        folder = draw.choice(packages)
+        crate = "_".join(words(draw))
+        failing, passing = ("_".join(words(draw)) for _ in range(2))
+        one, other, right, wrong = sum_of(draw)
+        text = (
+            "fn total(numbers: &[u32]) -> u32 {\n    numbers.iter().sum()\n}\n\n"
+            f"#[test]\nfn {passing}() {{\n    assert_eq!(total(&[{one}, {other}]), {right});\n}}\n\n"
+            f"#[test]\nfn {failing}() {{\n    assert_eq!(total(&[{one}, {other}]), {wrong});\n}}\n"
+        )
+        path = posixpath.join(folder, "tests", f"{crate}.rs")
+        return Sentinel({path: text.encode()}, f"{path}::{failing}", f"{path}::{passing}")
+
+    def import_roots(self, tree: TreeFiles) -> Sequence[str]:
+        """None: cargo builds the packages of the workspace from their folders."""
+        del tree
+        return ()
+
+
+def _is_cargo_test(argv: Sequence[str]) -> bool:
+    return len(argv) > 1 and posixpath.basename(argv[0]) == "cargo" and argv[1] in {"test", "t"}
+
+
+def _filters(before: Sequence[str]) -> list[str]:
+    """Operands of ``cargo test``, which choose tests by their names."""
+    left = list(before[2:])
+    found = []
+    while left:
+        word = left.pop(0)
+        if word in _VALUED:
+            del left[:1]
+        elif not word.startswith("-"):
+            found.append(word)
+    return found
+
+
+async def _packages(before: Sequence[str], tree: TreeFiles) -> list[str]:
+    """The packages that are tested for certain and look for integration tests: their folders."""
+    top = await _manifest(tree, "")
+    named = _named(before)
+    folders = {posixpath.dirname(path) for path in tree.paths if posixpath.basename(path) == "Cargo.toml"}
+    everything = not named and ("--workspace" in before or "--all" in before or "package" not in top)
+    workspace = top.get("workspace") or {}
+    defaults = [] if "--workspace" in before or "--all" in before else workspace.get("default-members") or []
+    members = defaults or workspace.get("members") or []
+    found = []
+    for folder in sorted(folders):
+        manifest = await _manifest(tree, folder)
+        package = manifest.get("package") or {}
+        name = package.get("name")
+        if not isinstance(name, str) or package.get("autotests") is False:
+            continue
+        member = folder == "" or any(_is_member(folder, each) for each in members if isinstance(each, str))
+        if (name in named) if named else ((folder == "" and not everything) or (everything and member)):
+            found.append(folder)
+    return found
+
+
+def _named(before: Sequence[str]) -> list[str]:
+    found = []
+    for at, word in enumerate(before):
+        option, _, value = word.partition("=")
+        if option in {"-p", "--package"}:
+            found.append(value or "".join(before[at + 1 : at + 2]))
+    return found
+
+
+def _is_member(folder: str, given: str) -> bool:
+    """``crates/*`` and ``crates/one``; nothing else is used for members in practice."""
+    given = posixpath.normpath(given)
+    if given.endswith("/*"):
+        return posixpath.dirname(folder) == given[:-2]
+    return folder == given
+
+
+async def _manifest(tree: TreeFiles, folder: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(await read_text(tree, posixpath.join(folder, "Cargo.toml")))
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return {}
+
+
+CARGO_TEST = CargoTest()

@@ -1,0 +1,85 @@
+"""Lines for a shell: the commands that one starts, as far as its words tell, and an order for a runner that is a script.
+
+It need not be exact: what is recognised in a line is proved by a control afterwards, and a line that swallows an exit code
+(``|| true``) is found that way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gatewright.ecosystems.port import Order
+from gatewright.patterns import TextPattern
+
+_OPERATORS = frozenset("();<>|&")
+_ASSIGNMENT = TextPattern(r"[A-Za-z_][A-Za-z0-9_]*=.*")
+#: Words before a command that start it as it is.
+_BEFORE = frozenset({"exec", "env", "time", "command", "cross-env", "cross-env-shell", "nice", "@"})
+#: No line of a build file or a script is read beyond this.
+_LONGEST = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command: its words, the variables that the line sets for it, and the folder it runs in, relative to the line's."""
+
+    words: tuple[str, ...]
+    variables: frozenset[str] = frozenset()
+    folder: str = ""
+
+
+def commands_of(line: str) -> tuple[Command, ...]:
+    """Every command of ``line`` in its order; none when it cannot be read."""
+    if len(line) > _LONGEST:
+        return ()
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    lexer.commenters = ""
+    try:
+        words = list(lexer)
+    except ValueError:
+        return ()
+    return tuple(_commands(words))
+
+
+def order_files(order: Order) -> dict[str, bytes]:
+    """``order.sh``, which sets an order's fields as variables, and ``only``, one id a line."""
+    settings = {
+        "token": order.token,
+        "purpose": order.purpose.value,
+        "pipe": order.pipe,
+        "workspace": order.workspace,
+        "seed": hashlib.sha256(order.token.encode()).hexdigest()[:12],
+    }
+    return {
+        "order.sh": "".join(f"{name}={shlex.quote(value)}\n" for name, value in settings.items()).encode(),
+        "only": "".join(f"{each}\n" for each in order.only).encode(),
+    }
+
+
+def _commands(words: list[str]) -> Iterator[Command]:
+    folder = ""
+    for part in _split(words):
+        variables: set[str] = set()
+        while part and (part[0] in _BEFORE or _ASSIGNMENT.fullmatch(part[0]) is not None):
+            variables.update({part[0].partition("=")[0]} if "=" in part[0] else ())
+            part = part[1:]  # noqa: PLW2901 - what is left of it
+        if part[:1] == ["cd"] and len(part) == 2:
+            folder = posixpath.normpath(posixpath.join(folder, part[1]))
+        elif part:
+            yield Command(tuple(part), frozenset(variables), "" if folder == "." else folder)
+
+
+def _split(words: list[str]) -> Iterator[list[str]]:
+    part: list[str] = []
+    for word in words:
+        if word and _OPERATORS.issuperset(word):
+            yield part
+            part = []
+        else:
+            part.append(word)
+    yield part

@@ -1,0 +1,37 @@
+"""A folder of a tree, looked at as if it were the tree: for a command that a script starts in a folder of its own."""
+
+from __future__ import annotations
+
+import posixpath
+from functools import cached_property
+
+from gatewright.ecosystems.port import TreeFiles
+
+
+class Subtree:
+    """The files of ``tree`` below ``folder``, by their paths from there."""
+
+    def __init__(self, tree: TreeFiles, folder: str) -> None:
+        self._tree = tree
+        self._folder = folder
+
+    @cached_property
+    def paths(self) -> frozenset[str]:
+        """Every file below the folder."""
+        start = f"{self._folder}/"
+        return frozenset(path.removeprefix(start) for path in self._tree.paths if path.startswith(start))
+
+    async def read(self, path: str) -> bytes | None:
+        """As ``TreeFiles.read``."""
+        return await self._tree.read(posixpath.join(self._folder, path))
+
+
+def below(tree: TreeFiles, folder: str) -> TreeFiles:
+    """``tree`` itself for its top."""
+    return Subtree(tree, folder) if folder not in {"", "."} else tree
+
+
+async def read_text(tree: TreeFiles, path: str) -> str:
+    """A file's text, empty when there is none."""
+    content = await tree.read(path) if path in tree.paths else None
+    return "" if content is None else content.decode("utf-8", "replace")

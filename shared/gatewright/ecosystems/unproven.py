@@ -1,0 +1,35 @@
+"""Programs that run tests and cannot be made to tell them without changing the contract's command: what is said of each.
+
+A program moves from here into a package of its own when its tests can be told: by a variable that brings in a reporter, or one
+that has each test binary started by a program of ours.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+
+_JAVA = "its reports are files that the code under test can write, and an option of the command alone brings in a listener"
+_OWN = "it makes an environment of its own for the tests, and hands no variable on"
+_WORDS = {
+    "ctest": "ctest tells the outcome of each test only to a file that an option names",
+    "meson": "meson tells the outcome of each test only to a file in the build folder, which the tests can write",
+    "mvn": _JAVA,
+    "mvnw": _JAVA,
+    "gradle": _JAVA,
+    "gradlew": _JAVA,
+    "rspec": "no reporter for it is known here",
+    "rake": "what a task runs is not known without running it",
+    "phpunit": "it takes listeners from options and its configuration alone",
+    "tox": _OWN,
+    "nox": _OWN,
+}
+_CARGO = {"nextest": "cargo nextest asks test binaries in its own way, and no reporter for it is known here"}
+
+
+def words_for(argv: Sequence[str]) -> str:
+    """Why the program that ``argv`` starts cannot be made to tell its tests; empty when it is none of these."""
+    program = posixpath.basename(argv[0]) if argv else ""
+    if program == "cargo" and len(argv) > 1:
+        return _CARGO.get(argv[1], "")
+    return _WORDS.get(program, "")

@@ -1,0 +1,85 @@
+"""mocha, jest and vitest as they really run, where they are installed for the whole machine (``npm install --global``)."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.ecosystems.running import Suite
+
+BODY = """
+describe('signs', () => {
+  it('keeps them', () => { equal(1 + 2, 3); });
+  it.skip('is for later', () => {});
+});
+it('adds', () => { equal(2 + 2, 4); });
+"""
+IMPORTS = "import { describe, expect, it } from 'vitest';\n"
+SUITES: Mapping[str, dict[str, str]] = {
+    "mocha": {"test/add.js": "const equal = require('node:assert').equal;" + BODY},
+    "jest": {"src/add.test.js": "const equal = (a, b) => expect(a).toBe(b);" + BODY},
+    "vitest": {"src/add.test.ts": IMPORTS + "const equal = (a: number, b: number) => expect(a).toBe(b);" + BODY},
+}
+SCRIPTS = {"mocha": "mocha", "jest": "jest --ci", "vitest": "vitest run"}
+
+
+def installed(runner: str) -> Path | None:
+    """The folder of packages that holds the runner, in a place that its program shares."""
+    found = shutil.which(runner)
+    if found is None:
+        return None
+    packages = Path(found).parent.parent / "lib" / "node_modules"
+    return packages if (packages / runner).is_dir() else None
+
+
+def runners() -> list[object]:
+    return [
+        pytest.param(
+            name, marks=pytest.mark.skipif(installed(name) is None, reason=f"there is no {name} (npm install --global)")
+        )
+        for name in SUITES
+    ]
+
+
+def suite(name: str, folder: Path, **more: str) -> Suite:
+    packages = installed(name)
+    assert packages is not None
+    files = {"package.json": json.dumps({"name": "demo", "scripts": {"test": SCRIPTS[name]}}), **SUITES[name], **more}
+    prefix = packages.parent.parent
+    links = {"node_modules": packages}
+    return Suite(folder, ("npm", "test"), files, None if prefix == Path("/usr") else prefix, links)
+
+
+@pytest.mark.parametrize("name", runners())
+async def test_each_test_is_told_with_its_outcome(name: str, tmp_path: Path) -> None:
+    ran = await suite(name, tmp_path).all()
+    assert ran.completed.exit_code == 0, ran.words
+    path = next(iter(SUITES[name]))
+    assert ran.told.outcomes == {
+        f"{path}::signs > keeps them": "passed",
+        f"{path}::signs > is for later": "skipped",
+        f"{path}::adds": "passed",
+    }
+    assert (ran.told.complete, ran.told.framework, ran.told.ends) == (True, name, [0])
+    assert "keeps them" in ran.words or "1 passed" in ran.words
+
+
+@pytest.mark.parametrize("name", runners())
+async def test_a_planted_failure_fails_the_command_and_a_planted_success_passes(name: str, tmp_path: Path) -> None:
+    sentinel, ran = await suite(name, tmp_path).control()
+    outcomes = ran.told.outcomes
+    assert (outcomes.get(sentinel.failing), outcomes.get(sentinel.passing)) == ("failed", "passed"), ran.words
+    assert "passed" not in {outcome for each, outcome in outcomes.items() if each != sentinel.passing}
+    assert (ran.told.complete, ran.completed.exit_code != 0) == (True, True)
+
+
+@pytest.mark.parametrize("name", runners())
+async def test_a_test_that_ends_the_process_does_not_look_like_success(name: str, tmp_path: Path) -> None:
+    path = next(iter(SUITES[name]))
+    dies = SUITES[name][path] + "it('dies', () => { process.exit(0); });\nit('comes after', () => {});\n"
+    ran = await suite(name, tmp_path, **{path: dies}).all()
+    assert ran.completed.exit_code != 0 or not ran.told.complete or "failed" in ran.told.outcomes.values(), ran.words
