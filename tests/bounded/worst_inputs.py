@@ -115,6 +115,48 @@ for _name, _content in _NEW.items():
         return review(Subject(make_contract(), (_file(b"tests/test_a.py", b"x" * MiB + content[:100], content),), MiB))
 
 
+_PIECES = (
+    b"a<",
+    b"(",
+    b"it(a,()=>{",
+    b"x=(\n",
+    b"if(a<b>(",
+    b"def test_a():\n",
+    b"class A{",
+    b"'\"`",
+    b"[1,",
+    b"assert(",
+    b"a.b(",
+    b"@",
+)
+for _path in (b"a_test.py", b"a.test.js", b"a.test.tsx", b"a_test.go", b"a_test.rs", b"ATest.java", b"ATest.kt", b"ATests.cs"):
+
+    @case(f"review of what the grammar of {_path.decode()} does not end with")
+    def _(path: bytes = _path) -> object:
+        file = _file(path, b"x", b"".join(piece * (MiB // 40 // len(piece)) for piece in _PIECES))
+        return review(Subject(make_contract(), (file,), MiB))
+
+
+_DEEP_SOURCES = {
+    b"a_test.py": b"".join(b" " * n + b"def test_a():\n" for n in range(1200)) + b" " * 1200 + b"pass\n",
+    b"src/b.py": b"x = " + b"f(" * 100_000 + b")" * 100_000 + b"\n",
+    b"src/c.py": b"x = " + b" or ".join([b"True"] * 100_000) + b"\nassert " + b" or ".join([b"a"] * 50_000) + b"\n",
+    b"tests/d.py": b"".join(b"def test_%d():\n    assert f(%d)\n" % (n, n) for n in range(20_000)),
+    b"a.test.js": b"describe('a',()=>{" * 20_000 + b"})" * 20_000,
+    b"b.test.js": b"f()" + b".then(it)" * 80_000,
+    b"a_test.rs": b"mod a {" * 60_000 + b"#[test] fn a(){}" + b"}" * 60_000,
+    b"src/e.py": b"os.environ['a']\n" * 50_000,
+    b"src/f.js": b"process.env.a + " * 50_000 + b"1",
+    b"src/g.py": b"@a\n" * 200_000 + b"def test(): pass\n",
+}
+for _path, _content in _DEEP_SOURCES.items():
+    for _turn, _pair in (("come", (b"", _content)), ("gone", (_content, b"x = 1\n"))):
+
+        @case(f"review of the deep or the many that have {_turn} in {_path.decode()}")
+        def _(path: bytes = _path, pair: tuple[bytes, bytes] = _pair) -> object:
+            return review(Subject(make_contract(), (_file(path, *pair),), MiB))
+
+
 @case("review many files with many names")
 def _() -> object:
     files = tuple(_file(b"src/test_" + b"a_test." * 500 + b"%d" % n, b"", b"x\n") for n in range(500))

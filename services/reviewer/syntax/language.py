@@ -20,6 +20,7 @@ _HEARD = BytesPattern(rb"throw|raise|fail|assert|expect|done\(|reject")
 _FAILS = BytesPattern(rb"(?i)(?:fail|fatal|error|panic|unreachable|flunk)\w*!?$")
 #: Bytes of a callee, a head, a condition that are looked at.
 _SHORT, _HEAD = 200, 4000
+_MOST_NAMES = 40
 #: Nodes of an argument list that are looked at for a name.
 _MOST_LOOKED_AT = 300
 
@@ -79,6 +80,10 @@ class Place:
     #: Functions here are not collected.
     ignored: bool = False
 
+    def named(self, name: str) -> tuple[str, ...]:
+        """The names around with one more; those of a depth that has no reader are left out."""
+        return (*self.names, name) if len(self.names) < _MOST_NAMES else self.names
+
 
 @dataclass(frozen=True)
 class Words:
@@ -94,6 +99,8 @@ class Words:
     #: Calls that check, that skip what they stand in, that are a test or a group of tests of their own.
     check: BytesPattern = _NEVER
     skip: BytesPattern = _NEVER
+    #: A name that alone is such a call.
+    bare_skip: BytesPattern = _NEVER
     case_call: BytesPattern = _NEVER
     group_call: BytesPattern = _NEVER
     skip_call: BytesPattern = _NEVER
@@ -136,9 +143,11 @@ class Reader:
             return self._function(node, place, found)
         if kind in self.words.groups:
             skipped = place.skipped or self.words.skip_head.first(place.before + self.source.head(node)) is not None
-            return replace(place, names=(*place.names, self.source.name_of(node)), skipped=skipped, before=b"")
+            return replace(place, names=place.named(self.source.name_of(node)), skipped=skipped, before=b"")
         if kind in self.words.calls:
             return self._call(node, place, found)
+        if place.body is not None and kind == "identifier" and self.words.bare_skip.fullmatch(self.source.cut(node, _SHORT)):
+            place.body.skipped = True
         if place.body is not None and kind in self.words.steps:
             place.body.steps += 1
         return place
@@ -154,7 +163,7 @@ class Reader:
             found.cases[body.name] = body
         else:
             found.helpers[name] = body
-        return Place((*place.names, name), body, skipped=place.skipped)
+        return Place(place.named(name), body, skipped=place.skipped)
 
     def _call(self, node: Node, place: Place, found: FileTests) -> Place:
         callee = self.source.callee_of(node)
@@ -163,17 +172,19 @@ class Reader:
         is_case = self.words.case_call.first(callee) is not None
         # A test in a test is part of it.
         if place.body is None and (is_case or self.words.group_call.first(callee) is not None):
+            if not place.heard:
+                return place
             name = self.source.title_of(node)
             skipped = place.skipped or self.words.skip_call.first(callee) is not None
             if not is_case:
-                return replace(place, names=(*place.names, name), skipped=skipped)
+                return replace(place, names=place.named(name), skipped=skipped)
             body = Body(
                 "::".join((*place.names, name)), line_of(node), b" ".join(self.source.cut(node).split()), skipped=skipped
             )
             while body.name in found.cases:
                 body.name += "'"
             found.cases[body.name] = body
-            return Place((*place.names, name), body, skipped=skipped)
+            return Place(place.named(name), body, skipped=skipped)
         if place.body is None:
             return place
         place.body.steps += 1
@@ -194,7 +205,9 @@ class Reader:
 
     def children(self, node: Node, place: Place) -> Iterator[tuple[Node, Place]]:
         """What is in ``node``, each with its place."""
-        unheard = replace(place, heard=False)
+        if not node.named_child_count:
+            return
+        unheard: Place | None = None
         dead = self.dead_part(node)
         swallowed = node.type in self.words.attempts and self._is_swallowed(node)
         ended = False
@@ -203,7 +216,9 @@ class Reader:
             if child.type in self.words.before:
                 before = (before + self.source.cut(child))[:_HEAD]
                 continue
-            inner = unheard if ended or child == dead or (swallowed and number == 0) else place
+            inner = place
+            if ended or (dead is not None and child == dead) or (swallowed and number == 0):
+                unheard = inner = unheard or replace(place, heard=False)
             yield child, (replace(inner, before=before) if before else inner)
             before = b""
             ended = ended or self.is_end(child)

@@ -103,6 +103,7 @@ _RUBY = Words(
     skip_call=BytesPattern(rb"^x"),
     only_call=BytesPattern(rb"^(?:fit|fdescribe|fcontext)$"),
     skip=BytesPattern(rb"^(?:skip|pending)$"),
+    bare_skip=BytesPattern(rb"skip|pending"),
     check=BytesPattern(rb"^(?:expect\w*|assert\w*|refute\w*|must_\w+|wont_\w+|should\w*|flunk|raise_error)$"),
 )
 WORDS = {

@@ -103,7 +103,7 @@ class PythonReader(Reader):
         ignored = not is_test or b"__test__ = False" in text or (not is_case and b"def __init__(" in text)
         skipped = place.skipped or WORDS.skip_head.first(place.before) is not None
         skipped = skipped or (body is not None and self._all_skipped(body))
-        names = (*place.names, name)
+        names = place.named(name)
         return Place(names, place.body, skipped=skipped, ignored=ignored or place.ignored or not place.heard)
 
     def _function_definition(self, node: Node, place: Place, found: FileTests) -> Place:
@@ -111,7 +111,7 @@ class PythonReader(Reader):
         qualified = "::".join((*place.names, name))
         found.names.add(qualified)
         if place.body is not None:
-            return replace(place, names=(*place.names, name))
+            return replace(place, names=place.named(name))
         if name in _HOOKS:
             found.hooks[name] = (line_of(node), b" ".join(self.source.cut(node).split()))
         decorators = replace(place, ignored=place.ignored or not place.heard)
@@ -174,9 +174,9 @@ class PythonReader(Reader):
             case "comparison_operator":
                 if not mentions_names(node):
                     return True
-                sides = {self.source.cut(side) for side in inner}
+                texts = {self.source.cut(side) for side in inner}
                 marks = self.source.cut(node, 4000)
-                return len(sides) == 1 and (b"==" in marks or b" is " in marks or b">=" in marks) and b"(" not in marks
+                return len(texts) == 1 and (b"==" in marks or b" is " in marks or b">=" in marks) and b"(" not in marks
             case "not_operator":
                 return bool(inner) and inner[0].type in {"false", "none"}
             case "lambda":

@@ -26,8 +26,8 @@ from tree_sitter import Language, Node, Parser, Point
 MOST_BYTES = 1 << 20
 #: Seconds of processor time for one file; a file of a megabyte takes a third of one.
 MOST_SECONDS = 2.0
-#: Nodes of one tree: a megabyte of usual source has a third of them.
-MOST_NODES = 1_000_000
+#: Nodes of one tree: half a megabyte of usual source has a third of them.
+MOST_NODES = 500_000
 _PIECE = 1 << 16
 #: Languages in which ``<`` may open a list of types or compare: the parser keeps both in mind, again and again.
 _GENERIC = frozenset({"java", "csharp"})
