@@ -24,9 +24,9 @@ from tree_sitter import Language, Node, Parser, Point
 
 #: Bytes of one file that are parsed.
 MOST_BYTES = 1 << 20
-#: Seconds of processor time for one file; a file of a megabyte takes a third of one.
+#: Seconds of processor time for one file, asked now and then: a parse may take somewhat more.
 MOST_SECONDS = 2.0
-#: Nodes of one tree: half a megabyte of usual source has a third of them.
+#: Nodes of one tree, each of which is visited several times.
 MOST_NODES = 500_000
 _PIECE = 1 << 16
 #: Languages in which ``<`` may open a list of types or compare: the parser keeps both in mind, again and again.
