@@ -42,6 +42,8 @@ from gatewright.secrets.documents import check_document, redact_document
 from gatewright.secrets.redaction import redact_output
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.gatekeeper.gates.change.diff import judge_changes
+from gatewright.services.gatekeeper.gates.change.runner.commands import Reading, read_makefile, read_scripts
+from gatewright.services.gatekeeper.gates.change.runner.settings import MOST_BYTES, changed_settings
 from gatewright.services.gatekeeper.gates.commands.proof import _matches_anything
 from gatewright.services.gatekeeper.gates.contract.forbidden_actions import judge_forbidden_edits
 from gatewright.services.gatekeeper.gates.contract.plan import judge_plan
@@ -111,6 +113,48 @@ for _name, _content in _NEW.items():
     @case(f"review {_name}")
     def _(content: bytes = _content) -> object:
         return review(Subject(make_contract(), (_file(b"tests/test_a.py", b"x" * MiB + content[:100], content),), MiB))
+
+
+_PIECES = (
+    b"a<",
+    b"(",
+    b"it(a,()=>{",
+    b"x=(\n",
+    b"if(a<b>(",
+    b"def test_a():\n",
+    b"class A{",
+    b"'\"`",
+    b"[1,",
+    b"assert(",
+    b"a.b(",
+    b"@",
+)
+for _path in (b"a_test.py", b"a.test.js", b"a.test.tsx", b"a_test.go", b"a_test.rs", b"ATest.java", b"ATest.kt", b"ATests.cs"):
+
+    @case(f"review of what the grammar of {_path.decode()} does not end with")
+    def _(path: bytes = _path) -> object:
+        file = _file(path, b"x", b"".join(piece * (MiB // 40 // len(piece)) for piece in _PIECES))
+        return review(Subject(make_contract(), (file,), MiB))
+
+
+_DEEP_SOURCES = {
+    b"a_test.py": b"".join(b" " * n + b"def test_a():\n" for n in range(1200)) + b" " * 1200 + b"pass\n",
+    b"src/b.py": b"x = " + b"f(" * 100_000 + b")" * 100_000 + b"\n",
+    b"src/c.py": b"x = " + b" or ".join([b"True"] * 100_000) + b"\nassert " + b" or ".join([b"a"] * 50_000) + b"\n",
+    b"tests/d.py": b"".join(b"def test_%d():\n    assert f(%d)\n" % (n, n) for n in range(20_000)),
+    b"a.test.js": b"describe('a',()=>{" * 20_000 + b"})" * 20_000,
+    b"b.test.js": b"f()" + b".then(it)" * 80_000,
+    b"a_test.rs": b"mod a {" * 60_000 + b"#[test] fn a(){}" + b"}" * 60_000,
+    b"src/e.py": b"os.environ['a']\n" * 50_000,
+    b"src/f.js": b"process.env.a + " * 50_000 + b"1",
+    b"src/g.py": b"@a\n" * 200_000 + b"def test(): pass\n",
+}
+for _path, _content in _DEEP_SOURCES.items():
+    for _turn, _pair in (("come", (b"", _content)), ("gone", (_content, b"x = 1\n"))):
+
+        @case(f"review of the deep or the many that have {_turn} in {_path.decode()}")
+        def _(path: bytes = _path, pair: tuple[bytes, bytes] = _pair) -> object:
+            return review(Subject(make_contract(), (_file(path, *pair),), MiB))
 
 
 @case("review many files with many names")
@@ -264,6 +308,40 @@ for _name, _list in _PATHS.items():
         judge_changes(context, changes)
         judge_forbidden_edits(context, changes)
         return [(folded_path(path), path_fault(path), scope.covers(("src",), path)) for path in paths]
+
+
+_MANIFESTS = {
+    "pyproject.toml": (
+        b"a" + b".a" * 100_000 + b" = 1\n",
+        (b".".join([b"a"] * 100) + b" = 1\n") * 1300,
+        b"".join(b".".join([b"%d" % n] * 80) + b" = 1\n" for n in range(1000)),
+        b"a = " + b"[" * 260_000,
+        b"a = " + b"{a=" * 80_000,
+        b"[a]\n" * 60_000,
+        b"[[" + b".".join([b"a"] * 90) + b"]]\n" * 1400,
+        b'a = """' + b"\\n" * 120_000 + b'"""',
+    ),
+    "package.json": (b"[" * 260_000, b'{"scripts":{' + b'"a":1,' * 40_000 + b'"a":1}}'),
+    "setup.cfg": (b"[tool:pytest]\n" * 18_000, b"[tool:pytest]\n" + b" " * 250_000 + b"x", b"[" * 260_000),
+    "pom.xml": (b"<excludes>" * 26_000, b"skip\n" * 50_000, b"".join(b"skip%d\n" % n for n in range(25_000))),
+}
+for _name, _contents in _MANIFESTS.items():
+
+    @case(f"settings of tests in {_name}")
+    def _(name: str = _name, contents: tuple[bytes, ...] = _contents) -> object:
+        return [changed_settings(name.encode(), b"", content[:MOST_BYTES]) for content in contents]
+
+
+@case("what commands read")
+def _() -> object:
+    reading = Reading()
+    for words in ("env " * 100_000, "make " + "x " * 100_000, "a=b " * 100_000, "python " + "-x " * 100_000):
+        reading.command(words.split())
+    lines = (b"x: y\n\t" + b"; " * 60_000, b"x: x\n" * 40_000, b"include " + b"a*" * 100_000, b"x " * 120_000 + b":\n\ta\n" * 9)
+    for content in (*lines, b"\\\n" * 130_000, b"a:" * 130_000, b"".join(b"%d: %d\n" % (n, n + 1) for n in range(20_000))):
+        read_makefile(reading, content)
+    read_scripts(reading, {f"{n}": f"npm run {n + 1} && " * 10 for n in range(5000)} | {"test": "npm run 0"})
+    return reading.holds("x" * 4000)
 
 
 @case("locks of deep paths")

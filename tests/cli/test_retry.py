@@ -47,6 +47,10 @@ def protected(path: str) -> tuple[str, str, str, str]:
     return ("path_protected", "protected_paths.protected", "opened only by scope.allow_protected_paths", path)
 
 
+def runner(path: str) -> tuple[str, str, str, str]:
+    return ("path_protected", "protected_paths.runner", "opened only by scope.allow_protected_paths, by name", path)
+
+
 def refused(report: GateReport) -> RunView:
     view = view_after(Script(refused_shard=1))
     run = view.run
@@ -93,6 +97,10 @@ def test_a_name_full_of_shell_words_comes_back_as_one_word() -> None:
         ((("diff_too_large", "protected_paths.limits", "9 changed files where 2 are allowed", None),), ()),
         ((("target_checked_out", "target", "in use", None),), ("--land", "branch")),
         (tuple(protected(f"tests/deep/{number}.py") for number in range(20)), ("--allow-tests", "tests/deep")),
+        (
+            (runner("web/jest.config.js"), *(protected(f"tests/deep/{number}.py") for number in range(20))),
+            ("--allow-tests", "web/jest.config.js", "--allow-tests", "tests/deep"),
+        ),
     ],
 )
 def test_options_are_offered_when_they_open_all_that_was_refused_and_only_then(

@@ -14,7 +14,8 @@ from gatewright.services.reviewer.checks.conflict_markers import conflict_marker
 from gatewright.services.reviewer.checks.file_kinds import file_kinds
 from gatewright.services.reviewer.checks.paths import paths
 from gatewright.services.reviewer.checks.secrets import secrets
-from gatewright.services.reviewer.checks.weakened_tests import is_test, weakened_tests
+from gatewright.services.reviewer.checks.test_files import is_test
+from gatewright.services.reviewer.checks.weakened_tests import weakened_tests
 from gatewright.services.reviewer.subject import ChangedFile, Subject
 from tests.factories import make_contract
 

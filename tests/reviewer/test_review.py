@@ -64,7 +64,7 @@ async def test_weakened_tests_fail_the_review_unless_the_contract_opens_them(fix
 
 async def test_a_deleted_test_is_seen(fixture: HandlerFixture) -> None:
     report = await review_of(fixture, {"tests/test_a.py": None}, allowed_paths=("tests",))
-    assert [finding.message for finding in report.findings] == ["a test file is deleted"]
+    assert [finding.message for finding in report.findings] == ["a test file is deleted: 1 test(s) (test_a) are lost"]
 
 
 async def test_an_empty_candidate_is_the_baseline_s_tree(fixture: HandlerFixture) -> None:

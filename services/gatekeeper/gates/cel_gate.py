@@ -24,7 +24,7 @@ from gatewright.services.gatekeeper.policies.cel_rules import Stage
 from gatewright.services.gatekeeper.policies.load import Policies
 
 CODE = "organisation_rule"
-_CLASSES = ("sacred", "ci", "protected", "dependencies", "migrations", "plain")
+_CLASSES = ("sacred", "ci", "protected", "runner", "dependencies", "migrations", "plain")
 Documents = Mapping[str, Any]
 
 

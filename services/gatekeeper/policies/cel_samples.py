@@ -40,7 +40,7 @@ DIFF: Mapping[str, Any] = {
     "modified": 1,
     "deleted": 0,
     "patch_bytes": 120,
-    "classes": {"sacred": 0, "ci": 0, "protected": 0, "dependencies": 0, "migrations": 0, "plain": 1},
+    "classes": {"sacred": 0, "ci": 0, "protected": 0, "runner": 0, "dependencies": 0, "migrations": 0, "plain": 1},
     "changes": [
         {
             "path": "src/options/colour.py",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypeVar, get_args
 
@@ -25,7 +26,16 @@ from gatewright.services.gatekeeper.policies.path_classes import PathMatcher
 from gatewright.services.gatekeeper.policies.publishers import Publishers
 from gatewright.services.gatekeeper.policies.roles import RoleTable, registry_faults
 
-ProtectedClass = Literal["sacred", "ci", "protected", "dependencies", "migrations"]
+ProtectedClass = Literal["sacred", "ci", "protected", "runner", "dependencies", "migrations"]
+#: The contract field that opens a class, or what does so in its place. ``by name``: only by naming the very file.
+OpenedBy = Literal[
+    "nothing",
+    "approval",
+    "scope.allow_protected_paths",
+    "scope.allow_protected_paths, by name",
+    "scope.allow_dependency_change",
+    "append-only",
+]
 
 
 P = TypeVar("P", bound=PolicyModel)
@@ -49,7 +59,7 @@ class PathClass(PolicyModel):
     """Paths by gitignore patterns, compared without regard to case, and the contract field that opens them."""
 
     name: ProtectedClass
-    opened_by: Literal["nothing", "approval", "scope.allow_protected_paths", "scope.allow_dependency_change", "append-only"]
+    opened_by: OpenedBy
     patterns: tuple[str, ...] = Field(min_length=1)
 
 
@@ -94,6 +104,9 @@ class ProtectedPaths(PolicyModel):
             raise ValueError("the sacred class comes first, and nothing opens it")
         if [kind.name for kind in self.classes if kind.opened_by == "approval"] != ["ci"]:
             raise ValueError("the class ci, and it alone, is opened by an approval")
+        by_name = [kind.name for kind in self.classes if kind.opened_by == "scope.allow_protected_paths, by name"]
+        if by_name != ["runner"]:
+            raise ValueError("the class runner, and it alone, is opened by name")
         return self
 
 
@@ -122,6 +135,11 @@ class Policies:
     def path_classes(self, path: bytes) -> tuple[PathClass, ...]:
         """The classes that ``path`` (of the repository, with ``/``) falls into, each with its own rule."""
         return tuple(self.protected.classes[number] for number in self.matcher.of(path))
+
+    @cached_property
+    def runner(self) -> PathClass:
+        """The class of what decides which tests run; files belong to it by what is read of them, too."""
+        return next(kind for kind in self.protected.classes if kind.name == "runner")
 
 
 FILES = (

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from gatewright.contracts.reports import Finding
 from gatewright.services.reviewer.checks.conflict_markers import conflict_markers
+from gatewright.services.reviewer.checks.evasion import evasion
 from gatewright.services.reviewer.checks.file_kinds import file_kinds
 from gatewright.services.reviewer.checks.paths import paths
 from gatewright.services.reviewer.checks.secrets import secrets
@@ -18,6 +19,7 @@ CHECKS: Mapping[str, Check] = {
     "conflict_markers": conflict_markers,
     "secrets": secrets,
     "weakened_tests": weakened_tests,
+    "evasion": evasion,
 }
 
 __all__ = ["CHECKS", "Check"]

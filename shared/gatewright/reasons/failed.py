@@ -28,7 +28,8 @@ _RUNS = {
     "task_timeout": "raise --timeout, or split the work with --shards",
     "tests_failed": "`gatewright show {run} --log` prints all that the tests said",
     "tests_not_run": "an acceptance command could not be started; the bundle says why in reports/test_report.json",
-    "tests_weakened": "keep the tests that the change takes out or skips",
+    "tests_weakened": "keep the tests that the change takes out, skips or empties, or open the file by its name",
+    "test_run_evasion": "take out what asks for a test run, ends it or patches it, or open the file by its name",
     "tree_differs": "the change made again has another tree than the one that was judged: run it again",
 }
 _PROOFS = {

@@ -18,6 +18,7 @@ from gatewright.services.gatekeeper.gates.change.diff import LIMIT_RULE, judge_c
 from gatewright.services.gatekeeper.gates.change.links import judge_links
 from gatewright.services.gatekeeper.gates.change.new_names import judge_name_limits, judge_readable_names
 from gatewright.services.gatekeeper.gates.change.path_collisions import judge_collisions, owners
+from gatewright.services.gatekeeper.gates.change.runner.judge import judge_runner
 from gatewright.services.gatekeeper.gates.context import Artifacts, ChangeContext
 
 #: git's own rule of thumb: a NUL among the first bytes makes a file binary.
@@ -96,6 +97,7 @@ async def _judge_names(context: ChangeContext, changes: Sequence[TreeChange], tr
     await judge_readable_names(context, changes, trees.baseline)
     await judge_collisions(context, changes, trees.baseline, trees.candidate)
     await judge_links(context, changes, trees.candidate)
+    await judge_runner(context, changes, trees.candidate)
 
 
 async def compose(context: ChangeContext, run: Run) -> ComposedCandidate | None:

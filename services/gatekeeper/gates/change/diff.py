@@ -99,6 +99,9 @@ def _class(
         case "scope.allow_protected_paths" if opened_paths.cover(change.path):
             report.touched(rule, change.path)
             return
+        case "scope.allow_protected_paths, by name" if change.path in opened_paths.exact:
+            report.touched(rule, change.path)
+            return
         case "scope.allow_dependency_change" if opened.allow_dependency_change:
             report.touched(rule, change.path)
             return

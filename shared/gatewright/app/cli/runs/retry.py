@@ -19,9 +19,12 @@ _OPTIONS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\bscope\.allow: (?=[a-z])"), "--allow-kind "),  # noqa: TID251 - it looks ahead; linear: of a fixed length
 )
 _KIND_RULE = "change_kinds."
+#: What breaks this rule is opened by the name of the file alone: its folder would not do.
+_BY_NAME = "protected_paths.runner"
 _OPENED_BY_RULE: dict[str, str] = {
     "allowed_paths": "--allow",
     "protected_paths.protected": "--allow-tests",
+    _BY_NAME: "--allow-tests",
     "protected_paths.dependencies": "--allow-dependencies",
 }
 _KIND_IN_DETAIL = re.compile(r"opened only by scope\.allow: ([a-z_]+)$")  # noqa: TID251 - linear: the words before it cannot stand in the repetition
@@ -48,12 +51,15 @@ def retry_options(report: GateReport | None) -> tuple[str, ...]:
     if not opened or None in opened or len(opened) >= _MOST_LISTED:
         return ()
     pairs = list(dict.fromkeys(pair for pair in opened if pair is not None))
+    by_name = {violation.path for violation in report.violations if violation.rule == _BY_NAME}
     # What --allow-tests opens need not be allowed besides.
     pairs = [(option, value) for option, value in pairs if option != "--allow" or ("--allow-tests", value) not in pairs]
     options: list[str] = []
     for option in dict.fromkeys(option for option, _ in pairs):
         values = [value for name, value in pairs if name == option and value]
-        options += [word for value in _folded(values) for word in (option, value)] if values else [option]
+        exact = [value for value in values if value in by_name]
+        values = [*exact, *_folded([value for value in values if value not in by_name])]
+        options += [word for value in values for word in (option, value)] or [option]
     return tuple(options)
 
 

@@ -1,0 +1,212 @@
+"""Which files of a tree a command reads to decide what it runs: its script, the makefile and its includes, npm's scripts. Pure.
+
+An estimate that errs towards more: what it names may not change unseen. A program of the product is no script: only what a
+command starts by its path, hands to an interpreter, or names as its settings. All of it is linear in the words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+#: Bytes of a makefile or manifest that are read for this.
+MOST_BYTES = 256 << 10
+_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
+_MAKES = frozenset({"make", "gmake"})
+_NPMS = frozenset({"npm", "pnpm", "yarn", "bun"})
+#: Programs whose first word that is no option is a program of its own.
+_WRAPPERS = frozenset(
+    {"env", "time", "nice", "exec", "uv", "poetry", "pipenv", "hatch", "pdm", "npx", "bundle", "run", "coverage", "command"}
+)
+_INTERPRETERS = ("python", "pypy", "node", "deno", "sh", "bash", "dash", "zsh", "ruby", "perl", "php", "tsx", "ts-node", "bun")
+_FILE_OPTIONS = frozenset(
+    {"-c", "-f", "-r", "--config", "--config-file", "--file", "--makefile", "--rcfile", "--require", "--import", "--inifile"}
+    | {"--conf", "--configuration", "--project", "--bootstrap", "--loader", "--noxfile", "--justfile", "--options", "--setup"}
+)
+_ENDS_OF_COMMANDS = ("&&", "||", ";", "|", "(", ")", "{", "}")
+
+
+@dataclass
+class Reading:
+    """What commands read. ``files`` are paths as the commands name them, ``globs`` the ends of paths that they include."""
+
+    files: set[str] = field(default_factory=set)
+    ends: set[str] = field(default_factory=set)
+    #: Targets of make and scripts of npm that are run; None for make's first target.
+    targets: list[str | None] = field(default_factory=list)
+    scripts: list[str] = field(default_factory=list)
+
+    def command(self, words: Sequence[str]) -> None:
+        """Take in one command."""
+        rest = list(words)
+        while rest and (_base(rest[0]) in _WRAPPERS or ("=" in rest[0] and not rest[0].startswith("-"))):
+            rest.pop(0)
+            while rest and rest[0].startswith("-") and _base(words[0]) in _WRAPPERS and rest[0] != "-m":
+                rest.pop(0)
+        if not rest:
+            return
+        if rest[0] == "-m":  # of ``coverage run -m``
+            rest.insert(0, "python")
+        program = _base(rest[0])
+        if "/" in rest[0]:
+            self.files.add(_clean(rest[0]))
+        self._options(rest)
+        if program in _MAKES:
+            self._make(rest[1:])
+        elif program in _NPMS:
+            self._npm(program, rest[1:])
+        elif program.startswith(_INTERPRETERS):
+            self._interpreter(rest[1:])
+
+    def holds(self, path: str) -> bool:
+        """Whether ``path`` is one of the files."""
+        return path in self.files or any(path == end or path.endswith(end) for end in self.ends)
+
+    def _options(self, words: Sequence[str]) -> None:
+        for option, value in pairwise(words):
+            if option in _FILE_OPTIONS and value[:1] != "-":
+                self.files.add(_clean(value))
+            elif option == "-p":  # a plugin of pytest
+                self.files |= _module(value)
+        for word in words:
+            option, equals, value = word.partition("=")
+            if equals and option in _FILE_OPTIONS:
+                self.files.add(_clean(value))
+
+    def _interpreter(self, words: Sequence[str]) -> None:
+        for option, value in pairwise(["", *words]):
+            if option == "-m":
+                self.files |= _module(value)
+                return
+            if option in {"-c", "-e", "--test", "-p"}:
+                return
+            if value and not value.startswith("-") and option not in {"-W", "-X", "-r", "--require", "--import"}:
+                self.files.add(_clean(value))
+                return
+
+    def _make(self, words: Sequence[str]) -> None:
+        targets: list[str] = []
+        skip = False
+        for word in words:
+            if skip:
+                skip = False
+            elif word in {"-C", "-f", "-j", "-I", "-o", "-l"}:
+                skip = True
+            elif not word.startswith("-") and "=" not in word:
+                targets.append(word)
+        self.targets += targets or [None]
+        self.files.update(_MAKEFILES)
+
+    def _npm(self, program: str, words: Sequence[str]) -> None:
+        names = [word for word in words if not word.startswith("-")]
+        if names[:1] in (["run"], ["run-script"]):
+            names = names[1:]
+        elif program == "npm" and names[:1] not in (["test"], ["t"], ["tst"], ["start"], ["stop"]):
+            return
+        if names:
+            self.scripts.append("test" if names[0] in {"t", "tst"} else names[0])
+        self.files.add("package.json")
+
+
+def read_makefile(reading: Reading, content: bytes) -> tuple[str, ...]:
+    """Take in what the targets that are run do; the literal paths of its includes."""
+    rules, included, first = _rules(content[:MOST_BYTES].decode("utf-8", "replace"))
+    for words in included:
+        for word in words:
+            tail = word.rpartition(")")[2] if "$(" in word else word
+            tail = tail.rpartition("*")[2]
+            if tail == word:
+                reading.files.add(_clean(word))
+            elif tail.strip("/"):
+                reading.ends.add(tail)
+    waiting = [name or first for name in reading.targets]
+    seen: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name in seen or name not in rules:
+            continue
+        seen.add(name)
+        rule = rules[name]
+        waiting += rule.needs
+        for recipe in rule.recipe:
+            for command in _commands(recipe):
+                reading.command(command)
+    return tuple(_clean(word) for words in included for word in words if "$" not in word and "*" not in word)
+
+
+@dataclass
+class _Rule:
+    needs: list[str] = field(default_factory=list)
+    recipe: list[str] = field(default_factory=list)
+
+
+def _rules(text: str) -> tuple[Mapping[str, _Rule], list[list[str]], str]:
+    rules: dict[str, _Rule] = {}
+    included: list[list[str]] = []
+    current: list[_Rule] = []
+    first = ""
+    for line in text.replace("\\\n", " ").split("\n"):
+        if line.startswith("\t"):
+            for rule in current:
+                rule.recipe.append(line)
+            continue
+        words = line.split("#", 1)[0].split()
+        if words and words[0] in {"include", "-include", "sinclude"}:
+            included.append(words[1:])
+        names, colon, needs = line.partition(":")
+        if colon and not needs.startswith("=") and "=" not in names and len(names.split()) < 50:
+            current = [rules.setdefault(name, _Rule()) for name in names.split()]
+            first = first or next((name for name in names.split() if not name.startswith(".")), "")
+            recipe = needs.partition(";")[2]
+            for rule in current:
+                rule.needs += needs.partition(";")[0].lstrip(":").split()
+                rule.recipe += [recipe] if recipe else []
+    return rules, included, first
+
+
+def read_scripts(reading: Reading, scripts: Mapping[str, object]) -> None:
+    """Take in what the scripts of a package.json do that are run, and those that they run."""
+    seen: set[str] = set()
+    while reading.scripts:
+        name = reading.scripts.pop()
+        for each in (f"pre{name}", name, f"post{name}"):
+            command = scripts.get(each)
+            if each in seen or not isinstance(command, str):
+                continue
+            seen.add(each)
+            for words in _commands(command):
+                reading.command(words)
+
+
+def _commands(line: str) -> Iterator[list[str]]:
+    """The commands of a line of shell, by a rough eye: quotes are taken off, and what parts commands parts them."""
+    for mark in _ENDS_OF_COMMANDS:
+        line = line.replace(mark, " ; ")
+    command: list[str] = []
+    for word in [*line.split(), ";"]:
+        if word != ";":
+            command.append(word.strip("'\"").lstrip("@+"))
+        elif command:
+            command[0] = command[0].lstrip("-") if command[0] != "-m" else command[0]
+            yield [each for each in command if each]
+            command = []
+
+
+def _module(name: str) -> set[str]:
+    place = name.replace(".", "/")
+    return {f"{place}.py", f"{place}/__init__.py", f"{place}/__main__.py"}
+
+
+def _base(word: str) -> str:
+    return word.rpartition("/")[2]
+
+
+def _clean(word: str) -> str:
+    parts: list[str] = []
+    for part in word.split("/"):
+        if part == ".." and parts:
+            parts.pop()
+        elif part not in {"", "."}:
+            parts.append(part)
+    return "/".join(parts)

@@ -1,0 +1,117 @@
+"""What decides which tests run is opened by name only, wherever it stands: in a manifest, or in a file that a command reads.
+
+The files that are the runner's by their names are the class of that name in the policy. Here come the files of which only a
+part is, and those that are because the contract's own commands read them: opening dependencies, or a folder, opens neither.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+
+from gatewright.contracts import TaskContract
+from gatewright.contracts.vocabulary import Scope
+from gatewright.git.changes import TreeChange
+from gatewright.git.mirror import Mirror
+from gatewright.git.modes import REGULAR
+from gatewright.scope import AllowedPaths
+from gatewright.services.gatekeeper.gates.change.runner import commands, settings
+from gatewright.services.gatekeeper.gates.context import ChangeContext
+
+RULE = "protected_paths.runner"
+#: Names of parts that are told, of one file.
+_MOST_TOLD = 4
+#: Manifests of one change that are compared; in each further one every change counts.
+_MOST_MANIFESTS = 200
+#: Makefiles that include each other, one after the other.
+_MOST_INCLUDED = 5
+
+
+async def judge_runner(context: ChangeContext, changes: Sequence[TreeChange], candidate: str) -> None:
+    """Judge the changes of what decides which tests run; ``candidate`` is the tree that they lead to. Raises GitError."""
+    by_pattern = context.policies.runner
+    rest = [change for change in changes if by_pattern not in context.policies.path_classes(change.path)]
+    if not rest:
+        return
+    opened = AllowedPaths((context.contract.scope or Scope()).allow_protected_paths).exact
+    reasons = await _changed_settings(rest, context.mirror)
+    reading = await _reading(context.contract, candidate, context.mirror)
+    for change in rest:
+        if change.path not in reasons and reading.holds(change.path.decode("utf-8", "replace")):
+            reasons[change.path] = "a command of the contract reads it to decide what it runs"
+    for path, words in reasons.items():
+        if path in opened:
+            context.report.touched(RULE, path)
+        else:
+            context.report.violate("path_protected", RULE, f"{words}; opened only by {by_pattern.opened_by}", path)
+
+
+async def _changed_settings(changes: Sequence[TreeChange], mirror: Mirror) -> dict[bytes, str]:
+    """By path: which settings of the runner change inside a manifest."""
+    manifests = [change for change in changes if settings.is_manifest(change.path) and change.old_id != change.new_id]
+    reasons = {change.path: "settings of tests may change here" for change in manifests[_MOST_MANIFESTS:]}
+    manifests = manifests[:_MOST_MANIFESTS]
+    wanted = {each for change in manifests for each, mode in _sides(change) if mode in REGULAR}
+    sizes = await mirror.sizes(wanted) if wanted else {}
+    contents = await mirror.blobs([each for each in wanted if sizes[each] <= settings.MOST_BYTES]) if wanted else {}
+    for change in manifests:
+        old, new = (
+            contents.get(each, b" " * (settings.MOST_BYTES + 1)) if mode in REGULAR else None for each, mode in _sides(change)
+        )
+        parts = await asyncio.to_thread(settings.changed_settings, change.path, old, new)
+        if parts:
+            more = f" and {len(parts) - _MOST_TOLD} more" if len(parts) > _MOST_TOLD else ""
+            told = ", ".join(part[:80] for part in parts[:_MOST_TOLD])
+            reasons[change.path] = f"settings of tests change: {told}{more}"
+    return reasons
+
+
+def _sides(change: TreeChange) -> tuple[tuple[str, str], tuple[str, str]]:
+    return (change.old_id, change.old_mode), (change.new_id, change.new_mode)
+
+
+async def _reading(contract: TaskContract, candidate: str, mirror: Mirror) -> commands.Reading:
+    """What the contract's commands read on ``candidate``."""
+    reading = commands.Reading()
+    for test in contract.acceptance_tests:
+        try:
+            reading.command(shlex.split(test.cmd))
+        except ValueError:  # the command gate has refused it
+            continue
+    # A makefile may call npm, and a script of npm make: one of each is looked into after the other, once more.
+    for _ in range(2):
+        if reading.scripts:
+            manifest = (await _contents(candidate, ("package.json",), mirror)).get("package.json", b"{}")
+            commands.read_scripts(reading, _scripts(manifest))
+        if reading.targets:
+            await _read_makefiles(reading, candidate, mirror)
+    return reading
+
+
+async def _read_makefiles(reading: commands.Reading, candidate: str, mirror: Mirror) -> None:
+    names: tuple[str, ...] = tuple(sorted(reading.files))
+    for _ in range(_MOST_INCLUDED):
+        found = await _contents(candidate, names, mirror)
+        names = tuple(sorted({name for content in found.values() for name in commands.read_makefile(reading, content)}))
+        if not names:
+            break
+    reading.targets.clear()
+
+
+async def _contents(tree: str, names: Sequence[str], mirror: Mirror) -> Mapping[str, bytes]:
+    entries = await mirror.files(tree, tuple(names))
+    wanted = {each.path.decode("utf-8", "replace"): each for each in entries if each.mode in REGULAR}
+    chosen = {name: wanted[name].object_id for name in names if name in wanted and wanted[name].size <= commands.MOST_BYTES}
+    contents = await mirror.blobs(chosen.values()) if chosen else {}
+    return {name: contents[object_id] for name, object_id in chosen.items()}
+
+
+def _scripts(manifest: bytes) -> Mapping[str, object]:
+    try:
+        document = json.loads(manifest)
+    except (ValueError, RecursionError):
+        return {}
+    scripts = document.get("scripts") if isinstance(document, dict) else None
+    return scripts if isinstance(scripts, dict) else {}

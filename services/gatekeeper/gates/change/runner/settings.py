@@ -1,0 +1,229 @@
+"""The parts of a manifest that decide which tests run, and whether a change touches them. Pure; the input is hostile.
+
+A manifest changes every day: versions, dependencies, names. Only what a test runner reads of it is compared here, by its
+meaning: ``parts_of`` a version are names with values, and what cannot be read counts as changed. Everything is linear in the
+content but TOML, whose keys are bounded for it.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gatewright.patterns import BytesPattern
+
+#: Bytes of a manifest that are read; a larger one counts as changed.
+MOST_BYTES = 256 << 10
+#: Dots in one line: the standard parser takes the square of the parts of a key.
+_MOST_DOTS = 100
+_PLUGINS = "pytest11"
+
+Parts = Mapping[str, Any]
+
+
+class UnreadableError(ValueError):
+    """This version of the file cannot be taken apart."""
+
+
+def changed_settings(path: bytes, old: bytes | None, new: bytes | None) -> tuple[str, ...]:
+    """The parts of the manifest at ``path`` that decide which tests run and differ; None is a file that is not there.
+
+    Empty for a file that is no manifest.
+    """
+    read = _READERS.get(_name(path))
+    if read is None or old == new:
+        return ()
+    try:
+        before, after = (_read(read, content) for content in (old, new))
+    except UnreadableError as error:
+        return (f"what cannot be read ({error})",)
+    differing = (name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+    return tuple(sorted(name for name in differing if name in before or not _is_new_script(name)))
+
+
+def _is_new_script(name: str) -> bool:
+    """Nothing that was there before runs a new script of npm, unless its name makes npm do so, or it is one of the tests."""
+    script = name.removeprefix("scripts.")
+    return script != name and not script.startswith(("pre", "post", "test"))
+
+
+def is_manifest(path: bytes) -> bool:
+    """Whether parts of ``path`` could decide which tests run."""
+    return _name(path) in _READERS
+
+
+def _name(path: bytes) -> str:
+    name = path.rpartition(b"/")[2].decode("utf-8", "replace").casefold()
+    return "vite.config" if name.startswith("vite.config.") else name
+
+
+def _read(read: Callable[[bytes], Parts], content: bytes | None) -> Parts:
+    if content is None:
+        return {}
+    if len(content) > MOST_BYTES:
+        raise UnreadableError("it is too large")
+    return read(content)
+
+
+# ---------------------------------------------------------------------------------------------------- JSON
+
+
+def _json(content: bytes) -> dict[str, Any]:
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError):
+        raise UnreadableError("no JSON") from None
+    if not isinstance(document, dict):
+        raise UnreadableError("no object")
+    return document
+
+
+_NODE_KEYS = ("jest", "mocha", "vitest", "ava", "nyc", "c8", "tap", "jasmine", "karma", "wireit", "nx", "config")
+
+
+def _package_json(content: bytes) -> Parts:
+    document = _json(content)
+    scripts = document.get("scripts", {})
+    found = {name: document[name] for name in _NODE_KEYS if name in document}
+    if isinstance(scripts, dict):
+        return found | {f"scripts.{name}": command for name, command in scripts.items()}
+    return found | {"scripts": scripts}
+
+
+def _scripts(key: str) -> Callable[[bytes], Parts]:
+    return lambda content: {key: value} if (value := _json(content).get(key)) is not None else {}
+
+
+# ---------------------------------------------------------------------------------------------------- TOML
+
+
+def _toml(content: bytes) -> dict[str, Any]:
+    if any(line.count(b".") > _MOST_DOTS for line in content.split(b"\n")):
+        raise UnreadableError("too many dots in a line")
+    try:
+        return tomllib.loads(content.decode())
+    except (ValueError, RecursionError):
+        raise UnreadableError("no TOML") from None
+
+
+def _table(document: Any, *names: str) -> dict[str, Any]:
+    for name in names:
+        document = document.get(name) if isinstance(document, dict) else None
+    return document if isinstance(document, dict) else {}
+
+
+_PYTHON_TOOLS = ("pytest", "tox", "coverage", "nox", "nose2", "poe", "taskipy", "pixi", "ward", "green", "unittest")
+#: What a test environment of hatch or pdm needs changes with the dependencies.
+_NEEDS = frozenset({"dependencies", "extra-dependencies", "features", "python", "description"})
+
+
+def _pyproject(content: bytes) -> Parts:
+    document = _toml(content)
+    tools = _table(document, "tool")
+    found = {f"tool.{name}": tools[name] for name in _PYTHON_TOOLS if name in tools}
+    found |= {f"tool.pdm.scripts.{name}": value for name, value in _table(tools, "pdm", "scripts").items()}
+    for name, environment in _table(tools, "hatch", "envs").items():
+        rest = {key: value for key, value in _table(environment).items() if key not in _NEEDS}
+        found |= {f"tool.hatch.envs.{name}": rest} if rest else {}
+    for place in (("project", "entry-points"), ("tool", "poetry", "plugins")):
+        if _PLUGINS in (plugins := _table(document, *place)):
+            found[".".join((*place, _PLUGINS))] = plugins[_PLUGINS]
+    return found
+
+
+_TARGET_KEYS = ("test", "doctest", "harness", "bench")
+
+
+def _cargo_toml(content: bytes) -> Parts:
+    """Test targets, and switches of any target; which members there are, for one that goes takes its tests along."""
+    document = _toml(content)
+    found: dict[str, Any] = {name: document[name] for name in ("test", "bench") if name in document}
+    package, workspace = _table(document, "package"), _table(document, "workspace")
+    found |= {f"package.{name}": package[name] for name in ("autotests", "autobins", "autolib", "workspace") if name in package}
+    found |= {f"workspace.{name}": workspace[name] for name in ("members", "exclude", "default-members") if name in workspace}
+    targets = {"lib": document.get("lib"), **{f"bin.{n}": each for n, each in enumerate(_list(document.get("bin")))}}
+    for place, target in targets.items():
+        found |= {f"{place}.{name}": target[name] for name in _TARGET_KEYS if isinstance(target, dict) and name in target}
+    if "test" in _table(document, "profile"):
+        found["profile.test"] = document["profile"]["test"]
+    return found
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+# ---------------------------------------------------------------------------------------------------- sections and lines
+
+
+def _sections(is_wanted: Callable[[str], bool]) -> Callable[[bytes], Parts]:
+    def read(content: bytes) -> Parts:
+        found: dict[str, list[bytes]] = {}
+        lines: list[bytes] | None = None
+        for line in content.split(b"\n"):
+            stripped = line.strip()
+            if line.startswith(b"[") and b"]" in stripped:
+                name = stripped[1 : stripped.rindex(b"]")].decode("utf-8", "replace")
+                lines = found.setdefault(name, []) if is_wanted(name) else None
+            elif lines is not None and stripped and not stripped.startswith((b"#", b";")):
+                lines.append(stripped)
+        return found
+
+    return read
+
+
+_PYTHON_SECTIONS = ("tool:pytest", "pytest", "coverage:", "aliases", "nosetests", "tox", "testenv", "unittest")
+
+
+def _is_python_section(name: str) -> bool:
+    return name.casefold().startswith(_PYTHON_SECTIONS)
+
+
+def _setup_cfg(content: bytes) -> Parts:
+    return {**_sections(_is_python_section)(content), **_lines(_PLUGIN_LINE)(content)}
+
+
+def _lines(wanted: BytesPattern) -> Callable[[bytes], Parts]:
+    """For a manifest that is a program: the lines that speak of tests, wherever they stand."""
+
+    def read(content: bytes) -> Parts:
+        lines = (b" ".join(line.split()) for line in content.split(b"\n"))
+        found = Counter(line for line in lines if wanted.first(line) is not None)
+        return {line.decode("utf-8", "backslashreplace"): count for line, count in found.items()}
+
+    return read
+
+
+def _whole_if_it_tests(content: bytes) -> Parts:
+    """Such a file is a program, and serves builds as well: it counts where it speaks of tests, then as a whole."""
+    return {"test": content} if _VITEST.first(content) is not None else {}
+
+
+_VITEST = BytesPattern(rb"vitest|\btest['\"]?[ \t]*:")
+_PLUGIN_LINE = BytesPattern(rb"pytest11|test_suite|test_loader")
+_READERS: Mapping[str, Callable[[bytes], Parts]] = {
+    "package.json": _package_json,
+    "composer.json": _scripts("scripts"),
+    "deno.json": _scripts("tasks"),
+    "pyproject.toml": _pyproject,
+    "cargo.toml": _cargo_toml,
+    "setup.cfg": _setup_cfg,
+    "setup.py": _lines(BytesPattern(rb"pytest11|test_suite|test_loader|cmdclass")),
+    ".npmrc": _lines(BytesPattern(rb"(?i)^(?:script-shell|node-options|if-present|ignore-scripts|prefix|workspaces?)\b")),
+    "pom.xml": _lines(
+        BytesPattern(
+            rb"(?i)skip|maven\.test|testFailureIgnore|surefire|failsafe|</?(?:ex|in)cludes?>|(?:excluded)?groups>|argLine"
+        )
+    ),
+    **dict.fromkeys(
+        ("build.gradle", "build.gradle.kts"),
+        _lines(
+            BytesPattern(rb"ignoreFailures|useJUnit|useTestNG|\b[tT]est\b|\btests\b|enabled|onlyIf|failOnNo|(?:ex|in)clude")
+        ),
+    ),
+    "cmakelists.txt": _lines(BytesPattern(rb"(?i)\b(?:enable_testing|set_tests_properties|WILL_FAIL|CTEST_\w+)\b")),
+    "vite.config": _whole_if_it_tests,
+}

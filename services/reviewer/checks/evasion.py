@@ -1,0 +1,90 @@
+"""Source that behaves in a test run as it would not elsewhere: no run of tests can show it, so that its forms are refused.
+
+Only what a change adds counts. Forms without another use block under every pack; those with a rare one block under medium and
+high, and are said under low; those that are common are only said. A contract lets one pass by naming the file in
+``scope.allow_protected_paths``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from gatewright.contracts.reports import Finding
+from gatewright.services.reviewer.checks.test_files import is_test
+from gatewright.services.reviewer.subject import ChangedFile, Subject
+from gatewright.services.reviewer.syntax.evasions import Doubt, Form, evasions_in
+
+CODE = "test_run_evasion"
+#: What Python reads before any test, and names that would stand before a runner's own.
+_LOADED_FIRST = frozenset({b"sitecustomize.py", b"usercustomize.py", b"pytest.py", b"_pytest.py", b"unittest.py", b"pluggy.py"})
+_PACKAGES = (b"pytest/__init__.py", b"_pytest/__init__.py", b"unittest/__init__.py", b"pluggy/__init__.py")
+_RUNNERS = (b"pytest", b"unittest", b"npm", b"node ", b"make ", b"cargo ", b"go test", b"ctest", b"rspec", b"phpunit", b"test")
+_SHELLS = (b".sh", b".bash", b".zsh")
+#: Forms of one file that are told.
+_MOST_TOLD = 20
+
+
+def evasion(subject: Subject) -> Iterator[Finding]:
+    """What the change adds that looks for a runner, a sandbox or a sentinel, ends the process, or patches what tests."""
+    strict = subject.contract.policy_pack in {"medium", "high"}
+    for file in subject.files:
+        if file.new is None:
+            continue
+        opened = subject.is_opened(file.path)
+        for form in _added(file):
+            blocks = form.doubt is Doubt.UNMISTAKABLE or (form.doubt is Doubt.RARE and strict)
+            yield file.finding(CODE, form.words, blocking=blocks and not opened, line=form.line or None)
+
+
+def _added(file: ChangedFile) -> Iterator[Form]:
+    if file.is_binary:
+        return
+    yield from _by_name(file)
+    if file.path.endswith(_SHELLS):
+        yield from _shell(file)
+        return
+    forms = evasions_in(file.path, file.new or b"")
+    if forms is None:
+        yield Form(b"", 0, "is too large or too deep to be looked through", Doubt.RARE)
+        return
+    if not forms:
+        return
+    before = Counter(form.key for form in evasions_in(file.path, file.old or b"") or ())
+    told = 0
+    for form in forms:
+        if before[form.key]:
+            before[form.key] -= 1
+        # Tests start processes, patch and ask for the environment; what ends the run itself has no use there either.
+        elif (not is_test(file.path) or form.doubt is Doubt.UNMISTAKABLE) and told < _MOST_TOLD:
+            told += 1
+            yield form
+
+
+def _by_name(file: ChangedFile) -> Iterator[Form]:
+    *_, name = file.path.split(b"/")
+    if name in _LOADED_FIRST or any(file.path == each or file.path == b"src/" + each for each in _PACKAGES):
+        yield Form(b"", 0, "is read by Python before the tests, or in the place of their runner", Doubt.UNMISTAKABLE)
+    elif name.endswith(b".pth"):
+        imports = any(line.startswith((b"import ", b"import\t")) for _, line in file.added_lines)
+        yield Form(b"", 0, "is read by Python at its start", Doubt.UNMISTAKABLE if imports else Doubt.RARE)
+
+
+def _shell(file: ChangedFile) -> Iterator[Form]:
+    """A script that runs tests, and no more says how they went."""
+    content = file.new or b""
+    if not any(runner in content for runner in _RUNNERS):
+        return
+    last = next((line.strip() for line in reversed(content.split(b"\n")) if line.strip()), b"")
+    for number, line in file.added_lines:
+        text = line.strip()
+        if text.startswith(b"#"):
+            continue
+        if text.startswith(b"trap") and b"exit 0" in text:
+            yield Form(text, number, "ends in success whatever happened", Doubt.UNMISTAKABLE)
+        elif text in {b"exit 0", b"exit", b"true"} and text == last:
+            yield Form(text, number, "ends in success whatever happened before", Doubt.RARE)
+        elif text.endswith((b"|| true", b"|| :", b"; true", b"|| exit 0")) and any(runner in text for runner in _RUNNERS):
+            yield Form(text, number, "forgets that tests failed", Doubt.RARE)
+        elif text == b"set +e":
+            yield Form(text, number, "goes on after what failed", Doubt.COMMON)
