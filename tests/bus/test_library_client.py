@@ -141,6 +141,8 @@ async def test_a_pull_of_ours_that_is_given_up_gives_back_the_message_that_it_is
         await bus.close()
 
 
+# The library asks for the time in a way that Python 3.12 warns of.
+@pytest.mark.filterwarnings("ignore:datetime.datetime.utcnow:DeprecationWarning")
 async def test_a_service_of_the_library_answers_wherever_a_request_names(bare_server: OpenServer, connect_raw: Raw) -> None:
     """Where it may publish to a ledger, an asker has it write there; ours answers to inboxes only."""
     serving, asking = [await connect_raw(bare_server) for _ in range(2)]

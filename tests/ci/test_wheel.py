@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import tarfile
 import venv
 import zipfile
 from pathlib import Path
@@ -104,8 +103,9 @@ def test_a_wheel_holds_every_module_schema_and_policy_of_the_checkout(wheel: Pat
 
 def test_a_wheel_made_from_the_source_archive_is_the_same(wheel: Path, tmp_path: Path) -> None:
     archive = build(ROOT, tmp_path / "sdist", "sdist")
-    with tarfile.open(archive) as packed:
-        packed.extractall(tmp_path / "unpacked", filter="data")
+    # Not by the standard library: what it asks for since 3.12, 3.11.2 does not know.
+    (tmp_path / "unpacked").mkdir()
+    subprocess.run(("tar", "-xf", str(archive), "-C", str(tmp_path / "unpacked")), check=True)
     (unpacked,) = (tmp_path / "unpacked").iterdir()
     assert names(build(unpacked, tmp_path / "wheel", "wheel")) == names(wheel)
 

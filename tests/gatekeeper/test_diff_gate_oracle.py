@@ -16,7 +16,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatewright.git.mirror import Mirror, Mirrors
@@ -138,12 +138,17 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
     made.runner.close()
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(changes=CHANGES)
-def test_the_gate_says_what_the_definition_says(changes: Mapping[str, str | None], ground: Ground) -> None:
+@pytest.mark.parametrize("examples", [50, pytest.param(500, marks=pytest.mark.long)])
+def test_the_gate_says_what_the_definition_says(ground: Ground, examples: int) -> None:
     before = {path: mode + ground.blob for path, mode in BASELINE.items()}
-    after, patch = ground.change(changes)
-    assert ground.accepts(patch) == oracle(before, after), (changes, patch)
+
+    @settings(max_examples=examples, deadline=None)
+    @given(changes=CHANGES)
+    def check(changes: Mapping[str, str | None]) -> None:
+        after, patch = ground.change(changes)
+        assert ground.accepts(patch) == oracle(before, after), (changes, patch)
+
+    check()
 
 
 def test_the_oracle_knows_both_answers(ground: Ground) -> None:

@@ -13,6 +13,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -108,8 +109,9 @@ async def tree_by_git(project: Project, folder: Path, start: str, edits: Sequenc
     return run_git("write-tree").decode().strip()
 
 
+@pytest.mark.parametrize("examples", [10, pytest.param(60, marks=pytest.mark.long)])
 async def test_overlays_copies_and_git_tell_the_same_tree(
-    project: Project, overlays: Workspaces, copies: Workspaces, tmp_path: Path
+    project: Project, overlays: Workspaces, copies: Workspaces, tmp_path: Path, examples: int
 ) -> None:
     async def compare(first: list[str], second: list[str]) -> None:
         trees = [await tree_after(kind, project, None, first) for kind in (overlays, copies)]
@@ -119,7 +121,7 @@ async def test_overlays_copies_and_git_tell_the_same_tree(
 
     loop = asyncio.get_running_loop()
 
-    @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck), database=None, derandomize=True)
+    @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck), database=None, derandomize=True)
     @given(SCRIPTS, SCRIPTS)
     def same(first: list[str], second: list[str]) -> None:
         asyncio.run_coroutine_threadsafe(compare(first, second), loop).result(60)
