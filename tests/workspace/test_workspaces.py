@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.errors import DeniedError, GitError, MalformedError
+from gatewright.errors import GitError, MalformedError
 from gatewright.git.changes import FileChange
 from gatewright.sandbox import make_sandbox
 from gatewright.workspace import Workspaces
@@ -253,25 +253,3 @@ async def test_unknown_commit_leaves_nothing(overlays: Workspaces, project: Proj
         async with overlays.open(project.mirror, "1" * 40):
             pass
     assert left_by_makers(home_of_tests) == []
-
-
-@pytest.mark.parametrize("plain", [False, True], ids=["overlay", "copy"])
-async def test_planted_files_stand_beside_what_is_there(
-    overlays: Workspaces, project: Project, shell: Shell, plain: bool
-) -> None:
-    async with overlays.open(project.mirror, project.commit, plain=plain) as workspace:
-        await workspace.plant({"src/deep/er/new.py": b"new\n", "top.py": b"top\n"})
-        listed = await shell(workspace, "cat src/deep/er/new.py src/deep/er/x.py top.py README.md; touch src/deep/er/more")
-        assert listed.stdout == b"new\nx\ntop\nread me\n"
-
-
-@pytest.mark.parametrize("plain", [False, True], ids=["overlay", "copy"])
-@pytest.mark.parametrize("path", ["src/up/new.py", "src/app.py/new.py", "link", "README.md", "nowhere/new.py", "../new.py"])
-async def test_nothing_is_planted_through_a_link_over_a_file_or_outside(
-    overlays: Workspaces, project: Project, path: str, plain: bool
-) -> None:
-    async with overlays.open(project.mirror, project.commit, plain=plain) as workspace:
-        with pytest.raises(DeniedError) as refusal:
-            await workspace.plant({path: b"new\n"})
-        assert refusal.value.reason == "unsafe_path"
-        assert await workspace.changes() == ()

@@ -74,11 +74,6 @@ class GoTest:
                 return _planted(posixpath.dirname(path), package, draw)
         return None
 
-    def import_roots(self, tree: TreeFiles) -> Sequence[str]:
-        """None: the packages of a module are built from their folders."""
-        del tree
-        return ()
-
 
 def _option(word: str) -> str:
     name = word.partition("=")[0]

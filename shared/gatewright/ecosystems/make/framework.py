@@ -42,10 +42,6 @@ class Make:
         """See ``Framework.sentinel``."""
         return await self.other.sentinel(await self._inner(argv, tree) or argv, tree, draw)
 
-    def import_roots(self, tree: TreeFiles) -> Sequence[str]:
-        """See ``Framework.import_roots``."""
-        return self.other.import_roots(tree)
-
     async def _inner(self, argv: Sequence[str], tree: TreeFiles) -> tuple[str, ...] | None:
         for words in await commands_of_make(argv, tree):
             if await self.other.recognises(words, tree):

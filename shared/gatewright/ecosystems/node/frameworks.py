@@ -74,11 +74,6 @@ class NodeTests:
         text = _planted(self.name, model, failing, passing, draw)
         return Sentinel({path: text.encode()}, f"{path}::{failing}", f"{path}::{passing}")
 
-    def import_roots(self, tree: TreeFiles) -> Sequence[str]:
-        """None: Node looks for packages beside the files that ask for them."""
-        del tree
-        return ()
-
 
 NODE_FRAMEWORKS = tuple(NodeTests(name) for name in _FILES)
 

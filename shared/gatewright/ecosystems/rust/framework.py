@@ -74,11 +74,6 @@ class CargoTest:
         path = posixpath.join(folder, "tests", f"{crate}.rs")
         return Sentinel({path: text.encode()}, f"{path}::{failing}", f"{path}::{passing}")
 
-    def import_roots(self, tree: TreeFiles) -> Sequence[str]:
-        """None: cargo builds the packages of the workspace from their folders."""
-        del tree
-        return ()
-
 
 def _is_cargo_test(argv: Sequence[str]) -> bool:
     return len(argv) > 1 and posixpath.basename(argv[0]) == "cargo" and argv[1] in {"test", "t"}
