@@ -77,6 +77,9 @@ class _Selecting:
         for item in (*before, *items) if _order.purpose == "control" else items:
             if self.ids.of(item.nodeid) in _order.only:
                 found[self.ids.of(item.nodeid)] = item
+        if _order.purpose == "control":
+            # The one that must fail comes last: a command may stop at the first failure.
+            found = {each: found[each] for each in reversed(_order.only) if each in found}
         items[:] = list(found.values())
 
 

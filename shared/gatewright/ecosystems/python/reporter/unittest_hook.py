@@ -115,7 +115,11 @@ class _Reporter:
             return test
         from unittest.suite import TestSuite
 
-        return TestSuite({_id(order, each): each for each in tests if _id(order, each) in order.only}.values())
+        chosen = {_id(order, each): each for each in tests if _id(order, each) in order.only}
+        if order.purpose == "control":
+            # The one that must fail comes last: a command may stop at the first failure.
+            return TestSuite(chosen[each] for each in reversed(order.only) if each in chosen)
+        return TestSuite(chosen.values())
 
     def listen(self, result: Any) -> None:
         """Hear what ``result`` is told, whatever its class makes of it."""
