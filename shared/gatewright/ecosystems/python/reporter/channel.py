@@ -26,7 +26,7 @@ Tell = Callable[..., None]
 
 
 class Order:
-    """What to do. ``only`` are ids: those that are run when ``purpose`` is not ``all``."""
+    """What to do. ``only`` has ids, in order: those that are run when ``purpose`` is not ``all``."""
 
     def __init__(self) -> None:
         folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 - cheaper to start
@@ -36,7 +36,7 @@ class Order:
         self.purpose: str = told["purpose"]
         self.pipe: str = told["pipe"]
         self.workspace: str = told["workspace"]
-        self.only: frozenset[str] = frozenset(told["only"])
+        self.only: dict[str, None] = dict.fromkeys(told["only"])
         self.planted: list[str] = told["planted"]
         self.modules: list[str] = told["modules"]
 
