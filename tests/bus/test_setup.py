@@ -47,7 +47,8 @@ async def test_six_processes_may_set_up_at_once(bare_server: OpenServer, connect
         await bus.close()
     raw = (await connect_raw(bare_server)).jetstream()
     streams = [info.config.name for info in await raw.streams_info()]
-    assert sorted(filter(None, streams)) == sorted([*(stream.name for stream in STREAMS), LOCK_STREAM])
+    wanted = [*(stream.name for stream in STREAMS), upload_stream(DEFAULT_PUBLISHER).name, LOCK_STREAM]
+    assert sorted(filter(None, streams)) == sorted(wanted)
 
 
 async def test_setting_up_again_keeps_what_is_stored(nats_server: OpenServer, bus: JetStreamBus) -> None:

@@ -79,6 +79,6 @@ def test_a_generated_value_has_letters_and_digits(value: str, random: bool) -> N
 def test_hostile_text_takes_time_in_proportion_to_its_length(piece: bytes) -> None:
     scanner = default_scanner()
     scanner.prepare()
-    started = time.perf_counter()
+    started = time.process_time()
     scanner.find(piece * (2_000_000 // len(piece)))
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10

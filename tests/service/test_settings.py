@@ -16,6 +16,10 @@ ROOT = Path(__file__).parents[2]
 #: Files that may touch the environment of the process, and why.
 ALLOWED: dict[str, str] = {
     "shared/gatewright/app/stack/fork_server_process.py": "a forked role takes on the environment that it was ordered with",
+    **dict.fromkeys(
+        (f"shared/gatewright/ecosystems/python/reporter/{name}.py" for name in ("channel", "pytest_plugin", "unittest_hook")),
+        "runs beside tests, in their process: what it is told stands in variables, which it takes away",
+    ),
     "shared/gatewright/git/transport.py": "proxies and the SSH agent keep their values out of every argument and log",
 }
 

@@ -29,7 +29,7 @@ class Unittest:
         """``python -m unittest``, or a script that calls ``unittest.main`` with the usual runner."""
         started = what_starts(argv)
         if started is None or not started.script:
-            return started is not None
+            return self.may_start(argv)
         content = await tree.read(posixpath.normpath(started.name)) or b""
         return b"unittest.main(" in content and b"testRunner" not in content
 
