@@ -88,6 +88,18 @@ def test_a_name_full_of_shell_words_comes_back_as_one_word() -> None:
         ),
         ((("executable_refused", "change_kinds.executable", "x", "run.sh"),), ("--allow-kind", "executable")),
         (
+            (
+                (
+                    "review_failed",
+                    "test_run_evasion",
+                    "ends the process at once; opened only by scope.allow_protected_paths",
+                    "a.py",
+                ),
+            ),
+            ("--allow-tests", "a.py"),
+        ),
+        ((("review_failed", "test_run_evasion", "ends the process when it is imported", "a.py"),), ()),
+        (
             (("file_too_large", "protected_paths.limits", "9 bytes; opened only by scope.allow: large_file", "x"),),
             ("--allow-kind", "large_file"),
         ),
