@@ -5,11 +5,13 @@ The output is the repository's own: it is cut, and every character that does not
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gatewright.app.cli.output import printable
+from gatewright.app.cli.runs.unprovided import missed_modules, unprovided_files
 from gatewright.app.cli.runs.view import OutputTail, RunView
 from gatewright.contracts.reports import TestCommand
 from gatewright.errors import GatewrightError
@@ -55,7 +57,10 @@ async def with_tails(view: RunView, fetch: Fetch | None) -> RunView:
             continue
         if data is not None and (tail := _tail(stream.title, data)).lines:
             tails.append(tail)
-    return replace(view, tails=tuple(tails))
+    missed = missed_modules(tails)
+    repository = view.run.accepted.repository_url
+    unprovided = await asyncio.to_thread(unprovided_files, repository, missed) if missed else ()
+    return replace(view, tails=tuple(tails), unprovided=unprovided)
 
 
 async def read_stream(stream: OutputStream, view: RunView, fetch: Fetch | None, *, last: int | None = None) -> bytes | None:
