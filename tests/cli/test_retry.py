@@ -165,6 +165,10 @@ def test_a_value_that_looks_like_an_option_stays_a_value() -> None:
     assert command_line(RunOptions(request="x", patch="-"))[-2:] == ("--patch", "-")
 
 
+def test_colours_in_the_output_of_a_test_are_left_out_of_its_last_lines() -> None:
+    assert list(shown_lines(b"\x1b[31m\x1b[1mE   assert 1 == 2\x1b[0m\n\x1b[2J\n")) == ["E   assert 1 == 2", "\\x1b[2J"]
+
+
 def test_escapes_in_the_output_of_a_test_are_shown_not_obeyed(capsys: pytest.CaptureFixture[str]) -> None:
     hostile = b"ok\n\x1b]0;title\x07\x1b[2Jgone \xe2\x80\xae evil\nprogress\rE   assert 1 == 2\n"
     tail = OutputTail("test-1: python -m pytest (exit 1), stdout", tuple(shown_lines(hostile)), cut=True)

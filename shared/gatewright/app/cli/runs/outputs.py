@@ -6,6 +6,7 @@ The output is the repository's own: it is cut, and every character that does not
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,6 +26,8 @@ _WIDTH = 200
 _MOST_STREAMS = 4
 #: Bytes that are looked at for the last lines.
 _TAIL_BYTES = 64 << 10
+
+_COLOUR = re.compile("\x1b\\[[0-9;]{0,40}m")  # noqa: TID251 - linear: bounded, and one character begins it
 
 Fetch = Callable[[str], Awaitable[bytes]]
 
@@ -77,8 +80,8 @@ async def read_stream(stream: OutputStream, view: RunView, fetch: Fetch | None, 
 
 
 def shown_lines(data: bytes) -> Iterator[str]:
-    """The lines of an output as a terminal may be given them; a line that was drawn over itself is what it ended as."""
-    for line in data.decode("utf-8", "replace").removesuffix("\n").split("\n"):
+    """The lines of an output as a terminal may be given them: without colours, and a line that was drawn over as it ended."""
+    for line in _COLOUR.sub("", data.decode("utf-8", "replace").removesuffix("\n")).split("\n"):
         yield printable(line.rstrip("\r").rpartition("\r")[2].expandtabs())
 
 
