@@ -100,6 +100,10 @@ def test_a_name_full_of_shell_words_comes_back_as_one_word() -> None:
         ),
         ((("review_failed", "test_run_evasion", "ends the process when it is imported", "a.py"),), ()),
         (
+            (("tests_lost", "test_proof", "x", "src/a.py"), ("tests_lost", "test_proof", "y", "t.py")),
+            ("--allow-tests", "src/a.py", "--allow-tests", "t.py"),
+        ),
+        (
             (("file_too_large", "protected_paths.limits", "9 bytes; opened only by scope.allow: large_file", "x"),),
             ("--allow-kind", "large_file"),
         ),

@@ -80,7 +80,7 @@ def _opening(violation: Violation) -> tuple[str, str] | None:
         return "--allow-kind", kind[1]
     if option == "--allow-dependencies":
         return option, ""
-    if violation.detail.endswith(_OPENED_BY_NAME):
+    if violation.detail.endswith(_OPENED_BY_NAME) or violation.code == "tests_lost":
         option = "--allow-tests"
     # A path with a backslash is a name written as escapes.
     if option is None or violation.path is None or "\\" in violation.path:
