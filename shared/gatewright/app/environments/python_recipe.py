@@ -84,9 +84,9 @@ async def python_recipe(tree: TreeFiles, commands: Sequence[str]) -> Recipe:
         if not asked.hashed:
             await _declared(tree, pyproject, asked)
     if not asked.read:
-        files = "no uv.lock, poetry.lock, requirements.txt, pyproject.toml or setup.cfg"
+        absent = "no uv.lock, poetry.lock, requirements.txt, pyproject.toml or setup.cfg"
         advice = "leave --env out where the commands need none, or make an environment and give it with --env DIR"
-        raise NotPreparedError(f"nothing says which Python packages are needed: {files}; {advice}")
+        raise NotPreparedError(f"nothing says which Python packages are needed: {absent}; {advice}")
     if lock != _UV and not asked.hashed:
         _add_runner(commands, asked)
     order = sorted(asked.read, key=lambda path: path != first)
