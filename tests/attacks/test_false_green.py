@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from gatewright.app.cli.runs.retry import retry_options
 from gatewright.contracts import GateReport
 from gatewright.contracts.vocabulary import PolicyPack
 from tests.attacks.real_gate import open_gate
@@ -252,3 +253,15 @@ async def test_a_command_that_tests_nothing_is_refused_under_medium_and_said_to_
 async def test_an_honest_change_passes_under_medium(suite: Suite, tmp_path: Path) -> None:
     report = await verdict(suite, tmp_path, {"tests/test_new.py": LATER.replace(b"later", b"new")}, pack="medium")
     assert (report.verdict, report.summary) == ("PASS", "passed")
+
+
+async def test_a_doctest_that_goes_with_its_function_is_opened_by_the_options_that_the_refusal_tells(tmp_path: Path) -> None:
+    source = b'def kept():\n    """\n    >>> kept()\n    1\n    """\n    return 1\n'
+    gone = b'\n\ndef gone():\n    """\n    >>> gone()\n    2\n    """\n    return 2\n'
+    settings = b"[pytest]\naddopts = --doctest-modules\n"
+    tests = {"tests/test_a.py": b"from mod import kept\n\n\ndef test_kept():\n    assert kept() == 1\n"}
+    suite = Suite(tmp_path, {"mod.py": source + gone, "pytest.ini": settings, **tests})
+    report = await verdict(suite, tmp_path, {"mod.py": source}, PYTEST)
+    assert report.code == "tests_lost"
+    assert "mod.py::mod.gone" in report.summary
+    assert retry_options(report) == ("--allow-tests", "mod.py")

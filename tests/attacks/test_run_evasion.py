@@ -34,8 +34,6 @@ UNMISTAKABLE: list[tuple[str, bytes]] = [
     ("src/a.py", b"x = open('/gatewright/report')\n"),
     ("sitecustomize.py", b"x = 1\n"),
     ("src/usercustomize.py", b"x = 1\n"),
-    ("pytest.py", b"x = 1\n"),
-    ("src/_pytest/__init__.py", b"x = 1\n"),
     ("src/x.pth", b"import os\n"),
     ("src/a.js", b"process.on('exit', () => { process.exitCode = 0 })\n"),
     ("run-tests.sh", b"trap 'exit 0' EXIT\nnpm test\n"),
@@ -93,8 +91,24 @@ def test_a_form_with_a_rare_honest_use_blocks_under_medium_and_is_said_under_low
 @pytest.mark.parametrize(("path", "new"), [*UNMISTAKABLE, *RARE])
 def test_the_contract_lets_a_form_pass_by_naming_the_file_and_what_was_there_is_no_finding(path: str, new: bytes) -> None:
     assert {each.blocking for each in found(path, b"", new, "high", path)} == {False}
-    if not path.endswith((".pth", "customize.py", "pytest.py", "__init__.py")):
+    if not path.endswith((".pth", "customize.py")):
         assert not found(path, new, new + b"\n\n", "high")
+
+
+@pytest.mark.parametrize("path", ["pytest.py", "src/_pytest/__init__.py", "src/pluggy/__init__.py"])
+def test_a_module_in_the_place_of_the_runner_is_refused_when_it_comes_and_one_that_the_project_has_may_be_opened(
+    path: str,
+) -> None:
+    assert [each.blocking for each in found(path, None, b"x = 1\n", "low")] == [True]
+    assert [each.blocking for each in found(path, b"x = 0\n", b"x = 1\n", "low")] == [False]
+    (finding,) = found(path, b"x = 0\n", b"x = 1\n", "medium")
+    assert finding.blocking
+    assert finding.message.endswith("; opened only by scope.allow_protected_paths")
+
+
+def test_what_nothing_honest_does_is_not_said_to_be_opened_by_anything() -> None:
+    (finding,) = found("src/a.py", b"", b"import os\nos._exit(0)\n")
+    assert "opened" not in finding.message
 
 
 @pytest.mark.parametrize(

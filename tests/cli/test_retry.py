@@ -88,6 +88,22 @@ def test_a_name_full_of_shell_words_comes_back_as_one_word() -> None:
         ),
         ((("executable_refused", "change_kinds.executable", "x", "run.sh"),), ("--allow-kind", "executable")),
         (
+            (
+                (
+                    "review_failed",
+                    "test_run_evasion",
+                    "ends the process at once; opened only by scope.allow_protected_paths",
+                    "a.py",
+                ),
+            ),
+            ("--allow-tests", "a.py"),
+        ),
+        ((("review_failed", "test_run_evasion", "ends the process when it is imported", "a.py"),), ()),
+        (
+            (("tests_lost", "test_proof", "x", "src/a.py"), ("tests_lost", "test_proof", "y", "t.py")),
+            ("--allow-tests", "src/a.py", "--allow-tests", "t.py"),
+        ),
+        (
             (("file_too_large", "protected_paths.limits", "9 bytes; opened only by scope.allow: large_file", "x"),),
             ("--allow-kind", "large_file"),
         ),
@@ -151,6 +167,10 @@ def test_the_command_to_retry_is_what_was_given_and_no_default() -> None:
 def test_a_value_that_looks_like_an_option_stays_a_value() -> None:
     assert "--test=-x" in command_line(RunOptions(request="x", tests=("-x",)))
     assert command_line(RunOptions(request="x", patch="-"))[-2:] == ("--patch", "-")
+
+
+def test_colours_in_the_output_of_a_test_are_left_out_of_its_last_lines() -> None:
+    assert list(shown_lines(b"\x1b[31m\x1b[1mE   assert 1 == 2\x1b[0m\n\x1b[2J\n")) == ["E   assert 1 == 2", "\\x1b[2J"]
 
 
 def test_escapes_in_the_output_of_a_test_are_shown_not_obeyed(capsys: pytest.CaptureFixture[str]) -> None:

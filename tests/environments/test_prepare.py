@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import os
 import subprocess
@@ -160,6 +161,16 @@ async def test_a_poetry_lock_gives_versions_and_digests() -> None:
     )
     recipe = await python_recipe(Tree({"poetry.lock": lock, "requirements.txt": "other"}), ())
     assert recipe.lines == ("a==1.0 --hash=sha256:00", "w==2 ; sys_platform == 'win32'")
+
+
+async def test_a_locked_tool_that_needs_the_project_itself_is_installed_without_it(tmp_path: Path, wheels: Path) -> None:
+    metadata = "Metadata-Version: 2.1\nName: tool\nVersion: 1.0\nRequires-Dist: own>=2\n"
+    tool = make_wheel(wheels, "tool", files={"tool-1.0.dist-info/METADATA": metadata})
+    digest = hashlib.sha256(tool.read_bytes()).hexdigest()
+    lock = f'[[package]]\nname = "tool"\nversion = "1.0"\nfiles = [{{file = "{tool.name}", hash = "sha256:{digest}"}}]\n'
+    tree = Tree({"poetry.lock": lock, "pyproject.toml": '[project]\nname = "own"\nversion = "3.0"\n'})
+    prefix, _ = await prepare(tmp_path, tree, wheels)
+    assert run(prefix, "import tool, importlib.metadata as m; print(tool.version, m.version('own'))") == "1.0 3.0"
 
 
 async def test_a_lock_that_leads_elsewhere_or_a_tree_that_says_nothing_is_refused() -> None:

@@ -17,10 +17,13 @@ from gatewright.services.reviewer.syntax.evasions import Doubt, Form, evasions_i
 
 CODE = "test_run_evasion"
 #: What Python reads before any test, and names that would stand before a runner's own.
-_LOADED_FIRST = frozenset({b"sitecustomize.py", b"usercustomize.py", b"pytest.py", b"_pytest.py", b"unittest.py", b"pluggy.py"})
+_LOADED_FIRST = frozenset({b"sitecustomize.py", b"usercustomize.py"})
 _PACKAGES = (b"pytest/__init__.py", b"_pytest/__init__.py", b"unittest/__init__.py", b"pluggy/__init__.py")
 _RUNNERS = (b"pytest", b"unittest", b"npm", b"node ", b"make ", b"cargo ", b"go test", b"ctest", b"rspec", b"phpunit", b"test")
 _SHELLS = (b".sh", b".bash", b".zsh")
+#: Modules that a project may be itself: a change of its own is told like other rare forms.
+_OWN = frozenset({b"pytest.py", b"_pytest.py", b"unittest.py", b"pluggy.py"})
+_OPENED = "; opened only by scope.allow_protected_paths"
 #: Forms of one file that are told.
 _MOST_TOLD = 20
 
@@ -34,7 +37,8 @@ def evasion(subject: Subject) -> Iterator[Finding]:
         opened = subject.is_opened(file.path)
         for form in _added(file):
             blocks = form.doubt is Doubt.UNMISTAKABLE or (form.doubt is Doubt.RARE and strict)
-            yield file.finding(CODE, form.words, blocking=blocks and not opened, line=form.line or None)
+            words = form.words + (_OPENED if form.doubt is Doubt.RARE and blocks and not opened else "")
+            yield file.finding(CODE, words, blocking=blocks and not opened, line=form.line or None)
 
 
 def _added(file: ChangedFile) -> Iterator[Form]:
@@ -63,8 +67,10 @@ def _added(file: ChangedFile) -> Iterator[Form]:
 
 def _by_name(file: ChangedFile) -> Iterator[Form]:
     *_, name = file.path.split(b"/")
-    if name in _LOADED_FIRST or any(file.path == each or file.path == b"src/" + each for each in _PACKAGES):
-        yield Form(b"", 0, "is read by Python before the tests, or in the place of their runner", Doubt.UNMISTAKABLE)
+    of_runner = name in _OWN or any(file.path == each or file.path == b"src/" + each for each in _PACKAGES)
+    if name in _LOADED_FIRST or of_runner:
+        doubt = Doubt.RARE if of_runner and file.old is not None else Doubt.UNMISTAKABLE
+        yield Form(b"", 0, "is read by Python before the tests, or in the place of their runner", doubt)
     elif name.endswith(b".pth"):
         imports = any(line.startswith((b"import ", b"import\t")) for _, line in file.added_lines)
         yield Form(b"", 0, "is read by Python at its start", Doubt.UNMISTAKABLE if imports else Doubt.RARE)

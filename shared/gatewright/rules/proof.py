@@ -176,12 +176,23 @@ def _lost(proof: TestProof, name: str, contract: TaskContract) -> Iterator[Broke
     files = {file_of(test) for test in proof.lost}
     # One test of each file is listed before the second of any: with a second one, all files are there.
     all_listed = proof.lost_count == len(proof.lost) or len(files) < len(proof.lost)
-    if lost or not all_listed:
+    if not all_listed:
         words = f"{name}: {_tests(proof.lost_count)} of the baseline did not run: {_quoted(lost or proof.lost)}"
         yield Broken("tests_lost", RULE, words)
+    else:
+        yield from _by_file(lost, f"{name}: of the baseline did not run")
     skipped = [test for test in proof.newly_skipped if not _covers(opened, test)]
-    if skipped:
-        yield Broken("tests_lost", RULE, f"{name}: tests that ran on the baseline are skipped now: {_quoted(skipped)}")
+    yield from _by_file(skipped, f"{name}: ran on the baseline and is skipped now")
+
+
+def _by_file(tests: Iterable[str], words: str) -> Iterator[Broken]:
+    """One for each file: that is what a contract opens."""
+    found: dict[str, list[str]] = {}
+    for test in tests:
+        found.setdefault(file_of(test), []).append(test)
+    for file, its in found.items():
+        detail = f"{words}: {_quoted(its)}"
+        yield Broken("tests_lost", RULE, detail, file.encode("utf-8", "surrogatepass"))
 
 
 def _covers(opened: scope.AllowedPaths, test: str) -> bool:

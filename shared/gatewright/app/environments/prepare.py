@@ -86,6 +86,9 @@ async def _make(prefix: Path, recipe: Recipe, tree: TreeFiles, python: Python, i
         # The environment's own interpreter runs only while nothing is in it: what a package starts with it would run here.
         pip = (str(prefix / "bin" / "python"), "-I", "-m", "pip", "install", "--no-input", "--disable-pip-version-check")
         files = ("-r", "requirements.txt", *(("-c", "constraints.txt") if recipe.constraints else ()))
+        if recipe.is_lock and all("--hash=" in line for line in lines):
+            # A lock names all that is needed, but for the project itself, which its own tools may ask for.
+            files += ("--no-deps",)
         if lines:
             try:
                 await run_tool((*pip, *wheels, *files), folder=place, environment=environment, seconds=_SECONDS)

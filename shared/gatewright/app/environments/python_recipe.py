@@ -48,6 +48,11 @@ class Recipe:
     locked: str = ""
 
     @property
+    def is_lock(self) -> bool:
+        """Whether a lock file says all."""
+        return self.name in {_UV, _POETRY}
+
+    @property
     def name(self) -> str:
         """For people: the file that said most."""
         return next(iter(self.sources))
@@ -79,8 +84,9 @@ async def python_recipe(tree: TreeFiles, commands: Sequence[str]) -> Recipe:
         if not asked.hashed:
             await _declared(tree, pyproject, asked)
     if not asked.read:
-        words = "nothing says what the project needs: no uv.lock, poetry.lock, requirements.txt, pyproject.toml or setup.cfg"
-        raise NotPreparedError(f"{words}; make an environment and give it with --env DIR")
+        absent = "no uv.lock, poetry.lock, requirements.txt, pyproject.toml or setup.cfg"
+        advice = "leave --env out where the commands need none, or make an environment and give it with --env DIR"
+        raise NotPreparedError(f"nothing says which Python packages are needed: {absent}; {advice}")
     if lock != _UV and not asked.hashed:
         _add_runner(commands, asked)
     order = sorted(asked.read, key=lambda path: path != first)

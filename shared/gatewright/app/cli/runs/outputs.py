@@ -5,11 +5,14 @@ The output is the repository's own: it is cut, and every character that does not
 
 from __future__ import annotations
 
+import asyncio
+import re
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gatewright.app.cli.output import printable
+from gatewright.app.cli.runs.unprovided import missed_modules, unprovided_files
 from gatewright.app.cli.runs.view import OutputTail, RunView
 from gatewright.contracts.reports import TestCommand
 from gatewright.errors import GatewrightError
@@ -23,6 +26,8 @@ _WIDTH = 200
 _MOST_STREAMS = 4
 #: Bytes that are looked at for the last lines.
 _TAIL_BYTES = 64 << 10
+
+_COLOUR = re.compile("\x1b\\[[0-9;]{0,40}m")  # noqa: TID251 - linear: bounded, and one character begins it
 
 Fetch = Callable[[str], Awaitable[bytes]]
 
@@ -55,7 +60,10 @@ async def with_tails(view: RunView, fetch: Fetch | None) -> RunView:
             continue
         if data is not None and (tail := _tail(stream.title, data)).lines:
             tails.append(tail)
-    return replace(view, tails=tuple(tails))
+    missed = missed_modules(tails)
+    repository = view.run.accepted.repository_url
+    unprovided = await asyncio.to_thread(unprovided_files, repository, missed) if missed else ()
+    return replace(view, tails=tuple(tails), unprovided=unprovided)
 
 
 async def read_stream(stream: OutputStream, view: RunView, fetch: Fetch | None, *, last: int | None = None) -> bytes | None:
@@ -72,8 +80,8 @@ async def read_stream(stream: OutputStream, view: RunView, fetch: Fetch | None, 
 
 
 def shown_lines(data: bytes) -> Iterator[str]:
-    """The lines of an output as a terminal may be given them; a line that was drawn over itself is what it ended as."""
-    for line in data.decode("utf-8", "replace").removesuffix("\n").split("\n"):
+    """The lines of an output as a terminal may be given them: without colours, and a line that was drawn over as it ended."""
+    for line in _COLOUR.sub("", data.decode("utf-8", "replace").removesuffix("\n")).split("\n"):
         yield printable(line.rstrip("\r").rpartition("\r")[2].expandtabs())
 
 

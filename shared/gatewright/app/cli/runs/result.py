@@ -107,6 +107,11 @@ def _why(view: RunView, result: RunResult, command: Sequence[str]) -> list[str]:
     if failure.code == "review_failed" and view.run.review is not None:
         words += [f"            {printable(line)}" for line in finding_lines(view.run.review)]
     words += [line for tail in view.tails for line in tail_lines(tail)]
+    for path in view.unprovided:
+        place = printable(path)
+        words.append(
+            f"  missing   {place}: git has no such file; if a build makes it, make it, and add --provide {shlex.quote(place)}"
+        )
     words.append("  landed    nothing")
     advice = advice_for(failure.code, view.run.run_id)
     if advice and advice not in message:  # what the host says comes with its advice

@@ -27,6 +27,8 @@ _OPENED_BY_RULE: dict[str, str] = {
     _BY_NAME: "--allow-tests",
     "protected_paths.dependencies": "--allow-dependencies",
 }
+#: What review found is opened where the finding says so: most of it is to be put right, not to be let pass.
+_OPENED_BY_NAME = "; opened only by scope.allow_protected_paths"
 _KIND_IN_DETAIL = re.compile(r"opened only by scope\.allow: ([a-z_]+)$")  # noqa: TID251 - linear: the words before it cannot stand in the repetition
 #: A report lists no more violations than this, and may have left some out then.
 _MOST_LISTED = 100
@@ -78,6 +80,8 @@ def _opening(violation: Violation) -> tuple[str, str] | None:
         return "--allow-kind", kind[1]
     if option == "--allow-dependencies":
         return option, ""
+    if violation.detail.endswith(_OPENED_BY_NAME) or violation.code == "tests_lost":
+        option = "--allow-tests"
     # A path with a backslash is a name written as escapes.
     if option is None or violation.path is None or "\\" in violation.path:
         return None

@@ -41,6 +41,8 @@ class RunView:
     last: str = ""
     tails: tuple[OutputTail, ...] = ()
     families: ToldFamilies = field(default_factory=dict)
+    #: Files that the commands missed and git has not, where it was looked for them.
+    unprovided: tuple[str, ...] = ()
     lock_holders: tuple[str, ...] = ()
     locks_since: str = ""
 
