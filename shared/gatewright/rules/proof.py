@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from gatewright import scope
 from gatewright.contracts import TaskContract
-from gatewright.contracts.reports import TestCommand, TestProof
+from gatewright.contracts.reports import BaselineTests, TestCommand, TestProof
 from gatewright.rules.broken import Broken
 from gatewright.rules.tests import Ordered, passed
 
@@ -43,7 +43,8 @@ _QUOTED = 3
 def broken_by_proof(ordered: Sequence[Ordered], contract: TaskContract, testing: Testing) -> tuple[Broken, ...]:
     """What is wrong with the proofs of the commands that had to pass, when they all did.
 
-    1. nothing is disproved  2. where proof is asked for, one command at least is proved.
+    1. nothing is disproved  2. where proof is asked for, one command at least is proved, and the baseline's tests ran on the
+    candidate to their end; those that failed do not count against it: tests that are meant to change do fail.
     """
     broken: list[Broken] = []
     proved = False
@@ -59,7 +60,17 @@ def broken_by_proof(ordered: Sequence[Ordered], contract: TaskContract, testing:
     if testing == "proved" and not proved and not broken:  # 2
         reasons = "; ".join(f"{one.test.name}: {words}" for one in demanded if (words := why_unproven(one.final)))
         broken.append(Broken(UNPROVEN, RULE, f"no command is shown to test anything: {reasons or 'none has to pass'}"))
+    if testing == "proved":
+        broken += _unended_baseline_tests(demanded)
     return tuple(broken)
+
+
+def _unended_baseline_tests(demanded: Iterable[Ordered]) -> Iterator[Broken]:
+    for one in demanded:
+        tests = one.final.proof.baseline_tests if one.final.proof is not None else None
+        if tests is not None and not tests.complete:
+            words = f"{one.test.name}: {baseline_tests_in_words(tests)}; land the change of {_quoted(tests.paths)} by itself"
+            yield Broken(UNPROVEN, RULE, words)
 
 
 def broken_by_environment(ordered: Sequence[Ordered]) -> Iterator[Broken]:
@@ -107,9 +118,36 @@ def in_words(proof: TestProof) -> str:
         words.append(f"changed, and loaded by no test: {_quoted(proof.untouched)}")
     if proof.control is not None:
         words.append("the control failed as it must" if alive(proof) else "the control did not fail as it must")
+    if proof.baseline_tests is not None:
+        words.append(baseline_tests_in_words(proof.baseline_tests))
     if proof.unproven:
         words.append(f"unproven: {proof.unproven}")
     return "; ".join(words)
+
+
+def baseline_tests_in_words(tests: BaselineTests) -> str:
+    """What the baseline's tests came to on the candidate, in one line for people."""
+    counts = tests.counts
+    if counts is None:
+        said = f"could not be loaded, and the command ended with {tests.exit_code}"
+    else:
+        parts = [f"{counts.passed} passed"]
+        parts += [f"{counts.failed} failed"] if counts.failed else []
+        parts += [f"{counts.skipped} skipped"] if counts.skipped else []
+        parts += [f"{tests.unrun_count} did not run"] if tests.unrun_count else []
+        parts += [f"the command ended with {tests.exit_code}"] if tests.exit_code and not counts.failed else []
+        said = ", ".join(parts) + (f": {_quoted(tests.failed)}" if tests.failed else "")
+    return f"the baseline's tests on this change: {said}{_why_unended(tests)}"
+
+
+def _why_unended(tests: BaselineTests) -> str:
+    if tests.complete:
+        return ""
+    if tests.stopped:
+        return f"; they were stopped at the limit of {tests.stopped}"
+    if tests.rewritten:
+        return f"; {_quoted(tests.rewritten)} was changed while they ran"
+    return "; they were not told to their end"
 
 
 def alive(proof: TestProof) -> bool:
