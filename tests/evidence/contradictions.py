@@ -151,6 +151,11 @@ def first_command(**changes: Any) -> Change:
     return commands(lambda given: (changed(given[0], **changes), *given[1:]))
 
 
+def first_proof(**changes: Any) -> Change:
+    """Change what the first command is said to have proved; its table stays."""
+    return commands(lambda given: (changed(given[0], proof=changed(given[0].proof, **changes)), *given[1:]))
+
+
 def contract(**changes: Any) -> Change:
     """Another contract from the pm than the request orders; the tasks under it stay."""
     return swap(e.ContractCompiled, lambda payload: e.ContractCompiled(contract=changed(payload.contract, **changes)))

@@ -104,6 +104,7 @@ _CONTRADICTIONS = dict.fromkeys(
         "story_differs",
         "story_unknown",
         "task_contradicts",
+        "tests_contradict",
         "time_reversed",
         "trailers_differ",
     ),

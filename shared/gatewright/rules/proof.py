@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from gatewright import scope
 from gatewright.contracts import TaskContract
-from gatewright.contracts.reports import BaselineTests, TestCommand, TestProof
+from gatewright.contracts.reports import BaselineTests, TestCommand, TestCounts, TestProof
 from gatewright.rules.broken import Broken
 from gatewright.rules.tests import Ordered, passed
 
@@ -173,7 +173,8 @@ def _disproved(command: TestCommand, contract: TaskContract) -> Iterator[Broken]
     if proof is None:
         return
     counts = proof.counts
-    if not proof.complete or counts is None or counts.failed or proof.duplicates or proof.rewritten:  # 1
+    contradictory = counts is not None and _contradict(proof, counts)
+    if not proof.complete or counts is None or counts.failed or proof.duplicates or proof.rewritten or contradictory:  # 1
         yield Broken("report_missing", RULE, f"{name}: {_what_is_missing(proof)}")
         return
     if not counts.passed:  # 2
@@ -185,6 +186,20 @@ def _disproved(command: TestCommand, contract: TaskContract) -> Iterator[Broken]
     yield from _lost(proof, name, contract)  # 4
 
 
+def _contradict(proof: TestProof, counts: TestCounts) -> bool:
+    """Whether no tests could lead to these numbers: what is now is new, or was before and is not lost."""
+    now = counts.passed + counts.failed + counts.skipped
+    before = now if proof.collected_before is None else proof.collected_before
+    stayed = now - proof.new_count
+    return (
+        stayed < 0
+        or stayed + proof.lost_count > before
+        or len(proof.lost) > proof.lost_count
+        or (proof.lost_count > 0 and not proof.lost)
+        or len(proof.newly_skipped) > counts.skipped
+    )
+
+
 def _what_is_missing(proof: TestProof) -> str:
     if proof.rewritten:
         return f"{_quoted(proof.rewritten)} was changed while the tests ran"
@@ -192,6 +207,8 @@ def _what_is_missing(proof: TestProof) -> str:
         return f"tests were told twice: {_quoted(proof.duplicates)}"
     if proof.counts is not None and proof.counts.failed:
         return f"{_tests(proof.counts.failed)} failed, and yet the command succeeded"
+    if proof.counts is not None and _contradict(proof, proof.counts):
+        return "the numbers of tests before, now, lost and new contradict each other"
     return f"it succeeded, and {proof.framework} did not tell all of its tests to their end"
 
 
