@@ -29,6 +29,8 @@ from gatewright.tasks.inputs import RebuiltCandidate
 from gatewright.workspace import Workspace, Workspaces
 
 _MOST_PATHS = 100
+#: The exit codes of commands that a signal ended begin here.
+_BY_A_SIGNAL = 128
 #: Manifests of one change that are compared; each further one counts as changed.
 _MOST_MANIFESTS = 200
 
@@ -136,7 +138,7 @@ async def _rewritten(workspace: Workspace, told: Told) -> tuple[str, ...]:
 def _facts(deciding: frozenset[bytes], completed: Completed, told: Told, rewritten: tuple[str, ...]) -> BaselineTests:
     """A command that could not load a test, because nothing is as its tests expect it, has ended as tests that fail do."""
     stopped = completed.stopped or ("time" if completed.timed_out else "")
-    unloaded = not told.begun and not told.forged and completed.exit_code > 0
+    unloaded = not told.begun and not told.forged and 0 < completed.exit_code < _BY_A_SIGNAL
     whole = told.complete and not contradicts(completed, told)
     return BaselineTests(
         paths=tuple(sorted(path.decode("utf-8", "replace") for path in deciding)[:_MOST_PATHS]),
