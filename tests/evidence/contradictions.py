@@ -153,7 +153,13 @@ def first_command(**changes: Any) -> Change:
 
 def first_proof(**changes: Any) -> Change:
     """Change what the first command is said to have proved; its table stays."""
-    return commands(lambda given: (changed(given[0], proof=changed(given[0].proof, **changes)), *given[1:]))
+
+    def forged(given: tuple[TestCommand, ...]) -> tuple[TestCommand, ...]:
+        first, *others = given
+        assert first.proof is not None
+        return changed(first, proof=changed(first.proof, **changes)), *others
+
+    return commands(forged)
 
 
 def contract(**changes: Any) -> Change:
