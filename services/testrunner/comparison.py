@@ -24,17 +24,22 @@ _TELLS_LOADED = frozenset({"pytest", "unittest"})
 
 def facts(framework: Framework, completed: Completed, told: Told, changed: Iterable[str] = ()) -> TestProof:
     """What the run itself shows; ``changed`` are the files that differ from the baseline."""
-    count = Counter(told.outcomes.values())
     return TestProof(
         framework=framework.name,
         version=told.version,
-        complete=told.complete and not _contradicts(completed, told),
-        counts=TestCounts(passed=count["passed"], failed=count["failed"], skipped=count["skipped"]),
+        complete=told.complete and not contradicts(completed, told),
+        counts=count_outcomes(told),
         # A command that starts the framework several times may run a test in each of them.
         duplicates=tuple(sorted(told.duplicates)[:_MOST]) if told.begun == 1 else (),
         untouched=_untouched(framework, told, changed),
         shadowed=tuple(f"{name} -> {place}" for name, place in sorted(told.origins.items())[:_MOST]),
     )
+
+
+def count_outcomes(told: Told) -> TestCounts:
+    """The tests that were told, by outcome."""
+    count = Counter(told.outcomes.values())
+    return TestCounts(passed=count["passed"], failed=count["failed"], skipped=count["skipped"])
 
 
 def test_files(told: Told) -> frozenset[str]:
@@ -55,7 +60,7 @@ def _untouched(framework: Framework, told: Told, changed: Iterable[str]) -> tupl
     return tuple(path for path in loadable(changed) if path not in told.loaded)[:_MOST]
 
 
-def _contradicts(completed: Completed, told: Told) -> bool:
+def contradicts(completed: Completed, told: Told) -> bool:
     """Success, although the framework said otherwise, or had collected what it never ran."""
     return completed.exit_code == 0 and (any(told.ends) or not told.collected <= told.outcomes.keys())
 
@@ -88,9 +93,9 @@ def with_baseline(proof: TestProof, told: Told, before: Mapping[str, str], newly
         proof,
         collected_before=len(before),
         lost_count=len(lost),
-        lost=_listed(lost),
+        lost=listed(lost),
         new_count=len(now - before.keys()),
-        newly_skipped=_listed(newly_skipped),
+        newly_skipped=listed(newly_skipped),
     )
 
 
@@ -116,7 +121,7 @@ def _test_of_case(name: str) -> str:
     return name.partition("[")[0] if name.endswith("]") and "::" in name.partition("[")[0] else ""
 
 
-def _listed(names: Iterable[str]) -> tuple[str, ...]:
+def listed(names: Iterable[str]) -> tuple[str, ...]:
     """A hundred of them: one of each file before the second of any, so that few files are all named."""
     first: dict[str, str] = {}
     others = []

@@ -1,7 +1,7 @@
 """Shows that a test command is alive: the run itself, told test by test; beside it a control, and the baseline's tests.
 
-Control and baseline have workspaces of their own and run while the command does; when the command fails they are stopped. What
-comes out are facts: ``gatewright.rules.proof`` judges them.
+All others have workspaces of their own and run while the command does; when the command fails they are stopped. What comes out
+are facts: ``gatewright.rules.proof`` judges them.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from gatewright.ecosystems.records import Told
 from gatewright.ecosystems.registry import may_be_tests, recognise, why_unproven
 from gatewright.errors import DeniedError
 from gatewright.sandbox import Completed, Sandbox
+from gatewright.services.testrunner.baseline_tests import run_baseline_tests
 from gatewright.services.testrunner.commands import AcceptanceCommand
 from gatewright.services.testrunner.comparison import facts, test_files, with_baseline, with_control
 from gatewright.services.testrunner.compiled import missed
@@ -88,6 +89,7 @@ class Prover:
         async with (
             _beside(self._control(subject, place, tree)) as control,
             _beside(self._baseline(subject, place)) as baseline,
+            _beside(run_baseline_tests(subject, place, tree, self._workspaces)) as baseline_tests,
         ):
             completed, told = await subject.run(place.workspace, tree, Purpose.ALL)
             proof, table = facts(subject.framework, completed, told, await _changed(place)), written(told.outcomes)
@@ -95,11 +97,13 @@ class Prover:
                 proof = replace(proof, shadowed=(*proof.shadowed, *await _missed(place, tree, completed)))
                 return Proved(completed, proof, table, test_files(told))
             progress()
-            planted, before = await control, await baseline
+            planted, before, on_candidate = await control, await baseline, await baseline_tests
         if planted is None:
             proof = replace(proof, unproven="there is no place for a test that must fail")
         else:
             proof = with_control(proof, *planted)
+        if before != {}:  # else the baseline has no tests
+            proof = replace(proof, baseline_tests=on_candidate)
         if before is not None:
             newly = await self._newly_skipped(subject, place, told, before)
             proof = with_baseline(proof, told, before, newly)

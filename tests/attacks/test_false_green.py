@@ -252,7 +252,7 @@ async def test_a_command_that_tests_nothing_is_refused_under_medium_and_said_to_
 
 async def test_an_honest_change_passes_under_medium(suite: Suite, tmp_path: Path) -> None:
     report = await verdict(suite, tmp_path, {"tests/test_new.py": LATER.replace(b"later", b"new")}, pack="medium")
-    assert (report.verdict, report.summary) == ("PASS", "passed")
+    assert (report.verdict, report.summary) == ("PASS", "passed; suite: the baseline's tests on this change: 4 passed")
 
 
 async def test_a_doctest_that_goes_with_its_function_is_opened_by_the_options_that_the_refusal_tells(tmp_path: Path) -> None:

@@ -53,6 +53,7 @@ RARE: list[tuple[str, bytes]] = [
     ("src/a.py", b"import unittest\nunittest.TestCase.run = lambda *a: None\n"),
     ("src/a.py", b"import unittest\nsetattr(unittest.TestCase, 'run', None)\n"),
     ("src/a.py", b"import builtins\nbuiltins.AssertionError = None\n"),
+    ("src/a.py", b"import gc\nx = gc.get_objects()\n"),
     ("src/a.py", b"import _pytest.runner\n"),
     ("src/a.py", b"from _pytest import runner\n"),
     ("src/a.py", b"class A:\n    def __eq__(self, other):\n        return True\n"),

@@ -31,6 +31,8 @@ from gatewright.contracts import Plan, ReviewReport, RunRequest, TaskContract, c
 from gatewright.contracts.reports import ScopeCheck
 from gatewright.contracts.vocabulary import AcceptanceTest, Agent, Executor
 from gatewright.contracts.vocabulary import Scope as Opened
+from gatewright.ecosystems.runner.commands import Reading, read_makefile, read_scripts
+from gatewright.ecosystems.runner.settings import MOST_BYTES, changed_settings
 from gatewright.errors import ExtractionError, GatewrightError
 from gatewright.git.changes import TreeChange
 from gatewright.git.mirror import Mirror
@@ -42,8 +44,6 @@ from gatewright.secrets.documents import check_document, redact_document
 from gatewright.secrets.redaction import redact_output
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.gatekeeper.gates.change.diff import judge_changes
-from gatewright.services.gatekeeper.gates.change.runner.commands import Reading, read_makefile, read_scripts
-from gatewright.services.gatekeeper.gates.change.runner.settings import MOST_BYTES, changed_settings
 from gatewright.services.gatekeeper.gates.commands.proof import _matches_anything
 from gatewright.services.gatekeeper.gates.contract.forbidden_actions import judge_forbidden_edits
 from gatewright.services.gatekeeper.gates.contract.plan import judge_plan

@@ -151,6 +151,17 @@ def first_command(**changes: Any) -> Change:
     return commands(lambda given: (changed(given[0], **changes), *given[1:]))
 
 
+def first_proof(**changes: Any) -> Change:
+    """Change what the first command is said to have proved; its table stays."""
+
+    def forged(given: tuple[TestCommand, ...]) -> tuple[TestCommand, ...]:
+        first, *others = given
+        assert first.proof is not None
+        return changed(first, proof=changed(first.proof, **changes)), *others
+
+    return commands(forged)
+
+
 def contract(**changes: Any) -> Change:
     """Another contract from the pm than the request orders; the tasks under it stay."""
     return swap(e.ContractCompiled, lambda payload: e.ContractCompiled(contract=changed(payload.contract, **changes)))

@@ -23,6 +23,7 @@ from gatewright.contracts import (
 )
 from gatewright.contracts.records import Cause, OrchestratorEvent
 from gatewright.contracts.reports import (
+    BaselineTests,
     Evidence,
     GateName,
     GateOutcome,
@@ -32,6 +33,9 @@ from gatewright.contracts.reports import (
     RuleOutcome,
     ScopeCheck,
     TestCommand,
+    TestControl,
+    TestCounts,
+    TestProof,
     TestSummary,
     Violation,
     WorkReport,
@@ -256,8 +260,31 @@ class RecordedRun:
             duration_sec=1.25,
             stdout=self.store.put(b"2 passed\n"),
             stderr=self.store.put(b"a warning\n"),
+            proof=TestProof(
+                framework="pytest",
+                complete=True,
+                counts=TestCounts(passed=2, failed=0, skipped=1),
+                collected_before=2,
+                new_count=1,
+                control=TestControl(
+                    failing="test_k.py::test_a",
+                    passing="test_k.py::test_b",
+                    exit_code=1,
+                    failing_outcome="failed",
+                    passing_outcome="passed",
+                ),
+                baseline_tests=BaselineTests(
+                    paths=("src/test_a.py",),
+                    exit_code=1,
+                    complete=True,
+                    counts=TestCounts(passed=2, failed=1, skipped=0),
+                    failed=("src/test_a.py::test_old",),
+                ),
+                table=self.store.put(b"a.py::test_a\tpassed\na.py::test_b\tpassed\na.py::test_c\tskipped\n"),
+            ),
         )
-        lint = replace(command, name="lint", cmd_argv=("ruff", "check"), stdout=self.store.put(b"all clean\n"), stderr="")
+        output = self.store.put(b"all clean\n")
+        lint = replace(command, name="lint", cmd_argv=("ruff", "check"), stdout=output, stderr="", proof=None)
         report = TestReport(
             run_id=self.run_id,
             task_id=task_id,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace as changed
 
-from gatewright.contracts.reports import Finding, RuleOutcome
+from gatewright.contracts.reports import Finding, RuleOutcome, TestCounts
 from gatewright.contracts.vocabulary import Agent, Budget, Usage
 from gatewright.ledger import events as e
 from tests.evidence.contradictions import (
@@ -20,6 +20,7 @@ from tests.evidence.contradictions import (
     everywhere,
     evidence,
     first_command,
+    first_proof,
     first_shard,
     gate,
     insert,
@@ -67,6 +68,38 @@ STORIES: dict[str, Story] = {
     "a command was left out": Story(make_success, commands(lambda given: given[:1]), "tests_incomplete", CI, CONTRACT),
     "a command too many": Story(make_success, commands(lambda given: (*given, given[0])), "tests_incomplete", CI, CONTRACT),
     "commands in another order": Story(make_success, commands(lambda given: given[::-1]), "tests_incomplete", CI, CONTRACT),
+    "tests that were never told to their end": Story(make_success, first_proof(complete=False), "report_missing", CI),
+    "no test that passed": Story(
+        make_success, first_proof(counts=TestCounts(passed=0, failed=0, skipped=3)), "tests_none", CI, "reports/gates/"
+    ),
+    "a test that failed, and yet the command succeeded": Story(
+        make_success, first_proof(counts=TestCounts(passed=2, failed=1, skipped=0)), "report_missing", CI
+    ),
+    "no negative control": Story(make_success, first_proof(control=None), "tests_not_alive", CI),
+    "a lost test that no contract opened": Story(
+        make_success, first_proof(lost_count=1, lost=("a.py::test_old",), collected_before=3), "tests_lost", CI
+    ),
+    "a lost test that is not named": Story(make_success, first_proof(lost_count=1, collected_before=3), "report_missing", CI),
+    "more tests before than there can have been": Story(
+        make_success, first_proof(lost_count=1, lost=("a.py::test_old",)), "report_missing", CI
+    ),
+    "more new tests than there are": Story(make_success, first_proof(new_count=4), "report_missing", CI),
+    "more tests that are newly skipped than are skipped": Story(
+        make_success, first_proof(newly_skipped=("a.py::test_b", "a.py::test_c")), "report_missing", CI
+    ),
+    "more tests than the table has": Story(
+        make_success,
+        first_proof(counts=TestCounts(passed=830, failed=0, skipped=1), collected_before=830),
+        "tests_contradict",
+        CI,
+        "ci/run-00112233445566778899.test.a1/01-tests.log",
+    ),
+    "tests that passed, and were skipped by the table": Story(
+        make_success, first_proof(counts=TestCounts(passed=3, failed=0, skipped=0)), "tests_contradict", CI
+    ),
+    "modules that came from elsewhere": Story(
+        make_success, first_proof(shadowed=("shop -> /srv/shop.py",)), "environment_shadows_candidate", CI
+    ),
     "no command at all": Story(make_success, commands(lambda _: ()), "tests_incomplete", CI, CONTRACT),
     "a longer limit than the contract's": Story(
         make_success, first_command(timeout_sec=600.0), "tests_incomplete", CI, CONTRACT

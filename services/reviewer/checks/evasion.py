@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from gatewright.contracts.reports import Finding
-from gatewright.services.reviewer.checks.test_files import is_test
+from gatewright.ecosystems.runner.names import is_test
 from gatewright.services.reviewer.subject import ChangedFile, Subject
 from gatewright.services.reviewer.syntax.evasions import Doubt, Form, evasions_in
 

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gatewright.contracts.reports import Finding
-from gatewright.services.reviewer.checks.test_files import counted_losses, has_test_name, is_test
+from gatewright.ecosystems.runner.names import has_test_name, is_test
+from gatewright.services.reviewer.checks.counted_tests import counted_losses
 from gatewright.services.reviewer.subject import ChangedFile, Subject
 from gatewright.services.reviewer.syntax.languages import tests_in
 from gatewright.services.reviewer.syntax.tests_model import Body, FileTests

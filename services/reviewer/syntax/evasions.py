@@ -60,6 +60,7 @@ _CI = BytesPattern(rb"[\"'`](?:CI|GITHUB_ACTIONS|CONTINUOUS_INTEGRATION)[\"'`]|p
 _FRAMES = BytesPattern(
     rb"^(?:sys\._getframe|sys\._current_frames|inspect\.(?:stack|currentframe)|traceback\.(?:extract_stack|walk_stack))$"
 )
+_OBJECTS = BytesPattern(rb"^gc\.get_(?:objects|referrers|referents)$")
 _TEST_WORD = BytesPattern(rb"(?i)[\"'][^\"']*(?:test|pytest)[^\"']*[\"']")
 _END = BytesPattern(
     rb"^(?:\w+\.)?(?:_exit|abort|raise_signal|pthread_kill)$|^os\.(?:exec\w+|kill|killpg|posix_spawn\w*)$|^exec[lv]p?e?$"
@@ -191,6 +192,8 @@ def _python_call(node: Node, around: _Around, source: Source) -> Iterator[Form]:
             yield _form(node, source, "patches what tests rely on", Doubt.RARE)
     elif callee == b"getattr" and (b'"_exit"' in text or b"'_exit'" in text):
         yield _ending(node, around, source)
+    elif _OBJECTS.first(callee) is not None:
+        yield _form(node, source, "looks through the objects of the whole process", Doubt.RARE)
     elif _FRAMES.first(callee) is not None:
         yield _form(node, source, "looks who has called it", Doubt.COMMON)
     elif _END.first(callee) is not None and not callee.endswith(b"._exit") and not around.is_main:

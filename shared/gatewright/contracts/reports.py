@@ -129,6 +129,10 @@ class ReviewReport(Document):
 Names = tuple[NonEmpty, ...]
 
 
+#: The limit that ended a command; empty when it ended by itself.
+Limit = Literal["", "time", "output", "memory", "processes", "disk"]
+
+
 class TestCounts(Document):
     """Tests by outcome; one that is expected to fail, and does, counts as skipped."""
 
@@ -151,6 +155,23 @@ class TestControl(Document):
     passing_outcome: str
 
 
+class BaselineTests(Document):
+    """The command once more, on the candidate with the baseline's versions of the ``paths`` that decide what is tested."""
+
+    paths: Names
+    exit_code: int
+    #: Every start of the framework told its end; or the command failed by itself before it could load a test.
+    complete: bool
+    #: None when no test could be loaded.
+    counts: TestCounts | None = None
+    failed: Names = ()
+    #: Tests that were collected, and had no turn.
+    unrun_count: Count = 0
+    #: Files of tests that were changed while it ran.
+    rewritten: Names = ()
+    stopped: Limit = ""
+
+
 class TestProof(Document):
     """What shows that tests ran, and could have failed. ``framework`` is empty when none was recognised."""
 
@@ -170,6 +191,8 @@ class TestProof(Document):
     newly_skipped: Names = ()
     duplicates: Names = ()
     control: TestControl | None = None
+    #: None when the change touches nothing that decides what is tested.
+    baseline_tests: BaselineTests | None = None
     #: Files of tests that were changed while the commands ran.
     rewritten: Names = ()
     untouched: Names = ()
@@ -195,7 +218,7 @@ class TestCommand(Document):
     timed_out: bool = False
     truncated: bool = False
     #: The limit that ended it; empty when it ended by itself.
-    stopped: Literal["", "time", "output", "memory", "processes", "disk"] = ""
+    stopped: Limit = ""
     run: Annotated[int, Meta(ge=1, le=2)] = 1
     proof: TestProof | None = None
 

@@ -39,7 +39,7 @@ _PROOFS = {
     "tests_none": "no test ran: look at what the command selects",
     "tests_not_alive": "the command succeeds although a test fails: look at what the change does to how tests are run",
     "untested_change": "write a test that loads the file; a policy pack says whether that is asked for",
-    "tests_unproven": "give a test command that is known (--test 'pytest'); the documentation lists them",
+    "tests_unproven": "give a test command that is known (--test 'pytest'), or land a change of tests by itself",
 }
 _ROLES = {
     "report_contradicts": _ROLE,
@@ -104,6 +104,7 @@ _CONTRADICTIONS = dict.fromkeys(
         "story_differs",
         "story_unknown",
         "task_contradicts",
+        "tests_contradict",
         "time_reversed",
         "trailers_differ",
     ),

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from gatewright import scope
 from gatewright.contracts import TaskContract
-from gatewright.contracts.reports import TestCommand, TestProof
+from gatewright.contracts.reports import BaselineTests, TestCommand, TestCounts, TestProof
 from gatewright.rules.broken import Broken
 from gatewright.rules.tests import Ordered, passed
 
@@ -43,7 +43,8 @@ _QUOTED = 3
 def broken_by_proof(ordered: Sequence[Ordered], contract: TaskContract, testing: Testing) -> tuple[Broken, ...]:
     """What is wrong with the proofs of the commands that had to pass, when they all did.
 
-    1. nothing is disproved  2. where proof is asked for, one command at least is proved.
+    1. nothing is disproved  2. where proof is asked for, one command at least is proved, and the baseline's tests ran on the
+    candidate to their end; those that failed do not count against it: tests that are meant to change do fail.
     """
     broken: list[Broken] = []
     proved = False
@@ -59,7 +60,17 @@ def broken_by_proof(ordered: Sequence[Ordered], contract: TaskContract, testing:
     if testing == "proved" and not proved and not broken:  # 2
         reasons = "; ".join(f"{one.test.name}: {words}" for one in demanded if (words := why_unproven(one.final)))
         broken.append(Broken(UNPROVEN, RULE, f"no command is shown to test anything: {reasons or 'none has to pass'}"))
+    if testing == "proved":
+        broken += _unended_baseline_tests(demanded)
     return tuple(broken)
+
+
+def _unended_baseline_tests(demanded: Iterable[Ordered]) -> Iterator[Broken]:
+    for one in demanded:
+        tests = one.final.proof.baseline_tests if one.final.proof is not None else None
+        if tests is not None and not tests.complete:
+            words = f"{one.test.name}: {baseline_tests_in_words(tests)}; land the change of {_quoted(tests.paths)} by itself"
+            yield Broken(UNPROVEN, RULE, words)
 
 
 def broken_by_environment(ordered: Sequence[Ordered]) -> Iterator[Broken]:
@@ -107,9 +118,36 @@ def in_words(proof: TestProof) -> str:
         words.append(f"changed, and loaded by no test: {_quoted(proof.untouched)}")
     if proof.control is not None:
         words.append("the control failed as it must" if alive(proof) else "the control did not fail as it must")
+    if proof.baseline_tests is not None:
+        words.append(baseline_tests_in_words(proof.baseline_tests))
     if proof.unproven:
         words.append(f"unproven: {proof.unproven}")
     return "; ".join(words)
+
+
+def baseline_tests_in_words(tests: BaselineTests) -> str:
+    """What the baseline's tests came to on the candidate, in one line for people."""
+    counts = tests.counts
+    if counts is None:
+        said = f"could not be loaded, and the command ended with {tests.exit_code}"
+    else:
+        parts = [f"{counts.passed} passed"]
+        parts += [f"{counts.failed} failed"] if counts.failed else []
+        parts += [f"{counts.skipped} skipped"] if counts.skipped else []
+        parts += [f"{tests.unrun_count} did not run"] if tests.unrun_count else []
+        parts += [f"the command ended with {tests.exit_code}"] if tests.exit_code and not counts.failed else []
+        said = ", ".join(parts) + (f": {_quoted(tests.failed)}" if tests.failed else "")
+    return f"the baseline's tests on this change: {said}{_why_unended(tests)}"
+
+
+def _why_unended(tests: BaselineTests) -> str:
+    if tests.complete:
+        return ""
+    if tests.stopped:
+        return f"; they were stopped at the limit of {tests.stopped}"
+    if tests.rewritten:
+        return f"; {_quoted(tests.rewritten)} was changed while they ran"
+    return "; they were not told to their end"
 
 
 def alive(proof: TestProof) -> bool:
@@ -135,7 +173,8 @@ def _disproved(command: TestCommand, contract: TaskContract) -> Iterator[Broken]
     if proof is None:
         return
     counts = proof.counts
-    if not proof.complete or counts is None or counts.failed or proof.duplicates or proof.rewritten:  # 1
+    contradictory = counts is not None and _contradict(proof, counts)
+    if not proof.complete or counts is None or counts.failed or proof.duplicates or proof.rewritten or contradictory:  # 1
         yield Broken("report_missing", RULE, f"{name}: {_what_is_missing(proof)}")
         return
     if not counts.passed:  # 2
@@ -147,6 +186,20 @@ def _disproved(command: TestCommand, contract: TaskContract) -> Iterator[Broken]
     yield from _lost(proof, name, contract)  # 4
 
 
+def _contradict(proof: TestProof, counts: TestCounts) -> bool:
+    """Whether no tests could lead to these numbers: what is now is new, or was before and is not lost."""
+    now = counts.passed + counts.failed + counts.skipped
+    before = now if proof.collected_before is None else proof.collected_before
+    stayed = now - proof.new_count
+    return (
+        stayed < 0
+        or stayed + proof.lost_count > before
+        or len(proof.lost) > proof.lost_count
+        or (proof.lost_count > 0 and not proof.lost)
+        or len(proof.newly_skipped) > counts.skipped
+    )
+
+
 def _what_is_missing(proof: TestProof) -> str:
     if proof.rewritten:
         return f"{_quoted(proof.rewritten)} was changed while the tests ran"
@@ -154,6 +207,8 @@ def _what_is_missing(proof: TestProof) -> str:
         return f"tests were told twice: {_quoted(proof.duplicates)}"
     if proof.counts is not None and proof.counts.failed:
         return f"{_tests(proof.counts.failed)} failed, and yet the command succeeded"
+    if proof.counts is not None and _contradict(proof, proof.counts):
+        return "the numbers of tests before, now, lost and new contradict each other"
     return f"it succeeded, and {proof.framework} did not tell all of its tests to their end"
 
 

@@ -18,7 +18,7 @@ from gatewright.services.gatekeeper.gates.change.diff import LIMIT_RULE, judge_c
 from gatewright.services.gatekeeper.gates.change.links import judge_links
 from gatewright.services.gatekeeper.gates.change.new_names import judge_name_limits, judge_readable_names
 from gatewright.services.gatekeeper.gates.change.path_collisions import judge_collisions, owners
-from gatewright.services.gatekeeper.gates.change.runner.judge import judge_runner
+from gatewright.services.gatekeeper.gates.change.runner_settings import judge_runner
 from gatewright.services.gatekeeper.gates.context import Artifacts, ChangeContext
 
 #: git's own rule of thumb: a NUL among the first bytes makes a file binary.

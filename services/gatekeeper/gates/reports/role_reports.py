@@ -73,7 +73,7 @@ def stored_by(command: TestCommand) -> tuple[str, ...]:
 
 
 def _judge_proof(context: GateContext, ordered: tuple[Ordered, ...], contract: TaskContract) -> None:
-    """What is only unproven is said where the pack does not refuse it."""
+    """What is only unproven is said where the pack does not refuse it, and what the baseline's tests came to."""
     packs = context.policies.packs
     name = contract.policy_pack or packs.default
     testing, untested = packs.pack(name).testing, packs.pack(name).untested_change
@@ -85,6 +85,8 @@ def _judge_proof(context: GateContext, ordered: tuple[Ordered, ...], contract: T
     for one in ordered:
         if one.test.must_pass and one.final.proof is not None and (words := one.final.proof.unproven):
             context.report.remark(f"{one.test.name}: unproven: {words}")
+        if one.test.must_pass and one.final.proof is not None and (tests := one.final.proof.baseline_tests) is not None:
+            context.report.remark(f"{one.test.name}: {proofs.baseline_tests_in_words(tests)}")
 
 
 def _note(report: GateReportBuilder, one: Ordered) -> None:

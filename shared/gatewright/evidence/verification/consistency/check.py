@@ -16,6 +16,7 @@ from gatewright.evidence.verification.consistency.rounds import check_rounds
 from gatewright.evidence.verification.consistency.sequence import check_sequence
 from gatewright.evidence.verification.consistency.signed import check_signed
 from gatewright.evidence.verification.consistency.subjects import check_subjects
+from gatewright.evidence.verification.consistency.tables import check_tables
 from gatewright.evidence.verification.consistency.telling import Contradiction, Telling, retell
 from gatewright.evidence.verification.reading import Reading
 
@@ -40,7 +41,8 @@ def check_consistency(reading: Reading, step: int) -> str:
     gate had not let pass, no refusal was passed over, no verdict contradicts itself or what it looked at  5. reports: review,
     tests and results bear the verdicts on them  6. rounds: no more than the contract allows, each for a reason
     7. budgets: no more used up than there was  8. ending: what landed, and the end, follow from all that
-    9. change: patch, list of names and shards are about the same files  10. signed: the two statements say the same.
+    9. change: patch, list of names and shards are about the same files  10. signed: the two statements say the same
+    11. tables: reports count the tests that they stored.
     """
     history = reading.history
     if history is None:
@@ -49,6 +51,7 @@ def check_consistency(reading: Reading, step: int) -> str:
         telling = retell(history, reading.names)
         found = [contradiction for check in CHECKS for contradiction in check(telling)]  # 1 to 8
         found += check_change(telling, reading, step)  # 9
+        found += check_tables(telling, reading, step)  # 11
     except MalformedError as error:
         reading.findings.malformed(step, error.reason, layout.EVENTS, error.message)
         return "the events cannot be followed"

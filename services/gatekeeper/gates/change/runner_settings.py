@@ -7,17 +7,18 @@ part is, and those that are because the contract's own commands read them: openi
 from __future__ import annotations
 
 import asyncio
-import json
 import shlex
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from gatewright.contracts import TaskContract
 from gatewright.contracts.vocabulary import Scope
+from gatewright.ecosystems.runner import commands, settings
+from gatewright.ecosystems.runner.reading import what_is_read
 from gatewright.git.changes import TreeChange
 from gatewright.git.mirror import Mirror
 from gatewright.git.modes import REGULAR
 from gatewright.scope import AllowedPaths
-from gatewright.services.gatekeeper.gates.change.runner import commands, settings
 from gatewright.services.gatekeeper.gates.context import ChangeContext
 
 RULE = "protected_paths.runner"
@@ -25,8 +26,6 @@ RULE = "protected_paths.runner"
 _MOST_TOLD = 4
 #: Manifests of one change that are compared; in each further one every change counts.
 _MOST_MANIFESTS = 200
-#: Makefiles that include each other, one after the other.
-_MOST_INCLUDED = 5
 
 
 async def judge_runner(context: ChangeContext, changes: Sequence[TreeChange], candidate: str) -> None:
@@ -74,44 +73,18 @@ def _sides(change: TreeChange) -> tuple[tuple[str, str], tuple[str, str]]:
 
 async def _reading(contract: TaskContract, candidate: str, mirror: Mirror) -> commands.Reading:
     """What the contract's commands read on ``candidate``."""
-    reading = commands.Reading()
+    words = []
     for test in contract.acceptance_tests:
         try:
-            reading.command(shlex.split(test.cmd))
+            words.append(shlex.split(test.cmd))
         except ValueError:  # the command gate has refused it
             continue
-    # A makefile may call npm, and a script of npm make: one of each is looked into after the other, once more.
-    for _ in range(2):
-        if reading.scripts:
-            manifest = (await _contents(candidate, ("package.json",), mirror)).get("package.json", b"{}")
-            commands.read_scripts(reading, _scripts(manifest))
-        if reading.targets:
-            await _read_makefiles(reading, candidate, mirror)
-    return reading
+    return await what_is_read(words, partial(_contents, mirror, candidate))
 
 
-async def _read_makefiles(reading: commands.Reading, candidate: str, mirror: Mirror) -> None:
-    names: tuple[str, ...] = tuple(sorted(reading.files))
-    for _ in range(_MOST_INCLUDED):
-        found = await _contents(candidate, names, mirror)
-        names = tuple(sorted({name for content in found.values() for name in commands.read_makefile(reading, content)}))
-        if not names:
-            break
-    reading.targets.clear()
-
-
-async def _contents(tree: str, names: Sequence[str], mirror: Mirror) -> Mapping[str, bytes]:
+async def _contents(mirror: Mirror, tree: str, names: Sequence[str]) -> Mapping[str, bytes]:
     entries = await mirror.files(tree, tuple(names))
     wanted = {each.path.decode("utf-8", "replace"): each for each in entries if each.mode in REGULAR}
     chosen = {name: wanted[name].object_id for name in names if name in wanted and wanted[name].size <= commands.MOST_BYTES}
     contents = await mirror.blobs(chosen.values()) if chosen else {}
     return {name: contents[object_id] for name, object_id in chosen.items()}
-
-
-def _scripts(manifest: bytes) -> Mapping[str, object]:
-    try:
-        document = json.loads(manifest)
-    except (ValueError, RecursionError):
-        return {}
-    scripts = document.get("scripts") if isinstance(document, dict) else None
-    return scripts if isinstance(scripts, dict) else {}

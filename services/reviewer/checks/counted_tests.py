@@ -1,4 +1,4 @@
-"""Which files are tests by their names; and tests counted by patterns, for a language without a grammar."""
+"""Tests counted by patterns, for a language without a grammar."""
 
 from __future__ import annotations
 
@@ -7,11 +7,6 @@ from dataclasses import dataclass
 
 from gatewright.patterns import BytesPattern
 
-_DIRECTORIES = frozenset({b"test", b"tests", b"__tests__", b"spec", b"specs"})
-_NAMES = BytesPattern(
-    rb"test_.*\.(?:py|rb|c|cc|cpp)|tests?\.(?:py|rs)|.*_tests?\.\w+|.*_spec\.\w+|.*\.(?:test|spec)\.\w+|conftest\.py"
-    rb"|.*(?:Tests?|IT|Spec|TestCase)\.(?:java|kt|cs|php|swift|scala|groovy)|Test[A-Z].*\.(?:java|kt|cs)"
-)
 _CASES = BytesPattern(
     rb"(?m)^[ \t]*(?:async[ \t]+)?def[ \t]+test\w*|^[ \t]*(?:it|test|specify)(?:\.each\b.*?)?[ \t]*\(|^func[ \t]+Test\w*"
     rb"|^[ \t]*@(?:Parameterized)?Test\b|^[ \t]*#\[(?:\w+::)?test\b|^[ \t]*\[(?:Test|Fact|Theory)\b"
@@ -33,17 +28,6 @@ class _Strength:
     cases: int
     assertions: int
     skips: int
-
-
-def is_test(path: bytes) -> bool:
-    """Whether ``path`` is a test, or lies among tests, by the usual names."""
-    *directories, _ = path.split(b"/")
-    return not _DIRECTORIES.isdisjoint(part.lower() for part in directories) or has_test_name(path)
-
-
-def has_test_name(path: bytes) -> bool:
-    """Whether the name of the file itself is one that runners collect."""
-    return _NAMES.fullmatch(path.rpartition(b"/")[2])
 
 
 def counted_losses(old: bytes, new: bytes) -> Iterator[str]:

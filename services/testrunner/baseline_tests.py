@@ -1,0 +1,152 @@
+"""The baseline's tests on the candidate: one more run, where a change touches what decides what is tested.
+
+The tree of that run is the candidate's, but for the tests, the settings of their runner and the files that the command reads to
+decide what it runs: these are as the baseline has them, those that it deleted come back, and those that it added are away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from gatewright.contracts.reports import BaselineTests
+from gatewright.ecosystems.port import Purpose, TreeFiles
+from gatewright.ecosystems.records import Told
+from gatewright.ecosystems.registry import recognise
+from gatewright.ecosystems.runner import commands, settings
+from gatewright.ecosystems.runner.names import is_runner_setting, is_test
+from gatewright.ecosystems.runner.reading import what_is_read
+from gatewright.errors import DeniedError
+from gatewright.git.changes import FileChange, TreeChange
+from gatewright.git.modes import ABSENT, REGULAR, SUBMODULE
+from gatewright.sandbox import Completed
+from gatewright.services.testrunner.comparison import contradicts, count_outcomes, listed, test_files
+from gatewright.services.testrunner.instrumented import Instrumented
+from gatewright.services.testrunner.place import Place
+from gatewright.services.testrunner.tree_files import list_tree
+from gatewright.tasks.inputs import RebuiltCandidate
+from gatewright.workspace import Workspace, Workspaces
+
+_MOST_PATHS = 100
+#: The exit codes of commands that a signal ended begin here.
+_BY_A_SIGNAL = 128
+#: Manifests of one change that are compared; each further one counts as changed.
+_MOST_MANIFESTS = 200
+
+
+async def run_baseline_tests(
+    subject: Instrumented, place: Place, tree: TreeFiles, workspaces: Workspaces
+) -> BaselineTests | None:
+    """None when the change touches nothing of it, or the baseline starts no framework that is known.
+
+    ``tree`` is the candidate's. Raises SandboxError, ConfigurationError, DeniedError, GitError, UnavailableError.
+    """
+    candidate = place.candidate
+    changes = await candidate.mirror.changes(candidate.baseline_tree, candidate.tree)
+    deciding = await _deciding(subject.argv, changes, tree, candidate)
+    if not deciding:
+        return None
+    mixed = await _mixed_tree(candidate, changes, deciding)
+    files = await list_tree(candidate.mirror, mixed)
+    framework = await recognise(subject.argv, files)
+    if framework is None:
+        return None
+    subject = Instrumented(subject.argv, framework, subject.sandbox, subject.prefix, subject.limits)
+    provided = {path: content for path, content in place.provided.items() if path.decode("utf-8", "replace") not in files.paths}
+    async with workspaces.open(
+        candidate.mirror, candidate.baseline, mixed, plain=not place.workspace.overlay, planted=provided
+    ) as workspace:
+        completed, told = await subject.run(workspace, files, Purpose.ALL)
+        rewritten = await _rewritten(workspace, told)
+    return _facts(deciding, completed, told, rewritten)
+
+
+async def _deciding(
+    argv: Sequence[str], changes: Sequence[TreeChange], tree: TreeFiles, candidate: RebuiltCandidate
+) -> frozenset[bytes]:
+    """The changed paths that decide what is tested, and how."""
+    if not changes:
+        return frozenset()
+    before = await list_tree(candidate.mirror, candidate.baseline)
+    readings = [await what_is_read([argv], partial(_contents, files)) for files in (before, tree)]
+    found = {
+        change.path
+        for change in changes
+        if is_test(change.path)
+        or is_runner_setting(change.path)
+        or any(reading.holds(change.path.decode("utf-8", "replace")) for reading in readings)
+    }
+    manifests = [change for change in changes if change.path not in found and settings.is_manifest(change.path)]
+    for number, change in enumerate(manifests):
+        if number >= _MOST_MANIFESTS or await _settings_change(change, before, tree):
+            found.add(change.path)
+    return frozenset(found)
+
+
+async def _settings_change(change: TreeChange, before: TreeFiles, now: TreeFiles) -> bool:
+    path = change.path.decode("utf-8", "replace")
+    # What was there and is not read (a link, say, or a large file) counts as another content.
+    unread = b" " * (settings.MOST_BYTES + 1)
+    old = await before.read(path) if change.old_mode in REGULAR else None
+    new = await now.read(path) if change.new_mode in REGULAR else None
+    old = unread if old is None and change.status != "A" else old
+    new = unread if new is None and change.status != "D" else new
+    return bool(await asyncio.to_thread(settings.changed_settings, change.path, old, new))
+
+
+async def _contents(tree: TreeFiles, names: Sequence[str]) -> Mapping[str, bytes]:
+    found = {name: await tree.read(name) for name in names if name in tree.paths}
+    return {name: content for name, content in found.items() if content is not None and len(content) <= commands.MOST_BYTES}
+
+
+async def _mixed_tree(candidate: RebuiltCandidate, changes: Sequence[TreeChange], deciding: frozenset[bytes]) -> str:
+    """The baseline with those ``changes`` alone that decide nothing, and do not stand in the place of what does."""
+    back = {change.path for change in changes if change.path in deciding and change.old_mode != ABSENT}
+    above = {folder for path in back for folder in _folders(path)}
+    kept = [
+        change
+        for change in changes
+        if change.path not in deciding | above and change.new_mode != SUBMODULE and back.isdisjoint(_folders(change.path))
+    ]
+    contents = await candidate.mirror.blobs({change.new_id for change in kept if change.status != "D"})
+    wanted = [
+        FileChange(change.path, None)
+        if change.status == "D"
+        else FileChange(change.path, change.new_mode, contents[change.new_id])
+        for change in kept
+    ]
+    return await candidate.mirror.write_tree(candidate.baseline, wanted)
+
+
+def _folders(path: bytes) -> list[bytes]:
+    """Every folder that ``path`` lies in."""
+    parts = path.split(b"/")
+    return [b"/".join(parts[:number]) for number in range(1, len(parts))]
+
+
+async def _rewritten(workspace: Workspace, told: Told) -> tuple[str, ...]:
+    """Tests that the run changed, or all of them when that cannot be told."""
+    files = test_files(told)
+    try:
+        changed = {change.path.decode("utf-8", "replace") for change in await workspace.changes()}
+    except DeniedError:
+        return listed(files)
+    return listed(files & changed)
+
+
+def _facts(deciding: frozenset[bytes], completed: Completed, told: Told, rewritten: tuple[str, ...]) -> BaselineTests:
+    """A command that could not load a test, because nothing is as its tests expect it, has ended as tests that fail do."""
+    stopped = completed.stopped or ("time" if completed.timed_out else "")
+    unloaded = not told.begun and not told.forged and 0 < completed.exit_code < _BY_A_SIGNAL
+    whole = told.complete and not contradicts(completed, told)
+    return BaselineTests(
+        paths=tuple(sorted(path.decode("utf-8", "replace") for path in deciding)[:_MOST_PATHS]),
+        exit_code=completed.exit_code,
+        complete=not stopped and not rewritten and (whole or unloaded),
+        counts=count_outcomes(told) if told.begun else None,
+        failed=listed(each for each, outcome in told.outcomes.items() if outcome == "failed"),
+        unrun_count=len(told.collected - told.outcomes.keys()),
+        rewritten=rewritten,
+        stopped=stopped,
+    )

@@ -1,0 +1,155 @@
+"""The baseline's tests on the candidate: run where a change touches what decides what is tested, and told to people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from gatewright.contracts.reports import BaselineTests
+from gatewright.rules.proof import baseline_tests_in_words, in_words
+from tests.ecosystems.suites import PYTEST, Suite, codes, proof_of
+
+SOURCE = b"def price(number):\n    return number * 2\n"
+BROKEN = b"def price(number):\n    return number * 3\n"
+TESTS = (
+    b"from pricing import price\n\n\ndef test_doubles():\n    assert price(2) == 4\n"
+    b"\n\ndef test_none():\n    assert not price(0)\n"
+)
+FILES = {
+    "pricing.py": SOURCE,
+    "conftest.py": b"import pricing\n",
+    "pyproject.toml": b"[project]\nname = 'shop'\n[tool.pytest.ini_options]\naddopts = '-ra'\n",
+    "Makefile": f"test:\n\t{PYTEST}\n".encode(),
+    "tests/test_a.py": TESTS,
+    "tests/test_b.py": b"def test_other():\n    assert True\n",
+}
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Suite:
+    return Suite(tmp_path, FILES)
+
+
+async def on_candidate(suite: Suite, changes: Mapping[str, bytes | None], *commands: str) -> BaselineTests:
+    """What the baseline's tests came to; the candidate's own must have passed."""
+    report = await suite.tested(changes, *commands)
+    assert report.status == "PASS", suite.printed(report)
+    found = proof_of(report).baseline_tests
+    assert found is not None
+    assert found.complete is ("tests_unproven" not in codes(suite.judged(report)))
+    return found
+
+
+async def test_a_test_that_was_made_to_agree_with_broken_source_fails_as_the_baseline_has_it(suite: Suite) -> None:
+    changes = {"pricing.py": BROKEN, "tests/test_a.py": TESTS.replace(b"== 4", b"== 6")}
+    report = await suite.tested(changes)
+    found = proof_of(report).baseline_tests
+    assert found is not None
+    assert (found.paths, found.failed) == (("tests/test_a.py",), ("tests/test_a.py::test_doubles",))
+    assert (found.complete, found.exit_code) == (True, 1)
+    assert in_words(proof_of(report)).endswith(
+        "the baseline's tests on this change: 2 passed, 1 failed: tests/test_a.py::test_doubles"
+    )
+    assert suite.judged(report) == ()
+
+
+async def test_tests_that_were_deleted_come_back_and_those_that_were_added_are_away(suite: Suite) -> None:
+    found = await on_candidate(suite, {"tests/test_a.py": None, "tests/test_c.py": TESTS, "pricing.py": SOURCE + b"# said\n"})
+    assert found.paths == ("tests/test_a.py", "tests/test_c.py")
+    assert baseline_tests_in_words(found) == "the baseline's tests on this change: 3 passed"
+
+
+async def test_a_change_that_touches_no_test_is_tested_once(suite: Suite) -> None:
+    manifest = FILES["pyproject.toml"].replace(b"shop", b"store")
+    report = await suite.tested({"pricing.py": SOURCE + b"# said\n", "pyproject.toml": manifest})
+    assert proof_of(report).baseline_tests is None
+
+
+SETTINGS: dict[str, dict[str, bytes | None]] = {
+    "conftest.py": {"conftest.py": b"collect_ignore = ['tests/test_a.py']\n"},
+    "pytest.ini": {"pytest.ini": b"[pytest]\naddopts = -k other\n"},
+    "pyproject.toml": {"pyproject.toml": FILES["pyproject.toml"].replace(b"-ra", b"-k other")},
+    "Makefile": {"Makefile": f"test:\n\t{PYTEST} tests/test_b.py\n".encode()},
+    "checks.mk": {"Makefile": b"include checks.mk\n", "checks.mk": f"test:\n\t{PYTEST} tests/test_b.py\n".encode()},
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+async def test_settings_that_choose_less_are_as_the_baseline_has_them(suite: Suite, name: str) -> None:
+    command = "make test" if name in {"Makefile", "checks.mk"} else PYTEST
+    found = await on_candidate(suite, {"pricing.py": BROKEN, **SETTINGS[name]}, command)
+    assert name in found.paths
+    assert found.failed == ("tests/test_a.py::test_doubles",)
+
+
+async def test_what_the_command_names_as_its_settings_is_as_the_baseline_has_it(tmp_path: Path) -> None:
+    suite = Suite(tmp_path, {**FILES, "checks.ini": b"[pytest]\naddopts = -ra\n"})
+    changes = {"pricing.py": BROKEN, "checks.ini": b"[pytest]\naddopts = -k other\n"}
+    found = await on_candidate(suite, changes, f"{PYTEST} -c checks.ini --rootdir .")
+    assert (found.paths, found.failed) == (("checks.ini",), ("tests/test_a.py::test_doubles",))
+
+
+RENAMED = {"pricing.py": SOURCE.replace(b"price", b"cost"), "tests/test_a.py": TESTS.replace(b"price", b"cost")}
+
+
+async def test_tests_that_cannot_be_imported_any_more_are_told_and_refuse_nothing(suite: Suite) -> None:
+    found = await on_candidate(suite, RENAMED)
+    assert baseline_tests_in_words(found) == (
+        "the baseline's tests on this change: 0 passed, 1 did not run, the command ended with 2"
+    )
+
+
+async def test_a_conftest_that_cannot_be_imported_any_more_is_told_and_refuses_nothing(tmp_path: Path) -> None:
+    suite = Suite(tmp_path, {**FILES, "conftest.py": b"from pricing import price\n"})
+    found = await on_candidate(suite, {**RENAMED, "conftest.py": b"from pricing import cost\n"})
+    assert found.counts is None
+    assert baseline_tests_in_words(found) == (
+        "the baseline's tests on this change: could not be loaded, and the command ended with 4"
+    )
+
+
+async def test_the_first_tests_of_a_project_have_nothing_to_be_compared_with(tmp_path: Path) -> None:
+    suite = Suite(tmp_path, {"pricing.py": SOURCE})
+    report = await suite.tested({"tests/test_a.py": TESTS})
+    assert report.status == "PASS"
+    assert proof_of(report).baseline_tests is None
+
+
+ENDED: dict[str, tuple[bytes, str]] = {
+    "the process is ended": (
+        b"import os\n    os._exit(1)\n",
+        "0 passed, 3 did not run, the command ended with 1; they were not told to their end",
+    ),
+    "the command seems to succeed": (
+        b"import os\n    os._exit(0)\n",
+        "0 passed, 3 did not run; they were not told to their end",
+    ),
+    "the tests are rewritten": (
+        b"import pathlib\n    pathlib.Path('tests/test_a.py').write_text('')\n    return number * 2\n",
+        "3 passed; tests/test_a.py was changed while they ran",
+    ),
+}
+
+
+@pytest.mark.parametrize("how", ENDED)
+async def test_baseline_tests_that_are_kept_from_their_end_are_refused_where_proof_is_asked_for(suite: Suite, how: str) -> None:
+    body, words = ENDED[how]
+    source = SOURCE.replace(b"price", b"cost") + b"\n\ndef price(number):\n    " + body
+    report = await suite.tested({"pricing.py": source, "tests/test_a.py": TESTS.replace(b"price", b"cost")})
+    assert report.status == "PASS"
+    found = proof_of(report).baseline_tests
+    assert found is not None
+    assert baseline_tests_in_words(found) == f"the baseline's tests on this change: {words}"
+    (broken,) = suite.judged(report, "proved")
+    assert broken.code == "tests_unproven"
+    assert broken.detail.endswith("land the change of tests/test_a.py by itself")
+    assert suite.judged(report, "recorded") == ()
+
+
+async def test_a_file_in_the_place_of_the_folder_of_tests_does_not_keep_them_away(suite: Suite) -> None:
+    suite.fixture.repository.git("rm", "--quiet", "-r", "tests")
+    found = await on_candidate(suite, {"pricing.py": BROKEN, "tests": b"moved\n", "test_c.py": b"def test_c(): pass\n"})
+    assert found.paths == ("test_c.py", "tests/test_a.py", "tests/test_b.py")
+    assert found.failed == ("tests/test_a.py::test_doubles",)
