@@ -44,7 +44,7 @@ class Make:
 
     async def _inner(self, argv: Sequence[str], tree: TreeFiles) -> tuple[str, ...] | None:
         for words in await commands_of_make(argv, tree):
-            if await self.other.recognises(words, tree):
+            if self.other.may_start(words) and await self.other.recognises(words, tree):
                 return words
         return None
 

@@ -1,0 +1,25 @@
+"""``make test``: told for the framework that its rule starts, and unproven where it starts another program."""
+
+from __future__ import annotations
+
+import pytest
+
+from gatewright.ecosystems.registry import recognise
+from tests.ecosystems.python.trees import Tree
+
+MAKE_TEST = ("make", "test")
+
+
+@pytest.mark.parametrize("recipe", ["./$(PROGRAM)", "./run-tests.sh", "ctest", "bin/check --all"])
+async def test_a_rule_that_starts_a_program_of_its_own_is_of_no_framework(recipe: str) -> None:
+    tree = Tree({"Makefile": f"PROGRAM = adds_test\ntests: $(PROGRAM)\ntest: tests\n\t{recipe}\n", "test.c": "int main(){}"})
+    assert await recognise(MAKE_TEST, tree) is None
+
+
+@pytest.mark.parametrize(
+    ("recipe", "name"), [("python -m unittest", "unittest"), ("./prepare && pytest -q", "pytest"), ("cargo test", "cargo test")]
+)
+async def test_a_rule_that_starts_a_framework_is_told_for_it(recipe: str, name: str) -> None:
+    found = await recognise(MAKE_TEST, Tree({"Makefile": f"test:\n\t{recipe}\n", "Cargo.toml": "[package]\nname = 'a'\n"}))
+    assert found is not None
+    assert found.name == name
