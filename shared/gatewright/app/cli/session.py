@@ -14,7 +14,7 @@ from gatewright.app.stack.supervisor import StackOptions, Supervisor
 from gatewright.bus.identities import BusAddress
 from gatewright.client.client import Client
 from gatewright.errors import MalformedError, UnavailableError
-from gatewright.tasks.inputs import offered_below
+from gatewright.tasks.inputs import EVERY, offered_below
 
 #: Seconds between two looks at a home folder that another run uses.
 _LOOK_AGAIN = 0.2
@@ -63,7 +63,7 @@ async def for_one_run(bus: BusAddress | None, options: StackOptions, note: Calla
     state = read(options.home) if bus is None else None
     if bus is not None or (state is not None and state.shared):
         if state is not None:
-            _check_fits(state, options)
+            refuse_unoffered(state, options)
         async with attached(bus, options.home) as client:
             yield Session(client, home=options.home if bus is None else None)
         return
@@ -94,11 +94,15 @@ async def _start(supervisor: Supervisor, home: Path, note: Callable[[str], None]
         await asyncio.sleep(_LOOK_AGAIN)
 
 
-def _check_fits(state: StackState, options: StackOptions) -> None:
-    wanted = (*state.environments, *map(str, options.environments))
+def refuse_unoffered(state: StackState, options: StackOptions) -> None:
+    """MalformedError, with what to start instead, when the running stack offers not all environments that are wanted."""
     offered = tuple(map(Path, state.environments))
     missing = [str(each) for each in options.environments if each not in offered and not offered_below(each, offered)]
     if missing:
+        # What lies in the home folder is offered unasked, and no folder of that name could be given.
+        given = (str(each) for each in offered if each.name != EVERY)
+        asked = (str(each) for each in options.environments if each.name != EVERY)
+        wanted = dict.fromkeys((*given, *asked))
         again = shlex.join(["gatewright", "up", *(word for prefix in wanted for word in ("--env", prefix))])
         raise MalformedError(
             f"the running stack does not offer the environment {missing[0]}: retry after `gatewright down` and `{again}`",
