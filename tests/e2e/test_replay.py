@@ -89,7 +89,7 @@ def test_a_codemod_that_does_something_else_the_second_time_fails(stack: Stack, 
     fickle = b"import pathlib, time\npathlib.Path('src/a.py').write_text(f'edited = {time.time()}\\n')\n"
     project = make_project(tools__fickle=fickle)
     _, result = stack.run(project, "--allow", "src/a.py", "--exec", "python tools/fickle.py", "--test", "test -f src/a.py")
-    assert result["status"] == "SUCCESS", result
+    assert result["status"] == "SUCCESS", result["failure"]
     report = document(stack, "replay", "--reexecute", result["bundle"], code=1)
     assert {difference["key"] for difference in report["hard_diffs"]} == {"candidate.tree", "patch.diff"}
 

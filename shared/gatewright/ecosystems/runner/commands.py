@@ -24,6 +24,10 @@ _FILE_OPTIONS = frozenset(
     {"-c", "-f", "-r", "--config", "--config-file", "--file", "--makefile", "--rcfile", "--require", "--import", "--inifile"}
     | {"--conf", "--configuration", "--project", "--bootstrap", "--loader", "--noxfile", "--justfile", "--options", "--setup"}
 )
+#: What only looks at the files that it names, or compiles them: its short options name no settings.
+_READERS = frozenset(
+    {"test", "[", "grep", "egrep", "fgrep", "cat", "cmp", "diff", "ls", "true", "sleep", "compileall", "doctest"}
+)
 _ENDS_OF_COMMANDS = ("&&", "||", ";", "|", "(", ")", "{", "}")
 
 
@@ -51,7 +55,8 @@ class Reading:
         program = _base(rest[0])
         if "/" in rest[0]:
             self.files.add(_clean(rest[0]))
-        self._options(rest)
+        if program not in _READERS and not (rest[1:2] == ["-m"] and _READERS.intersection(rest[2:3])):
+            self._options(rest)
         if program in _MAKES:
             self._make(rest[1:])
         elif program in _NPMS:
@@ -64,10 +69,11 @@ class Reading:
         return path in self.files or any(path == end or path.endswith(end) for end in self.ends)
 
     def _options(self, words: Sequence[str]) -> None:
+        plugins = any(_base(word) in {"pytest", "py.test"} for word in words[:4])
         for option, value in pairwise(words):
             if option in _FILE_OPTIONS and value[:1] != "-":
                 self.files.add(_clean(value))
-            elif option == "-p":  # a plugin of pytest
+            elif option == "-p" and plugins:
                 self.files |= _module(value)
         for word in words:
             option, equals, value = word.partition("=")
