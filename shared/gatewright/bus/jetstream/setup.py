@@ -50,6 +50,9 @@ _DEAF: Config = {
 _NANOSECONDS = 1_000_000_000
 _PATIENCE_SECONDS = 15.0
 _LOOK_AGAIN_SECONDS = 0.05
+#: Seconds between looks. Of several processes that set up a server at once, one is refused because of another's stream before
+#: it can see that stream.
+_PAUSES = (0.0, 0.02, 0.05, 0.1, 0.2)
 #: What it says when there is not so much to reserve: of the server, or of the account.
 _NO_STORAGE = frozenset({"jetstream_10047", "jetstream_10002", BUS_FULL})
 
@@ -187,7 +190,8 @@ class _Kept:
     async def agree(self) -> None:
         """1. Look. 2. Write what is missing or differs. 3. When refused, look again: another may have done it."""
         refusal: BusError | None = None
-        for _ in range(2):
+        for seconds in _PAUSES:
+            await asyncio.sleep(seconds)
             actual = await self._look()
             if actual is not None and not self._differences(actual):
                 return
@@ -200,7 +204,10 @@ class _Kept:
             try:
                 await (self._create() if actual is None else self._update({**actual, **self._wanted}))
             except BusError as error:
+                no_room_twice = refusal is not None and {refusal.reason, error.reason} <= _NO_STORAGE
                 refusal = error
+                if no_room_twice:
+                    break
             else:
                 return
         if refusal is not None and refusal.reason in _NO_STORAGE:
