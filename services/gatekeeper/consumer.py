@@ -14,7 +14,7 @@ from gatewright.bus.port import Delivery, Handler, Message, Reply, Subscription
 from gatewright.bus.topology import Consumer
 from gatewright.errors import BusError, GatewrightError
 from gatewright.services.gatekeeper.intake.result_consumer import ResultConsumer
-from gatewright.tasks.consumer_loop import ConsumerLoop, LoopOptions, Source
+from gatewright.tasks.consumer_loop import ConsumerLoop, DeliverySource, LoopOptions
 from gatewright.tasks.heartbeat import SIGNS, kept
 from gatewright.telemetry.logs import Logger
 
@@ -55,7 +55,9 @@ class InputConsumer:
         """Feed until it is time to leave, then drain. A bus that is away is waited for; raises what a defect raises."""
         options = LoopOptions(self.places, MEND_PAUSE, self.drain)
         loop = ConsumerLoop(options, self.log, self._mend, beside=self._beside)
-        await loop.run([Source(consumer.durable, queue, self._handling(consumer)) for consumer, queue in queues], self.stop)
+        await loop.run(
+            [DeliverySource(consumer.durable, queue, self._handling(consumer)) for consumer, queue in queues], self.stop
+        )
 
     def _beside(self) -> set[asyncio.Task[Any]]:
         return {*self.requests, *self.results.background}

@@ -23,7 +23,7 @@ from gatewright.git.modes import ABSENT, REGULAR, SUBMODULE
 from gatewright.sandbox import Completed
 from gatewright.services.testrunner.comparison import contradicts, count_outcomes, listed, test_files
 from gatewright.services.testrunner.instrumented import Instrumented
-from gatewright.services.testrunner.place import Place
+from gatewright.services.testrunner.place import CommandPlace
 from gatewright.services.testrunner.tree_files import list_tree
 from gatewright.tasks.inputs import RebuiltCandidate
 from gatewright.workspace import Workspace, Workspaces
@@ -36,7 +36,7 @@ _MOST_MANIFESTS = 200
 
 
 async def run_baseline_tests(
-    subject: Instrumented, place: Place, tree: TreeFiles, workspaces: Workspaces
+    subject: Instrumented, place: CommandPlace, tree: TreeFiles, workspaces: Workspaces
 ) -> BaselineTests | None:
     """None when the change touches nothing of it, or the baseline starts no framework that is known.
 

@@ -28,7 +28,7 @@ from gatewright.secrets.redaction import REDACTIONS, Redaction, record_of, redac
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.testrunner.commands import AcceptanceCommand, first_failure, read_commands, summarise
 from gatewright.services.testrunner.edits import find_edits
-from gatewright.services.testrunner.place import Place
+from gatewright.services.testrunner.place import CommandPlace
 from gatewright.services.testrunner.proving import Prover
 from gatewright.services.testrunner.settings import Settings
 from gatewright.services.testrunner.tables import Tables
@@ -160,7 +160,7 @@ class TestRunnerHandler:
         async with self._workspaces.open(
             candidate.mirror, candidate.baseline, candidate.tree, plain=plain, planted=given
         ) as workspace:
-            place = Place(candidate, workspace, prefix, limits, _digest(session.environment, given), given)
+            place = CommandPlace(candidate, workspace, prefix, limits, _digest(session.environment, given), given)
             for command in commands:
                 await self._run_and_rerun(command, place, session, context)
             edits = await find_edits(candidate, workspace)
@@ -169,14 +169,16 @@ class TestRunnerHandler:
             session.artifacts += await _noted(REDACTIONS, record_of(session.redactions), context)
         await asyncio.to_thread(refuse_changed, session.environment)
 
-    async def _run_and_rerun(self, command: AcceptanceCommand, place: Place, session: _Session, context: TaskContext) -> None:
+    async def _run_and_rerun(
+        self, command: AcceptanceCommand, place: CommandPlace, session: _Session, context: TaskContext
+    ) -> None:
         """Every run is reported; whether a second one may count is the contract's word, and the gatekeeper's to judge."""
         first = await self._run_one(command, place, session, context)
         if command.test.may_rerun and not passed(first):
             await self._run_one(command, place, session, context, run=2)
 
     async def _run_one(
-        self, command: AcceptanceCommand, place: Place, session: _Session, context: TaskContext, *, run: int = 1
+        self, command: AcceptanceCommand, place: CommandPlace, session: _Session, context: TaskContext, *, run: int = 1
     ) -> TestCommand:
         limits = place.limits
         proved = await self._prover.run(command, place, context.progress)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gatewright.ecosystems.pipe import PIPE, report_pipe
-from gatewright.ecosystems.port import Framework, Order, Purpose, TreeFiles, folder_of
+from gatewright.ecosystems.port import Framework, Order, Purpose, TreeFiles, write_instruments
 from gatewright.ecosystems.records import Told, read_records
 from gatewright.sandbox import Additions, Completed, Sandbox, SandboxLimits
 from gatewright.sandbox.port import ADDITIONS_INSIDE
@@ -48,7 +48,7 @@ class Instrumented:
         files_inside = workspace.path_inside if confined or workspace.path is None else str(workspace.path)
         order = Order(purpose, secrets.token_hex(16), pipe_inside, tuple(only), tuple(planted), files_inside)
         instruments = await self.framework.instruments(self.argv, tree, order)
-        await asyncio.to_thread(folder_of, folder, instruments)
+        await asyncio.to_thread(write_instruments, folder, instruments)
         with report_pipe(folder) as pipe:
             completed = await self.sandbox.run(
                 self.argv,

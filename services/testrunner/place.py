@@ -12,7 +12,7 @@ from gatewright.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CommandPlace:
     """``workspace`` shows ``candidate`` and the files ``provided`` beside it.
 
     ``environment`` is the digest of what lies below ``prefix`` and of the provided files, empty for none.

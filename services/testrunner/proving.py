@@ -28,7 +28,7 @@ from gatewright.services.testrunner.commands import AcceptanceCommand
 from gatewright.services.testrunner.comparison import facts, test_files, with_baseline, with_control
 from gatewright.services.testrunner.compiled import missed
 from gatewright.services.testrunner.instrumented import Instrumented
-from gatewright.services.testrunner.place import Place
+from gatewright.services.testrunner.place import CommandPlace
 from gatewright.services.testrunner.tables import Tables, key_of, written
 from gatewright.services.testrunner.tree_files import list_tree
 from gatewright.workspace import Workspaces
@@ -56,7 +56,7 @@ class Prover:
         self._workspaces = workspaces
         self._tables = tables
 
-    async def run(self, command: AcceptanceCommand, place: Place, progress: Callable[[], None]) -> Proved:
+    async def run(self, command: AcceptanceCommand, place: CommandPlace, progress: Callable[[], None]) -> Proved:
         """Run ``command`` in the workspace of ``place``. ``progress`` is called when a run has ended and others have not.
 
         Raises SandboxError, ConfigurationError, DeniedError, GitError, UnavailableError.
@@ -76,7 +76,7 @@ class Prover:
             return Proved(completed, proof, written(told.outcomes), test_files(told))
         return await self._prove(subject, place, tree, progress)
 
-    async def _framework(self, command: AcceptanceCommand, place: Place, tree: TreeFiles) -> Framework | None:
+    async def _framework(self, command: AcceptanceCommand, place: CommandPlace, tree: TreeFiles) -> Framework | None:
         """The framework that ``command`` starts on the candidate; else the one that it started on the baseline.
 
         A change that has the script of ``npm test`` start something else must not make its tests unknown: they are lost.
@@ -85,7 +85,7 @@ class Prover:
             return found
         return await recognise(command.argv, await list_tree(place.candidate.mirror, place.candidate.baseline))
 
-    async def _prove(self, subject: Instrumented, place: Place, tree: TreeFiles, progress: Callable[[], None]) -> Proved:
+    async def _prove(self, subject: Instrumented, place: CommandPlace, tree: TreeFiles, progress: Callable[[], None]) -> Proved:
         async with (
             _beside(self._control(subject, place, tree)) as control,
             _beside(self._baseline(subject, place)) as baseline,
@@ -111,7 +111,7 @@ class Prover:
             await self._tables.keep(self._key(subject, place, place.candidate.tree), told.outcomes)
         return Proved(completed, proof, table, test_files(told))
 
-    async def _control(self, subject: Instrumented, place: Place, tree: TreeFiles) -> _Control:
+    async def _control(self, subject: Instrumented, place: CommandPlace, tree: TreeFiles) -> _Control:
         """The command on the candidate with two planted tests; None where there is no place for them."""
         sentinel = await subject.framework.sentinel(subject.argv, tree, random.SystemRandom())
         if sentinel is None:
@@ -123,7 +123,7 @@ class Prover:
             run = await subject.run(workspace, tree, Purpose.CONTROL, only=only, planted=tuple(sentinel.files))
         return sentinel, *run
 
-    async def _baseline(self, subject: Instrumented, place: Place) -> dict[str, str] | None:
+    async def _baseline(self, subject: Instrumented, place: CommandPlace) -> dict[str, str] | None:
         """The tests of the baseline; None when they could not be told."""
         key = self._key(subject, place, place.candidate.baseline_tree)
         known = await self._tables.find(key)
@@ -135,7 +135,7 @@ class Prover:
             await self._tables.keep(key, known)
         return known
 
-    async def _newly_skipped(self, subject: Instrumented, place: Place, told: Told, before: dict[str, str]) -> list[str]:
+    async def _newly_skipped(self, subject: Instrumented, place: CommandPlace, told: Told, before: dict[str, str]) -> list[str]:
         """The tests that are skipped now and ran on the baseline; those of which it is not known are run there."""
         skipped = {each for each, outcome in told.outcomes.items() if outcome == "skipped" and each in before}
         if unknown := sorted(each for each in skipped if not before[each]):
@@ -145,7 +145,7 @@ class Prover:
                 await self._tables.keep(self._key(subject, place, place.candidate.baseline_tree), before)
         return sorted(each for each in skipped if before[each] in {"passed", "failed"})
 
-    async def _on_baseline(self, subject: Instrumented, place: Place, only: tuple[str, ...]) -> Told | None:
+    async def _on_baseline(self, subject: Instrumented, place: CommandPlace, only: tuple[str, ...]) -> Told | None:
         candidate = place.candidate
         tree = await list_tree(candidate.mirror, candidate.baseline)
         if not await subject.framework.recognises(subject.argv, tree):
@@ -154,11 +154,11 @@ class Prover:
             _, told = await subject.run(workspace, tree, Purpose.COLLECT, only=only)
         return told if told.complete else None
 
-    def _key(self, subject: Instrumented, place: Place, tree: str) -> str:
+    def _key(self, subject: Instrumented, place: CommandPlace, tree: str) -> str:
         return key_of(tree, subject.argv, place.environment)
 
 
-async def _missed(place: Place, tree: TreeFiles, completed: Completed) -> tuple[str, ...]:
+async def _missed(place: CommandPlace, tree: TreeFiles, completed: Completed) -> tuple[str, ...]:
     """Compiled modules that only an installed copy has, and that the command asked for."""
     if place.prefix is None:
         return ()
@@ -169,7 +169,7 @@ async def _missed(place: Place, tree: TreeFiles, completed: Completed) -> tuple[
     return await asyncio.to_thread(missed, place.prefix, names, (*tree.paths, *built), completed)
 
 
-async def _changed(place: Place) -> list[str]:
+async def _changed(place: CommandPlace) -> list[str]:
     """The files of the candidate that the baseline has not, or otherwise."""
     candidate = place.candidate
     changes = await candidate.mirror.changes(candidate.baseline_tree, candidate.tree)

@@ -31,7 +31,7 @@ from gatewright.contracts import Plan, ReviewReport, RunRequest, TaskContract, c
 from gatewright.contracts.reports import ScopeCheck
 from gatewright.contracts.vocabulary import AcceptanceTest, Agent, Executor
 from gatewright.contracts.vocabulary import Scope as Opened
-from gatewright.ecosystems.runner.commands import Reading, read_makefile, read_scripts
+from gatewright.ecosystems.runner.commands import CommandReads, read_makefile, read_scripts
 from gatewright.ecosystems.runner.settings import MOST_BYTES, changed_settings
 from gatewright.errors import ExtractionError, GatewrightError
 from gatewright.git.changes import TreeChange
@@ -334,7 +334,7 @@ for _name, _contents in _MANIFESTS.items():
 
 @case("what commands read")
 def _() -> object:
-    reading = Reading()
+    reading = CommandReads()
     for words in ("env " * 100_000, "make " + "x " * 100_000, "a=b " * 100_000, "python " + "-x " * 100_000):
         reading.command(words.split())
     lines = (b"x: y\n\t" + b"; " * 60_000, b"x: x\n" * 40_000, b"include " + b"a*" * 100_000, b"x " * 120_000 + b":\n\ta\n" * 9)

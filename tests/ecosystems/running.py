@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 
 from gatewright.ecosystems.pipe import PIPE, report_pipe
-from gatewright.ecosystems.port import Framework, Order, Purpose, Sentinel, folder_of
+from gatewright.ecosystems.port import Framework, Order, Purpose, Sentinel, write_instruments
 from gatewright.ecosystems.records import Told, read_records
 from gatewright.ecosystems.registry import recognise
 from gatewright.sandbox import Additions, Completed, SandboxLimits, sandbox_account
@@ -115,7 +115,7 @@ class Suite:
         framework = await self.framework()
         order = Order(purpose, "a-token", f"{ADDITIONS_INSIDE}/{PIPE}", tuple(only), tuple(planted))
         instruments = await framework.instruments(self._argv, self.tree, order)
-        folder_of(additions, instruments)
+        write_instruments(additions, instruments)
         with report_pipe(additions) as pipe:
             completed = await BubblewrapSandbox().run(
                 self._argv,

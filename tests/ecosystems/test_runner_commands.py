@@ -6,11 +6,11 @@ import shlex
 
 import pytest
 
-from gatewright.ecosystems.runner.commands import Reading
+from gatewright.ecosystems.runner.commands import CommandReads
 
 
 def files(command: str) -> set[str]:
-    reading = Reading()
+    reading = CommandReads()
     reading.command(shlex.split(command))
     return reading.files
 

@@ -11,7 +11,7 @@ import pytest
 
 from gatewright.bus.port import Delivery, Message
 from gatewright.errors import BusError
-from gatewright.tasks.consumer_loop import ConsumerLoop, LoopOptions, Source
+from gatewright.tasks.consumer_loop import ConsumerLoop, DeliverySource, LoopOptions
 from gatewright.telemetry.logs import make_logger
 
 OPTIONS = LoopOptions(places=2, pause=0.001, drain=5.0)
@@ -76,7 +76,7 @@ async def test_a_delivery_that_comes_as_the_process_is_told_to_leave_is_given_ba
     async def attend(delivery: Delivery) -> None:
         attended.append(delivery)
 
-    await make_loop().run([Source("queue", Late([given]), attend)], stop)
+    await make_loop().run([DeliverySource("queue", Late([given]), attend)], stop)
     assert (attended, given.settled) == ([], ["nak"])
 
 
@@ -96,7 +96,7 @@ async def test_sources_share_the_places() -> None:
             stop.set()
 
     async with asyncio.timeout(10):
-        await make_loop().run([Source(str(number), queue, attend) for number, queue in enumerate(queues)], stop)
+        await make_loop().run([DeliverySource(str(number), queue, attend) for number, queue in enumerate(queues)], stop)
     assert most == OPTIONS.places
 
 
@@ -114,7 +114,7 @@ async def test_a_queue_that_fails_is_tried_again_and_its_failures_are_counted_fr
             stop.set()
 
     async with asyncio.timeout(10):
-        await make_loop(unavailable=count).run([Source("queue", queue, attend)], stop)
+        await make_loop(unavailable=count).run([DeliverySource("queue", queue, attend)], stop)
     assert counted == [1, 2, 1]
 
 
@@ -127,7 +127,7 @@ async def test_a_failure_that_is_not_waited_for_ends_the_loop_and_closes_its_que
     async def attend(_delivery: Delivery) -> None: ...
 
     with pytest.raises(ExceptionGroup) as ended:
-        await make_loop(unavailable=give_up).run([Source("queue", queue, attend) for queue in queues], asyncio.Event())
+        await make_loop(unavailable=give_up).run([DeliverySource("queue", queue, attend) for queue in queues], asyncio.Event())
     assert ended.value.subgroup(BusError) is not None
     assert all(queue.closed for queue in queues)
 
@@ -144,6 +144,6 @@ async def test_a_defect_over_one_delivery_gives_the_others_in_hand_back() -> Non
         await asyncio.Event().wait()
 
     with pytest.raises(ExceptionGroup) as ended:
-        await make_loop().run([Source("queue", Lines([harmless, harmful]), attend)], asyncio.Event())
+        await make_loop().run([DeliverySource("queue", Lines([harmless, harmful]), attend)], asyncio.Event())
     assert ended.value.subgroup(ZeroDivisionError) is not None
     assert harmless.settled == ["nak"]

@@ -26,7 +26,7 @@ _MOST_LOOKED_AT = 300
 
 
 @dataclass(frozen=True)
-class Source:
+class ParsedSource:
     """The bytes of a file, as its nodes have them: slices of what is there once."""
 
     content: bytes
@@ -68,7 +68,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Position:
     """Where the walk is: the names around, the function it is in, and whether anything here can make a test fail."""
 
     names: tuple[str, ...] = ()
@@ -117,14 +117,14 @@ class Words:
 class Reader:
     """Reads one file: ``words`` of its language, over ``source``."""
 
-    def __init__(self, words: Words, source: Source) -> None:
+    def __init__(self, words: Words, source: ParsedSource) -> None:
         self.words = words
         self.source = source
 
     def tests(self, root: Node) -> FileTests:
         """All tests of the file."""
         found = FileTests()
-        stack: list[tuple[Node, Place]] = [(root, self.start(root))]
+        stack: list[tuple[Node, Position]] = [(root, self.start(root))]
         while stack:
             node, place = stack.pop()
             inner = self.enter(node, place, found)
@@ -133,10 +133,10 @@ class Reader:
         found.settle()
         return found
 
-    def start(self, _root: Node) -> Place:
-        return Place()
+    def start(self, _root: Node) -> Position:
+        return Position()
 
-    def enter(self, node: Node, place: Place, found: FileTests) -> Place | None:
+    def enter(self, node: Node, place: Position, found: FileTests) -> Position | None:
         """Take ``node`` in; the place of what is in it, None for nothing."""
         kind = node.type
         if kind in self.words.functions and (place.body is None or kind in self.words.groups):
@@ -152,7 +152,7 @@ class Reader:
             place.body.steps += 1
         return place
 
-    def _function(self, node: Node, place: Place, found: FileTests) -> Place:
+    def _function(self, node: Node, place: Position, found: FileTests) -> Position:
         name = self.source.name_of(node)
         before = place.before + self.source.head(node)
         body = Body("::".join((*place.names, name)), line_of(node))
@@ -163,9 +163,9 @@ class Reader:
             found.cases[body.name] = body
         else:
             found.helpers[name] = body
-        return Place(place.named(name), body, skipped=place.skipped)
+        return Position(place.named(name), body, skipped=place.skipped)
 
-    def _call(self, node: Node, place: Place, found: FileTests) -> Place:
+    def _call(self, node: Node, place: Position, found: FileTests) -> Position:
         callee = self.source.callee_of(node)
         if self.words.only_call.first(callee) is not None:
             found.hooks["only"] = (line_of(node), b"only")
@@ -184,7 +184,7 @@ class Reader:
             while body.name in found.cases:
                 body.name += "'"
             found.cases[body.name] = body
-            return Place(place.named(name), body, skipped=skipped)
+            return Position(place.named(name), body, skipped=skipped)
         if place.body is None:
             return place
         place.body.steps += 1
@@ -203,11 +203,11 @@ class Reader:
         arguments = node.child_by_field_name("arguments") or (node.named_children[-1] if node.named_child_count else None)
         return arguments is not None and arguments.named_child_count > 0 and not mentions_names(arguments)
 
-    def children(self, node: Node, place: Place) -> Iterator[tuple[Node, Place]]:
+    def children(self, node: Node, place: Position) -> Iterator[tuple[Node, Position]]:
         """What is in ``node``, each with its place."""
         if not node.named_child_count:
             return
-        unheard: Place | None = None
+        unheard: Position | None = None
         dead = self.dead_part(node)
         swallowed = node.type in self.words.attempts and self._is_swallowed(node)
         ended = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gatewright.patterns import BytesPattern
 from gatewright.services.reviewer.syntax import python
-from gatewright.services.reviewer.syntax.language import Reader, Source, Words
+from gatewright.services.reviewer.syntax.language import ParsedSource, Reader, Words
 from gatewright.services.reviewer.syntax.tests_model import FileTests
 from gatewright.services.reviewer.syntax.trees import language_of, parse
 
@@ -126,5 +126,5 @@ def tests_in(path: bytes, content: bytes) -> FileTests | None:
     root = parse(language, content) if language is not None else None
     if language is None or root is None or root.has_error:
         return None
-    reader = (python.PythonReader if language == "python" else Reader)(WORDS[language], Source(content))
+    reader = (python.PythonReader if language == "python" else Reader)(WORDS[language], ParsedSource(content))
     return reader.tests(root)

@@ -9,7 +9,7 @@ import posixpath
 from collections.abc import AsyncIterator
 
 from gatewright.ecosystems.make.rules import has_target
-from gatewright.ecosystems.node.commands import NODE_TEST, Started, manifest_of, scripts_of
+from gatewright.ecosystems.node.commands import NODE_TEST, NodeCommand, manifest_of, scripts_of
 from gatewright.ecosystems.node.places import usual_places
 from gatewright.ecosystems.port import TreeFiles
 from gatewright.ecosystems.subtree import read_text
@@ -79,7 +79,7 @@ async def _node(tree: TreeFiles) -> str:
         if "pnpm-lock.yaml" in tree.paths:
             return "pnpm test"
         return "yarn test" if "yarn.lock" in tree.paths else "npm test"
-    accepts = usual_places(Started(NODE_TEST, ()))
+    accepts = usual_places(NodeCommand(NODE_TEST, ()))
     if await manifest_of(tree) and any(accepts(path) for path in tree.paths if "node_modules" not in path.split("/")):
         return "node --test"
     return ""

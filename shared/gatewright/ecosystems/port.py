@@ -105,7 +105,7 @@ class Framework(Protocol):
         """Two tests in the suite's own style, where ``draw`` puts them and the command looks; None: there is no place."""
 
 
-def folder_of(additions: Path, instruments: Instruments) -> None:
+def write_instruments(additions: Path, instruments: Instruments) -> None:
     """Write the files of ``instruments`` into ``additions``, readable for the account that runs the command."""
     for name, content in instruments.files.items():
         place = additions / name

@@ -35,7 +35,7 @@ class Queue(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class DeliverySource:
     """A queue, its name in the log, and what settles each of its deliveries; what that raises ends the loop."""
 
     name: str
@@ -79,7 +79,7 @@ class ConsumerLoop:
     release: Callable[[Collection[asyncio.Task[Any]]], None] = cancel
     _in_hand: set[asyncio.Task[None]] = field(default_factory=set)
 
-    async def run(self, sources: Sequence[Source], stop: asyncio.Event) -> None:
+    async def run(self, sources: Sequence[DeliverySource], stop: asyncio.Event) -> None:
         """Serve until ``stop`` is set, then drain. Raises a group of what attending or ``unavailable`` raised."""
         free = asyncio.Semaphore(self.options.places)
         async with contextlib.AsyncExitStack() as stack:
@@ -93,7 +93,9 @@ class ConsumerLoop:
                 await asyncio.gather(*(source.queue.close() for source in sources))  # what came too late for us goes back
                 await self._leave()
 
-    async def _pull(self, source: Source, free: asyncio.Semaphore, group: asyncio.TaskGroup, stop: asyncio.Event) -> None:
+    async def _pull(
+        self, source: DeliverySource, free: asyncio.Semaphore, group: asyncio.TaskGroup, stop: asyncio.Event
+    ) -> None:
         failures = 0
         while True:
             await free.acquire()
@@ -126,7 +128,7 @@ class ConsumerLoop:
             await asyncio.wait(late)
 
 
-async def _attend(source: Source, delivery: Delivery, free: asyncio.Semaphore) -> None:
+async def _attend(source: DeliverySource, delivery: Delivery, free: asyncio.Semaphore) -> None:
     try:
         await source.attend(delivery)
     except asyncio.CancelledError:

@@ -18,7 +18,7 @@ from gatewright.contracts.vocabulary import Document
 from gatewright.errors import BusError, MalformedError, UnavailableError
 from gatewright.host_errors import host_errors
 from gatewright.tasks.budget_meter import BudgetMeter, budget_of
-from gatewright.tasks.consumer_loop import ConsumerLoop, LoopOptions, Source
+from gatewright.tasks.consumer_loop import ConsumerLoop, DeliverySource, LoopOptions
 from gatewright.tasks.disposition import Disposition, waiting_pause, waits
 from gatewright.tasks.handler import ArtifactPort, BusArtifacts, TaskContext, TaskHandler
 from gatewright.tasks.heartbeat import SIGNS
@@ -93,7 +93,7 @@ class Runner:
         options = LoopOptions(self._options.concurrency, self._options.pause, self._options.drain)
         loop = ConsumerLoop(options, self._log, self._unavailable, release=self._release)
         try:
-            await loop.run([Source(self._role, queue, self._attend)], stop)
+            await loop.run([DeliverySource(self._role, queue, self._attend)], stop)
         except BaseExceptionGroup as failures:
             raise failures.exceptions[0] from None
 

@@ -71,7 +71,7 @@ def _sides(change: TreeChange) -> tuple[tuple[str, str], tuple[str, str]]:
     return (change.old_id, change.old_mode), (change.new_id, change.new_mode)
 
 
-async def _reading(contract: TaskContract, candidate: str, mirror: Mirror) -> commands.Reading:
+async def _reading(contract: TaskContract, candidate: str, mirror: Mirror) -> commands.CommandReads:
     """What the contract's commands read on ``candidate``."""
     words = []
     for test in contract.acceptance_tests:

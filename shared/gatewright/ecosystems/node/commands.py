@@ -24,7 +24,7 @@ _DEEPEST = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class NodeCommand:
     """A runner with its words, in a folder of the tree. ``hindrance`` says why it cannot be made to tell its tests."""
 
     runner: str
@@ -39,12 +39,12 @@ def may_start_node(argv: Sequence[str]) -> bool:
     return program in {"node", "npx", "pnpx", *_AROUND, *_MANAGERS, *RUNNERS}
 
 
-async def runner_of(argv: Sequence[str], tree: TreeFiles) -> Started | None:
+async def runner_of(argv: Sequence[str], tree: TreeFiles) -> NodeCommand | None:
     """The first runner that ``argv`` starts on ``tree``; None when none is seen."""
     return await _find(Command(tuple(argv)), tree, "", _DEEPEST)
 
 
-async def _find(command: Command, tree: TreeFiles, folder: str, depth: int) -> Started | None:
+async def _find(command: Command, tree: TreeFiles, folder: str, depth: int) -> NodeCommand | None:
     words = command.words
     if not words or depth == 0:
         return None
@@ -66,22 +66,22 @@ def _without_options(words: tuple[str, ...]) -> tuple[str, ...]:
     return words[first:]
 
 
-def _direct(program: str, words: tuple[str, ...], folder: str) -> Started | None:
+def _direct(program: str, words: tuple[str, ...], folder: str) -> NodeCommand | None:
     if program in RUNNERS:
-        return Started(RUNNERS[program], words[1:], folder)
+        return NodeCommand(RUNNERS[program], words[1:], folder)
     if program != "node":
         return None
     if "--test" in words:
-        return Started(NODE_TEST, tuple(word for word in words[1:] if word != "--test"), folder)
+        return NodeCommand(NODE_TEST, tuple(word for word in words[1:] if word != "--test"), folder)
     # ``node node_modules/.bin/mocha``, ``node --experimental-vm-modules node_modules/jest/bin/jest.js``
     for at, word in enumerate(words[1:], start=1):
         stem = posixpath.basename(word).partition(".")[0]
         if "node_modules/" in word and stem in RUNNERS:
-            return Started(RUNNERS[stem], words[at + 1 :], folder)
+            return NodeCommand(RUNNERS[stem], words[at + 1 :], folder)
     return None
 
 
-def _hindered(found: Started, command: Command) -> Started:
+def _hindered(found: NodeCommand, command: Command) -> NodeCommand:
     if "NODE_OPTIONS" in command.variables:
         return replace(found, hindrance="its script sets NODE_OPTIONS, which is how a reporter reaches the runner")
     if found.runner == "mocha" and _given(found.words, ("-R", "--reporter")):
@@ -95,7 +95,7 @@ def _given(words: tuple[str, ...], options: tuple[str, ...]) -> int:
     return sum(1 for word in words if word.partition("=")[0] in options)
 
 
-async def _through_script(words: tuple[str, ...], tree: TreeFiles, folder: str, depth: int) -> Started | None:
+async def _through_script(words: tuple[str, ...], tree: TreeFiles, folder: str, depth: int) -> NodeCommand | None:
     given, rest = _script_name(words)
     if given is None:
         return None
@@ -107,7 +107,7 @@ async def _through_script(words: tuple[str, ...], tree: TreeFiles, folder: str, 
     if given not in scripts:
         # yarn and pnpm start a program of the packages when there is no such script.
         direct = words[0] != "npm" and given in RUNNERS
-        return Started(RUNNERS[given], rest, place) if direct else None
+        return NodeCommand(RUNNERS[given], rest, place) if direct else None
     if "node-options" in (await read_text(below(tree, place), ".npmrc")) + (await read_text(tree, ".npmrc")):
         hindrance = "its .npmrc sets node-options, which replaces what would bring a reporter to the runner"
     else:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib import resources
 from random import Random
 
-from gatewright.ecosystems.node.commands import NODE_TEST, Started, may_start_node, runner_of
+from gatewright.ecosystems.node.commands import NODE_TEST, NodeCommand, may_start_node, runner_of
 from gatewright.ecosystems.node.places import Model, chosen, new_place
 from gatewright.ecosystems.planting import sentence, sum_of
 from gatewright.ecosystems.port import Instruments, Order, Sentinel, TreeFiles
@@ -78,7 +78,7 @@ class NodeTests:
 NODE_FRAMEWORKS = tuple(NodeTests(name) for name in _FILES)
 
 
-def _node_test_options(started: Started | None, order: Order) -> str:
+def _node_test_options(started: NodeCommand | None, order: Order) -> str:
     """Our reporter, and one for people: the command's own if it names one, which must get a destination then."""
     own = started is not None and any(word.partition("=")[0] == "--test-reporter" for word in started.words)
     placed = started is not None and any(word.partition("=")[0] == "--test-reporter-destination" for word in started.words)

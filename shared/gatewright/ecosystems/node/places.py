@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from gatewright.ecosystems.node.commands import NODE_TEST, Started
+from gatewright.ecosystems.node.commands import NODE_TEST, NodeCommand
 from gatewright.ecosystems.planting import words
 from gatewright.ecosystems.port import TreeFiles
 from gatewright.ecosystems.subtree import read_text
@@ -66,12 +66,12 @@ class Model:
     imports: bool
 
 
-def chosen(started: Started) -> bool:
+def chosen(started: NodeCommand) -> bool:
     """Whether the command runs only some of its tests."""
     return any(word.partition("=")[0] in _CHOOSING for word in started.words)
 
 
-async def new_place(started: Started, tree: TreeFiles, draw: Random) -> Model | None:
+async def new_place(started: NodeCommand, tree: TreeFiles, draw: Random) -> Model | None:
     """A place for a new test of the suite, paths from the folder of the runner; None when there is none."""
     accepts = _accepts(started, tree)
     paths = sorted(path for path in tree.paths if _NOT_TESTS.isdisjoint(path.split("/")) and accepts(path))
@@ -84,7 +84,7 @@ async def new_place(started: Started, tree: TreeFiles, draw: Random) -> Model | 
     return None
 
 
-def _operands(started: Started) -> tuple[str, ...]:
+def _operands(started: NodeCommand) -> tuple[str, ...]:
     found: list[str] = []
     left = list(started.words)
     while left:
@@ -96,7 +96,7 @@ def _operands(started: Started) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _accepts(started: Started, tree: TreeFiles) -> Accepts:
+def _accepts(started: NodeCommand, tree: TreeFiles) -> Accepts:
     """Which paths the runner takes, as far as its words say; configuration files are not read."""
     operands = _operands(started)
     usual = _usual(started.runner, given=bool(operands))
@@ -191,6 +191,6 @@ def _glob(operand: str) -> str:
     return pattern if pattern.count("(") == pattern.count(")") else "[^\\s\\S]"
 
 
-def usual_places(started: Started) -> Accepts:
+def usual_places(started: NodeCommand) -> Accepts:
     """Which paths the runner takes when its words name none."""
     return _usual(started.runner, given=False)

@@ -21,7 +21,7 @@ _DEAF = frozenset("EIS")
 _COVERAGE = frozenset({"--rcfile", "--source", "--include", "--omit", "--context", "--data-file", "--concurrency"})
 
 
-class Started(NamedTuple):
+class PythonCommand(NamedTuple):
     """``name`` of a module (``python -m``, or a program that is one) or the path of a script, and the words after it."""
 
     name: str
@@ -29,7 +29,7 @@ class Started(NamedTuple):
     script: bool = False
 
 
-def what_starts(argv: Sequence[str]) -> Started | None:
+def what_starts(argv: Sequence[str]) -> PythonCommand | None:
     """None where no Python is started, or one that can be told nothing."""
     words = list(argv)
     for first, valued in _WRAPPERS:
@@ -40,12 +40,12 @@ def what_starts(argv: Sequence[str]) -> Started | None:
     if not words:
         return None
     program = words[0].rpartition("/")[2]
-    started = _by_python(words[1:]) if is_python(program) else Started(program, tuple(words[1:]))
+    started = _by_python(words[1:]) if is_python(program) else PythonCommand(program, tuple(words[1:]))
     if started is not None and started.name == "coverage" and started.words[:1] == ("run",):
         rest = _without_options(list(started.words[1:]), _COVERAGE, stop="-m")
         if rest[:1] == ["-m"] and len(rest) > 1:
-            return Started(rest[1], tuple(rest[2:]))
-        return Started(rest[0], tuple(rest[1:]), script=True) if rest else None
+            return PythonCommand(rest[1], tuple(rest[2:]))
+        return PythonCommand(rest[0], tuple(rest[1:]), script=True) if rest else None
     return started
 
 
@@ -54,19 +54,19 @@ def is_python(program: str) -> bool:
     return program.removeprefix("python").replace(".", "").isdigit() if program != "python" else True
 
 
-def _by_python(words: list[str]) -> Started | None:
+def _by_python(words: list[str]) -> PythonCommand | None:
     left = list(words)
     while left:
         word = left.pop(0)
         if word == "-m":
-            return Started(left[0], tuple(left[1:])) if left else None
+            return PythonCommand(left[0], tuple(left[1:])) if left else None
         if word in _VALUED:
             left = left[1:]
         elif word.startswith("-"):
             if word == "-c" or (not word.startswith("--") and _DEAF.intersection(word[1:]) and word[:2] not in _VALUED):
                 return None
         else:
-            return Started(word, tuple(left), script=True)
+            return PythonCommand(word, tuple(left), script=True)
     return None
 
 

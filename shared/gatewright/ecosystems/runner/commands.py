@@ -32,7 +32,7 @@ _ENDS_OF_COMMANDS = ("&&", "||", ";", "|", "(", ")", "{", "}")
 
 
 @dataclass
-class Reading:
+class CommandReads:
     """What commands read. ``files`` are paths as the commands name them, ``globs`` the ends of paths that they include."""
 
     files: set[str] = field(default_factory=set)
@@ -115,7 +115,7 @@ class Reading:
         self.files.add("package.json")
 
 
-def read_makefile(reading: Reading, content: bytes) -> tuple[str, ...]:
+def read_makefile(reading: CommandReads, content: bytes) -> tuple[str, ...]:
     """Take in what the targets that are run do; the literal paths of its includes."""
     rules, included, first = _rules(content[:MOST_BYTES].decode("utf-8", "replace"))
     for words in included:
@@ -171,7 +171,7 @@ def _rules(text: str) -> tuple[Mapping[str, _Rule], list[list[str]], str]:
     return rules, included, first
 
 
-def read_scripts(reading: Reading, scripts: Mapping[str, object]) -> None:
+def read_scripts(reading: CommandReads, scripts: Mapping[str, object]) -> None:
     """Take in what the scripts of a package.json do that are run, and those that they run."""
     seen: set[str] = set()
     while reading.scripts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
-from gatewright.ecosystems.runner.commands import Reading, read_makefile, read_scripts
+from gatewright.ecosystems.runner.commands import CommandReads, read_makefile, read_scripts
 
 #: The contents of those of some paths that are regular files of at most ``MOST_BYTES``.
 Contents = Callable[[Sequence[str]], Awaitable[Mapping[str, bytes]]]
@@ -14,9 +14,9 @@ Contents = Callable[[Sequence[str]], Awaitable[Mapping[str, bytes]]]
 _MOST_INCLUDED = 5
 
 
-async def what_is_read(commands: Iterable[Sequence[str]], contents: Contents) -> Reading:
+async def what_is_read(commands: Iterable[Sequence[str]], contents: Contents) -> CommandReads:
     """What ``commands`` read to decide what they run. Raises what ``contents`` raises."""
-    reading = Reading()
+    reading = CommandReads()
     for words in commands:
         reading.command(words)
     # A makefile may call npm, and a script of npm make: one of each is looked into after the other, once more.
@@ -29,7 +29,7 @@ async def what_is_read(commands: Iterable[Sequence[str]], contents: Contents) ->
     return reading
 
 
-async def _read_makefiles(reading: Reading, contents: Contents) -> None:
+async def _read_makefiles(reading: CommandReads, contents: Contents) -> None:
     names: tuple[str, ...] = tuple(sorted(reading.files))
     for _ in range(_MOST_INCLUDED):
         found = await contents(names)
