@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(PROMETHEUS is None, reason="there is no promethe
 
 FILES = {"src/a.py": b"a = 1\n", "tools/edit.py": b"import pathlib\npathlib.Path('src/a.py').write_text('a = 2\\n')\n"}
 #: Panels that show nothing as long as nothing goes wrong, and alerts that have no series as long as all are well.
-QUIET = {"Alerts that fire", "Given up", "Nobody asks, and held back", "Refusals per hour", "Waits for locks"}
+QUIET = {"Alerts that fire", "Given up", "No process asks, and held back", "Refusals per hour", "Waits for locks"}
 
 
 def free_port() -> int:
