@@ -1,0 +1,136 @@
+"""What one way of talking to a coding agent implements, and what it is given. Types only.
+
+An agent's permissions, modes, stop reasons, exit codes, diffs and figures are claims: they are recorded and shown, and nothing is
+decided by them. What it did is read from its workspace by the executor, and what it used is counted by the model gateway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from gatewright.contracts.vocabulary import Document
+
+#: How a conversation ended, in our words: ``declined`` when the agent gave up because something was not allowed.
+HowEnded = Literal["completed", "failed", "declined", "interrupted"]
+#: What an agent asks leave for.
+Asked = Literal["command", "edit", "network", "other"]
+Answered = Literal["allow", "reject", "cancel"]
+
+
+class AgentStarted(Document, tag="started", tag_field="event"):
+    """A session stands. ``session`` is the agent's own id of it, with which it may be resumed."""
+
+    agent: str
+    version: str
+    session: str
+
+
+class AgentMessage(Document, tag="message", tag_field="event"):
+    """Words of the agent."""
+
+    text: str
+
+
+class AgentCommand(Document, tag="command", tag_field="event"):
+    """A command that the agent says it runs; ``exit_code`` once it says that it ended."""
+
+    command: str
+    exit_code: int | None = None
+
+
+class AgentFileChange(Document, tag="file_change", tag_field="event"):
+    """Files that the agent says it wrote."""
+
+    paths: tuple[str, ...]
+
+
+class AgentPermission(Document, tag="permission", tag_field="event"):
+    """A question of the agent, and the answer it was given. ``offered`` are the kinds of its options."""
+
+    asked: Asked
+    subject: str
+    answer: Answered
+    offered: tuple[str, ...] = ()
+
+
+class AgentUsage(Document, tag="usage", tag_field="event"):
+    """Tokens of the conversation so far, as the agent counts them; the gateway's count is the one that is used."""
+
+    input_tokens: int
+    output_tokens: int
+
+
+class AgentProblem(Document, tag="problem", tag_field="event"):
+    """What the agent, or the wire to it, complained about."""
+
+    message: str
+
+
+AgentEvent = AgentStarted | AgentMessage | AgentCommand | AgentFileChange | AgentPermission | AgentUsage | AgentProblem
+Tell = Callable[[AgentEvent], None]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentOrder:
+    """What an agent is to do. ``directory`` is the workspace as the agent sees it, ``base_url`` the gateway's address there.
+
+    ``model`` is the name that the agent asks the gateway for. ``shell`` is the contract's permission (specification 6.1.2);
+    ``resume`` an earlier session's id.
+    """
+
+    prompt: str
+    directory: str
+    model: str
+    base_url: str
+    shell: Literal["deny", "untrusted", "on-request", "never"] = "never"
+    read_only: bool = False
+    resume: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How the agent's program is started. ``files`` are written into its fresh home first, by path below it.
+
+    ``@HOME@`` in the value of a variable, in a word of ``argv`` or in a file stands for that home inside the box.
+    """
+
+    argv: tuple[str, ...]
+    variables: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentEnd:
+    """How a conversation ended, by what the agent said. ``text`` are its last words, ``session`` what could be resumed."""
+
+    how: HowEnded
+    text: str = ""
+    session: str | None = None
+
+
+class Wire(Protocol):
+    """The agent's standard input and output, as JSON objects, one a line; bounded in every direction."""
+
+    async def receive(self) -> dict[str, object] | None:
+        """The next object; None at the end. Raises AgentWireError for what is none, a line that is too long, or too much in all."""
+
+    async def send(self, message: Mapping[str, object]) -> None:
+        """Raises AgentWireError when the agent no longer listens."""
+
+    async def finish(self) -> None:
+        """Close the agent's standard input."""
+
+
+class AgentProtocol(Protocol):
+    """One way of talking to coding agents: Codex's app server, Claude's stream of JSON, the Agent Client Protocol."""
+
+    def launch(self, order: AgentOrder) -> Launch:
+        """How the program is started for ``order``."""
+
+    async def converse(self, wire: Wire, order: AgentOrder, tell: Tell) -> AgentEnd:
+        """Give the order, answer its questions by the kind of their options, and follow it to its end.
+
+        When cancelled: asks the agent to stop, if that can be done at once, and raises. Raises AgentWireError.
+        """
