@@ -149,23 +149,23 @@ def _patch(head: str, lines: list[str]) -> str:
 
 
 def as_call(turn: Turn, offered: Mapping[str, str]) -> Turn:
-    """A shell command, a file or an edit as the call of a tool that is ``offered`` (its kind by its name); other turns as they are.
+    """A command, a file or an edit as the call of a tool that is ``offered`` (its kind by its name); other turns as they are.
 
     Without such a tool the model has nothing to say: so answer side requests of agents, for titles and summaries.
     """
-    tables: tuple[Mapping[str, Callable[..., Any]], tuple[str, ...]]
+    makers: Mapping[str, Callable[..., Any]]
+    words: tuple[str, ...]
     match turn:
         case Shell(command=command):
-            tables = SHELLS, (command,)
+            makers, words = SHELLS, (command,)
         case Write(path=path, content=content):
-            tables = WRITERS, (path, content)
+            makers, words = WRITERS, (path, content)
         case Edit(path=path, old=old, new=new):
-            tables = EDITORS, (path, old, new)
+            makers, words = EDITORS, (path, old, new)
         case Call():
             return turn if offered else Say("nothing to add")
         case _:
             return turn
-    makers, words = tables
     for name, make in makers.items():
         if name in offered:
             arguments = make(*words)

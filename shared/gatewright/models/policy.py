@@ -27,8 +27,8 @@ ModelRole = Literal["pm", "techlead", "worker", "reviewer"]
 
 #: Headers that the gateway writes itself; a policy cannot.
 _OWN_HEADERS = frozenset(
-    ("authorization", "x-api-key", "x-goog-api-key", "host", "content-length", "content-type", "transfer-encoding")
-    + ("connection", "accept-encoding", "accept", "expect", "upgrade", "te", "trailer", "cookie", "proxy-authorization")
+    {"authorization", "x-api-key", "x-goog-api-key", "proxy-authorization", "cookie", "host", "content-length", "content-type"}
+    | {"transfer-encoding", "connection", "accept-encoding", "accept", "expect", "upgrade", "te", "trailer"}
 )
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _NAME = r"^[a-z0-9][a-z0-9-]{0,31}$"

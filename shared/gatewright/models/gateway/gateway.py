@@ -181,7 +181,7 @@ class ModelGateway:
                 whole=False,
             )
             self.records.add(record)
-        body = error_body(endpoint and endpoint.api, status, code, message)
+        body = error_body(None if endpoint is None else endpoint.api, status, code, message)
         response = web.Response(status=status, body=body, content_type="application/json", headers={"x-should-retry": "false"})
         response.force_close()
         return response
