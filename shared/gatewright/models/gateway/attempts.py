@@ -1,0 +1,196 @@
+"""Gets a call answered: tries the models of its route in order, each several times where waiting can help."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+import aiohttp
+
+from gatewright.errors import ConfigurationError, DeniedError, UnavailableError
+from gatewright.models.apis.requests import ModelRequest, addressed, admit
+from gatewright.models.gateway.limits import GatewayLimits
+from gatewright.models.gateway.relay import BrokenReplyError
+from gatewright.models.gateway.upstream import Order, Upstream, UpstreamReply
+from gatewright.models.policy import Model, ModelsPolicy, Provider
+
+#: Statuses that pass by themselves.
+_PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
+_OK = range(200, 300)
+_CLIENT_ERRORS = range(400, 500)
+_KEY_REFUSED = frozenset({401, 403})
+_BAD_GATEWAY = 502
+
+
+class KeyRefusedError(ConfigurationError):
+    """A provider does not take the key that the policy refers to. Correct the key; it is not tried again."""
+
+    code = "model_key_refused"
+
+    def __init__(self, provider: str, status: int) -> None:
+        super().__init__(f"the provider {provider} refused the gateway's key ({status})")
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Obtained:
+    """A reply that may be passed on, and whose it is."""
+
+    model: Model
+    provider: Provider
+    reply: UpstreamReply
+    dropped: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Tries:
+    """What was tried in vain, in words; ``last_status`` is what the client is told when nothing helps."""
+
+    words: list[str] = field(default_factory=list)
+    last_status: int = _BAD_GATEWAY
+    retry_after: float | None = None
+
+    def add(self, provider: Provider, model: Model, why: str, status: int = _BAD_GATEWAY) -> None:
+        self.words.append(f"{provider.name}/{model.name}: {why}"[:300])
+        self.last_status = status
+
+
+#: Passes a reply on. Raises BrokenReplyError while nothing has gone out: then it is tried again.
+PassOn = Callable[[Obtained], Awaitable[None]]
+
+
+class _NextError(Exception):
+    """This model is given up, and the next one is tried."""
+
+
+class Attempts:
+    """For one gateway. ``chance`` (0 to 1) is given, so that a test can know how long is waited."""
+
+    def __init__(
+        self, policy: ModelsPolicy, upstream: Upstream, limits: GatewayLimits, *, chance: Callable[[], float] = random.random
+    ) -> None:
+        self._policy = policy
+        self._upstream = upstream
+        self._limits = limits
+        self._chance = chance
+
+    async def answer(
+        self,
+        request: ModelRequest,
+        route: tuple[str, ...],
+        headers: Mapping[str, str],
+        deadline: float,
+        tries: Tries,
+        pass_on: PassOn,
+    ) -> None:
+        """Get a usable reply, and have it passed on; ``deadline`` is on the monotonic clock.
+
+        Raises DeniedError and MalformedError for a request that may not be sent, UnavailableError (``model_unavailable``) when
+        nothing helped, KeyRefusedError, ConfigurationError (``model_key_missing``), and what ``pass_on`` raises.
+        """
+        missing: ConfigurationError | None = None
+        for model, provider in self._candidates(request, route):
+            admitted = await asyncio.to_thread(admit, request, provider)
+            order = await asyncio.to_thread(_order, admitted, model, headers)
+            try:
+                await self._of_one(model, provider, order, admitted.dropped, deadline, tries, pass_on)
+            except _NextError:
+                continue
+            except ConfigurationError as error:
+                if isinstance(error, KeyRefusedError):
+                    raise
+                tries.add(provider, model, error.reason)
+                missing = missing or error
+                continue
+            return
+        if missing is not None and len(tries.words) == 1:
+            raise missing
+        raise UnavailableError(f"no model could be had: {'; '.join(tries.words[-3:])}", code="model_unavailable")
+
+    def _candidates(self, request: ModelRequest, route: tuple[str, ...]) -> list[tuple[Model, Provider]]:
+        """The models of the route that speak the API of the request."""
+        found = []
+        for name in route:
+            model = self._policy.model(name)
+            provider = None if model is None else self._policy.provider(model.provider)
+            if model is not None and provider is not None and request.endpoint.api in provider.apis:
+                found.append((model, provider))
+        if not found or found[0][0].name != route[0]:
+            raise DeniedError(
+                f"the model {route[0]} is not served by the API of {request.endpoint.path}", code="model_not_allowed"
+            )
+        return found
+
+    async def _of_one(
+        self,
+        model: Model,
+        provider: Provider,
+        order: Order,
+        dropped: tuple[str, ...],
+        deadline: float,
+        tries: Tries,
+        pass_on: PassOn,
+    ) -> None:
+        """Have a reply of one model passed on, after as many tries as it may have. Raises _NextError when it has none."""
+        for number in range(self._limits.attempts):
+            wait: float | None = None
+            try:
+                async with self._upstream.sent(provider, order) as reply:
+                    if _usable(reply):
+                        await pass_on(Obtained(model, provider, reply, dropped))
+                        return
+                    wait = tries.retry_after = _seconds(reply.retry_after)
+                    self._unusable(reply, provider, model, tries)
+            except BrokenReplyError as error:
+                tries.add(provider, model, error.message)
+            except (aiohttp.ClientError, TimeoutError) as error:
+                # The words of such an error may quote what the provider sent: its kind says enough.
+                tries.add(provider, model, type(error).__name__)
+            if number + 1 == self._limits.attempts or not await self._waited(number, wait, deadline):
+                break
+        raise _NextError
+
+    def _unusable(self, reply: UpstreamReply, provider: Provider, model: Model, tries: Tries) -> None:
+        """Note why a reply is not passed on. Raises KeyRefusedError, and _NextError when another try would not help."""
+        if reply.status in _KEY_REFUSED:
+            tries.add(provider, model, str(reply.status), reply.status)
+            raise KeyRefusedError(provider.name, reply.status)
+        if reply.status in _PASSING:
+            tries.add(provider, model, str(reply.status), reply.status)
+            return
+        tries.add(provider, model, f"{reply.status}, packed or leading elsewhere: not passed on")
+        raise _NextError
+
+    async def _waited(self, number: int, asked: float | None, deadline: float) -> bool:
+        """Whether it was waited for the next try; False when that would take too long."""
+        spread = self._limits.first_wait * 2**number
+        seconds = spread * (0.5 + self._chance() / 2) if asked is None else asked + self._chance() * min(spread, 1.0)
+        if seconds > self._limits.longest_wait or time.monotonic() + seconds >= deadline:
+            return False
+        await asyncio.sleep(seconds)
+        return True
+
+
+def _order(request: ModelRequest, model: Model, headers: Mapping[str, str]) -> Order:
+    body = json.dumps(addressed(request, model.upstream_name), ensure_ascii=False, separators=(",", ":"))
+    return Order(request.endpoint, model.upstream_name, body.encode(), request.stream, headers)
+
+
+def _usable(reply: UpstreamReply) -> bool:
+    """A reply to the question, or an error that is the client's own; neither packed nor leading elsewhere."""
+    if reply.encoded or reply.status in _KEY_REFUSED:
+        return False
+    return reply.status in _OK or (reply.status in _CLIENT_ERRORS and reply.status not in _PASSING)
+
+
+def _seconds(text: str | None) -> float | None:
+    """Of a ``Retry-After``; a date counts like none."""
+    try:
+        seconds = float(text or "")
+    except ValueError:
+        return None
+    return seconds if 0 <= seconds < 1e6 else None

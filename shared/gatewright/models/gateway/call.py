@@ -1,0 +1,239 @@
+"""One call of a client: admitted, sent or played, answered, settled, and the record that is left of it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from gatewright.clock import Clock, timestamp
+from gatewright.errors import BudgetError, DeniedError, GatewrightError, UnavailableError
+from gatewright.models.apis.endpoints import Endpoint
+from gatewright.models.apis.error_answers import error_body
+from gatewright.models.apis.requests import ModelRequest, read_request
+from gatewright.models.apis.usage import text_bytes
+from gatewright.models.cassettes import Cassette, Recorded, canonical_request
+from gatewright.models.cassettes.cassette import as_piece
+from gatewright.models.gateway.attempts import Attempts, KeyRefusedError, Obtained, Tries
+from gatewright.models.gateway.client_reply import ClientReply
+from gatewright.models.gateway.limits import GatewayLimits
+from gatewright.models.gateway.reading import forwarded, parsed, read_body
+from gatewright.models.gateway.relay import BrokenReplyError, Relay
+from gatewright.models.gateway.spending import CallMeter, InputEstimate, Spending, nano_of
+from gatewright.models.grant import Grant
+from gatewright.models.policy import ModelsPolicy
+from gatewright.models.prices import FREE, TokenUsage
+from gatewright.models.records import CallRecord, CallRecords, sha256
+
+_OK = 300
+#: With which status a client is told of a reason.
+_STATUSES = {
+    "budget_exceeded": 429,
+    "model_calls_limit": 429,
+    "model_not_allowed": 404,
+    "model_tool_not_allowed": 400,
+    "model_field_not_allowed": 400,
+    "model_content_not_allowed": 400,
+    "model_request_invalid": 400,
+    "model_request_too_large": 413,
+    "model_key_missing": 401,
+    "cassette_miss": 400,
+}
+_BAD_GATEWAY = 502
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What all calls of a gateway share. ``deadline`` is on the monotonic clock."""
+
+    policy: ModelsPolicy
+    grant: Grant
+    limits: GatewayLimits
+    spending: Spending
+    estimate: InputEstimate
+    attempts: Attempts
+    records: CallRecords
+    cassette: Cassette | None
+    clock: Clock
+    deadline: float
+
+
+class ModelCall:
+    """One request to one endpoint. Answers it, or lets it fail in the form of its API; always leaves a record."""
+
+    def __init__(self, shared: Shared, http: web.BaseRequest, endpoint: Endpoint) -> None:
+        self._shared = shared
+        self._http = http
+        self._endpoint = endpoint
+        self._client = ClientReply(http, shared.limits)
+        self._started = time.monotonic()
+        self._time = timestamp(shared.clock.now())
+        self._tries = Tries()
+        #: One for each reply that began; all but the last broke off.
+        self._meters: list[CallMeter] = []
+        self._request: ModelRequest | None = None
+        self._canonical: bytes | None = None
+        self._model_used: str | None = None
+        self._provider: str | None = None
+        self._dropped: tuple[str, ...] = ()
+        self._refused: str | None = None
+
+    async def answer(self) -> web.StreamResponse:
+        """The response to the client; raises only what ends the connection."""
+        try:
+            return await self._answer()
+        except GatewrightError as error:
+            self._refused = error.reason
+            begun = self._client.cut()
+            return self._error(error) if begun is None else begun
+        finally:
+            usage = self._settled()
+            self._record(usage)
+            self._to_cassette(usage)
+
+    async def _answer(self) -> web.StreamResponse:
+        shared = self._shared
+        if shared.records.full:
+            raise DeniedError("no further call of this task can be recorded", code="model_calls_limit")
+        shared.spending.check()
+        request = self._request = read_request(self._endpoint, await parsed(await read_body(self._http, shared.limits)))
+        route = shared.grant.routes.get(request.model)
+        if route is None:
+            raise DeniedError(f"the model {request.model[:128]!r} is not one that this task may call", code="model_not_allowed")
+        self._canonical = await asyncio.to_thread(canonical_request, request, shared.grant.paths)
+        words = text_bytes(request.body)
+        plays = shared.cassette is not None and shared.cassette.plays
+        if self._endpoint.action == "generate":
+            self._begin_turn(route[0], words, free=plays)
+        if shared.cassette is not None and plays:
+            await self._play(shared.cassette, self._canonical)
+        else:
+            await self._send(request, route, words)
+        return await self._client.finished()
+
+    def _begin_turn(self, name: str, words: int, *, free: bool) -> None:
+        """Raises BudgetError when the call, or what it will read alone, is more than there is left."""
+        shared, model = self._shared, self._shared.policy.model(name)
+        if not free:
+            estimate = shared.estimate.of(name, words)
+            shared.spending.foresee(estimate.total, nano_of(None if model is None else model.price, estimate))
+        shared.spending.turn()
+
+    async def _send(self, request: ModelRequest, route: tuple[str, ...], words: int) -> None:
+        shared = self._shared
+        deadline = min(shared.deadline, time.monotonic() + shared.limits.call_seconds)
+        headers = forwarded(self._http.headers) if self._endpoint.api == "messages" else {}
+
+        async def pass_on(obtained: Obtained) -> None:
+            try:
+                await self._pass_on(obtained, words)
+            except BrokenReplyError as error:
+                if self._client.begun:
+                    raise UnavailableError(error.message, code="model_unavailable") from None
+                raise
+
+        try:
+            async with asyncio.timeout_at(asyncio.get_running_loop().time() + deadline - time.monotonic()):
+                await shared.attempts.answer(request, route, headers, deadline, self._tries, pass_on)
+        except TimeoutError:
+            raise UnavailableError("the time of the call is up", code="model_unavailable") from None
+
+    async def _pass_on(self, obtained: Obtained, words: int) -> None:
+        shared, name = self._shared, obtained.model.name
+        self._model_used, self._provider, self._dropped = name, obtained.provider.name, obtained.dropped
+        meter = None
+        if self._endpoint.action == "generate" and obtained.reply.status < _OK:
+            meter = CallMeter(shared.spending, obtained.model.price, shared.estimate.of(name, words))
+            self._meters.append(meter)
+            meter.begin()
+        await Relay(self._endpoint, obtained.reply, self._client, meter, shared.limits).pass_on()
+        if meter is not None and meter.believed is not None:
+            shared.estimate.learn(name, words, meter.believed)
+
+    async def _play(self, cassette: Cassette, canonical: bytes) -> None:
+        recorded = await asyncio.to_thread(cassette.play, canonical)
+        self._model_used, self._provider = recorded.model_used, recorded.provider
+        meter = CallMeter(self._shared.spending, FREE, TokenUsage())
+        self._meters.append(meter)
+        meter.streamed(0, 0, recorded.usage)
+        for piece in recorded.pieces:
+            await self._client.write(piece, recorded.content_type, status=recorded.status)
+        self._client.whole = recorded.whole
+        if not recorded.whole:
+            raise UnavailableError("the recorded reply ends here", code="model_unavailable")
+
+    def _error(self, error: GatewrightError) -> web.Response:
+        status = _STATUSES.get(error.reason, _BAD_GATEWAY)
+        # What is refused stays refused: the vendors' clients heed this header, and do not ask again.
+        headers = {"x-should-retry": "false"}
+        if isinstance(error, KeyRefusedError):
+            status = error.status
+        elif error.reason == "model_unavailable":
+            status, after = self._tries.last_status, self._tries.retry_after
+            headers = {} if after is None else {"Retry-After": str(int(after) + 1)}
+        return self._client.instead(status, error_body(self._endpoint.api, status, error.reason, error.message), headers)
+
+    def _settled(self) -> TokenUsage:
+        """What all replies together used; one that broke off counts for what was seen of it."""
+        total = TokenUsage()
+        for meter in self._meters:
+            try:
+                used = meter.settle()
+            except BudgetError:  # it is known already, or the next call is told
+                used = meter.usage
+            total = total.plus(used)
+        return total
+
+    def _record(self, usage: TokenUsage) -> None:
+        shared, request, client = self._shared, self._request, self._client
+        costs = [meter.cost_usd for meter in self._meters]
+        record = CallRecord(
+            number=len(shared.records.calls) + 1,
+            time=self._time,
+            role=shared.grant.role,
+            endpoint=self._endpoint.path,
+            status=client.status,
+            seconds=round(time.monotonic() - self._started, 3),
+            model=None if request is None else request.model[:128],
+            model_used=self._model_used,
+            provider=self._provider,
+            input_tokens=usage.input,
+            cached_tokens=usage.cached,
+            output_tokens=usage.output,
+            cost_usd=None if not costs or None in costs else sum(cost for cost in costs if cost is not None),
+            request_sha256=None if self._canonical is None else sha256(self._canonical),
+            reply_sha256=client.sha256,
+            cassette_sha256=None if shared.cassette is None else shared.cassette.sha256,
+            tried=tuple(self._tries.words[:32]),
+            dropped=self._dropped,
+            refused=self._refused,
+            whole=client.whole,
+            played=shared.cassette is not None and shared.cassette.plays,
+            usage_doubted=any(meter.doubted for meter in self._meters),
+        )
+        shared.records.add(record, *(body for body in (self._canonical, b"".join(client.pieces)) if body))
+
+    def _to_cassette(self, usage: TokenUsage) -> None:
+        """What a provider said, or that none could be had; what the gateway refused, it refuses again."""
+        cassette, canonical, client = self._shared.cassette, self._canonical, self._client
+        asked = self._model_used is not None or self._tries.words
+        if cassette is None or cassette.plays or canonical is None or not asked:
+            return
+        cassette.record(
+            Recorded(
+                request_sha256=sha256(canonical),
+                request=canonical.decode(),
+                status=client.status,
+                content_type=client.content_type,
+                reply=tuple(map(as_piece, client.pieces)),
+                whole=client.whole and client.is_kept,
+                model_used=self._model_used or "",
+                provider=self._provider or "",
+                input_tokens=usage.input,
+                cached_tokens=usage.cached,
+                cache_written_tokens=usage.cache_written,
+                output_tokens=usage.output,
+            )
+        )
