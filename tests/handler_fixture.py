@@ -113,7 +113,7 @@ class HandlerFixture:
 
     async def changed(self, files: Mapping[str, bytes | None]) -> tuple[str, bytes]:
         """Tree id and canonical patch of the baseline with other files (None: deleted), made by plain git."""
-        self.repository.git("checkout", "--quiet", "--force", "-B", "candidate", self.baseline)
+        self.repository.git("checkout", "--quiet", "-B", "candidate", self.baseline)
         commit = self.repository.commit(files, "candidate")
         mirror = await self.mirror()
         await mirror.ensure(commit)

@@ -50,6 +50,7 @@ async def verdict(
 ) -> GateReport:
     """What the tests gate says of the run; the commands themselves must have succeeded, or nothing was hidden."""
     suite.fixture.artifacts.stored.clear()
+    suite.fixture.repository.git("reset", "--quiet", "--hard")
     report = await suite.tested(changes, *commands, policy_pack=pack)
     assert report.status == "PASS", suite.printed(report)
     assert suite.contract is not None
