@@ -16,6 +16,8 @@ from gatewright.contracts.vocabulary import PolicyPack
 from tests.attacks.real_gate import open_gate
 from tests.ecosystems.suites import PYTEST, Suite
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 BROKEN = b"def price(number):\n    return number * 3\n"
 SOURCE = b"def price(number):\n    return number * 2\n"
 TESTS = (
@@ -37,20 +39,23 @@ FILES = {
 }
 
 
-@pytest.fixture
-def suite(tmp_path: Path) -> Suite:
-    return Suite(tmp_path, FILES)
+@pytest.fixture(scope="module")
+def suite(tmp_path_factory: pytest.TempPathFactory) -> Suite:
+    """One for all tricks, as a test runner's life is: what it found out about the baseline it remembers."""
+    return Suite(tmp_path_factory.mktemp("suite"), FILES)
 
 
 async def verdict(
     suite: Suite, folder: Path, changes: Mapping[str, bytes | None], *commands: str, pack: PolicyPack = "low"
 ) -> GateReport:
     """What the tests gate says of the run; the commands themselves must have succeeded, or nothing was hidden."""
+    suite.fixture.artifacts.stored.clear()
+    suite.fixture.repository.git("reset", "--quiet", "--hard")
     report = await suite.tested(changes, *commands, policy_pack=pack)
     assert report.status == "PASS", suite.printed(report)
     assert suite.contract is not None
     tests, prefix = suite.contract.acceptance_tests, suite.contract.environment
-    suite.fixture.repository.git("checkout", "--quiet", "--detach", suite.fixture.baseline)
+    suite.fixture.repository.git("checkout", "--quiet", "--force", "--detach", suite.fixture.baseline)
     async with open_gate(
         suite.fixture.repository, folder, acceptance_tests=tests, environment=prefix, policy_pack=pack
     ) as gate:
@@ -243,9 +248,7 @@ async def test_a_command_that_tests_nothing_is_refused_under_medium_and_said_to_
     command = "test -s README.md"
     refused = await verdict(suite, tmp_path, {"pricing.py": BROKEN}, command, pack="medium")
     assert (refused.verdict, refused.code) == ("FAIL", "tests_unproven")
-    folder = tmp_path / "low"
-    folder.mkdir()
-    passed = await verdict(Suite(folder, FILES), folder, {"pricing.py": BROKEN}, command)
+    passed = await verdict(suite, tmp_path / "low", {"pricing.py": BROKEN}, command)
     assert passed.verdict == "PASS"
     assert passed.summary == "passed; suite: unproven: test starts no test framework that is known"
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
 
 from tests.ecosystems.suites import Suite
 
 NODE = shutil.which("node", path="/usr/bin:/usr/local/bin:/bin")
-pytestmark = pytest.mark.skipif(NODE is None, reason="there is no node below /usr (Debian: apt install nodejs npm)")
+pytestmark = [
+    pytest.mark.skipif(NODE is None, reason="there is no node below /usr (Debian: apt install nodejs npm)"),
+    pytest.mark.asyncio(loop_scope="module"),
+]
 
 NPM, NODE_TEST, MAKE = "npm test", "node --test", "make test"
 
@@ -34,9 +36,10 @@ MAKEFILE = b".PHONY: test\ntest:\n\tnode --test\n"
 FILES = {"package.json": package("node --test"), "Makefile": MAKEFILE, "src/add.js": SOURCE, "test/add.test.js": TESTS}
 
 
-@pytest.fixture
-def suite(tmp_path: Path) -> Suite:
-    return Suite(tmp_path, FILES)
+@pytest.fixture(scope="module")
+def suite(tmp_path_factory: pytest.TempPathFactory) -> Suite:
+    """One for all tricks, as a test runner's life is: what it found out about the baseline it remembers."""
+    return Suite(tmp_path_factory.mktemp("suite"), FILES)
 
 
 async def codes(suite: Suite, changes: Mapping[str, bytes | None], test: str = NPM, *, green: bool = True) -> set[str]:

@@ -17,10 +17,13 @@ from tests.ecosystems.suites import Suite
 from tests.factories import make_contract
 from tests.reviewer.test_checks import changed
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-@pytest.fixture
-def suite(tmp_path: Path) -> Suite:
-    return Suite(tmp_path, FILES)
+
+@pytest.fixture(scope="module")
+def suite(tmp_path_factory: pytest.TempPathFactory) -> Suite:
+    """One for all tricks, as a test runner's life is: what it found out about the baseline it remembers."""
+    return Suite(tmp_path_factory.mktemp("suite"), FILES)
 
 
 def ends(how: str) -> bytes:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from gatewright.ecosystems.records import Told
 from gatewright.services.testrunner.comparison import lost_tests
 from tests.ecosystems.running import Ran, Suite
 from tests.ecosystems.test_rust import CARGO, MANIFEST, TOOLCHAIN, needs_cargo
 
-pytestmark = needs_cargo
+pytestmark = [needs_cargo, pytest.mark.asyncio(loop_scope="module")]
 
 LIBRARY = """pub fn add(one: i32, other: i32) -> i32 {
     one + other
@@ -55,8 +56,10 @@ TRICKS: dict[str, dict[str, str | None]] = {
 }
 
 
-async def told_before(folder: Path) -> Told:
-    ran = await Suite(folder, CARGO, FILES, TOOLCHAIN).collect()
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def before(tmp_path_factory: pytest.TempPathFactory) -> Told:
+    """What the baseline tells."""
+    ran = await Suite(tmp_path_factory.mktemp("before"), CARGO, FILES, TOOLCHAIN).collect()
     assert ran.told.complete, ran.words
     return ran.told
 
@@ -66,17 +69,15 @@ async def changed(folder: Path, changes: dict[str, str | None]) -> Ran:
     return await Suite(folder, CARGO, files, TOOLCHAIN).all()
 
 
-async def test_an_honest_change_loses_nothing(tmp_path: Path) -> None:
-    before = await told_before(tmp_path / "before")
-    ran = await changed(tmp_path / "now", {"src/lib.rs": LIBRARY + "// more\n"})
+async def test_an_honest_change_loses_nothing(before: Told, tmp_path: Path) -> None:
+    ran = await changed(tmp_path, {"src/lib.rs": LIBRARY + "// more\n"})
     assert before.collected == {"src/lib.rs::tests::adds", "tests/outside.rs::adds_from_outside"}
     assert (ran.completed.exit_code, ran.told.complete, lost_tests(before.collected, ran.told.outcomes)) == (0, True, [])
 
 
 @pytest.mark.parametrize("trick", TRICKS)
-async def test_cargo_succeeds_and_what_it_told_is_no_green_run(trick: str, tmp_path: Path) -> None:
-    before = await told_before(tmp_path / "before")
-    ran = await changed(tmp_path / "now", TRICKS[trick])
+async def test_cargo_succeeds_and_what_it_told_is_no_green_run(before: Told, trick: str, tmp_path: Path) -> None:
+    ran = await changed(tmp_path, TRICKS[trick])
     assert ran.completed.exit_code == 0, ran.words
     outcomes = ran.told.outcomes
     lost = lost_tests(before.collected, outcomes)

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 #: The series of inputs in parts; fewer of a part would mean that the list of inputs has been lost.
-PARTS = 8
-FEWEST = 17
+PARTS = 16
+FEWEST = 8
 
 
 @pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.long) for part in range(1, PARTS))])

@@ -38,15 +38,15 @@ def assert_landed_once(run: Run, project: Path, stack: Stack) -> None:
 @pytest.mark.parametrize(
     "role", ["worker", *(pytest.param(role, marks=pytest.mark.long) for role in ("testrunner", "gatekeeper"))]
 )
-def test_a_role_killed_at_its_work_does_not_lose_the_run(role: str, own_stack: Stack, make_project: MakeProject) -> None:
+def test_a_role_killed_at_its_work_does_not_lose_the_run(role: str, stack: Stack, make_project: MakeProject) -> None:
     project = make_project()
-    with own_stack.client() as client:
+    with stack.client() as client:
         run_id = start(client, project)
         wait_until(lambda: client.get(run_id).state == AT_WORK[role])
-        assert own_stack.kill(role) >= 1
+        assert stack.kill(role) >= 1
         run = client.wait(run_id, timeout=SECONDS)
-    assert_landed_once(run, project, own_stack)
-    assert own_stack.members(role)[0].restarts >= 1
+    assert_landed_once(run, project, stack)
+    assert stack.members(role)[0].restarts >= 1
 
 
 @pytest.mark.long

@@ -96,9 +96,9 @@ async def test_a_named_publisher_has_its_run_done_and_sees_no_other(guarded: Gua
         assert (await anybody.status(run_id)).bundle == status.bundle
     manifest = json.loads((Path(status.bundle.location) / "manifest.json").read_text())
     assert manifest["publisher"] == "acme"
-    shown = guarded.process("show", run_id)
+    shown = await asyncio.to_thread(guarded.command, "show", run_id)
     assert "publisher  acme" in shown.stdout
-    assert guarded.process("verify", run_id).returncode == 0
+    assert (await asyncio.to_thread(guarded.command, "verify", run_id)).returncode == 0
 
 
 async def test_the_plain_publisher_neither_sees_nor_ends_what_an_operator_began_who_sees_and_ends_its_runs(
@@ -120,13 +120,13 @@ async def test_the_plain_publisher_neither_sees_nor_ends_what_an_operator_began_
         await plain.abort(its, reason="its own")
         assert (await plain.ended(its, timeout=60)).status == "ABORTED"
         third = await plain.submit_request(slow)
-        shown = guarded.process("show", third)
+        shown = await asyncio.to_thread(guarded.command, "show", third)
         assert "publisher  default" in shown.stdout, shown.stdout + shown.stderr
         for run_id in (theirs, third):
-            ended = guarded.process("abort", run_id)
+            ended = await asyncio.to_thread(guarded.command, "abort", run_id)
             assert ended.returncode == 0, ended.stdout + ended.stderr
             assert (await operator.ended(run_id, timeout=60)).status == "ABORTED"
-        assert third in guarded.process("runs").stdout
+        assert third in (await asyncio.to_thread(guarded.command, "runs")).stdout
 
 
 async def test_a_publisher_follows_and_lists_its_own_runs_without_reading_the_ledger(

@@ -21,7 +21,7 @@ def make_environment(prefix: Path, *, pytest: bool = True) -> Path:
     if pytest:
         ours = Path(sysconfig.get_paths()["purelib"])
         for name in _PYTEST:
-            shutil.copytree(ours / name, site / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(ours / name, site / name)
         shutil.copy(ours / "py.py", site)
     return site
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.ecosystems.suites import CODE, PLAIN, PYTEST, Suite, codes, proof_of
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 MORE = b"\n\ndef test_one_more():\n    assert price(3) == 6\n"
 SKIPPED = (
@@ -15,9 +15,10 @@ SKIPPED = (
 )
 
 
-@pytest.fixture
-def suite(tmp_path: Path) -> Suite:
-    return Suite(tmp_path)
+@pytest.fixture(scope="module")
+def suite(tmp_path_factory: pytest.TempPathFactory) -> Suite:
+    """One for all: what it found out about the baseline it remembers."""
+    return Suite(tmp_path_factory.mktemp("suite"))
 
 
 async def test_every_test_is_told_compared_with_the_baseline_and_shown_to_be_able_to_fail(suite: Suite) -> None:

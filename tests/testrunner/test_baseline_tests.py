@@ -11,6 +11,8 @@ from gatewright.contracts.reports import BaselineTests
 from gatewright.rules.proof import baseline_tests_in_words, in_words
 from tests.ecosystems.suites import PYTEST, Suite, codes, proof_of
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 SOURCE = b"def price(number):\n    return number * 2\n"
 BROKEN = b"def price(number):\n    return number * 3\n"
 TESTS = (
@@ -27,9 +29,10 @@ FILES = {
 }
 
 
-@pytest.fixture
-def suite(tmp_path: Path) -> Suite:
-    return Suite(tmp_path, FILES)
+@pytest.fixture(scope="module")
+def suite(tmp_path_factory: pytest.TempPathFactory) -> Suite:
+    """One for all: what it found out about the baseline it remembers."""
+    return Suite(tmp_path_factory.mktemp("suite"), FILES)
 
 
 async def on_candidate(suite: Suite, changes: Mapping[str, bytes | None], *commands: str) -> BaselineTests:
@@ -149,6 +152,7 @@ async def test_baseline_tests_that_are_kept_from_their_end_are_refused_where_pro
 
 
 async def test_a_file_in_the_place_of_the_folder_of_tests_does_not_keep_them_away(suite: Suite) -> None:
+    suite.fixture.repository.git("checkout", "--quiet", "-B", "candidate", suite.fixture.baseline)
     suite.fixture.repository.git("rm", "--quiet", "-r", "tests")
     found = await on_candidate(suite, {"pricing.py": BROKEN, "tests": b"moved\n", "test_c.py": b"def test_c(): pass\n"})
     assert found.paths == ("test_c.py", "tests/test_a.py", "tests/test_b.py")
