@@ -18,6 +18,7 @@ from gatewright.contracts.vocabulary import Artifact, Repository
 from gatewright.errors import ArtifactError, SandboxError
 from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.sandbox import Completed, SandboxLimits, SandboxReport, WorkingFolder
+from gatewright.sandbox.environments import Shown
 from gatewright.sandbox.port import SOURCE_DATE_EPOCH, Additions
 from gatewright.tasks.handler import TaskContext
 from gatewright.telemetry.logs import make_logger
@@ -47,7 +48,7 @@ class BrokenSandbox:
         argv: Sequence[str],
         *,
         workspace: WorkingFolder,
-        prefix: Path | None,
+        prefix: Shown,
         limits: SandboxLimits,
         source_date_epoch: int = SOURCE_DATE_EPOCH,
         additions: Additions | None = None,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from gatewright.contracts.reports import TestCommand, TestSummary
 from gatewright.contracts.vocabulary import AcceptanceTest
 from gatewright.errors import CommandRefusedError
 from gatewright.rules.tests import how_it_ended, passed
 from gatewright.sandbox import parse_command
+from gatewright.sandbox.environments import Shown
 from gatewright.sandbox.programs import not_found
 
 
@@ -45,7 +45,7 @@ def summarise(done: Sequence[TestCommand], planned: int) -> TestSummary:
     return TestSummary(passed=good, failed=len(final) - good, skipped=planned - len(final))
 
 
-def first_failure(done: Sequence[TestCommand], prefix: Path | None = None) -> str | None:
+def first_failure(done: Sequence[TestCommand], prefix: Shown = None) -> str | None:
     """``tests_failed: ...`` for the first command that had to pass and did not; ``prefix`` is what it was run with."""
     for command in final_runs(done):
         if command.must_pass and not passed(command):

@@ -13,15 +13,15 @@ _SITE = "lib/python*/site-packages"
 _MOST = 20_000
 
 
-def missed(prefix: Path, names: Iterable[str], present: Iterable[str], completed: Completed) -> tuple[str, ...]:
-    """``module -> place`` of compiled modules below ``names`` in ``prefix`` that ``completed`` complains of. Blocks.
+def missed(prefixes: Iterable[Path], names: Iterable[str], present: Iterable[str], completed: Completed) -> tuple[str, ...]:
+    """``module -> place`` of compiled modules below ``names`` in ``prefixes`` that ``completed`` complains of. Blocks.
 
     ``present`` are the candidate's files: what it has compiled itself is not missed.
     """
     said = completed.stdout + completed.stderr
     here = {path.rpartition("/")[2].partition(".")[0] for path in present if path.endswith((".so", ".pyd"))}
     found = []
-    for site in sorted(prefix.glob(_SITE)):
+    for site in sorted(site for prefix in prefixes for site in prefix.glob(_SITE)):
         for name in sorted(names):
             for place in _compiled(site / name.replace(".", "/")):
                 module = place.name.partition(".")[0]

@@ -25,6 +25,7 @@ from gatewright.hidden_acceptance import CHANGES as HIDDEN_CHANGES
 from gatewright.host_facts import surroundings
 from gatewright.rules.tests import passed
 from gatewright.sandbox import Sandbox, SandboxLimits, make_sandbox
+from gatewright.sandbox.environments import Environments
 from gatewright.secrets.documents import redact_document
 from gatewright.secrets.redaction import REDACTIONS, Redaction, record_of, redact_output
 from gatewright.secrets.scanner import SecretScanner
@@ -34,12 +35,13 @@ from gatewright.services.testrunner.hidden import with_hidden_files
 from gatewright.services.testrunner.place import CommandPlace
 from gatewright.services.testrunner.proving import Prover
 from gatewright.services.testrunner.settings import Settings
+from gatewright.services.testrunner.shadowing import refuse_shadowing
 from gatewright.services.testrunner.tables import Tables
 from gatewright.tasks.command_host import probe_commands
 from gatewright.tasks.handler import TaskContext
 from gatewright.tasks.inputs import (
     command_seconds,
-    environment_prefix,
+    listed_environments,
     rebuild_candidate,
     reference,
     usable_environment,
@@ -71,7 +73,7 @@ class _Session:
     test_files: dict[int, frozenset[str]] = field(default_factory=dict)
     artifacts: list[Artifact] = field(default_factory=list)
     redactions: list[Redaction] = field(default_factory=list)
-    prefix: Path | None = None
+    prefix: Environments | None = None
     environment: Seen | None = None
 
     def begin_again(self) -> None:
@@ -146,7 +148,7 @@ class TestRunnerHandler:
         """What the commands were run with; the prefix only where it is listed here."""
         prefix = None
         with contextlib.suppress(DeniedError):
-            prefix = environment_prefix(task.environment, self._environments)
+            prefix = listed_environments(task.environment, self._environments)
         versions = {"secret_scanner": self._scanner.name}
         return surroundings(sandbox=self._walls, prefix=prefix, versions=versions, environment=session.environment)
 
@@ -157,6 +159,7 @@ class TestRunnerHandler:
         commands = read_commands(task.acceptance_tests)
         prefix = await usable_environment(task.environment, self._environments, candidate.mirror, candidate.baseline)
         session.prefix = prefix
+        await refuse_shadowing(prefix, candidate.mirror, candidate.tree)
         limits = dataclasses.replace(self._limits, wall_seconds=command_seconds(task))
         session.environment = await asyncio.to_thread(see_environment, prefix)
         given = await provided_files(task, context.artifacts)

@@ -7,12 +7,12 @@ import secrets
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from gatewright.ecosystems.pipe import PIPE, report_pipe
 from gatewright.ecosystems.port import Framework, Order, Purpose, TreeFiles, write_instruments
 from gatewright.ecosystems.records import Told, read_records
 from gatewright.sandbox import Additions, Completed, Sandbox, SandboxLimits
+from gatewright.sandbox.environments import Shown
 from gatewright.sandbox.port import ADDITIONS_INSIDE
 from gatewright.workspace import Workspace
 
@@ -24,7 +24,7 @@ class Instrumented:
     argv: tuple[str, ...]
     framework: Framework
     sandbox: Sandbox
-    prefix: Path | None
+    prefix: Shown
     limits: SandboxLimits
 
     async def run(

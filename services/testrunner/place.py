@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from gatewright.sandbox import SandboxLimits
+from gatewright.sandbox.environments import Environments
 from gatewright.tasks.inputs import RebuiltCandidate
 from gatewright.workspace import Workspace
 
@@ -20,7 +20,7 @@ class CommandPlace:
 
     candidate: RebuiltCandidate
     workspace: Workspace
-    prefix: Path | None
+    prefix: Environments | None
     limits: SandboxLimits
     environment: str
     provided: Mapping[bytes, bytes]

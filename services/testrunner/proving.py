@@ -166,7 +166,7 @@ async def _missed(place: CommandPlace, tree: TreeFiles, completed: Completed) ->
     with contextlib.suppress(DeniedError):
         built = [change.path.decode("utf-8", "replace") for change in await place.workspace.changes()]
     names = (await import_roots(tree)).names
-    return await asyncio.to_thread(missed, place.prefix, names, (*tree.paths, *built), completed)
+    return await asyncio.to_thread(missed, place.prefix.prefixes, names, (*tree.paths, *built), completed)
 
 
 async def _changed(place: CommandPlace) -> list[str]:

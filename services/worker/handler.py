@@ -32,7 +32,7 @@ from gatewright.services.worker.report import Outcome, task_result, work_report
 from gatewright.services.worker.settings import Settings
 from gatewright.tasks.command_host import probe_commands
 from gatewright.tasks.handler import TaskContext
-from gatewright.tasks.inputs import environment_prefix, open_baseline, reference
+from gatewright.tasks.inputs import listed_environments, open_baseline, reference
 from gatewright.telemetry.redaction import redact_text
 from gatewright.worker_role import answers
 from gatewright.workspace import Workspaces
@@ -142,7 +142,7 @@ class WorkerHandler:
         prefix = None
         if task.executor is not None and task.executor.kind == "command":
             with contextlib.suppress(DeniedError):
-                prefix = environment_prefix(task.environment, self._environments)
+                prefix = listed_environments(task.environment, self._environments)
         versions = {"secret_scanner": self._scanner.name}
         return surroundings(sandbox=self._walls, prefix=prefix, versions=versions, environment=execution.environment)
 

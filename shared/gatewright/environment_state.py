@@ -10,18 +10,17 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from gatewright.contracts.vocabulary import EnvironmentState
 from gatewright.errors import ConfigurationError, DeniedError
+from gatewright.sandbox.environments import Shown, environments_of
 
 CHANGED = "environment_changed"
 #: Folder of the environments that were made for baselines, in a home.
 MADE = "environments"
-#: In an environment that was made for a baseline: what it was made from, by which tool.
-PREPARED = "gatewright-environment.json"
 ADVICE = "give runs an environment that nothing else changes, and run it again"
 _BYTECODE = b"__pycache__"
 _SYSTEM = Path("/usr")
@@ -32,11 +31,12 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True)
 class Seen:
-    """An environment as it was once: what is known of each entry by its path below the prefix."""
+    """An environment as it was once: what is known of each entry by its path below the prefix; ``others`` were seen with it."""
 
     prefix: Path
     device: int
     entries: Mapping[bytes, str]
+    others: tuple[Seen, ...] = ()
 
     def document(self) -> EnvironmentState:
         """Two states of one place can be compared by their digests; states of two places cannot."""
@@ -44,17 +44,25 @@ class Seen:
         files = hashlib.sha256()
         for name, facts in sorted(self.entries.items()):
             files.update(name + b"\0" + facts.encode("utf-8", "surrogateescape") + b"\0")
+        for other in self.others:
+            beside = other.document()
+            place += f"\n{beside.place_sha256}"
+            files.update(beside.files_sha256.encode())
         place_sha256 = hashlib.sha256(place.encode("utf-8", "surrogateescape")).hexdigest()
         return EnvironmentState(prefix=str(self.prefix), place_sha256=place_sha256, files_sha256=files.hexdigest())
 
 
-def see_environment(prefix: Path | None) -> Seen | None:
-    """What lies below ``prefix`` now; None where there is nothing to watch. Reads folders: not for an event loop.
+def see_environment(shown: Shown) -> Seen | None:
+    """What lies in all that is ``shown`` now; None where there is nothing to watch. Reads folders: not for an event loop.
 
-    Raises ConfigurationError when the prefix cannot be read.
+    Raises ConfigurationError when a prefix cannot be read.
     """
-    if prefix is None or prefix.resolve().is_relative_to(_SYSTEM):
-        return None
+    folders = dict.fromkeys(folder.path for folder in environments_of(shown).folders)
+    seen = [_see(path) for path in folders if not path.resolve().is_relative_to(_SYSTEM)]
+    return replace(seen[0], others=tuple(seen[1:])) if seen else None
+
+
+def _see(prefix: Path) -> Seen:
     top = os.fsencode(prefix.resolve())
     try:
         return Seen(prefix, os.lstat(top).st_dev, dict(_entries(top)))
@@ -63,9 +71,14 @@ def see_environment(prefix: Path | None) -> Seen | None:
 
 
 def refuse_changed(before: Seen | None) -> None:
-    """Look again. Raises DeniedError (``environment_changed``) when the environment is not what it was."""
-    after = see_environment(before.prefix) if before is not None else None
-    if before is None or after is None or before == after:
+    """Look again. Raises DeniedError (``environment_changed``) when an environment is not what it was."""
+    for one in (before, *before.others) if before is not None else ():
+        _refuse_changed(one)
+
+
+def _refuse_changed(before: Seen) -> None:
+    after = _see(before.prefix)
+    if before.entries == after.entries and before.device == after.device:
         return
     both = before.entries.keys() | after.entries.keys()
     changed = sorted(name for name in both if before.entries.get(name) != after.entries.get(name))

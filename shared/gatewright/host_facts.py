@@ -10,13 +10,14 @@ import hashlib
 import os
 import platform
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from gatewright.contracts.vocabulary import Interpreter, Surroundings
-from gatewright.environment_state import PREPARED, Seen
+from gatewright.environment_state import Seen
+from gatewright.sandbox.environments import Shown, environments_of, read_record
 from gatewright.version import __version__
 
 _PACKAGES = "lib/python*/site-packages"
@@ -53,42 +54,34 @@ def host() -> dict[str, str]:
 def surroundings(
     *,
     sandbox: Mapping[str, str] | None = None,
-    prefix: Path | None = None,
+    prefix: Shown = None,
     versions: Mapping[str, str] | None = None,
     environment: Seen | None = None,
 ) -> Surroundings:
     """What a role's report says of its surroundings. Reads files and may run ``git --version``: not for an event loop.
 
-    ``prefix`` is one that the operator listed, never merely one that a contract names; ``environment`` what lay in it then.
+    ``prefix`` is what the operator listed, never merely what a contract names; ``environment`` what lay in it then.
     """
+    prefixes = environments_of(prefix).prefixes
+    interpreters = (found for found in map(interpreter, prefixes) if found is not None)
     return Surroundings(
-        versions=program_versions(**{**(versions or {}), **_prepared(prefix)}),
+        versions=program_versions(**{**(versions or {}), **_prepared(prefixes)}),
         host=host(),
         sandbox=dict(sandbox) if sandbox is not None else None,
-        interpreter=interpreter(prefix) if prefix is not None else None,
+        interpreter=next(interpreters, None),
         environment=environment.document() if environment is not None else None,
     )
 
 
-def _prepared(prefix: Path | None) -> dict[str, str]:
-    """What an environment that was made for a baseline was made by and from, with digests; nothing for any other."""
-    if prefix is None:
-        return {}
-    try:
-        with (prefix / PREPARED).open("rb") as stream:
-            record = msgspec.json.decode(stream.read(_BLOCK), type=_Prepared)
-    except (OSError, msgspec.DecodeError):
-        return {}
-    sources = (f"{path} sha256:{digest}" for path, digest in record.sources.items())
-    return {"environment": ", ".join((f"{record.tool} ({record.installs})", *sources))}
-
-
-class _Prepared(msgspec.Struct, frozen=True):
-    """The record of an environment."""
-
-    tool: str
-    sources: dict[str, str]
-    installs: str = ""
+def _prepared(prefixes: Sequence[Path]) -> dict[str, str]:
+    """What the environments that were made for a baseline were made by and from, with digests; nothing for any other."""
+    told = []
+    for record in map(read_record, prefixes):
+        if record is not None:
+            digests = {**record.sources, **record.results}
+            files = (f"{name} sha256:{digest}" for name, digest in digests.items())
+            told.append(", ".join((f"{record.tool} ({record.installs})", *files)))
+    return {"environment": "; ".join(told)} if told else {}
 
 
 def interpreter(prefix: Path) -> Interpreter | None:

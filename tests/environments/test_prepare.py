@@ -13,10 +13,11 @@ import pytest
 
 from gatewright.app.environments.errors import NotPreparedError
 from gatewright.app.environments.interpreters import allows
-from gatewright.app.environments.prepare import Installer, prepare_environment
+from gatewright.app.environments.plan import Installer
+from gatewright.app.environments.prepare import prepare_environments
 from gatewright.app.environments.python_recipe import python_recipe
-from gatewright.environment_state import PREPARED
 from gatewright.host_facts import surroundings
+from gatewright.sandbox.environments import PREPARED
 from tests.ecosystems.python.trees import Tree
 from tests.environments.wheels import make_wheel, pip_for
 
@@ -49,7 +50,8 @@ def wheels(tmp_path: Path) -> Path:
 
 async def prepare(tmp_path: Path, tree: Tree, wheels: Path, *commands: str, **settings: bool) -> tuple[Path, list[str]]:
     told: list[str] = []
-    prefix = await prepare_environment(tmp_path / "home", tree, commands, Installer(pip_for(wheels), **settings), told.append)
+    installer = Installer(pip_for(wheels), **settings)
+    (prefix,) = await prepare_environments(tmp_path / "home", tree, commands or ("python tests.py",), installer, told.append)
     return prefix, told
 
 

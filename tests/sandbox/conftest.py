@@ -10,6 +10,7 @@ import pytest
 
 from gatewright.sandbox import Completed, SandboxLimits, sandbox_account
 from gatewright.sandbox.bubblewrap import BubblewrapSandbox
+from gatewright.sandbox.environments import Shown
 from tests.sandbox.places import Folder, Run
 
 #: Short, so that a command that ought to be stopped and is not fails its test soon.
@@ -34,7 +35,7 @@ def sandbox() -> BubblewrapSandbox:
 
 @pytest.fixture
 def run(sandbox: BubblewrapSandbox, place: Folder) -> Run:
-    async def run_words(*argv: str, limits: SandboxLimits | None = None, prefix: Path | None = None) -> Completed:
+    async def run_words(*argv: str, limits: SandboxLimits | None = None, prefix: Shown = None) -> Completed:
         return await sandbox.run(argv, workspace=place, prefix=prefix, limits=limits or LIMITS)
 
     return run_words

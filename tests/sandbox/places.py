@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from gatewright.sandbox import Completed, SandboxLimits
+from gatewright.sandbox.environments import Shown
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,9 @@ class Folder:
     def sources(self) -> tuple[Path, ...]:
         return (self.path,)
 
+    def has_room(self, place: str) -> bool:
+        return not (self.path / place).is_symlink()
+
     @property
     def scratch(self) -> Path:
         return self.path
@@ -34,7 +38,7 @@ class Folder:
 class Run(Protocol):
     """Runs words in the sandbox, in one folder; ``prefix`` is an environment."""
 
-    async def __call__(self, *argv: str, limits: SandboxLimits | None = None, prefix: Path | None = None) -> Completed: ...
+    async def __call__(self, *argv: str, limits: SandboxLimits | None = None, prefix: Shown = None) -> Completed: ...
 
 
 def processes_with(word: str) -> list[int]:

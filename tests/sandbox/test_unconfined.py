@@ -10,6 +10,7 @@ import pytest
 
 from gatewright.errors import CommandRefusedError, ConfigurationError
 from gatewright.sandbox import Completed, SandboxLimits, make_sandbox
+from gatewright.sandbox.environments import Shown
 from tests.sandbox.conftest import LIMITS
 from tests.sandbox.places import Folder, Run, processes_with
 from tests.sandbox.test_ending import DAEMON
@@ -17,7 +18,7 @@ from tests.sandbox.test_ending import DAEMON
 
 @pytest.fixture
 def run(place: Folder) -> Run:
-    async def run_words(*argv: str, limits: SandboxLimits | None = None, prefix: Path | None = None) -> Completed:
+    async def run_words(*argv: str, limits: SandboxLimits | None = None, prefix: Shown = None) -> Completed:
         return await make_sandbox("none").run(argv, workspace=place, prefix=prefix, limits=limits or LIMITS)
 
     return run_words
@@ -72,6 +73,9 @@ async def test_overlay_cannot_be_shown_without_a_sandbox(place: Folder) -> None:
         path: Path | None = None
         scratch: Path = place.path
         path_inside: str = "/workspace"
+
+        def has_room(self, place: str) -> bool:
+            return bool(place)
 
     with pytest.raises(ConfigurationError):
         await make_sandbox("none").run(("true",), workspace=Overlay(), prefix=None, limits=LIMITS)

@@ -11,6 +11,7 @@ import pytest
 
 from gatewright.sandbox import sandbox_account
 from gatewright.sandbox.bubblewrap import _HOME, BubblewrapSandbox
+from gatewright.sandbox.environments import Environments
 from gatewright.sandbox.syscalls import seccomp_filter
 from gatewright.sandbox.system import environment
 from tests.sandbox.conftest import LIMITS
@@ -82,7 +83,9 @@ async def test_environment_does_not_leak(run: Run, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     monkeypatch.setenv("LD_PRELOAD_HINT", "secret")
     completed = await run("env")
-    expected = environment(None, virtual=False, home=_HOME, source_date_epoch=315532800) | {"PWD": "/workspace"}
+    expected = environment(Environments(()), home=_HOME, source_date_epoch=315532800, workspace="/workspace") | {
+        "PWD": "/workspace"
+    }
     assert dict(line.split("=", 1) for line in completed.stdout.decode().splitlines()) == expected
 
 

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from gatewright.contracts.vocabulary import Scope
 from gatewright.sandbox import Additions, Completed, Sandbox, SandboxLimits, SandboxReport, make_sandbox
+from gatewright.sandbox.environments import Shown
 from gatewright.sandbox.port import SOURCE_DATE_EPOCH, WorkingFolder
 from gatewright.services.testrunner.handler import TestRunnerHandler
 from gatewright.workspace import Workspaces
@@ -65,7 +66,7 @@ class Watched:
         argv: Sequence[str],
         *,
         workspace: WorkingFolder,
-        prefix: Path | None,
+        prefix: Shown,
         limits: SandboxLimits,
         source_date_epoch: int = SOURCE_DATE_EPOCH,
         additions: Additions | None = None,

@@ -12,6 +12,7 @@ from gatewright.environment_state import Seen, refuse_changed, see_environment
 from gatewright.errors import DeniedError
 from gatewright.git.changes import FileChange
 from gatewright.sandbox import Completed, Sandbox, SandboxLimits, parse_command
+from gatewright.sandbox.environments import Shown
 from gatewright.sandbox.programs import NOT_FOUND, not_found
 from gatewright.services.worker.executors.port import ExecutionFailure, ExecutionResult, Job
 from gatewright.tasks.inputs import command_seconds, usable_environment
@@ -58,7 +59,7 @@ class CommandExecutor:
         summary = f"the command ended with 0 after {done.completed.duration_seconds:.1f} s{how}"
         return ExecutionResult(tree, patch, logs, summary, environment=done.environment)
 
-    async def _run(self, job: Job, argv: Sequence[str], prefix: Path | None, limits: SandboxLimits, *, plain: bool) -> _Done:
+    async def _run(self, job: Job, argv: Sequence[str], prefix: Shown, limits: SandboxLimits, *, plain: bool) -> _Done:
         planted = await provided_files(job.contract, job.artifacts)
         async with self._workspaces.open(job.mirror, job.baseline, plain=plain, planted=planted) as workspace:
             seen = await asyncio.to_thread(see_environment, prefix)

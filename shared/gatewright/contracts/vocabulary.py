@@ -200,10 +200,33 @@ class Sharding(Document):
     count: Annotated[int, Meta(ge=1, le=64)] = 1
 
 
-class Environment(Document):
-    """A prefix (a virtual environment, say) that commands see read-only; the role's settings must list it."""
+class FurtherEnvironment(Document):
+    """See ``Environment``."""
 
     prefix: NonEmpty
+    at: NonEmpty | None = None
+
+
+class Environment(Document):
+    """A prefix (a virtual environment, say) that commands see read-only; the role's settings must list it.
+
+    ``at`` is a place in the repository where the folder is shown instead of at its own path: ``node_modules``, say. The same
+    holds for ``others``, which commands see as well.
+    """
+
+    prefix: NonEmpty
+    at: NonEmpty | None = None
+    others: tuple[FurtherEnvironment, ...] = ()
+
+    @property
+    def all(self) -> tuple[FurtherEnvironment, ...]:
+        """This one, and the others."""
+        return (FurtherEnvironment(prefix=self.prefix, at=self.at), *self.others)
+
+    @property
+    def prefixes(self) -> str:
+        """All of them, for people and for records."""
+        return ", ".join(each.prefix for each in self.all)
 
 
 class BlastRadius(Document):

@@ -64,7 +64,7 @@ def how_it_ended(command: TestCommand, missing: str | None = None) -> str:
 
 def _not_seen(command: TestCommand, environment: Environment | None) -> str:
     """Where a program was looked for, on the host that ran it; ``environment`` is what commands saw beside the system."""
-    where = f"in --env {environment.prefix}, nor in the system" if environment else "in the system, and no --env was given"
+    where = f"in --env {environment.prefixes}, nor in the system" if environment else "in the system, and no --env was given"
     return f"{command.cmd_argv[0]!r}, or a program that it starts, was not found {where}"
 
 

@@ -14,15 +14,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal
 
-from gatewright.errors import HostError, SandboxError
+from gatewright.errors import ConfigurationError, HostError, SandboxError
 from gatewright.sandbox.account import SandboxAccount, sandbox_account
 from gatewright.sandbox.argv import check_argv
 from gatewright.sandbox.binary import find_bwrap
 from gatewright.sandbox.causes import explain
 from gatewright.sandbox.descent import descend
+from gatewright.sandbox.environments import Shown, caches_of, environments_of
 from gatewright.sandbox.limits import SandboxLimits, restricting
 from gatewright.sandbox.port import ADDITIONS_INSIDE, SOURCE_DATE_EPOCH, Additions, Completed, SandboxReport, WorkingFolder
-from gatewright.sandbox.prefix import home_folders, inspect_prefix
+from gatewright.sandbox.prefix import home_folders, inspect_folder, inspect_prefix
 from gatewright.sandbox.probe import probe_bubblewrap
 from gatewright.sandbox.process.namespace import Namespace
 from gatewright.sandbox.process.start_barrier import StartBarrier, behind_gate
@@ -33,6 +34,7 @@ from gatewright.sandbox.system import ETC, USER_ID, environment, system_mounts
 
 _HOME: Final = "/tmp/home"  # noqa: S108 - inside, where /tmp is private
 _ROOT: Final = Path("/")
+NOT_FREE: Final = "place_not_free"
 _WALLS: Final = (
     *("--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session", "--clearenv"),
     *("--cap-drop", "ALL", "--uid", str(USER_ID), "--gid", str(USER_ID), "--hostname", "sandbox"),
@@ -41,16 +43,21 @@ _WALLS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """What a command sees beside the system: ``binds`` (host folder, path inside), ``links`` (path inside, text), variables."""
+    """What a command sees beside the system: ``binds`` (host folder, path inside), ``links`` (path inside, text), variables.
+
+    ``mounts`` are (host folder, place in the workspace) pairs.
+    """
 
     binds: tuple[tuple[Path, Path], ...]
     links: tuple[tuple[Path, str], ...]
     variables: Mapping[str, str]
+    mounts: tuple[tuple[Path, str], ...] = ()
 
     def with_additions(self, additions: Additions) -> _View:
         """The same, and what a command is given beyond it."""
         bind = (additions.folder, Path(ADDITIONS_INSIDE))
-        return _View((*self.binds, bind), self.links, {**self.variables, **additions.variables_at(ADDITIONS_INSIDE)})
+        variables = {**self.variables, **additions.variables_at(ADDITIONS_INSIDE)}
+        return _View((*self.binds, bind), self.links, variables, self.mounts)
 
 
 class BubblewrapSandbox:
@@ -74,24 +81,36 @@ class BubblewrapSandbox:
         argv: Sequence[str],
         *,
         workspace: WorkingFolder,
-        prefix: Path | None,
+        prefix: Shown,
         limits: SandboxLimits,
         source_date_epoch: int = SOURCE_DATE_EPOCH,
         additions: Additions | None = None,
     ) -> Completed:
         """See ``Sandbox.run``. The calling thread must live as long as the command, which is killed when the thread ends."""
         check_argv(argv)
-        shown = None if prefix is None else inspect_prefix(prefix, homes=self._homes, account=self._account)
-        variables = environment(
-            prefix, virtual=shown is not None and shown.virtual, home=_HOME, source_date_epoch=source_date_epoch
-        )
-        view = _View(() if shown is None else shown.binds, () if shown is None else shown.links, variables)
+        view = self._view(prefix, workspace, source_date_epoch)
         if additions is not None:
             view = view.with_additions(additions)
         try:
             return await self._run(argv, workspace, view, limits)
         except OSError as error:
             raise SandboxError(f"the sandbox cannot be made: {error}") from error
+
+    def _view(self, prefix: Shown, workspace: WorkingFolder, source_date_epoch: int) -> _View:
+        """Raises ConfigurationError for what must not be shown, or not there."""
+        shown = environments_of(prefix)
+        found = [inspect_prefix(each, homes=self._homes, account=self._account) for each in shown.prefixes]
+        for folder in shown.folders:
+            if folder.at:
+                inspect_folder(folder.path, homes=self._homes, account=self._account)
+        mounts = shown.mounts()
+        for _, place in mounts:
+            if not workspace.has_room(place):
+                raise ConfigurationError(f"no folder can be shown at {place}: a link or a file is in the way", code=NOT_FREE)
+        binds = dict.fromkeys(bind for each in found for bind in each.binds)
+        links = dict.fromkeys(link for each in found for link in each.links)
+        variables = environment(shown, home=_HOME, source_date_epoch=source_date_epoch, workspace=workspace.path_inside)
+        return _View(tuple(binds), tuple(links), variables, mounts)
 
     async def probe(self) -> SandboxReport:
         """See ``Sandbox.probe``."""
@@ -138,14 +157,20 @@ class BubblewrapSandbox:
             arguments += ["--ro-bind", str(source), str(inside)]
         for link, text in view.links:
             arguments += ["--symlink", text, str(link)]
-        arguments += [*workspace.mounts, "--remount-ro", "/", "--chdir", workspace.path_inside]
+        arguments += workspace.mounts
+        for source, place in view.mounts:
+            shown_at = f"{workspace.path_inside}/{place}"
+            arguments += ["--ro-bind", str(source), shown_at]
+            for cache in caches_of(source):
+                arguments += ["--size", str(limits.tmp_bytes), "--perms", "0700", "--tmpfs", f"{shown_at}/{cache}"]
+        arguments += ["--remount-ro", "/", "--chdir", workspace.path_inside]
         for name, value in view.variables.items():
             arguments += ["--setenv", name, value]
         behind = behind_gate((*restricting(limits, count_processes=True), *argv))
         if not self._account.switched:
             return (*arguments, "--", *behind)
         lower = workspace.sources[1:]
-        shown = (*lower, *(source for source, _ in view.binds))
+        shown = (*lower, *(source for source, _ in view.binds), *(source for source, _ in view.mounts))
         outer = descend(bwrap, self._account, self._system, shown=shown, writable=workspace.sources[:1])
         return (*outer, *arguments, "--", *behind)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
+from gatewright.sandbox.environments import Shown
 from gatewright.sandbox.limits import SandboxLimits
 
 #: Why a command was killed; the empty string when it ended by itself.
@@ -87,6 +88,12 @@ class WorkingFolder(Protocol):
     def path_inside(self) -> str:
         """Where the command finds the place; its working directory."""
 
+    def has_room(self, place: str) -> bool:
+        """Whether a folder can be shown at ``place``, a path below: folders lead there, and what lies there is one, or nothing.
+
+        A link on the way would lead a mount out of the workspace. Not while a command runs.
+        """
+
 
 class Sandbox(Protocol):
     """Runs commands that are not trusted."""
@@ -100,16 +107,16 @@ class Sandbox(Protocol):
         argv: Sequence[str],
         *,
         workspace: WorkingFolder,
-        prefix: Path | None,
+        prefix: Shown,
         limits: SandboxLimits,
         source_date_epoch: int = SOURCE_DATE_EPOCH,
         additions: Additions | None = None,
     ) -> Completed:
         """Run ``argv`` in ``workspace`` until it and every descendant has ended.
 
-        ``prefix`` is an environment (virtual or not) whose ``bin`` comes first on PATH. Cancelling kills every descendant and
-        waits for them. Raises SandboxError when the sandbox itself fails, ConfigurationError for a prefix that must not be
-        shown, CommandRefusedError for something that is not an argv.
+        ``prefix`` is an environment (virtual or not) whose ``bin`` comes first on PATH, or several of them, some of which are
+        shown within the workspace. Cancelling kills every descendant and waits for them. Raises SandboxError when the sandbox
+        itself fails, ConfigurationError for a prefix that must not be shown, CommandRefusedError for what is not an argv.
         """
 
     async def probe(self) -> SandboxReport:

@@ -20,6 +20,7 @@ from typing import Final
 
 from gatewright.errors import ConfigurationError
 from gatewright.sandbox.account import SandboxAccount
+from gatewright.sandbox.environments import read_record
 
 #: Folders that are never a prefix, nor inside one.
 _NEVER: Final = (
@@ -62,15 +63,11 @@ LEADS_ELSEWHERE: Final = "environment_leads_elsewhere"
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """``binds`` are (folder on the host, path inside) pairs, outer ones first; ``links`` are (path inside, text) pairs.
-
-    ``virtual``: it has a pyvenv.cfg.
-    """
+    """``binds`` are (folder on the host, path inside) pairs, outer ones first; ``links`` are (path inside, text) pairs."""
 
     path: Path
     binds: tuple[tuple[Path, Path], ...]
     links: tuple[tuple[Path, str], ...]
-    virtual: bool
 
 
 def home_folders() -> frozenset[Path]:
@@ -94,11 +91,18 @@ def inspect_prefix(path: Path, *, homes: Iterable[Path], account: SandboxAccount
         for inside in (shown, source):
             if not _within(inside, _SYSTEM):
                 binds[inside] = source
-    if not (path / "bin").is_dir():
+    if not (path / "bin").is_dir() and read_record(path) is None:
         raise ConfigurationError(f"the environment {path} has no folder bin")
     pairs = sorted(((source, inside) for inside, source in binds.items()), key=lambda pair: len(pair[1].parts))
     links = {place: text for place, text in borrowed.links.items() if not any(_within(place, inside) for inside in binds)}
-    return Prefix(path, tuple(pairs), tuple(links.items()), (path / "pyvenv.cfg").is_file())
+    return Prefix(path, tuple(pairs), tuple(links.items()))
+
+
+def inspect_folder(path: Path, *, homes: Iterable[Path], account: SandboxAccount) -> None:
+    """Raises ConfigurationError when ``path`` must not be shown to a command within its workspace, or cannot be read."""
+    if not path.is_absolute() or ".." in path.parts:
+        raise ConfigurationError(f"the folder {path} is not an absolute path")
+    _checked(path, frozenset(homes), account)
 
 
 def _checked(shown: Path, homes: frozenset[Path], account: SandboxAccount) -> Path:

@@ -6,10 +6,11 @@ resolves and what is configured there is not told inside.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
+
+from gatewright.sandbox.environments import Environments, read_record
 
 #: The only user inside.
 USER_ID: Final = 1000
@@ -49,10 +50,10 @@ def system_mounts() -> tuple[str, ...]:
     return tuple(arguments)
 
 
-def environment(prefix: Path | None, *, virtual: bool, home: str, source_date_epoch: int) -> dict[str, str]:
-    """All variables that a command gets; ``prefix`` is an environment whose programs come first."""
+def environment(shown: Environments, *, home: str, source_date_epoch: int, workspace: str) -> dict[str, str]:
+    """All variables that a command gets; the programs of what is ``shown`` come first, those of packages last."""
     variables = {
-        "PATH": PATH if prefix is None else f"{prefix / 'bin'}:{PATH}",
+        "PATH": ":".join((*(str(prefix / "bin") for prefix in shown.prefixes), PATH, *shown.program_folders(workspace))),
         "HOME": home,
         "LANG": "C.UTF-8",
         "TZ": "UTC",
@@ -61,6 +62,10 @@ def environment(prefix: Path | None, *, virtual: bool, home: str, source_date_ep
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": "0",
     }
-    if prefix is not None and virtual:
-        variables["VIRTUAL_ENV"] = os.fspath(prefix)
+    virtual = next((prefix for prefix in shown.prefixes if (prefix / "pyvenv.cfg").is_file()), None)
+    if virtual is not None:
+        variables["VIRTUAL_ENV"] = str(virtual)
+    for prefix in shown.prefixes:
+        record = read_record(prefix)
+        variables |= record.variables(prefix) if record is not None else {}
     return variables

@@ -17,6 +17,7 @@ from typing import Final, Literal
 
 from gatewright.errors import ConfigurationError, SandboxError
 from gatewright.sandbox.argv import check_argv
+from gatewright.sandbox.environments import Shown, environments_of
 from gatewright.sandbox.limits import SandboxLimits, restricting
 from gatewright.sandbox.port import SOURCE_DATE_EPOCH, Additions, Completed, SandboxReport, WorkingFolder
 from gatewright.sandbox.process.start_barrier import StartBarrier, behind_gate
@@ -38,7 +39,7 @@ class Unconfined:
         argv: Sequence[str],
         *,
         workspace: WorkingFolder,
-        prefix: Path | None,
+        prefix: Shown,
         limits: SandboxLimits,
         source_date_epoch: int = SOURCE_DATE_EPOCH,
         additions: Additions | None = None,
@@ -50,11 +51,11 @@ class Unconfined:
                 "without a sandbox an overlay workspace cannot be shown; open workspaces with overlay=False"
             )
         mark = secrets.token_hex(16)
+        shown = environments_of(prefix)
+        if mounts := shown.mounts():
+            raise ConfigurationError(f"without a sandbox no environment can be shown at {mounts[0][1]}")
         variables = environment(
-            prefix,
-            virtual=prefix is not None and (prefix / "pyvenv.cfg").is_file(),
-            home=str(workspace.scratch),
-            source_date_epoch=source_date_epoch,
+            shown, home=str(workspace.scratch), source_date_epoch=source_date_epoch, workspace=str(workspace.path)
         )
         if additions is not None:
             variables |= additions.variables_at(str(additions.folder))

@@ -12,10 +12,11 @@ from pathlib import Path
 
 from gatewright.artifacts import stored_digest, uri_of
 from gatewright.contracts import TaskContract
-from gatewright.contracts.vocabulary import Artifact, Environment
+from gatewright.contracts.vocabulary import Artifact, Environment, FurtherEnvironment
 from gatewright.errors import DeniedError, MalformedError
 from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.git.tracked import refuse_tracked_environment
+from gatewright.sandbox.environments import Environments, ShownFolder
 from gatewright.tasks.handler import ArtifactPort
 
 #: Name of the input artifact that holds the canonical patch of the candidate, for the reviewer and the test runner.
@@ -24,6 +25,9 @@ CANDIDATE = "candidate.patch"
 LONGEST_COMMAND = 86_400.0
 #: As the last part of a listed prefix: every environment in the folder before it.
 EVERY = "*"
+#: Environments of one contract.
+MOST_ENVIRONMENTS = 32
+NOT_FREE = "place_not_free"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +91,7 @@ def reference(name: str, data: bytes) -> Artifact:
     return Artifact(name=name, uri=uri, sha256=stored_digest(uri))
 
 
-def environment_prefix(environment: Environment | None, listed: Sequence[Path]) -> Path | None:
+def environment_prefix(environment: Environment | FurtherEnvironment | None, listed: Sequence[Path]) -> Path | None:
     """The listed prefix that the contract names; None when it names none.
 
     A listed ``FOLDER/*`` stands for every environment that lies in it.
@@ -109,17 +113,41 @@ def offered_below(asked: Path, listed: Sequence[Path]) -> bool:
     return any(prefix.name == EVERY and asked.resolve().parent == prefix.parent.resolve() for prefix in listed)
 
 
+def listed_environments(environment: Environment | None, listed: Sequence[Path]) -> Environments | None:
+    """All that the contract names, each of them listed; None when it names none. Raises DeniedError."""
+    if environment is None:
+        return None
+    if len(environment.all) > MOST_ENVIRONMENTS:
+        raise DeniedError(f"more than {MOST_ENVIRONMENTS} environments are asked for", code="environment_not_allowed")
+    found = ((environment_prefix(each, listed), each.at or "") for each in environment.all)
+    return Environments(tuple(ShownFolder(prefix, at) for prefix, at in found if prefix is not None))
+
+
 async def usable_environment(
     environment: Environment | None, listed: Sequence[Path], mirror: Mirror, baseline: str
-) -> Path | None:
-    """The same, when no repository says what is in it.
+) -> Environments | None:
+    """The same, when no repository says what is in them, and the baseline leaves room for those that are shown in its tree.
 
-    Raises DeniedError (``environment_not_allowed``, ``environment_tracked``).
+    Raises DeniedError (``environment_not_allowed``, ``environment_tracked``, ``place_not_free``), ConfigurationError.
     """
-    prefix = environment_prefix(environment, listed)
-    if prefix is not None and environment is not None:
-        await refuse_tracked_environment(Path(environment.prefix), mirror, baseline)
-    return prefix
+    shown = listed_environments(environment, listed)
+    if shown is None or environment is None:
+        return None
+    for each in environment.all:
+        await refuse_tracked_environment(Path(each.prefix), mirror, baseline)
+    await refuse_taken_places(shown, mirror, baseline, NOT_FREE)
+    return shown
+
+
+async def refuse_taken_places(shown: Environments | None, mirror: Mirror, tree: str, code: str) -> None:
+    """DeniedError of ``code`` when ``tree`` has a file where an environment is to be shown, below that, or on the way there."""
+    places = [place for _, place in shown.mounts()] if shown is not None else []
+    for entry in await mirror.files(tree) if places else ():
+        path = entry.path.decode("utf-8", "surrogateescape")
+        for place in places:
+            if path == place or path.startswith(f"{place}/") or place.startswith(f"{path}/"):
+                words = f"{place} is to be an environment, and the repository has {path}: what it tracks is never one"
+                raise DeniedError(words, code=code)
 
 
 def command_seconds(contract: TaskContract) -> float:

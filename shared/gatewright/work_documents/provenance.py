@@ -51,7 +51,7 @@ def _work(history: RunHistory, task_id: str, listed: Mapping[str, FileRecord]) -
         commands=tuple((command,) for command in executor.commands) if executor else (),
         egress_used="none",
         outputs=_outputs(paths, listed, _class(history, task_id)),
-        environment=contract.environment.prefix if contract and contract.environment else None,
+        environment=contract.environment.prefixes if contract and contract.environment else None,
     )
 
 
@@ -69,7 +69,7 @@ def _tested(history: RunHistory, task_id: str, listed: Mapping[str, FileRecord])
         commands=tuple(command.cmd_argv for command in report.commands),
         egress_used="none",
         outputs=_outputs(paths, listed, _class(history, task_id)),
-        environment=contract.environment.prefix if contract and contract.environment else None,
+        environment=contract.environment.prefixes if contract and contract.environment else None,
         sandbox=report.sandbox,
     )
 

@@ -6,12 +6,14 @@ is the business of ``workspaces.py``.
 
 from __future__ import annotations
 
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from gatewright.git.changes import FileChange
 from gatewright.workspace.difference import ChangeBounds, difference
+from gatewright.workspace.layers import Layers
 from gatewright.workspace.threads import finish
 
 PATH_INSIDE: Final = "/workspace"
@@ -62,6 +64,13 @@ class Workspace:
             return ("--bind", str(self.upper), PATH_INSIDE)
         layers = (argument for layer in reversed(self.lower) for argument in ("--overlay-src", str(layer)))
         return (*layers, "--overlay", str(self.upper), str(self.upper.parent / "work"), PATH_INSIDE)
+
+    def has_room(self, place: str) -> bool:
+        """See ``WorkingFolder.has_room``."""
+        now = Layers((self.upper, *self.lower) if self.overlay else (self.upper,))
+        parts = tuple(place.split("/"))
+        found = (now.status(parts[:depth]) for depth in range(1, len(parts) + 1))
+        return all(status is None or stat.S_ISDIR(status.st_mode) for status in found)
 
     async def changes(self) -> tuple[FileChange, ...]:
         """What differs now from the tree that the workspace was opened with, sorted by path. Not while a command runs.

@@ -25,11 +25,20 @@ _USER_GIT = frozenset(
 #: What installers are told of registries and of the way there, beside what they read in the user's home.
 _INSTALLERS = frozenset(
     {"PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_CACHE_HOME"}
-    | {"LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NETRC"}
+    | {
+        "LD_LIBRARY_PATH",
+        "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
+        "REQUESTS_CA_BUNDLE",
+        "CURL_CA_BUNDLE",
+        "NETRC",
+        "NODE_EXTRA_CA_CERTS",
+    }
+    | {"GOPROXY", "GONOPROXY", "GOPRIVATE", "GOSUMDB", "GONOSUMDB", "GOINSECURE", "GOAUTH", "GOENV", "NVM_DIR"}
     | {f"{scheme}_proxy" for scheme in ("http", "https", "all", "no")}
     | {f"{scheme}_PROXY" for scheme in ("HTTP", "HTTPS", "ALL", "NO")}
 )
-_INSTALLER_PREFIXES = ("PIP_", "UV_")
+_INSTALLER_PREFIXES = ("PIP_", "UV_", "NPM_", "npm_config_", "PNPM_", "YARN_", "CARGO_", "RUSTUP_")
 _INHERITED_PREFIXES = ("GATEWRIGHT_", "LC_")
 
 

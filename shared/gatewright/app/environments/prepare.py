@@ -1,156 +1,92 @@
-"""``--env auto``: one environment for what the baseline's files ask for, made once and kept in the home folder.
+"""``--env auto``: environments for what the baseline's files ask for, each made once and kept in the home folder.
 
-1. the files of the baseline say what is needed  2. its digest, with the tool and the interpreter, names the folder
-3. one process at a time makes it  4. only wheels are taken, so that nothing of a package is run on this host
-5. its record is written last: a folder without one is made anew. The project itself is not installed, only told of.
+1. the commands say which ecosystems are needed; one whose program is not known needs all that the files declare
+2. the files of the baseline say what is installed, and their digest, with the tool, names the folder
+3. nothing of a package is run on this host: only wheels of Python, no install scripts of Node
+4. a toolchain that the system does not have is shown as well. The project itself is never installed.
 """
 
 from __future__ import annotations
 
-import asyncio
-import fcntl
-import json
-import os
-import shutil
-import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from pathlib import Path
+import shlex
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path, PurePosixPath
 
 from gatewright.app.environments.errors import NotPreparedError
-from gatewright.app.environments.interpreters import Python, usable_python
-from gatewright.app.environments.project_record import project_record, write_project_record
-from gatewright.app.environments.python_recipe import Recipe, python_recipe
-from gatewright.app.environments.requirements import is_named
-from gatewright.app.environments.tool import run_tool
+from gatewright.app.environments.go_install import go_plans
+from gatewright.app.environments.node_install import node_plans
+from gatewright.app.environments.plan import Ecosystem, Installer, Note, Plan, made_once
+from gatewright.app.environments.python_install import python_plan
+from gatewright.app.environments.python_recipe import declares_python
+from gatewright.app.environments.rust_install import rust_plans
+from gatewright.app.environments.toolchains import toolchain
 from gatewright.ecosystems.port import TreeFiles
-from gatewright.environment_state import MADE, PREPARED
 
-_SECONDS = 1800.0
-_LOOK_AGAIN = 0.2
-
-
-@dataclass(frozen=True, slots=True)
-class Installer:
-    """``variables`` are the user's own for pip and uv; ``source_builds``: packages without a wheel may be built here."""
-
-    variables: Mapping[str, str]
-    source_builds: bool = False
-
-
-async def prepare_environment(
-    home: Path, tree: TreeFiles, commands: Sequence[str], installer: Installer, note: Callable[[str], None]
-) -> Path:
-    """The prefix for ``commands`` on ``tree``; ``note`` is told what is going on. Raises NotPreparedError, OSError."""
-    recipe = await python_recipe(tree, commands)  # 1
-    python = await asyncio.to_thread(usable_python, recipe.requires_python, installer.variables.get("PATH", ""))
-    project = await project_record(tree)
-    builds = "source builds" if installer.source_builds else "wheels"
-    digest = recipe.digest(builds, *map(str, python.version), python.program, repr(project))  # 2
-    prefix = home / MADE / digest[:32]
-    prefix.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    async with _alone(prefix, note):  # 3
-        if not (prefix / PREPARED).is_file():
-            note(f"preparing the environment from {recipe.name} ...")
-            for words in recipe.notes:
-                note(words)
-            await asyncio.to_thread(shutil.rmtree, prefix, ignore_errors=True)
-            try:
-                tool = await _make(prefix, recipe, tree, python, installer)  # 4
-                write_project_record(prefix, project)
-            except BaseException:
-                await asyncio.to_thread(shutil.rmtree, prefix, ignore_errors=True)
-                raise
-            record = {"tool": tool, "sources": dict(recipe.sources), "installs": builds}
-            (prefix / PREPARED).write_text(json.dumps(record), "utf-8")  # 5
-            note(f"the environment is ready: {prefix}")
-    return prefix
+_Plans = Callable[[TreeFiles, Sequence[str], Installer], Awaitable[tuple[Plan, ...]]]
+#: The programs of each ecosystem; ``python3.12`` is a python.
+_PROGRAMS: dict[Ecosystem, frozenset[str]] = {
+    "python": frozenset({"python", "pytest", "py.test", "tox", "nox", "uv", "coverage", "ruff", "mypy", "pyright"}),
+    "node": frozenset(
+        {"node", "npm", "npx", "yarn", "pnpm", "pnpx", "mocha", "_mocha", "jest", "vitest", "tsc", "eslint", "c8", "nyc"}
+    ),
+    "rust": frozenset({"cargo", "rustc"}),
+    "go": frozenset({"go", "gofmt"}),
+}
 
 
-async def _make(prefix: Path, recipe: Recipe, tree: TreeFiles, python: Python, installer: Installer) -> str:
-    """The tool and its version."""
-    with tempfile.TemporaryDirectory(prefix="gatewright-env-") as name:
-        place = Path(name)
-        lines = recipe.lines
-        environment = dict(installer.variables)
-        if recipe.locked:
-            lines = await _exported(place, tree, environment)
-        (place / "requirements.txt").write_text("".join(f"{line}\n" for line in lines), "utf-8")
-        (place / "constraints.txt").write_text("".join(f"{line}\n" for line in recipe.constraints), "utf-8")
-        await run_tool(
-            (python.program, "-I", "-m", "venv", str(prefix)), folder=place, environment=environment, seconds=_SECONDS
-        )
-        version = await asyncio.to_thread(_opened, prefix)
-        wheels = () if installer.source_builds else ("--only-binary", ":all:")
-        # The environment's own interpreter runs only while nothing is in it: what a package starts with it would run here.
-        pip = (str(prefix / "bin" / "python"), "-I", "-m", "pip", "install", "--no-input", "--disable-pip-version-check")
-        files = ("-r", "requirements.txt", *(("-c", "constraints.txt") if recipe.constraints else ()))
-        if recipe.is_lock and all("--hash=" in line for line in lines):
-            # A lock names all that is needed, but for the project itself, which its own tools may ask for.
-            files += ("--no-deps",)
-        if lines:
-            try:
-                await run_tool((*pip, *wheels, *files), folder=place, environment=environment, seconds=_SECONDS)
-            except NotPreparedError as error:
-                advice = "" if installer.source_builds else _advice(error.message)
-                raise NotPreparedError(f"{recipe.name}: {error.message}{advice}") from error
-        return version
+async def prepare_environments(
+    home: Path, tree: TreeFiles, commands: Sequence[str], installer: Installer, note: Note
+) -> tuple[Path, ...]:
+    """The prefixes for ``commands`` on ``tree``; ``note`` is told what is going on. Raises NotPreparedError, OSError."""
+    plans: list[Plan] = []
+    toolchains: list[Path] = []
+    for ecosystem in _wanted(commands):  # 1
+        found = await _PLANS[ecosystem](tree, commands, installer)  # 2
+        plans += found
+        if found or _is_named(ecosystem, commands):
+            toolchains += await toolchain(ecosystem, installer)  # 4
+    if not plans and not toolchains:
+        raise NotPreparedError(_nothing(commands))
+    made = [await made_once(home, plan, note) for plan in plans]  # 3
+    return tuple(dict.fromkeys((*made, *toolchains)))
 
 
-def _opened(prefix: Path) -> str:
-    """Make a fresh environment readable for the account that commands run as; which pip it has."""
-    prefix.chmod(0o755)
-    found = next((found.name for found in prefix.glob("lib/python*/site-packages/pip-*.dist-info")), "pip")
-    return found.removesuffix(".dist-info").replace("-", " ")
+def _wanted(commands: Sequence[str]) -> list[Ecosystem]:
+    """In the order of their programs on the path."""
+    if any(not any(_is_of(ecosystem, each) for ecosystem in _PROGRAMS) for each in commands) or not commands:
+        return list(_PROGRAMS)
+    return [ecosystem for ecosystem in _PROGRAMS if _is_named(ecosystem, commands)]
 
 
-def _advice(message: str) -> str:
-    if "No matching distribution" not in message and "Could not find a version" not in message:
-        return ""
-    return "\n  a package may have no wheel for this host: GATEWRIGHT_SOURCE_BUILDS=true has it built, and its code run here"
+def _is_named(ecosystem: Ecosystem, commands: Sequence[str]) -> bool:
+    return any(_is_of(ecosystem, command) for command in commands)
 
 
-async def _exported(place: Path, tree: TreeFiles, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """What ``uv.lock`` holds, as requirements with digests; uv looks at nothing but the two files."""
-    uv = shutil.which("uv", path=environment.get("PATH"))
-    if uv is None:
-        raise NotPreparedError("uv.lock can be read by uv only: install it (pip install uv), or give --env DIR")
-    project = place / "project"
-    project.mkdir()
-    for path in ("pyproject.toml", "uv.lock"):
-        (project / path).write_bytes(await tree.read(path) or b"")
-    words = ("export", "--frozen", "--offline", "--no-emit-workspace", "--all-groups", "--all-extras", "--no-header")
-    await run_tool(
-        (uv, *words, "--project", str(project), "--output-file", str(place / "exported.txt")),
-        folder=place,
-        environment=environment,
-        seconds=_SECONDS,
-    )
-    text = (place / "exported.txt").read_text("utf-8").replace("\\\n", " ")
-    lines = tuple(line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#"))
-    for line in lines:
-        if is_named(line) is None:
-            raise NotPreparedError(f"uv.lock has what is not a package of a registry: {line[:100]!r}")
-    return lines
-
-
-@asynccontextmanager
-async def _alone(prefix: Path, note: Callable[[str], None]) -> AsyncIterator[None]:
-    """Held by one process at a time; the kernel lets it go with the process."""
-    held = os.open(prefix.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+def _is_of(ecosystem: Ecosystem, command: str) -> bool:
     try:
-        told = False
-        while True:
-            try:
-                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if not told:
-                    note("waiting for another run that prepares the same environment")
-                    told = True
-                await asyncio.sleep(_LOOK_AGAIN)
-            else:
-                break
-        yield
-    finally:
-        os.close(held)
+        words = shlex.split(command)
+    except ValueError:
+        return False
+    name = PurePosixPath(words[0]).name if words else ""
+    return name in _PROGRAMS[ecosystem] or (ecosystem == "python" and name.rstrip("0123456789.") == "python")
+
+
+def _nothing(commands: Sequence[str]) -> str:
+    wanted = [each for each in _PROGRAMS if _is_named(each, commands)]
+    what = "Python packages" if wanted == ["python"] else "packages"
+    absent = {
+        "python": "no uv.lock, poetry.lock, requirements.txt, pyproject.toml or setup.cfg",
+        "node": "no package-lock.json, npm-shrinkwrap.json, pnpm-lock.yaml or yarn.lock",
+        "rust": "no Cargo.lock with packages of a registry",
+        "go": "no go.sum",
+    }
+    named = "; ".join(absent[each] for each in wanted or ("python",))
+    advice = "leave --env out where the commands need none, or make an environment and give it with --env DIR"
+    return f"nothing says which {what} are needed: {named}; {advice}"
+
+
+async def _python(tree: TreeFiles, commands: Sequence[str], installer: Installer) -> tuple[Plan, ...]:
+    return (await python_plan(tree, commands, installer),) if declares_python(tree) else ()
+
+
+_PLANS: dict[Ecosystem, _Plans] = {"python": _python, "node": node_plans, "rust": rust_plans, "go": go_plans}

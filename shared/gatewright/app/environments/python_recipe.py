@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -57,10 +56,15 @@ class Recipe:
         """For people: the file that said most."""
         return next(iter(self.sources))
 
-    def digest(self, *facts: str) -> str:
-        """Of all that decides what is installed, with ``facts`` about the tool."""
-        said = [_VERSION, sorted(self.sources.items()), self.lines, self.constraints, self.locked, facts]
-        return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+    @property
+    def said(self) -> tuple[object, ...]:
+        """All that decides what is installed, beside the files."""
+        return (_VERSION, self.lines, self.constraints, self.locked)
+
+
+def declares_python(tree: TreeFiles) -> bool:
+    """Whether a file says which packages are needed."""
+    return not tree.paths.isdisjoint({_UV, _POETRY, "pyproject.toml", "setup.cfg", *_FILES})
 
 
 async def python_recipe(tree: TreeFiles, commands: Sequence[str]) -> Recipe:

@@ -14,11 +14,16 @@ from gatewright.app.environments.errors import NotPreparedError
 #: Lines of a failed tool that are quoted, and characters of each.
 _QUOTED_LINES = 12
 _QUOTED = 300
+#: The longest that an installer may take.
+SECONDS = 1800.0
 
 
-async def run_tool(argv: Sequence[str], *, folder: Path, environment: Mapping[str, str], seconds: float) -> bytes:
+async def run_tool(
+    argv: Sequence[str], *, folder: Path, environment: Mapping[str, str], seconds: float, reason_first: bool = False
+) -> bytes:
     """What ``argv`` prints; NotPreparedError with its last lines when it fails or takes longer than ``seconds``.
 
+    ``reason_first``: with its first ones, for a tool that explains its use after what went wrong.
     It is ended with all that it started when this is cancelled.
     """
     log = folder / "output"
@@ -32,6 +37,7 @@ async def run_tool(argv: Sequence[str], *, folder: Path, environment: Mapping[st
                 stdout=output,
                 stderr=asyncio.subprocess.STDOUT,
                 start_new_session=True,
+                umask=0o022,  # what is installed is read by the account that commands run as
             )
         except OSError as error:
             raise NotPreparedError(f"{argv[0]} cannot be started: {error.strerror}") from error
@@ -44,7 +50,7 @@ async def run_tool(argv: Sequence[str], *, folder: Path, environment: Mapping[st
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
     if code:
-        raise NotPreparedError(f"{_named(argv)} ended with {code}{_last_lines(log)}")
+        raise NotPreparedError(f"{_named(argv)} ended with {code}{_first_lines(log) if reason_first else _last_lines(log)}")
     return log.read_bytes()
 
 
@@ -58,5 +64,15 @@ def _last_lines(log: Path) -> str:
     with log.open("rb") as stream:
         stream.seek(max(0, log.stat().st_size - 64 * 1024))
         lines = [line for line in stream.read().decode("utf-8", "replace").splitlines() if line.strip()]
-    shown = ["".join(each if each.isprintable() else "?" for each in line)[:_QUOTED] for line in lines[-_QUOTED_LINES:]]
+    return _quoted(lines[-_QUOTED_LINES:])
+
+
+def _first_lines(log: Path) -> str:
+    with log.open("rb") as stream:
+        lines = stream.read(64 * 1024).decode("utf-8", "replace").splitlines()
+    return _quoted([line for line in lines if line.strip() not in {"", "npm error"} and " warn " not in line][:_QUOTED_LINES])
+
+
+def _quoted(lines: Sequence[str]) -> str:
+    shown = ("".join(each if each.isprintable() else "?" for each in line)[:_QUOTED] for line in lines)
     return "".join(f"\n  | {line}" for line in shown)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import posixpath
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -181,3 +182,19 @@ async def scripts_of(tree: TreeFiles) -> dict[str, str]:
     """The scripts of that package.json."""
     found = (await manifest_of(tree)).get("scripts")
     return {name: text for name, text in found.items() if isinstance(text, str)} if isinstance(found, dict) else {}
+
+
+async def runner_folder(line: str, tree: TreeFiles) -> str:
+    """The folder of the tree that a command line works in: its runner's, or the one that its words name; else the top."""
+    try:
+        argv = shlex.split(line)
+    except ValueError:
+        return ""
+    started = await runner_of(argv, tree) if may_start_node(argv) else None
+    if started is not None and started.folder:
+        return started.folder
+    for at, word in enumerate(argv):
+        option, _, value = word.partition("=")
+        if option in {"--prefix", "-C", "--dir", "--cwd"}:
+            return posixpath.normpath(value or "".join(argv[at + 1 : at + 2]) or ".")
+    return ""

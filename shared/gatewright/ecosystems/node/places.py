@@ -105,7 +105,7 @@ def _accepts(started: NodeCommand, tree: TreeFiles) -> Accepts:
     if started.runner in {"jest", "vitest"}:  # parts of a path (vitest), or a pattern of one (jest)
         return lambda path: usual(path) and any(operand.strip("^$.*\\") in path for operand in operands)
     folders = {operand for operand in operands if any(path.startswith(f"{operand}/") for path in tree.paths)}
-    globs = [TextPattern(_glob(operand)) for operand in operands if any(sign in operand for sign in "*?[{")]
+    globs = [TextPattern(glob_pattern(operand)) for operand in operands if any(sign in operand for sign in "*?[{")]
 
     def accepts(path: str) -> bool:
         if any(glob.fullmatch(path) is not None for glob in globs):
@@ -161,7 +161,7 @@ async def _is_module(path: str, text: str, tree: TreeFiles) -> bool:
         folder = posixpath.dirname(folder)
 
 
-def _glob(operand: str) -> str:
+def glob_pattern(operand: str) -> str:
     """A glob of a shell or a runner as a pattern; ``**`` may be no folder at all."""
     found: list[str] = []
     at = 0

@@ -59,7 +59,7 @@ def meta(history: RunHistory) -> RunMeta:
         host=accepted.host,
         acted=tuple(_acted(history)),
         executor=contract.executor.kind if contract and contract.executor else None,
-        environment=contract.environment.prefix if contract and contract.environment else None,
+        environment=contract.environment.prefixes if contract and contract.environment else None,
         sandbox=run.tests.sandbox if run.tests else None,
         publisher=accepted.publisher or None,
     )

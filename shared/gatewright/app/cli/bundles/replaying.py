@@ -65,7 +65,7 @@ async def reexecute(bundle: Path, key: str | None, repository: str | None, *, qu
             note(f"{order.url} has lost the baseline: taken from {found}")
             run, order = read_order(bundle, trusted, found)
     environment = order.document.environment
-    prefixes = (Path(environment.prefix),) if environment else ()
+    prefixes = tuple(Path(each.prefix) for each in environment.all) if environment else ()
     async with for_one_run(place.bus, _stack(place, prefixes), note) as session:
         second = await _carry_out(session, order, quiet=quiet)
     if second.failure is not None and second.failure.code in UNHAD and (run.failure is None or run.failure.code not in UNHAD):

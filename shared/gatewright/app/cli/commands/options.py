@@ -37,7 +37,7 @@ Environments = Annotated[
     typer.Option(
         "--env",
         metavar="DIR|auto",
-        help="A virtual environment or prefix that commands see read-only; auto: made from what the repository declares.",
+        help="A virtual environment or prefix that commands see read-only (repeatable); auto: what the repository declares.",
     ),
 ]
 RunArgument = Annotated[

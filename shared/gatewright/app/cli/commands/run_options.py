@@ -88,6 +88,14 @@ class RunFlags:
     approval: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A person's signed approval: see gatewright approve.")
     ] = None
+    mount: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--mount",
+            metavar="PATH[=DIR]",
+            help="A folder that git ignores (node_modules), shown to commands read-only in its place (repeatable).",
+        ),
+    ] = None
     provide: Annotated[
         list[str] | None,
         typer.Option(
@@ -155,6 +163,7 @@ class RunFlags:
             head=self.head,
             approval=self.approval,
             provide=tuple(self.provide or ()),
+            mount=tuple(self.mount or ()),
             tests=tuple(self.test or ()),
             hidden_tests=tuple(self.hidden_test or ()),
             hidden_files=tuple(self.hidden_file or ()),

@@ -1,4 +1,4 @@
-"""``--env auto`` of a run: the option is replaced by an environment that was made for the commit that the run starts from."""
+"""``--env auto`` of a run: the option is replaced by environments that were made for the commit that the run starts from."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AUTO = Path("auto")
 
 
 async def with_environment(options: RunOptions, place: CommandContext, note: Callable[[str], None]) -> RunOptions:
-    """The options with a prefix that exists. Raises NotPreparedError, MalformedError, GitError."""
+    """The options with prefixes that exist. Raises NotPreparedError, MalformedError, GitError."""
     if AUTO not in options.env:
         return options
     top = repository_folder(options.repo, place.here)
@@ -27,18 +27,20 @@ async def with_environment(options: RunOptions, place: CommandContext, note: Cal
         words = "--env auto prepares an environment on this host, for a repository on this host: name one with --env DIR"
         raise MalformedError(words, code="not_local")
     make_home(place.home, place.here)
-    prefix = await environment_for(place, top, options.ref, (*options.tests, *options.commands), note)
-    return replace(options, env=tuple(prefix if each == AUTO else each for each in options.env))
+    made = await environments_for(place, top, options.ref, (*options.tests, *options.commands), note)
+    given = (made if each == AUTO else (each,) for each in options.env)
+    return replace(options, env=tuple(dict.fromkeys(prefix for each in given for prefix in each)))
 
 
-async def environment_for(
+async def environments_for(
     place: CommandContext, top: Path, ref: str, commands: tuple[str, ...], note: Callable[[str], None]
-) -> Path:
-    """The prefix for ``commands`` on what ``ref`` names in the repository ``top``."""
+) -> tuple[Path, ...]:
+    """The prefixes for ``commands`` on what ``ref`` names in the repository ``top``."""
     # Imported late: no other run pays for it.
     from gatewright.app.environments.baseline_tree import baseline_tree
-    from gatewright.app.environments.prepare import Installer, prepare_environment
+    from gatewright.app.environments.plan import Installer
+    from gatewright.app.environments.prepare import prepare_environments
 
     tree = await asyncio.to_thread(baseline_tree, top, ref)
     installer = Installer(settings.installer_environment(), source_builds=settings.load().source_builds)
-    return await prepare_environment(place.home.resolve(), tree, commands, installer, note)
+    return await prepare_environments(place.home.resolve(), tree, commands, installer, note)

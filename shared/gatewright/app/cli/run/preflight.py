@@ -14,10 +14,11 @@ from gatewright.app.cli.user_git import excludes
 from gatewright.errors import CommandRefusedError, Fault, GitError, SandboxError
 from gatewright.git.host.checkout import uncommitted
 from gatewright.sandbox import make_sandbox, parse_command
+from gatewright.sandbox.environments import Shown
 from gatewright.sandbox.programs import not_found
 
 
-def missing_programs(commands: Sequence[str], tests: Sequence[str], prefix: Path | None) -> Iterator[Fault]:
+def missing_programs(commands: Sequence[str], tests: Sequence[str], shown: Shown) -> Iterator[Fault]:
     """A fault for every command whose program the sandbox will not have. What is no plain command is left to the gates."""
     named = [(f"/executor/commands/{number}", "--exec", line) for number, line in enumerate(commands)]
     named += [(f"/acceptance_tests/{number}/cmd", "--test", line) for number, line in enumerate(tests)]
@@ -26,7 +27,7 @@ def missing_programs(commands: Sequence[str], tests: Sequence[str], prefix: Path
             program = parse_command(line)[0]
         except CommandRefusedError:
             continue
-        if words := not_found(program, prefix):
+        if words := not_found(program, shown):
             yield Fault(pointer, "program_not_found", f"{option}: {words}{_elsewhere(program)}")
 
 

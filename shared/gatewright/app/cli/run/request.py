@@ -14,6 +14,7 @@ from pathlib import Path
 from gatewright.app.cli.home import find_repository
 from gatewright.app.cli.run.change_source import BranchAnswer, read_answer, read_branch
 from gatewright.app.cli.run.hidden_files import read_hidden
+from gatewright.app.cli.run.mounts import read_mounts
 from gatewright.app.cli.run.places import in_repository
 from gatewright.app.cli.run.preflight import missing_programs
 from gatewright.app.cli.run.provided_files import read_provided
@@ -26,6 +27,7 @@ from gatewright.contracts.vocabulary import (
     Budget,
     ChangeKind,
     Environment,
+    FurtherEnvironment,
     LandingMode,
     PolicyPack,
     Priority,
@@ -38,6 +40,7 @@ from gatewright.errors import DeniedError, Fault, GatewrightError, MalformedErro
 from gatewright.evidence.approvals import APPROVAL
 from gatewright.git.refs import check_landing_ref
 from gatewright.git.tracked import refuse_tracked_folder
+from gatewright.sandbox.environments import Environments, ShownFolder
 
 EXAMPLE = 'gatewright run "rename parse to read" --allow src --exec "python rename.py" --test "python -m pytest -q"'
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")  # noqa: TID251 - the operator's own text
@@ -62,6 +65,7 @@ class RunOptions:
     head: str | None = None
     approval: Path | None = None
     provide: tuple[str, ...] = ()
+    mount: tuple[str, ...] = ()
     tests: tuple[str, ...] = ()
     hidden_tests: tuple[str, ...] = ()
     hidden_files: tuple[str, ...] = ()
@@ -103,10 +107,10 @@ def prepare(options: RunOptions, here: Path, *, on_this_host: bool = False) -> P
     approval = _approval(options, faults)
     provided = read_provided(options.provide, repository, here, faults)
     hidden = read_hidden(options.hidden_files, here, faults)
-    prefix = _prefix(options, here, faults)
+    shown = _shown(options, repository, here, faults)
     target = _target(options, faults)
-    if on_this_host and (prefix is None or prefix.is_dir()):
-        faults += missing_programs(options.commands, (*options.tests, *options.hidden_tests), prefix)
+    if on_this_host and all(folder.path.is_dir() for folder in shown.folders):
+        faults += missing_programs(options.commands, (*options.tests, *options.hidden_tests), shown)
     if faults:
         raise MalformedError("this cannot be run", faults=tuple(faults), code="invalid_input")
     answer = branch.answer if branch is not None else answer
@@ -121,7 +125,7 @@ def prepare(options: RunOptions, here: Path, *, on_this_host: bool = False) -> P
         acceptance_tests=(*_tests("test", options.tests), *_tests("hidden", options.hidden_tests)),
         executor=answer.executor,
         sharding=Sharding(count=options.shards),
-        environment=Environment(prefix=str(prefix)) if prefix else None,
+        environment=_environment(shown),
         scope=_scope(options),
         budget=_budget(options),
         policy_pack=options.policy_pack,
@@ -189,8 +193,6 @@ def _contradictions(options: RunOptions) -> list[Fault]:
         faults.append(Fault("/executor", "ambiguous", "give only one of --exec, --patch, --reply and --head"))
     if options.land == "target" and not options.target_ref:
         faults.append(Fault("/repository/target_ref", "missing", "--land target needs --target-ref BRANCH"))
-    if len(options.env) > 1:
-        faults.append(Fault("/environment", "ambiguous", "a run sees one environment: give --env once"))
     return faults
 
 
@@ -255,18 +257,30 @@ def _approval(options: RunOptions, faults: list[Fault]) -> tuple[tuple[str, byte
         return ()
 
 
-def _prefix(options: RunOptions, here: Path, faults: list[Fault]) -> Path | None:
-    if not options.env:
+def _shown(options: RunOptions, repository: str, here: Path, faults: list[Fault]) -> Environments:
+    """What --env and --mount name, in this order."""
+    folders = []
+    for given in options.env:
+        prefix = environment_prefix(given, here)
+        if not prefix.is_dir():
+            faults.append(Fault("/environment/prefix", "not_found", f"there is no folder {prefix}"))
+        try:
+            # As it was given: a link that the repository tracks is gone once it has been followed.
+            refuse_tracked_folder(here / given.expanduser())
+        except DeniedError as error:
+            faults.append(Fault("/environment/prefix", error.reason, error.message))
+        folders.append(ShownFolder(prefix))
+    folders += read_mounts(options.mount, repository, here, faults)
+    return Environments(tuple(dict.fromkeys(folders)))
+
+
+def _environment(shown: Environments) -> Environment | None:
+    """As the request has them; None for none."""
+    if not shown.folders:
         return None
-    prefix = environment_prefix(options.env[0], here)
-    if not prefix.is_dir():
-        faults.append(Fault("/environment/prefix", "not_found", f"there is no folder {prefix}"))
-    try:
-        # As it was given: a link that the repository tracks is gone once it has been followed.
-        refuse_tracked_folder(here / options.env[0].expanduser())
-    except DeniedError as error:
-        faults.append(Fault("/environment/prefix", error.reason, error.message))
-    return prefix
+    first, *others = shown.folders
+    further = tuple(FurtherEnvironment(prefix=str(each.path), at=each.at or None) for each in others)
+    return Environment(prefix=str(first.path), at=first.at or None, others=further)
 
 
 def environment_prefix(given: Path, here: Path) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 from gatewright.app.cli.context import find_place
 from gatewright.app.cli.home import make_home
@@ -14,7 +15,7 @@ from gatewright.app.cli.run.command_line import command_line
 from gatewright.app.cli.run.display import make_display
 from gatewright.app.cli.run.preflight import require_sandbox, uncommitted_words
 from gatewright.app.cli.run.proposal import proposed_tests
-from gatewright.app.cli.run.request import EXAMPLE, RunOptions, environment_prefix, prepare
+from gatewright.app.cli.run.request import EXAMPLE, RunOptions, prepare
 from gatewright.app.cli.run.run_flow import RunFlow
 from gatewright.app.cli.runs.result import refused
 from gatewright.app.cli.runs.retry import retry_line
@@ -53,11 +54,12 @@ async def start_run(options: RunOptions, workers: int | None, *, json_output: bo
         return exit_of_error(error)
     if words := uncommitted_words(prepared.request.repository.url, options.ref):
         note(words)
+    environment = prepared.request.environment
     stack = StackOptions(
         home=place.home,
         base_environment=inherited_environment(),
         workers=workers or min(options.shards, os.cpu_count() or 1),
-        environments=tuple(environment_prefix(prefix, place.here) for prefix in options.env),
+        environments=tuple(Path(each.prefix) for each in environment.all) if environment is not None else (),
         adopt=True,
     )
     session = for_one_run(place.bus, stack, display.note)

@@ -1,0 +1,169 @@
+"""The packages of a Node project: installed by npm, pnpm or yarn from the lock of the baseline, without running their scripts.
+
+1. the registries are those that the user has configured: what the repository says of them is not given to the installer, and a
+lock that names another host is refused  2. the installer gets the lock and the package.json files, nothing else
+3. what it has made is looked at: no link leads out of the repository  4. each folder of packages is shown at its own place, so
+that links to workspaces lead to the candidate's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import posixpath
+import shutil
+import tempfile
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from gatewright.app.environments.errors import NotPreparedError
+from gatewright.app.environments.node_recipe import ADVICE, NPM_LOCKS, NodeRecipe, lock_folders, node_recipe
+from gatewright.app.environments.plan import Installer, Made, Plan
+from gatewright.app.environments.tool import SECONDS, run_tool
+from gatewright.ecosystems.node.commands import runner_folder
+from gatewright.ecosystems.node.members import PACKAGES
+from gatewright.ecosystems.port import TreeFiles
+from gatewright.sandbox.environments import CACHES
+
+_FILES = "files"
+#: Whatever changes what is made of the same files changes this.
+_VERSION = 1
+#: The installer by the name of its lock: program, words.
+_NPM = ("ci", "--ignore-scripts", "--no-audit", "--no-fund", "--include=dev", "--include=optional", "--include=peer")
+_NPM_MORE = (
+    "--install-links=false",
+    "--bin-links",
+    "--allow-git=none",
+    "--git=/nonexistent",
+    "--loglevel=error",
+    "--no-progress",
+)
+_PNPM = ("install", "--frozen-lockfile", "--ignore-scripts", "--ignore-pnpmfile", "--package-import-method=copy")
+_YARN = ("install", "--frozen-lockfile", "--ignore-scripts", "--non-interactive", "--no-progress", "--no-default-rc")
+
+
+async def node_plans(tree: TreeFiles, commands: Sequence[str], installer: Installer) -> tuple[Plan, ...]:
+    """One for each lock that ``commands`` need. Raises NotPreparedError."""
+    folders = lock_folders(tree)
+    if folders != ("",):
+        started = {await runner_folder(each, tree) for each in commands}
+        folders = tuple(each for each in folders if each in started) or folders
+    return tuple([_plan(await node_recipe(tree, folder), installer) for folder in folders])
+
+
+def _plan(recipe: NodeRecipe, installer: Installer) -> Plan:
+    program = _program(recipe.lock)
+    found = shutil.which(program, path=installer.search)
+    if found is None:
+        raise NotPreparedError(f"{recipe.lock} is installed by {program}, which this host has not: install it, or {ADVICE}")
+    node = shutil.which("node", path=installer.search)
+    # Packages are chosen by the system that they are installed on.
+    facts = (_VERSION, program, os.uname().machine, node, recipe.folder)
+    return Plan("node", recipe.sources, facts, "no scripts", partial(_make, recipe=recipe, program=found, installer=installer))
+
+
+def _program(lock: str) -> str:
+    return "npm" if lock in NPM_LOCKS else lock.partition("-")[0].partition(".")[0]
+
+
+async def _make(prefix: Path, *, recipe: NodeRecipe, program: str, installer: Installer) -> Made:
+    top = prefix / _FILES / recipe.folder
+    await asyncio.to_thread(_write, top, recipe.files)
+    with tempfile.TemporaryDirectory(prefix="gatewright-env-") as name:
+        run = partial(run_tool, folder=Path(name), environment=_variables(installer), seconds=SECONDS, reason_first=True)
+        version = (await run((program, "--version"))).decode("utf-8", "replace").split()
+        named = posixpath.join(recipe.folder, recipe.lock)
+        try:
+            if recipe.lock in NPM_LOCKS:
+                if recipe.hosts:
+                    _refuse_unknown(recipe, await _configured(run, program))  # 1
+                await run((program, *_NPM, *_NPM_MORE, "--prefix", str(top)))  # 2
+            elif recipe.lock == "pnpm-lock.yaml":
+                await run((program, *_PNPM, "--dir", str(top)))
+            else:
+                await run((program, *_YARN, "--cwd", str(top)))
+        except NotPreparedError as error:
+            raise NotPreparedError(f"{named}: {error.message}") from error
+    mounts = await asyncio.to_thread(_looked_at, prefix, recipe.folder)  # 3, 4
+    results = await asyncio.to_thread(_results, prefix, mounts)
+    return Made(f"{Path(program).name} {version[-1] if version else ''}".strip(), mounts, results)
+
+
+def _write(top: Path, files: Mapping[str, bytes]) -> None:
+    for path, content in files.items():
+        place = top / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(content)
+
+
+def _variables(installer: Installer) -> dict[str, str]:
+    """The user's own; a program of the repository's choice is never fetched (corepack)."""
+    return {**installer.variables, "COREPACK_ENABLE_STRICT": "0", "COREPACK_ENABLE_PROJECT_SPEC": "0", "CI": "true"}
+
+
+async def _configured(run: partial[Coroutine[Any, Any, bytes]], program: str) -> frozenset[str]:
+    """The hosts of the registries that the user has configured, the scoped ones too."""
+    said = await run((program, "config", "list", "--json", "--loglevel=silent"))
+    try:
+        settings = json.loads(said[said.index(b"{") : said.rindex(b"}") + 1])
+    except ValueError:
+        return frozenset()
+    urls = (value for name, value in settings.items() if name == "registry" or name.endswith(":registry"))
+    return frozenset(urlsplit(url).netloc for url in urls if isinstance(url, str))
+
+
+def _refuse_unknown(recipe: NodeRecipe, configured: frozenset[str]) -> None:
+    if unknown := sorted(recipe.hosts - configured):
+        advice = f"name it as a registry in your own configuration of npm, or {ADVICE}"
+        raise NotPreparedError(
+            f"its packages come from {unknown[0]}, which is no registry that npm is configured with: {advice}"
+        )
+
+
+def _looked_at(prefix: Path, folder: str) -> dict[str, str]:
+    """Folder below ``prefix`` by place in the repository, of each folder of packages. Raises NotPreparedError."""
+    files = prefix / _FILES
+    mounts = {}
+    for path in _folders_of_packages(files / folder):
+        place = posixpath.normpath(path.relative_to(files).as_posix())
+        mounts[place] = f"{_FILES}/{place}"
+        for name in CACHES:
+            (path / name).mkdir(exist_ok=True)
+    for place in mounts:
+        for each, folders, names in os.walk(files / place):
+            for name in (*folders, *names):
+                _refuse_link_out(Path(each, name), files)
+    return mounts
+
+
+def _folders_of_packages(top: Path) -> Iterator[Path]:
+    """Those that lie in no other one."""
+    for each, folders, _ in os.walk(top):
+        if PACKAGES in folders:
+            folders.remove(PACKAGES)
+            yield Path(each, PACKAGES)
+
+
+def _refuse_link_out(place: Path, files: Path) -> None:
+    if place.is_symlink():
+        target = Path(os.path.normpath(place.parent / place.readlink()))
+        if not target.is_relative_to(files):
+            raise NotPreparedError(
+                f"a package brought a link out of the repository: {place.relative_to(files)} -> {place.readlink()}"
+            )
+
+
+def _results(prefix: Path, mounts: Mapping[str, str]) -> dict[str, str]:
+    """The digests of the lists of what was installed that installers leave behind."""
+    found = {}
+    for place, inside in sorted(mounts.items()):
+        for name in (".package-lock.json", ".modules.yaml", ".yarn-integrity"):
+            listing = prefix / inside / name
+            if listing.is_file() and not listing.is_symlink():
+                found[f"{place}/{name}"] = hashlib.sha256(listing.read_bytes()).hexdigest()
+    return found

@@ -1,0 +1,200 @@
+"""Reads a lock file of npm and the package.json files that it locks: what they ask for of registries, and nothing else. Pure.
+
+Both are hostile: they could name another host, a repository of git, an archive, a folder of this host. Packages of a registry
+are taken, by name, version and digest, and folders of the repository itself, which are links; all else is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import posixpath
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from gatewright.app.environments.errors import NotPreparedError
+from gatewright.ecosystems.node.members import MANIFEST, PACKAGES, member_folders, workspace_globs
+from gatewright.ecosystems.port import TreeFiles
+from gatewright.ecosystems.subtree import below
+
+#: In the order in which npm looks for them.
+NPM_LOCKS = ("npm-shrinkwrap.json", "package-lock.json")
+LOCKS = (*NPM_LOCKS, "pnpm-lock.yaml", "yarn.lock")
+#: Hosts that stand for the registry that is configured: npm asks that one instead, and so do we for yarn's alias of it.
+_PUBLIC = "registry.npmjs.org"
+_YARN_ALIAS = "registry.yarnpkg.com"
+_KINDS = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
+_MOST_MANIFESTS = 2000
+_DEEPEST = 100
+ADVICE = "install it yourself and show the folder to commands: --mount node_modules"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRecipe:
+    """What npm is given, by path from the folder of the lock: ``lock`` is its name there, ``folder`` that of the repository."""
+
+    folder: str
+    lock: str
+    files: Mapping[str, bytes]
+    #: Hosts that packages come from, apart from the public registry, which stands for the one that is configured.
+    hosts: frozenset[str]
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """The digest of each file, by its path in the repository; the lock first."""
+        order = sorted(self.files, key=lambda path: (path != self.lock, path))
+        return {posixpath.join(self.folder, path): hashlib.sha256(self.files[path]).hexdigest() for path in order}
+
+
+def lock_folders(tree: TreeFiles) -> tuple[str, ...]:
+    """Folders with a lock file: the top where it has one, else those one level below."""
+    found = {posixpath.dirname(path) for path in tree.paths if posixpath.basename(path) in LOCKS and path.count("/") < 2}
+    return ("",) if "" in found else tuple(sorted(found - {PACKAGES}))
+
+
+async def node_recipe(tree: TreeFiles, folder: str) -> NodeRecipe:
+    """For the lock in ``folder``. Raises NotPreparedError for what is not taken."""
+    inside = below(tree, folder)
+    lock = next(name for name in LOCKS if name in inside.paths)
+    manifests = (MANIFEST, *(posixpath.join(each, MANIFEST) for each in await _folders(inside)))
+    if len(manifests) > _MOST_MANIFESTS:
+        raise NotPreparedError(f"more than {_MOST_MANIFESTS} packages in one repository: {ADVICE}")
+    files = {path: await _content(inside, path) for path in manifests}
+    for path, content in files.items():
+        _check_manifest(path, _parsed(path, content), inside)
+    if lock == "pnpm-lock.yaml" and "pnpm-workspace.yaml" in inside.paths:
+        files["pnpm-workspace.yaml"] = await _content(inside, "pnpm-workspace.yaml")
+    files[lock] = await _content(inside, lock)
+    hosts: frozenset[str] = frozenset()
+    if lock in NPM_LOCKS:
+        text = files[lock].decode("utf-8", "replace").replace(f"https://{_YARN_ALIAS}/", f"https://{_PUBLIC}/")
+        files[lock] = text.encode()
+        hosts = frozenset(_npm_hosts(lock, _parsed(lock, files[lock]), inside))
+    return NodeRecipe(folder, lock, files, hosts - {_PUBLIC})
+
+
+async def _folders(tree: TreeFiles) -> tuple[str, ...]:
+    """Of packages that the top one has as workspaces, or asks for by their folder."""
+    found = set(member_folders(tree, "", await workspace_globs(tree)))
+    waiting = ["", *found]
+    while waiting:
+        folder = waiting.pop()
+        manifest = _parsed(MANIFEST, await _content(tree, posixpath.join(folder, MANIFEST)))
+        for spec in _specs(manifest).values():
+            if spec.startswith(("file:", "link:")):
+                inside = posixpath.normpath(posixpath.join(folder, spec.partition(":")[2]))
+                if posixpath.join(inside, MANIFEST) in tree.paths and inside not in found and inside != ".":
+                    found.add(inside)
+                    waiting.append(inside)
+    return tuple(sorted(found))
+
+
+async def _content(tree: TreeFiles, path: str) -> bytes:
+    content = await tree.read(path) if path in tree.paths else None
+    if content is None:
+        raise NotPreparedError(f"{path} is not a file of the repository that can be read")
+    return content
+
+
+def _parsed(path: str, content: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise NotPreparedError(f"{path} is no JSON that can be read")
+    return found
+
+
+def _specs(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """What a package.json asks for, of every kind."""
+    tables = (manifest.get(kind) for kind in _KINDS)
+    return {name: spec for each in tables if isinstance(each, dict) for name, spec in each.items() if isinstance(spec, str)}
+
+
+def _check_manifest(path: str, manifest: Mapping[str, Any], tree: TreeFiles) -> None:
+    """npm may look for what the lock has not: so nothing may be asked for that it would fetch from elsewhere."""
+    for name, spec in (*_specs(manifest).items(), *_overrides(manifest.get("overrides"), 0)):
+        if not _is_safe(spec, posixpath.dirname(path), tree):
+            raise NotPreparedError(f"{path} asks for what is not a package of a registry: {name} {spec[:100]!r}; {ADVICE}")
+
+
+def _overrides(table: object, depth: int) -> Iterator[tuple[str, str]]:
+    for name, spec in table.items() if isinstance(table, dict) and depth < _DEEPEST else ():
+        if isinstance(spec, str):
+            yield name, spec
+        else:
+            yield from _overrides(spec, depth + 1)
+
+
+def _is_safe(spec: str, folder: str, tree: TreeFiles) -> bool:
+    kind, colon, rest = spec.partition(":")
+    if colon and kind in {"workspace", "catalog"}:
+        return True
+    if colon and kind in {"file", "link"}:
+        return _is_own_folder(posixpath.join(folder, rest), tree)
+    if colon and kind == "npm":
+        return ":" not in rest and rest.count("/") <= (1 if rest.startswith("@") else 0)
+    # A range, a version or a tag; a slash would be a repository or a path.
+    return ":" not in spec and "/" not in spec and not spec.startswith((".", "~/"))
+
+
+def _is_own_folder(path: str, tree: TreeFiles) -> bool:
+    place = posixpath.normpath(path)
+    return not posixpath.isabs(place) and not place.startswith("..") and f"{place}/{MANIFEST}" in tree.paths
+
+
+def _npm_hosts(lock: str, content: Mapping[str, Any], tree: TreeFiles) -> Iterator[str]:
+    """The hosts of all that a lock of npm names. Raises NotPreparedError."""
+    packages = content.get("packages")
+    entries: Iterable[tuple[str, Mapping[str, Any]]]
+    if isinstance(packages, dict):
+        entries = [(name, each) for name, each in packages.items() if isinstance(each, dict)]
+    else:
+        entries = list(_nested(content.get("dependencies"), 0))
+    for name, entry in entries:
+        if PACKAGES not in name.split("/"):
+            continue  # the project itself and its workspaces
+        resolved, version = entry.get("resolved"), entry.get("version")
+        if entry.get("link") is True:
+            if not isinstance(resolved, str) or not _is_own_folder(resolved, tree):
+                raise _refused(lock, name, resolved)
+        elif entry.get("inBundle") is True or entry.get("bundled") is True:
+            continue  # a part of the package above it
+        else:
+            if isinstance(version, str) and not _is_safe(version, "", tree):
+                raise _refused(lock, name, version)
+            if resolved is not None and resolved is not False:
+                yield _host(lock, name, resolved)
+                if not isinstance(entry.get("integrity"), str):
+                    raise NotPreparedError(
+                        f"{lock}: {name} has no digest: run `npm install` with a newer npm, and commit the lock"
+                    )
+
+
+def _nested(table: object, depth: int) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The form of npm 6."""
+    for name, entry in table.items() if isinstance(table, dict) and depth < _DEEPEST else ():
+        if isinstance(entry, dict):
+            yield f"{PACKAGES}/{name}", entry
+            yield from _nested(entry.get("dependencies"), depth + 1)
+
+
+def _host(lock: str, name: str, resolved: object) -> str:
+    try:
+        parts = urlsplit(resolved) if isinstance(resolved, str) else None
+        host = parts.netloc if parts is not None else ""
+    except ValueError:
+        parts, host = None, ""
+    if parts is None or parts.scheme not in {"https", "http"} or not host or "@" in host:
+        raise _refused(lock, name, resolved)
+    if parts.scheme == "http" and host == _PUBLIC:
+        raise _refused(lock, name, resolved)
+    return host
+
+
+def _refused(lock: str, name: str, found: object) -> NotPreparedError:
+    package = name.rpartition(f"{PACKAGES}/")[2]
+    return NotPreparedError(f"{lock}: {package} does not come from a registry: {str(found)[:100]!r}; {ADVICE}")

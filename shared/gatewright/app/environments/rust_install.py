@@ -1,0 +1,156 @@
+"""The crates of a Rust project: ``cargo vendor`` of what the baseline's lock names, shown to an offline cargo.
+
+1. crates of a registry with their digests are taken; a repository of git or another registry than crates.io is not, unless the
+repository holds its crates itself  2. cargo gets the manifests and the lock, and empty files in place of sources: its own
+configuration is the user's, never the repository's  3. commands get a CARGO_HOME that replaces the registry by that folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import posixpath
+import shutil
+import tempfile
+import tomllib
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from gatewright.app.environments.errors import NotPreparedError
+from gatewright.app.environments.plan import Installer, Made, Plan
+from gatewright.app.environments.tool import SECONDS, run_tool
+from gatewright.ecosystems.port import TreeFiles
+
+_LOCK = "Cargo.lock"
+_MANIFEST = "Cargo.toml"
+_VERSION = 1
+_CONFIGURATIONS = (".cargo/config.toml", ".cargo/config")
+#: What locks call crates.io.
+_REGISTRIES = frozenset({"registry+https://github.com/rust-lang/crates.io-index", "sparse+https://index.crates.io/"})
+_MOST_FILES = 20_000
+_VENDORED = "crates"
+_HOME = "cargo"
+ADVICE = "commit the crates (`cargo vendor`, with the lines for .cargo/config.toml that it prints): commands find them there"
+
+
+async def rust_plans(tree: TreeFiles, commands: Sequence[str], installer: Installer) -> tuple[Plan, ...]:
+    """None where nothing has to be fetched: crates by path alone, or held by the repository. Raises NotPreparedError."""
+    del commands
+    if _MANIFEST not in tree.paths or await _is_vendored(tree):
+        return ()
+    files = {path: await _content(tree, path) for path in sorted(tree.paths) if posixpath.basename(path) == _MANIFEST}
+    if _LOCK not in tree.paths:
+        if any(_asks_for_crates(content) for content in files.values()):
+            raise NotPreparedError("the repository has no Cargo.lock, so that nothing says which crates are needed: commit one")
+        return ()
+    lock = await _content(tree, _LOCK)
+    if not _locked_crates(lock):  # 1
+        return ()
+    cargo = shutil.which("cargo", path=installer.search)
+    if cargo is None:
+        raise NotPreparedError("Cargo.lock is installed by cargo, which this host has not: install it")
+    sources = {_LOCK: lock, **files}
+    digests = {path: hashlib.sha256(content).hexdigest() for path, content in sources.items()}
+    stubs = tuple(sorted(path for path in tree.paths if path.endswith(".rs")))
+    if len(stubs) + len(files) > _MOST_FILES:
+        raise NotPreparedError(f"more than {_MOST_FILES} sources of Rust in one repository; {ADVICE}")
+    make = partial(_make, cargo=cargo, files=sources, stubs=stubs, installer=installer)
+    return (Plan("rust", digests, (_VERSION,), "offline", make),)
+
+
+async def _make(prefix: Path, *, cargo: str, files: Mapping[str, bytes], stubs: Sequence[str], installer: Installer) -> Made:
+    with tempfile.TemporaryDirectory(prefix="gatewright-env-") as name:
+        project = Path(name) / "project"
+        await asyncio.to_thread(_write, project, {**dict.fromkeys(stubs, b""), **files})  # 2
+        environment = {**installer.variables, "CARGO_TERM_COLOR": "never", "CARGO_NET_GIT_FETCH_WITH_CLI": "false"}
+        run = partial(run_tool, folder=project, environment=environment, seconds=SECONDS)
+        version = (await run((cargo, "--version"))).decode("utf-8", "replace").split()
+        try:
+            await run((cargo, "vendor", "--locked", "--versioned-dirs", "--respect-source-config", "--quiet", str(prefix / _VENDORED)))
+        except NotPreparedError as error:
+            raise NotPreparedError(f"{_LOCK}: {error.message}\n  where the registry cannot be reached, {ADVICE}") from error
+    await asyncio.to_thread(_configure, prefix)  # 3
+    listing = "".join(f"{place.name}\n" for place in sorted((prefix / _VENDORED).iterdir()))
+    return Made(
+        f"cargo {version[1] if len(version) > 1 else ''}".strip(), {}, {"crates": hashlib.sha256(listing.encode()).hexdigest()}
+    )
+
+
+def _configure(prefix: Path) -> None:
+    (prefix / _HOME).mkdir()
+    lines = (
+        "[source.crates-io]",
+        'replace-with = "prepared"',
+        "[source.prepared]",
+        f"directory = {json.dumps(str(prefix / _VENDORED))}",
+    )
+    (prefix / _HOME / "config.toml").write_text("".join(f"{line}\n" for line in (*lines, "[net]", "offline = true")), "utf-8")
+
+
+def _write(top: Path, files: Mapping[str, bytes]) -> None:
+    for path, content in files.items():
+        place = top / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(content)
+
+
+async def _is_vendored(tree: TreeFiles) -> bool:
+    """Whether the repository says itself where its crates are."""
+    for path in _CONFIGURATIONS:
+        if path in tree.paths:
+            sources = _parsed(path, await _content(tree, path)).get("source")
+            each = sources.get("crates-io") if isinstance(sources, dict) else None
+            if isinstance(each, dict) and "replace-with" in each:
+                return True
+    return False
+
+
+def _asks_for_crates(manifest: bytes) -> bool:
+    """Whether a manifest names a dependency that is no path."""
+    found = _parsed(_MANIFEST, manifest)
+    tables = [found, *(each for each in _tables(found.get("target")))]
+    kinds = ("dependencies", "dev-dependencies", "build-dependencies")
+    specs = [spec for table in tables for kind in kinds for spec in _values(table.get(kind))]
+    return any(not isinstance(spec, dict) or not ({"path", "workspace"} & spec.keys()) for spec in specs)
+
+
+def _values(table: object) -> list[object]:
+    return list(table.values()) if isinstance(table, dict) else []
+
+
+def _tables(table: object) -> list[dict[str, Any]]:
+    return [each for each in _values(table) if isinstance(each, dict)]
+
+
+def _locked_crates(content: bytes) -> list[str]:
+    """The names of the crates of a registry. Raises NotPreparedError for any other that is not of the repository."""
+    packages = _parsed(_LOCK, content).get("package")
+    found = []
+    for package in packages if isinstance(packages, list) else ():
+        source = package.get("source") if isinstance(package, dict) else None
+        if source is None:
+            continue
+        name = str(package.get("name"))[:100]
+        if source not in _REGISTRIES:
+            raise NotPreparedError(f"{_LOCK}: {name} does not come from crates.io: {str(source)[:100]!r}; {ADVICE}")
+        if not isinstance(package.get("checksum"), str) and "metadata" not in _parsed(_LOCK, content):
+            raise NotPreparedError(f"{_LOCK}: {name} has no digest: commit a lock that `cargo update --workspace` has written")
+        found.append(name)
+    return found
+
+
+def _parsed(path: str, content: bytes) -> dict[str, Any]:
+    try:
+        return tomllib.loads(content.decode())
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise NotPreparedError(f"{path} is no TOML that can be read: {error}") from error
+
+
+async def _content(tree: TreeFiles, path: str) -> bytes:
+    content = await tree.read(path)
+    if content is None:
+        raise NotPreparedError(f"{path} is not a file of the repository that can be read")
+    return content

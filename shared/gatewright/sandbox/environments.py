@@ -1,0 +1,123 @@
+"""The environments that a command sees beside the system, and what is written down about those that were made for a run."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from gatewright.errors import ConfigurationError
+
+#: In an environment that was made for a baseline: what it was made from, by which tool, and where commands look for it.
+PREPARED: Final = "gatewright-environment.json"
+#: Where vite, babel and their kind keep what they make, in a folder of packages that they cannot write to otherwise.
+CACHES: Final = (".cache", ".vite", ".vite-temp")
+_MOST_BYTES: Final = 16 * 1024 * 1024
+#: What the tools of an ecosystem are told about a prepared environment; ``@PREFIX@`` stands for its path.
+_VARIABLES: Final[Mapping[str, Mapping[str, str]]] = {
+    "rust": {"CARGO_HOME": "@PREFIX@/cargo", "CARGO_NET_OFFLINE": "true"},
+    "go": {"GOMODCACHE": "@PREFIX@/modules", "GOPROXY": "off", "GOTOOLCHAIN": "local"},
+}
+
+
+class PreparedEnvironment(msgspec.Struct, frozen=True):
+    """The record of an environment that was made for a baseline.
+
+    ``mounts``: folder below the environment by the place in the repository where commands find it. ``results`` are digests of
+    lists of what was installed, by name.
+    """
+
+    tool: str
+    sources: dict[str, str]
+    installs: str = ""
+    ecosystem: Literal["python", "node", "rust", "go"] = "python"
+    mounts: dict[str, str] = {}
+    results: dict[str, str] = {}
+
+    def variables(self, prefix: Path) -> dict[str, str]:
+        """What commands are told of it."""
+        given = _VARIABLES.get(self.ecosystem, {})
+        return {name: value.replace("@PREFIX@", str(prefix)) for name, value in given.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class ShownFolder:
+    """``path`` is absolute; ``at`` a place in the workspace, empty for a prefix that is shown at its own path."""
+
+    path: Path
+    at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Environments:
+    """What one command sees; the programs of the first come first."""
+
+    folders: tuple[ShownFolder, ...]
+
+    @property
+    def prefixes(self) -> tuple[Path, ...]:
+        """Those that are shown at their own path."""
+        return tuple(folder.path for folder in self.folders if not folder.at)
+
+    def program_folders(self, workspace: str | None = None) -> tuple[str, ...]:
+        """Where programs of packages lie, to be looked at after the system's; on the host, or in a ``workspace`` inside."""
+        mounts = ((source, place) for source, place in self.mounts() if place.rpartition("/")[2] == "node_modules")
+        return tuple(f"{source}/.bin" if workspace is None else f"{workspace}/{place}/.bin" for source, place in mounts)
+
+    def mounts(self) -> tuple[tuple[Path, str], ...]:
+        """(Folder of the host, place in the workspace) pairs. Raises ConfigurationError for what no record may say."""
+        found = [(folder.path, safe_place(folder.at)) for folder in self.folders if folder.at]
+        for prefix in self.prefixes:
+            record = read_record(prefix)
+            for place, inside in sorted(record.mounts.items()) if record is not None else ():
+                source = prefix / inside
+                if posixpath.isabs(inside) or not source.resolve().is_relative_to(prefix.resolve()) or not source.is_dir():
+                    raise ConfigurationError(f"{prefix / PREPARED} names {inside!r}, which is no folder of the environment")
+                found.append((source, safe_place(place)))
+        _refuse_overlapping(place for _, place in found)
+        return tuple(found)
+
+
+Shown = Path | Environments | None
+
+
+def environments_of(shown: Shown) -> Environments:
+    """The same as one type: a path is a single prefix."""
+    if isinstance(shown, Environments):
+        return shown
+    return Environments(() if shown is None else (ShownFolder(shown),))
+
+
+def read_record(prefix: Path) -> PreparedEnvironment | None:
+    """What was written down about an environment when it was made; None for any other, and for what cannot be read."""
+    try:
+        with (prefix / PREPARED).open("rb") as stream:
+            return msgspec.json.decode(stream.read(_MOST_BYTES), type=PreparedEnvironment)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def caches_of(folder: Path) -> tuple[str, ...]:
+    """The folders among packages of Node that tools write to while they run: each command gets empty ones of its own."""
+    return tuple(name for name in CACHES if (folder / name).is_dir() and not (folder / name).is_symlink())
+
+
+def safe_place(place: str) -> str:
+    """``place``, when it is a path in a workspace. Raises ConfigurationError."""
+    parts = place.split("/")
+    if posixpath.isabs(place) or "\0" in place or any(part in {"", ".", "..", ".git"} for part in parts):
+        raise ConfigurationError(f"{place!r} is no place in a repository where a folder can be shown")
+    return place
+
+
+def _refuse_overlapping(places: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for place in sorted(places, key=lambda each: each.count("/")):
+        parts = place.split("/")
+        if any("/".join(parts[:depth]) in seen for depth in range(1, len(parts) + 1)):
+            raise ConfigurationError(f"two environments are to be shown at {place}, or one within the other")
+        seen.add(place)

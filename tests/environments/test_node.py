@@ -1,0 +1,271 @@
+"""``--env auto`` for Node: packages of the lock, from the registry that the user has configured; their scripts do not run."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from gatewright.app.environments.errors import NotPreparedError
+from gatewright.app.environments.plan import Installer
+from gatewright.app.environments.prepare import prepare_environments
+from gatewright.host_facts import surroundings
+from gatewright.sandbox.binary import find_bwrap
+from gatewright.sandbox.environments import PREPARED, Environments, ShownFolder
+from tests.ecosystems.python.trees import Tree
+from tests.environments.registries import NpmRegistry, served
+from tests.sandbox.places import Folder, Run
+
+NPM = shutil.which("npm", path="/usr/bin:/usr/local/bin")
+needs_npm = pytest.mark.skipif(NPM is None, reason="there is no npm below /usr (Debian: apt install nodejs npm)")
+TOP = {"name": "top", "version": "1.0.0", "workspaces": ["packages/*"]}
+MEMBER = {"name": "one", "version": "1.0.0", "main": "index.js"}
+#: What a lock says of a workspace: where it is, and that a link leads there.
+LINKS = {"packages/one": MEMBER, "node_modules/one": {"resolved": "packages/one", "link": True}}
+
+
+@pytest.fixture
+def registry() -> NpmRegistry:
+    made = NpmRegistry()
+    made.add(
+        "needed", {"index.js": "exports.word = 'needed';\n", "cli.js": "#!/bin/sh\necho started\n"}, bin={"starts": "cli.js"}
+    )
+    return made
+
+
+@pytest.fixture
+def address(registry: NpmRegistry) -> Iterator[str]:
+    with served(registry.pages) as found:
+        yield found
+
+
+def tree_of(registry: NpmRegistry, scripts: Mapping[str, str] | None = None, **files: str) -> Tree:
+    """A project with one workspace, locked to all that the registry has."""
+    asked = {name.removeprefix("node_modules/"): "^1.0.0" for name in registry.entries}
+    top = {**TOP, "devDependencies": asked, "scripts": dict(scripts or {})}
+    return Tree(
+        {
+            "package.json": json.dumps(top),
+            "package-lock.json": registry.lock(top, **LINKS),
+            "packages/one/package.json": json.dumps(MEMBER),
+            "packages/one/index.js": "exports.word = 'candidate';\n",
+            **files,
+        }
+    )
+
+
+def npm_for(folder: Path, address: str) -> Installer:
+    """The user's own configuration of npm: a registry, and a cache that is empty."""
+    home = folder / "user"
+    home.mkdir(exist_ok=True)
+    (home / ".npmrc").write_text(f"registry={address}/\nupdate-notifier=false\n")
+    return Installer({"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(home)})
+
+
+async def prepare(folder: Path, tree: Tree, installer: Installer, *commands: str) -> Path:
+    told: list[str] = []
+    (made,) = await prepare_environments(folder / "home", tree, commands or ("npm test",), installer, told.append)
+    return made
+
+
+def write(place: Folder, files: Mapping[str, str]) -> None:
+    for path, text in files.items():
+        (place.path / path).parent.mkdir(parents=True, exist_ok=True)
+        (place.path / path).write_text(text)
+
+
+@needs_npm
+async def test_locked_packages_are_shown_and_a_workspace_is_the_candidates(
+    tmp_path: Path, registry: NpmRegistry, address: str, place: Folder, run: Run
+) -> None:
+    tree = tree_of(registry)
+    prefix = await prepare(tmp_path, tree, npm_for(tmp_path, address))
+    write(place, tree.files)
+    done = await run("node", "-p", "require('needed').word + ' ' + require('one').word", prefix=prefix)
+    assert done.stdout == b"needed candidate\n", done.stderr
+    assert (await run("starts", prefix=prefix)).stdout == b"started\n"
+    denied = await run("sh", "-c", "echo x > node_modules/needed/index.js", prefix=prefix)
+    assert b"Read-only file system" in denied.stderr
+    kept = await run("sh", "-c", "echo x > node_modules/.vite-temp/x && cat node_modules/.vite-temp/x", prefix=prefix)
+    assert kept.stdout == b"x\n"
+    assert not list((prefix / "files/node_modules/.vite-temp").iterdir())
+
+
+@needs_npm
+async def test_no_script_of_a_package_runs_when_it_is_installed(tmp_path: Path, registry: NpmRegistry, address: str) -> None:
+    scripts = dict.fromkeys(("preinstall", "install", "postinstall"), f"touch {tmp_path}/ran")
+    registry.add("scripted", {"index.js": ""}, scripts=scripts)
+    prefix = await prepare(tmp_path, tree_of(registry, scripts), npm_for(tmp_path, address))
+    assert (prefix / "files/node_modules/scripted/index.js").is_file()
+    assert not (tmp_path / "ran").exists()
+
+
+@needs_npm
+async def test_the_registry_that_a_repository_names_is_not_asked(tmp_path: Path, registry: NpmRegistry, address: str) -> None:
+    asked: list[str] = []
+    with served({}, asked) as other:
+        settings = {".npmrc": f"registry={other}/\nignore-scripts=false\n", "packages/one/.npmrc": f"registry={other}/\n"}
+        await prepare(tmp_path, tree_of(registry, **settings), npm_for(tmp_path, address))
+    assert asked == []
+
+
+@needs_npm
+async def test_lock_and_result_are_recorded_with_their_digests(tmp_path: Path, registry: NpmRegistry, address: str) -> None:
+    prefix = await prepare(tmp_path, tree_of(registry), npm_for(tmp_path, address))
+    said = surroundings(prefix=prefix).versions["environment"]
+    assert said.startswith("npm ")
+    assert "(no scripts), package-lock.json sha256:" in said
+    assert "node_modules/.package-lock.json sha256:" in said
+
+
+@needs_npm
+async def test_packages_of_another_registry_need_a_word_of_the_user(
+    tmp_path: Path, registry: NpmRegistry, address: str
+) -> None:
+    entry = registry.entries["node_modules/needed"]
+    host = address.removeprefix("http://")
+    entry["resolved"] = str(entry["resolved"]).replace("https://registry.npmjs.org", address)
+    with served({}) as elsewhere, pytest.raises(NotPreparedError) as refused:
+        await prepare(tmp_path, tree_of(registry), npm_for(tmp_path, elsewhere))
+    assert f"its packages come from {host}, which is no registry that npm is configured with" in refused.value.message
+    assert (await prepare(tmp_path, tree_of(registry), npm_for(tmp_path, address))).is_dir()
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"version": "1.0.0", "resolved": "git+ssh://git@example.org/a/b.git#abc"},
+        {"version": "1.0.0", "resolved": "file:../../outside.tgz", "integrity": "sha512-x"},
+        {"version": "1.0.0", "resolved": "http://registry.npmjs.org/needed/-/needed-1.0.0.tgz", "integrity": "sha512-x"},
+        {"version": "1.0.0", "resolved": "https://user:word@example.org/x.tgz", "integrity": "sha512-x"},
+        {"version": "git+https://example.org/a.git", "integrity": "sha512-x"},
+        {"version": "1.0.0", "resolved": "https://registry.npmjs.org/needed/-/needed-1.0.0.tgz"},
+        {"resolved": "../outside", "link": True},
+        {"resolved": "/etc", "link": True},
+        {"link": True},
+    ],
+)
+async def test_a_lock_that_leads_elsewhere_is_refused_before_anything_is_asked(
+    tmp_path: Path, registry: NpmRegistry, entry: dict[str, object]
+) -> None:
+    registry.entries["node_modules/led"] = entry
+    with pytest.raises(NotPreparedError, match=r"package-lock.json: .*led"):
+        await prepare(tmp_path, tree_of(registry), fake_npm(tmp_path, "touch ran"))
+    assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "git+https://example.org/a.git",
+        "user/repository",
+        "file:../outside",
+        "https://example.org/a.tgz",
+        "npm:a/b",
+        "~/x",
+        "/x",
+    ],
+)
+@pytest.mark.parametrize("table", ["dependencies", "overrides"])
+async def test_a_manifest_that_asks_for_what_no_registry_has_is_refused(
+    tmp_path: Path, registry: NpmRegistry, spec: str, table: str
+) -> None:
+    """npm looks for what its lock has not, and would run git, or fetch from anywhere."""
+    member = json.dumps({**MEMBER, table: {"led": spec}})
+    with pytest.raises(NotPreparedError, match=r"packages/one/package.json asks for .*led"):
+        await prepare(tmp_path, tree_of(registry, **{"packages/one/package.json": member}), fake_npm(tmp_path, "touch ran"))
+
+
+def fake_npm(folder: Path, script: str) -> Installer:
+    """An npm that does what ``script`` says; ``$TOP`` is the folder that it is to fill."""
+    (folder / "bin").mkdir(exist_ok=True)
+    program = folder / "bin/npm"
+    lines = ('[ "$1" = --version ] && echo 9 && exit 0', 'for TOP; do :; done; echo once >> "$HOME/started"', script)
+    program.write_text("#!/bin/sh\n" + "".join(f"{line}\n" for line in lines))
+    program.chmod(0o755)
+    return Installer({"PATH": f"{folder}/bin:/usr/bin:/bin", "HOME": str(folder)})
+
+
+INSTALLS = 'mkdir -p "$TOP/node_modules/needed" && echo > "$TOP/node_modules/needed/index.js"'
+
+
+@pytest.mark.parametrize("target", ["/etc", "../../../../outside", "../../../gatewright-environment.json"])
+async def test_a_package_that_plants_a_link_out_of_the_repository_is_refused(
+    tmp_path: Path, registry: NpmRegistry, target: str
+) -> None:
+    planting = fake_npm(tmp_path, f'{INSTALLS} && ln -s {target} "$TOP/node_modules/needed/link"')
+    with pytest.raises(NotPreparedError, match=r"brought a link out of the repository: .*needed/link"):
+        await prepare(tmp_path, tree_of(registry), planting)
+    assert [each.suffix for each in (tmp_path / "home/environments").iterdir()] == [".lock"]
+
+
+async def test_an_environment_whose_maker_was_killed_is_made_anew_whatever_a_package_has_planted(
+    tmp_path: Path, registry: NpmRegistry
+) -> None:
+    """The package brings the record that only a whole environment has, and the maker is killed right then."""
+    record = json.dumps({"tool": "npm 9", "sources": {}, "ecosystem": "node", "mounts": {"node_modules": "files/node_modules"}})
+    fake_npm(tmp_path, f"{INSTALLS} && echo '{record}' > \"$TOP/../{PREPARED}\" && kill -9 $PPID && sleep 60")
+    (tmp_path / "tree.json").write_text(json.dumps(dict(tree_of(registry).files)))
+    program = (
+        "import asyncio, json, pathlib, sys\n"
+        "from gatewright.app.environments.plan import Installer\n"
+        "from tests.environments.test_node import Tree, prepare\n"
+        "folder = pathlib.Path(sys.argv[1])\n"
+        "installer = Installer({'PATH': f'{folder}/bin:/usr/bin:/bin', 'HOME': str(folder)})\n"
+        "asyncio.run(prepare(folder, Tree(json.loads((folder / 'tree.json').read_text())), installer))\n"
+    )
+    killed = await asyncio.create_subprocess_exec(sys.executable, "-c", program, str(tmp_path))
+    assert await killed.wait() == -9
+    (left,) = (each for each in (tmp_path / "home/environments").iterdir() if each.is_dir())
+    assert (left / PREPARED).is_file()
+    prefix = await prepare(tmp_path, tree_of(registry), fake_npm(tmp_path, INSTALLS))
+    assert prefix == left
+    assert (tmp_path / "started").read_text() == "once\n" * 2
+    assert "package-lock.json" in json.loads((prefix / PREPARED).read_text())["sources"]
+    await prepare(tmp_path, tree_of(registry), fake_npm(tmp_path, "exit 1"))
+
+
+async def test_two_runs_that_prepare_the_same_packages_at_once_install_them_once(tmp_path: Path, registry: NpmRegistry) -> None:
+    installer = fake_npm(tmp_path, INSTALLS)
+    one, other = await asyncio.gather(*(prepare(tmp_path, tree_of(registry), installer) for _ in range(2)))
+    assert one == other
+    assert (tmp_path / "started").read_text() == "once\n"
+
+
+def test_a_disk_that_is_full_leaves_no_environment_and_is_told(tmp_path: Path, registry: NpmRegistry) -> None:
+    fake_npm(tmp_path, f'{INSTALLS} && head -c 4000000 /dev/zero > "$TOP/node_modules/large"')
+    (tmp_path / "tree.json").write_text(json.dumps(dict(tree_of(registry).files)))
+    (tmp_path / "home").mkdir()
+    program = (
+        "import asyncio, json, pathlib, sys\n"
+        "from gatewright.app.environments.errors import NotPreparedError\n"
+        "from gatewright.app.environments.plan import Installer\n"
+        "from tests.environments.test_node import Tree, prepare\n"
+        "folder = pathlib.Path(sys.argv[1])\n"
+        "installer = Installer({'PATH': f'{folder}/bin:/usr/bin:/bin', 'HOME': str(folder)})\n"
+        "tree = Tree(json.loads((folder / 'tree.json').read_text()))\n"
+        "try:\n    asyncio.run(prepare(folder, tree, installer))\n"
+        "except NotPreparedError as error:\n    print(error.message)\n"
+        "print([each.suffix for each in (folder / 'home/environments').iterdir()])\n"
+    )
+    walls = (str(find_bwrap().path), "--dev-bind", "/", "/", "--size", "1000000", "--tmpfs", str(tmp_path / "home"))
+    done = subprocess.run((*walls, sys.executable, "-c", program, str(tmp_path)), capture_output=True, text=True, check=True)
+    assert "No space left on device" in done.stdout
+    assert done.stdout.splitlines()[-1] == "['.lock']"
+
+
+async def test_packages_of_two_folders_are_shown_each_in_its_own_place(tmp_path: Path, place: Folder, run: Run) -> None:
+    for name in ("front", "back"):
+        (tmp_path / name / "pkg").mkdir(parents=True)
+        (tmp_path / name / "pkg/name").write_text(name)
+    shown = Environments(tuple(ShownFolder(tmp_path / name, f"{name}/node_modules") for name in ("front", "back")))
+    tmp_path.chmod(0o755)
+    done = await run("cat", "front/node_modules/pkg/name", "back/node_modules/pkg/name", prefix=shown)
+    assert done.stdout == b"frontback"
+    assert not list((place.path / "front/node_modules").iterdir())
