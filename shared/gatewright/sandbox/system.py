@@ -63,4 +63,6 @@ def environment(prefix: Path | None, *, virtual: bool, home: str, source_date_ep
     }
     if prefix is not None and virtual:
         variables["VIRTUAL_ENV"] = os.fspath(prefix)
+        # uv would make an environment of its own in the workspace, without what is in this one.
+        variables |= {"UV_PROJECT_ENVIRONMENT": os.fspath(prefix), "UV_NO_SYNC": "1", "UV_OFFLINE": "1"}
     return variables
