@@ -17,6 +17,7 @@ from gatewright.clock import timestamp
 from gatewright.contracts import TaskContract, TestReport
 from gatewright.contracts.reports import TestCommand
 from gatewright.contracts.vocabulary import Agent, Artifact, Surroundings
+from gatewright.ecosystems.building import builds
 from gatewright.environment_state import Seen, refuse_changed, see_environment
 from gatewright.errors import ConfigurationError, DeniedError, SandboxError
 from gatewright.git.mirror import Mirrors
@@ -161,8 +162,9 @@ class TestRunnerHandler:
             candidate.mirror, candidate.baseline, candidate.tree, plain=plain, planted=given
         ) as workspace:
             place = CommandPlace(candidate, workspace, prefix, limits, _digest(session.environment, given), given)
-            for command in commands:
-                await self._run_and_rerun(command, place, session, context)
+            for number, command in enumerate(commands):
+                built = tuple(each.argv for each in commands[:number] if builds(each.argv))
+                await self._run_and_rerun(command, dataclasses.replace(place, earlier=built), session, context)
             edits = await find_edits(candidate, workspace)
             session.commands = edits.in_proofs(session.commands, session.test_files)
             session.artifacts += await _noted("workspace_changes", edits.note, context)

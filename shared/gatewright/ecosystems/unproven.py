@@ -12,7 +12,7 @@ from collections.abc import Sequence
 _JAVA = "its reports are files that the code under test can write, and an option of the command alone brings in a listener"
 _OWN = "what it runs is not read from its settings: name that command instead"
 _WORDS = {
-    "ctest": "ctest tells the outcome of each test only to a file that an option names",
+    "cmake": "cmake starts ctest by its full path: name it by itself, after the command that builds (ctest --test-dir build)",
     "meson": "meson tells the outcome of each test only to a file in the build folder, which the tests can write",
     "mvn": _JAVA,
     "mvnw": _JAVA,

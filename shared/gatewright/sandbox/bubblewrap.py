@@ -50,7 +50,8 @@ class _View:
     def with_additions(self, additions: Additions) -> _View:
         """The same, and what a command is given beyond it."""
         bind = (additions.folder, Path(ADDITIONS_INSIDE))
-        return _View((*self.binds, bind), self.links, {**self.variables, **additions.variables_at(ADDITIONS_INSIDE)})
+        added = additions.variables_at(ADDITIONS_INSIDE, self.variables["PATH"])
+        return _View((*self.binds, bind), self.links, {**self.variables, **added})
 
 
 class BubblewrapSandbox:

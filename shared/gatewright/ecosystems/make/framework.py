@@ -7,10 +7,12 @@ from collections.abc import Sequence
 
 from gatewright.ecosystems.make.rules import recipe_lines
 from gatewright.ecosystems.port import TreeFiles
-from gatewright.ecosystems.shell import commands_of
+from gatewright.ecosystems.shell import Command, commands_of
 
 _PROGRAMS = frozenset({"make", "gmake"})
 _TARGETS = frozenset({"test", "check"})
+#: Programs whose tests are not found by where they run.
+_ANYWHERE = frozenset({"ctest"})
 
 
 def is_make(argv: Sequence[str]) -> bool:
@@ -26,4 +28,9 @@ async def commands_of_make(argv: Sequence[str], tree: TreeFiles) -> tuple[tuple[
     if target is None:
         return ()
     lines = await recipe_lines(tree, target)
-    return tuple(command.words for line in lines for command in commands_of(line) if not command.folder)
+    return tuple(command.words for line in lines for command in commands_of(line) if _told_there(command))
+
+
+def _told_there(command: Command) -> bool:
+    """Whether it does not matter in which folder the command runs, or that is the top."""
+    return not command.folder or command.words[0] in _ANYWHERE

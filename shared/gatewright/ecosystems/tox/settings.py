@@ -98,9 +98,9 @@ def _toml(text: str, place: tuple[str, ...]) -> ToxSettings | None:
         return None
     if isinstance(legacy := table.get("legacy_tox_ini"), str):
         return ToxSettings(_ini(legacy) or {})
-    environments = table.get("env") if isinstance(table.get("env"), dict) else {}
-    sections = {f"{BASE}:{name}": value for name, value in environments.items() if isinstance(value, dict)}
-    base = table.get("env_run_base")
+    environments, base = table.get("env"), table.get("env_run_base")
+    named = environments if isinstance(environments, dict) else {}
+    sections = {f"{BASE}:{name}": value for name, value in named.items() if isinstance(value, dict)}
     return ToxSettings({_CORE: table, BASE: base if isinstance(base, dict) else {}, **sections}, native=True)
 
 
