@@ -85,8 +85,8 @@ def asked(make_repository: MakeRepository, tmp_path: Path) -> Asked:
 
 NAMES = (
     "Makefile GNUmakefile common.mk justfile Rakefile noxfile.py tox.ini pytest.ini .pytest.ini pytest.toml src/pytest.ini "
-    ".coveragerc CMakePresets.json web/vitest.config.mts jest.config.js .mocharc.json karma.conf.js playwright.config.ts phpunit.xml "
-    "phpunit.xml.dist .rspec .cargo/config.toml .config/nextest.toml CTestCustom.cmake all.runsettings turbo.json"
+    ".coveragerc CMakePresets.json web/vitest.config.mts jest.config.js .mocharc.json karma.conf.js playwright.config.ts "
+    "phpunit.xml phpunit.xml.dist .rspec .cargo/config.toml .config/nextest.toml CTestCustom.cmake all.runsettings turbo.json"
 )
 
 
@@ -140,8 +140,8 @@ def scripts(**changes: str) -> bytes:
         ("src/CMakeLists.txt", b"add_compile_definitions(NDEBUG)\n", "NDEBUG"),
         ("c/CMakeLists.txt", C_LISTS.replace(b"COMMAND a\n", b"COMMAND true\n"), "declared test: a"),
         ("c/CMakeLists.txt", C_LISTS.replace(b"gtest", b"# gtest"), "declared test: b"),
-        ("c/meson.build", C_MESON.replace(b"exe", b"find_program('true')"), "test a"),
-        ("c/meson.build", C_MESON.replace(b"exe", b"exe, should_fail: true"), "test a"),
+        ("c/meson.build", C_MESON.replace(b"  exe)", b"  find_program('true'))"), "declared test: a"),
+        ("c/meson.build", C_MESON.replace(b"  exe)", b"  exe, should_fail: true)"), "declared test: a"),
         ("vite.config.ts", b"export default { test: { include: [] } }\n", "test"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gatewright.ecosystems.c.ctest_framework import CTEST
+from gatewright.ecosystems.c.meson_framework import MESON_TEST
 from gatewright.ecosystems.go.framework import GO_TEST
 from gatewright.ecosystems.make.framework import commands_of_make, is_make
 from gatewright.ecosystems.node.frameworks import NODE_FRAMEWORKS, NodeTests
@@ -19,7 +20,7 @@ from gatewright.ecosystems.unproven import words_for
 
 #: What tests are written for.
 _PYTHON: tuple[Framework, ...] = (Pytest(), Unittest())
-_DIRECT: tuple[Framework, ...] = (*_PYTHON, *NODE_FRAMEWORKS, CARGO_TEST, GO_TEST, CTEST)
+_DIRECT: tuple[Framework, ...] = (*_PYTHON, *NODE_FRAMEWORKS, CARGO_TEST, GO_TEST, CTEST, MESON_TEST)
 #: And what starts these in turn.
 _STARTED: tuple[Framework, ...] = (
     *_DIRECT,

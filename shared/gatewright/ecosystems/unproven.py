@@ -13,7 +13,6 @@ _JAVA = "its reports are files that the code under test can write, and an option
 _OWN = "what it runs is not read from its settings: name that command instead"
 _WORDS = {
     "cmake": "cmake starts ctest by its full path: name it by itself, after the command that builds (ctest --test-dir build)",
-    "meson": "meson tells the outcome of each test only to a file in the build folder, which the tests can write",
     "mvn": _JAVA,
     "mvnw": _JAVA,
     "gradle": _JAVA,

@@ -12,7 +12,7 @@ from gatewright.ecosystems.shell import Command, commands_of
 _PROGRAMS = frozenset({"make", "gmake"})
 _TARGETS = frozenset({"test", "check"})
 #: Programs whose tests are not found by where they run.
-_ANYWHERE = frozenset({"ctest"})
+_ANYWHERE = frozenset({"ctest", "meson"})
 
 
 def is_make(argv: Sequence[str]) -> bool:
