@@ -18,6 +18,7 @@ from gatewright.clock import timestamp
 from gatewright.contracts import TaskContract, TestReport
 from gatewright.contracts.reports import TestCommand
 from gatewright.contracts.vocabulary import Agent, Artifact, Surroundings
+from gatewright.ecosystems.building import builds
 from gatewright.environment_state import Seen, refuse_changed, see_environment
 from gatewright.errors import ConfigurationError, DeniedError, SandboxError
 from gatewright.git.mirror import Mirrors
@@ -165,25 +166,32 @@ class TestRunnerHandler:
         given = await provided_files(task, context.artifacts)
         digest = _digest(session.environment, given)
         # In the contract's order; hidden commands never run where others have, which could have prepared the place for them.
-        for hidden, group in groupby(commands, key=lambda command: command.test.hidden):
+        for hidden, group in groupby(enumerate(commands), key=lambda numbered: numbered[1].test.hidden):
+            numbered = tuple(group)
             shown = await with_hidden_files(task, candidate, context.artifacts) if hidden else candidate
             async with self._workspaces.open(shown.mirror, shown.baseline, shown.tree, plain=plain, planted=given) as workspace:
                 place = CommandPlace(shown, workspace, prefix, limits, digest, given)
-                await self._run_group(tuple(group), place, session, context)
+                for argv in _built(commands[: numbered[0][0]]):
+                    await self._sandbox.run(argv, workspace=workspace, prefix=prefix, limits=limits)
+                placed = [
+                    (command, dataclasses.replace(place, earlier=_built(commands[:number]))) for number, command in numbered
+                ]
+                await self._run_group(placed, session, context)
         session.artifacts += await _noted(REDACTIONS, record_of(session.redactions), context)
         await asyncio.to_thread(refuse_changed, session.environment)
 
     async def _run_group(
-        self, commands: Sequence[AcceptanceCommand], place: CommandPlace, session: _Session, context: TaskContext
+        self, placed: Sequence[tuple[AcceptanceCommand, CommandPlace]], session: _Session, context: TaskContext
     ) -> None:
-        """Run ``commands`` one after another in one place, then look at what they changed there."""
+        """Run commands one after another in one place, then look at what they changed there."""
         first = len(session.commands)
-        for command in commands:
+        for command, place in placed:
             await self._run_and_rerun(command, place, session, context)
+        command, place = placed[0]
         edits = await find_edits(place.candidate, place.workspace)
         files = {number - first: names for number, names in session.test_files.items() if number >= first}
         session.commands[first:] = edits.in_proofs(session.commands[first:], files)
-        name = HIDDEN_CHANGES if commands[0].test.hidden else "workspace_changes"
+        name = HIDDEN_CHANGES if command.test.hidden else "workspace_changes"
         session.artifacts += await _noted(name, edits.note, context)
 
     async def _run_and_rerun(
@@ -253,6 +261,11 @@ class TestRunnerHandler:
         )
         context.log.info("tested", status=report.status, failure=report.failure)
         return report
+
+
+def _built(commands: Sequence[AcceptanceCommand]) -> tuple[tuple[str, ...], ...]:
+    """Those that build something, which every further workspace needs."""
+    return tuple(command.argv for command in commands if builds(command.argv))
 
 
 def _digest(environment: Seen | None, provided: Mapping[bytes, bytes]) -> str:

@@ -14,7 +14,17 @@ from gatewright.ecosystems.records import Told, read_records
 from gatewright.sandbox import Additions, Completed, Sandbox, SandboxLimits
 from gatewright.sandbox.environments import Shown
 from gatewright.sandbox.port import ADDITIONS_INSIDE
+from gatewright.services.testrunner.place import CommandPlace
 from gatewright.workspace import Workspace
+
+
+async def prepare(subject: Instrumented, place: CommandPlace, workspace: Workspace) -> None:
+    """Build in ``workspace`` what the contract's earlier commands have built in that of ``place``.
+
+    What fails here makes the command after it fail, or tell no tests. Raises SandboxError, ConfigurationError.
+    """
+    for argv in place.earlier:
+        await subject.sandbox.run(argv, workspace=workspace, prefix=subject.prefix, limits=subject.limits)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from gatewright.workspace import Workspace
 class CommandPlace:
     """``workspace`` shows ``candidate`` and the files ``provided`` beside it.
 
+    ``earlier`` are the contract's commands before the present one that build something: every further workspace needs them.
     ``environment`` is the digest of what lies below ``prefix`` and of the provided files, empty for none.
     """
 
@@ -24,3 +25,4 @@ class CommandPlace:
     limits: SandboxLimits
     environment: str
     provided: Mapping[bytes, bytes]
+    earlier: tuple[tuple[str, ...], ...] = ()

@@ -22,12 +22,14 @@ from gatewright.ecosystems.python.import_roots import import_roots
 from gatewright.ecosystems.records import Told
 from gatewright.ecosystems.registry import may_be_tests, recognise, why_unproven
 from gatewright.errors import DeniedError
+from gatewright.git.changes import FileChange
+from gatewright.git.modes import FILE
 from gatewright.sandbox import Completed, Sandbox
 from gatewright.services.testrunner.baseline_tests import run_baseline_tests
 from gatewright.services.testrunner.commands import AcceptanceCommand
 from gatewright.services.testrunner.comparison import facts, test_files, with_baseline, with_control
 from gatewright.services.testrunner.compiled import missed
-from gatewright.services.testrunner.instrumented import Instrumented
+from gatewright.services.testrunner.instrumented import Instrumented, prepare
 from gatewright.services.testrunner.place import CommandPlace
 from gatewright.services.testrunner.tables import Tables, key_of, written
 from gatewright.services.testrunner.tree_files import list_tree
@@ -117,9 +119,14 @@ class Prover:
         if sentinel is None:
             return None
         candidate = place.candidate
-        planted = {**place.provided, **{path.encode(): content for path, content in sentinel.files.items()}}
-        async with self._workspaces.open(candidate.mirror, candidate.baseline, candidate.tree, planted=planted) as workspace:
+        new = {path.encode(): content for path, content in sentinel.files.items() if path not in tree.paths}
+        more = [FileChange(path.encode(), FILE, content) for path, content in sentinel.files.items() if path in tree.paths]
+        # Files that are there already, in which tests are declared, come in as a tree of the control's own.
+        shown = await candidate.mirror.write_tree(candidate.tree, more) if more else candidate.tree
+        planted = {**place.provided, **new}
+        async with self._workspaces.open(candidate.mirror, candidate.baseline, shown, planted=planted) as workspace:
             only = (sentinel.failing, sentinel.passing)
+            await prepare(subject, place, workspace)
             run = await subject.run(workspace, tree, Purpose.CONTROL, only=only, planted=tuple(sentinel.files))
         return sentinel, *run
 
@@ -151,6 +158,7 @@ class Prover:
         if not await subject.framework.recognises(subject.argv, tree):
             return None
         async with self._workspaces.open(candidate.mirror, candidate.baseline, planted=place.provided) as workspace:
+            await prepare(subject, place, workspace)
             _, told = await subject.run(workspace, tree, Purpose.COLLECT, only=only)
         return told if told.complete else None
 

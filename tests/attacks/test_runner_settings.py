@@ -23,6 +23,8 @@ PACKAGE = {
 }
 CARGO = b'[package]\nname = "x"\nversion = "1.0.0"\n\n[dependencies]\na = "1"\n'
 SETUP_CFG = b"[metadata]\nname = x\n\n[tool:pytest]\naddopts = -q\n"
+C_LISTS = b"add_executable(a a.c)\nadd_test(\n  NAME a\n  COMMAND a\n)\ngtest_discover_tests(b)\n"
+C_MESON = b"exe = executable('a', 'a.c')\ntest('a',\n  exe)\n"
 MAKEFILE = (
     b"include mk/rules.mk\n\ntest: check\n\tpython -m pytest\n\n"
     b"check:\n\t@./tools/check.sh --all\n\nserve:\n\tpython src/app.py\n"
@@ -41,6 +43,8 @@ FILES = {
     "Cargo.toml": CARGO,
     "setup.cfg": SETUP_CFG,
     "vite.config.ts": b"export default { plugins: [] }\n",
+    "c/CMakeLists.txt": C_LISTS,
+    "c/meson.build": C_MESON,
 }
 EVERYWHERE = tuple(sorted({name.partition("/")[0] for name in FILES}))
 
@@ -81,8 +85,8 @@ def asked(make_repository: MakeRepository, tmp_path: Path) -> Asked:
 
 NAMES = (
     "Makefile GNUmakefile common.mk justfile Rakefile noxfile.py tox.ini pytest.ini .pytest.ini pytest.toml src/pytest.ini "
-    ".coveragerc web/vitest.config.mts jest.config.js .mocharc.json karma.conf.js playwright.config.ts phpunit.xml "
-    "phpunit.xml.dist .rspec .cargo/config.toml .config/nextest.toml CTestCustom.cmake all.runsettings turbo.json"
+    ".coveragerc CMakePresets.json web/vitest.config.mts jest.config.js .mocharc.json karma.conf.js playwright.config.ts "
+    "phpunit.xml phpunit.xml.dist .rspec .cargo/config.toml .config/nextest.toml CTestCustom.cmake all.runsettings turbo.json"
 )
 
 
@@ -133,6 +137,11 @@ def scripts(**changes: str) -> bytes:
         ("pom.xml", b"<skipTests>true</skipTests>\n", "skipTests"),
         ("build.gradle", b"test { ignoreFailures = true }\n", "ignoreFailures"),
         ("src/CMakeLists.txt", b"set_tests_properties(a PROPERTIES WILL_FAIL 1)\n", "WILL_FAIL"),
+        ("src/CMakeLists.txt", b"add_compile_definitions(NDEBUG)\n", "NDEBUG"),
+        ("c/CMakeLists.txt", C_LISTS.replace(b"COMMAND a\n", b"COMMAND true\n"), "declared test: a"),
+        ("c/CMakeLists.txt", C_LISTS.replace(b"gtest", b"# gtest"), "declared test: b"),
+        ("c/meson.build", C_MESON.replace(b"  exe)", b"  find_program('true'))"), "declared test: a"),
+        ("c/meson.build", C_MESON.replace(b"  exe)", b"  exe, should_fail: true)"), "declared test: a"),
         ("vite.config.ts", b"export default { test: { include: [] } }\n", "test"),
     ],
 )
@@ -155,6 +164,8 @@ async def test_opening_dependencies_does_not_open_the_runner_settings_in_them(
         ("pom.xml", b"<project><version>2</version></project>\n"),
         ("build.gradle", b"dependencies { implementation 'a:b:1' }\n"),
         ("src/CMakeLists.txt", b"add_library(a a.c)\nadd_test(NAME a COMMAND a)\n"),
+        ("c/CMakeLists.txt", C_LISTS + b"add_library(a a.c)\nadd_test(NAME c COMMAND c)\n"),
+        ("c/meson.build", b"# tests\n" + C_MESON + b"test('b', exe)\n"),
         ("vite.config.ts", b"export default { plugins: [vue()] }\n"),
     ],
 )

@@ -92,7 +92,8 @@ class Suite:
         sentinel = await framework.sentinel(self._argv, self.tree, drawing(seed))
         assert sentinel is not None, "there is no place for planted tests"
         files = {**self._files, **{path: content.decode() for path, content in sentinel.files.items()}}
-        assert len(files) == len(self._files) + len(sentinel.files)
+        changed = {path: content for path, content in sentinel.files.items() if path in self._files}
+        assert all(content.decode().startswith(self._files[path]) for path, content in changed.items())
         only, planted = (sentinel.failing, sentinel.passing), tuple(sentinel.files)
         return sentinel, await self._run(Purpose.CONTROL, files, only, planted)
 

@@ -126,8 +126,7 @@ async def test_planted_tests_are_drawn_anew_each_time_and_named_like_their_neigh
         ({"package.json": package("mocha -R dot")}, NPM, "names its own"),
         ({"package.json": package(), ".npmrc": "node-options=--no-warnings"}, NPM, "node-options"),
         ({"package.json": package("true")}, NPM, "no test framework"),
-        ({"CMakeLists.txt": ""}, ("ctest",), "only to a file"),
-        ({"Makefile": "test:\n\tctest\n"}, ("make", "test"), "only to a file"),
+        ({"Makefile": "test:\n\tcmake --build build --target test\n"}, ("make", "test"), "by its full path"),
         ({"Makefile": "test:\n\t./run-them\n"}, ("make", "test"), "no test framework"),
     ],
 )

@@ -17,6 +17,10 @@ from pathlib import Path
 from random import Random
 from typing import Protocol
 
+#: Folder of programs that take the place of the real ones, which they start; and the variable that puts it first.
+PROGRAMS = "bin/"
+OURS_FIRST = {"PATH": "@FOLDER@/bin:@PATH@"}
+
 
 class Purpose(StrEnum):
     """Why a command is run."""
@@ -51,7 +55,10 @@ NO_FILES: TreeFiles = _NoFiles()
 
 @dataclass(frozen=True, slots=True)
 class Sentinel:
-    """Two planted tests: ``files`` are new files by path, ``failing`` and ``passing`` the ids that their reporter will tell."""
+    """Two planted tests: ``files`` by path, ``failing`` and ``passing`` the ids that their reporter will tell.
+
+    Files are new ones; where tests must be declared, also whole files of the tree with something added.
+    """
 
     files: Mapping[str, bytes]
     failing: str
@@ -78,7 +85,8 @@ class Order:
 class Instruments:
     """``files`` go into the folder of additions under these names, ``variables`` into the environment of the command.
 
-    ``@FOLDER@`` in a value stands for the folder as the command finds it.
+    ``@FOLDER@`` in a value stands for the folder as the command finds it, ``@PATH@`` for what PATH is without these. Files
+    below ``bin`` are programs.
     """
 
     files: Mapping[str, bytes]
@@ -111,4 +119,4 @@ def write_instruments(additions: Path, instruments: Instruments) -> None:
         place = additions / name
         place.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         place.write_bytes(content)
-        place.chmod(0o644)
+        place.chmod(0o755 if name.startswith(PROGRAMS) else 0o644)

@@ -4,18 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gatewright.ecosystems.c.ctest_framework import CTEST
+from gatewright.ecosystems.c.meson_framework import MESON_TEST
 from gatewright.ecosystems.go.framework import GO_TEST
-from gatewright.ecosystems.make.framework import Make, commands_of_make
+from gatewright.ecosystems.make.framework import commands_of_make, is_make
 from gatewright.ecosystems.node.frameworks import NODE_FRAMEWORKS, NodeTests
+from gatewright.ecosystems.nox.framework import commands_of_nox, is_nox, why_nox_is_unproven
 from gatewright.ecosystems.port import Framework, TreeFiles
 from gatewright.ecosystems.python.pytest_framework import Pytest
 from gatewright.ecosystems.python.unittest_framework import Unittest
 from gatewright.ecosystems.rust.framework import CARGO_TEST, CargoTest
+from gatewright.ecosystems.through import Through
+from gatewright.ecosystems.tox.framework import commands_of_tox, hand_on_through_tox, is_tox, why_tox_is_unproven
 from gatewright.ecosystems.unproven import words_for
 
 #: What tests are written for.
-_DIRECT: tuple[Framework, ...] = (Pytest(), Unittest(), *NODE_FRAMEWORKS, CARGO_TEST, GO_TEST)
-FRAMEWORKS: tuple[Framework, ...] = (*_DIRECT, *map(Make, _DIRECT))
+_PYTHON: tuple[Framework, ...] = (Pytest(), Unittest())
+_DIRECT: tuple[Framework, ...] = (*_PYTHON, *NODE_FRAMEWORKS, CARGO_TEST, GO_TEST, CTEST, MESON_TEST)
+#: And what starts these in turn.
+_STARTED: tuple[Framework, ...] = (
+    *_DIRECT,
+    *(Through(each, is_tox, commands_of_tox, hand_on_through_tox) for each in _PYTHON),
+    *(Through(each, is_nox, commands_of_nox) for each in _PYTHON),
+)
+FRAMEWORKS: tuple[Framework, ...] = (*_STARTED, *(Through(each, is_make, commands_of_make) for each in _STARTED))
 
 
 def may_be_tests(argv: Sequence[str]) -> bool:
@@ -38,6 +50,8 @@ async def why_unproven(argv: Sequence[str], tree: TreeFiles) -> str:
         for each in asked:
             if found := await each.unproven(words, tree):
                 return found
+        if found := await why_tox_is_unproven(words, tree) or await why_nox_is_unproven(words, tree):
+            return found
         if found := words_for(words):
             return found
     return f"{argv[0]} starts no test framework that is known"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import posixpath
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from gatewright.ecosystems.port import Order
@@ -44,6 +44,13 @@ def commands_of(line: str) -> tuple[Command, ...]:
     except ValueError:
         return ()
     return tuple(_commands(words))
+
+
+def likely_tests(commands: Iterable[tuple[str, ...]]) -> str:
+    """For people: the first of ``commands`` that looks like one of tests, else the first."""
+    found = list(commands)
+    words = next((each for each in found if any("test" in word for word in each)), found[0] if found else ())
+    return shlex.join(words) if words else "its test command"
 
 
 def order_files(order: Order) -> dict[str, bytes]:

@@ -10,10 +10,9 @@ import posixpath
 from collections.abc import Sequence
 
 _JAVA = "its reports are files that the code under test can write, and an option of the command alone brings in a listener"
-_OWN = "it makes an environment of its own for the tests, and hands no variable on"
+_OWN = "what it runs is not read from its settings: name that command instead"
 _WORDS = {
-    "ctest": "ctest tells the outcome of each test only to a file that an option names",
-    "meson": "meson tells the outcome of each test only to a file in the build folder, which the tests can write",
+    "cmake": "cmake starts ctest by its full path: name it by itself, after the command that builds (ctest --test-dir build)",
     "mvn": _JAVA,
     "mvnw": _JAVA,
     "gradle": _JAVA,
@@ -23,6 +22,7 @@ _WORDS = {
     "phpunit": "it takes listeners from options and its configuration alone",
     "tox": _OWN,
     "nox": _OWN,
+    "hatch": "it installs into environments of its own, which needs a network that tests do not have: name what it runs",
 }
 _CARGO = {"nextest": "cargo nextest asks test binaries in its own way, and no reporter for it is known here"}
 

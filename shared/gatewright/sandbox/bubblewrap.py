@@ -56,8 +56,8 @@ class _View:
     def with_additions(self, additions: Additions) -> _View:
         """The same, and what a command is given beyond it."""
         bind = (additions.folder, Path(ADDITIONS_INSIDE))
-        variables = {**self.variables, **additions.variables_at(ADDITIONS_INSIDE)}
-        return _View((*self.binds, bind), self.links, variables, self.mounts)
+        added = additions.variables_at(ADDITIONS_INSIDE, self.variables["PATH"])
+        return _View((*self.binds, bind), self.links, {**self.variables, **added}, self.mounts)
 
 
 class BubblewrapSandbox:

@@ -54,15 +54,16 @@ class Additions:
     """What one command gets beyond the system and its environment: a folder of ours, read-only, and variables.
 
     A pipe in the folder can be written to all the same. ``@FOLDER@`` in the value of a variable stands for the place where the
-    command finds the folder, which is ``ADDITIONS_INSIDE`` in a sandbox and the folder itself without one.
+    command finds the folder, which is ``ADDITIONS_INSIDE`` in a sandbox and the folder itself without one; ``@PATH@`` for what
+    PATH is without them.
     """
 
     folder: Path
     variables: Mapping[str, str] = field(default_factory=dict)
 
-    def variables_at(self, place: str) -> dict[str, str]:
-        """The variables for a command that finds the folder at ``place``."""
-        return {name: value.replace("@FOLDER@", place) for name, value in self.variables.items()}
+    def variables_at(self, place: str, path: str) -> dict[str, str]:
+        """The variables for a command that finds the folder at ``place``, and would have ``path`` as its PATH."""
+        return {name: value.replace("@FOLDER@", place).replace("@PATH@", path) for name, value in self.variables.items()}
 
 
 class WorkingFolder(Protocol):

@@ -65,6 +65,8 @@ def environment(shown: Environments, *, home: str, source_date_epoch: int, works
     virtual = next((prefix for prefix in shown.prefixes if (prefix / "pyvenv.cfg").is_file()), None)
     if virtual is not None:
         variables["VIRTUAL_ENV"] = str(virtual)
+        # uv would make an environment of its own in the workspace, without what is in this one.
+        variables |= {"UV_PROJECT_ENVIRONMENT": str(virtual), "UV_NO_SYNC": "1", "UV_OFFLINE": "1"}
     for prefix in shown.prefixes:
         record = read_record(prefix)
         variables |= record.variables(prefix) if record is not None else {}

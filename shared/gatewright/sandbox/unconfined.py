@@ -58,7 +58,7 @@ class Unconfined:
             shown, home=str(workspace.scratch), source_date_epoch=source_date_epoch, workspace=str(workspace.path)
         )
         if additions is not None:
-            variables |= additions.variables_at(str(additions.folder))
+            variables |= additions.variables_at(str(additions.folder), variables["PATH"])
         with StartBarrier() as gate:
             command = behind_gate((*restricting(limits, count_processes=False), *argv))
             process = start(command, gate, cwd=workspace.path, env={**variables, _MARK: mark})

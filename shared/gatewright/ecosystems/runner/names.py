@@ -22,7 +22,7 @@ _SETTINGS = BytesPattern(
     rb"|vitest\.(?:config|workspace|setup)\..*|jest\.(?:config|setup|preset)\..*|\.mocharc.*|mocha\.opts"
     rb"|(?:karma|playwright|cypress|ava)\.conf(?:ig)?\..*|\.taprc|jasmine\.json|\.nycrc.*|bunfig\.toml"
     rb"|phpunit\.xml.*|phpunit\.dist\.xml|pest\.php|\.rspec(?:-local)?|nextest\.toml"
-    rb"|ctest(?:config|custom|testfile)\.cmake|.*\.runsettings|xunit\.runner\.json|.*\.xctestplan"
+    rb"|ctest(?:config|custom|testfile)\.cmake|cmakepresets\.json|.*\.runsettings|xunit\.runner\.json|.*\.xctestplan"
     rb"|testng.*\.xml|junit-platform\.properties"
 )
 _CARGO = BytesPattern(rb"(?i)(?:.*/)?\.cargo/config(?:\.toml)?")

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from gatewright.ecosystems.runner.declared import DECLARED, cmake_settings, meson_settings
 from gatewright.patterns import BytesPattern
 
 #: Bytes of a manifest that are read; a larger one counts as changed.
@@ -41,11 +42,13 @@ def changed_settings(path: bytes, old: bytes | None, new: bytes | None) -> tuple
     except UnreadableError as error:
         return (f"what cannot be read ({error})",)
     differing = (name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-    return tuple(sorted(name for name in differing if name in before or not _is_new_script(name)))
+    return tuple(sorted(name for name in differing if name in before or not _is_new(name)))
 
 
-def _is_new_script(name: str) -> bool:
-    """Nothing that was there before runs a new script of npm, unless its name makes npm do so, or it is one of the tests."""
+def _is_new(name: str) -> bool:
+    """Whether what was there before is as it was: a test more is declared, or a script of npm that nothing runs by its name."""
+    if name.startswith(DECLARED):
+        return True
     script = name.removeprefix("scripts.")
     return script != name and not script.startswith(("pre", "post", "test"))
 
@@ -224,6 +227,7 @@ _READERS: Mapping[str, Callable[[bytes], Parts]] = {
             BytesPattern(rb"ignoreFailures|useJUnit|useTestNG|\b[tT]est\b|\btests\b|enabled|onlyIf|failOnNo|(?:ex|in)clude")
         ),
     ),
-    "cmakelists.txt": _lines(BytesPattern(rb"(?i)\b(?:enable_testing|set_tests_properties|WILL_FAIL|CTEST_\w+)\b")),
+    "cmakelists.txt": cmake_settings,
+    "meson.build": meson_settings,
     "vite.config": _whole_if_it_tests,
 }

@@ -1,0 +1,24 @@
+"""Which commands build what later ones test: they are repeated in every workspace in which a later command runs again. Pure."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+
+_BUILDS = frozenset({"cmake", "ninja"})
+#: Programs that do more than building, by the word after them.
+_SOMETIMES = {
+    "meson": frozenset({"setup", "compile"}),
+    "cargo": frozenset({"build", "b"}),
+    "go": frozenset({"build", "generate"}),
+    "python": frozenset({"setup.py"}),
+}
+
+
+def builds(argv: Sequence[str]) -> bool:
+    """Whether ``argv`` may leave something that tests need."""
+    program = posixpath.basename(argv[0]) if argv else ""
+    words = list(argv[1:])
+    if program == "npm":
+        return words[:1] == ["run"] and any("build" in word or "compile" in word for word in words[1:])
+    return program in _BUILDS or bool(_SOMETIMES.get(program, frozenset()).intersection(words[:1]))

@@ -1,0 +1,99 @@
+"""CTest: a program of ours stands in the place of ``ctest``, and starts the real one with a report that it tells from."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from random import Random
+
+from gatewright.ecosystems.c.declarations import Model, Source, draw_model, linked, models, write_source
+from gatewright.ecosystems.planting import words
+from gatewright.ecosystems.port import OURS_FIRST, Instruments, Order, Sentinel, TreeFiles
+from gatewright.ecosystems.shell import order_files
+from gatewright.ecosystems.subtree import read_text
+from gatewright.patterns import TextPattern
+
+_LISTS = "CMakeLists.txt"
+_DECLARES = TextPattern(r"(?im)^\s*(?:add_test|\w*discover_tests|\w*add_\w*tests?)\s*\(")
+_ENTERS = TextPattern(r"(?i)\badd_subdirectory\s*\(\s*[^\s)$]+")
+_BUILDS = TextPattern(r"(?i)\badd_executable\s*\(\s*[A-Za-z0-9_.+-]+\s[^()]*\)")
+#: What the planted program has in common with the one that it is modelled on.
+_SAME = (
+    "LINK_LIBRARIES",
+    "LINK_OPTIONS",
+    "LINK_DIRECTORIES",
+    "INCLUDE_DIRECTORIES",
+    "COMPILE_DEFINITIONS",
+    "COMPILE_OPTIONS",
+    "COMPILE_FEATURES",
+    "C_STANDARD",
+    "CXX_STANDARD",
+)
+#: Options that choose among the tests.
+_CHOOSING = ("-R", "-E", "-L", "-LE", "-I", "-FA", "--tests-", "--exclude-", "--label-", "--rerun-failed")
+#: Files of declarations that are read.
+_MOST_READ = 200
+
+
+@dataclass(frozen=True, slots=True)
+class CTest:
+    """See ``Framework``."""
+
+    name: str = "ctest"
+
+    def may_start(self, argv: Sequence[str]) -> bool:
+        """By its plain name alone: another path would not lead to the program of ours."""
+        return bool(argv) and argv[0] == "ctest"
+
+    async def recognises(self, argv: Sequence[str], tree: TreeFiles) -> bool:
+        """See ``Framework.recognises``."""
+        del tree
+        return self.may_start(argv)
+
+    async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: Order) -> Instruments:
+        """See ``Framework.instruments``."""
+        del argv, tree
+        program = (resources.files("gatewright.ecosystems.c") / "ctest.sh").read_bytes()
+        return Instruments({**order_files(order), "bin/ctest": program}, OURS_FIRST)
+
+    async def sentinel(self, argv: Sequence[str], tree: TreeFiles, draw: Random) -> Sentinel | None:
+        """A program with two tests, declared at the end of a file that declares tests, or of the one at the top."""
+        if _LISTS not in tree.paths or any(word.startswith(_CHOOSING) for word in argv[1:]):
+            return None
+        paths = sorted(path for path in tree.paths if posixpath.basename(path) == _LISTS)[:_MOST_READ]
+        texts = {path: await read_text(tree, path) for path in paths}
+        declaring = [path for path in linked(texts, _LISTS, _ENTERS) if _DECLARES.is_in(texts[path])]
+        place = draw.choice(declaring or [_LISTS])
+        folder = posixpath.dirname(place)
+        model = draw_model(models(texts[place], folder, tree, _BUILDS), texts[place], draw)
+        source = await write_source(tree, folder, model, draw)
+        failing, passing = ("_".join(words(draw)) for _ in range(2))
+        text = texts[place] + _declared(source, folder, model, failing, passing)
+        return Sentinel({source.path: source.text.encode(), place: text.encode()}, f"{place}::{failing}", f"{place}::{passing}")
+
+
+def _declared(source: Source, folder: str, model: Model | None, failing: str, passing: str) -> str:
+    """The one that must fail comes last: a command may stop at the first failure."""
+    target = posixpath.splitext(posixpath.basename(source.path))[0]
+    lines = ["", f"add_executable({target} {posixpath.relpath(source.path, folder or '.')})"]
+    if model is not None:
+        lines += [
+            f"foreach(each {' '.join(_SAME)})",
+            f"  get_target_property(value {model.target} ${{each}})",
+            "  if(value)",
+            f'    set_property(TARGET {target} PROPERTY ${{each}} "${{value}}")',
+            "  endif()",
+            "endforeach()",
+            # What another's program includes is no matter of warnings here.
+            f"target_compile_options({target} PRIVATE -w)",
+        ]
+    lines += [
+        f"add_test(NAME {passing} COMMAND {target} {source.passing})",
+        f"add_test(NAME {failing} COMMAND {target} {source.failing})",
+    ]
+    return "\n".join((*lines, ""))
+
+
+CTEST = CTest()

@@ -1,0 +1,90 @@
+"""Meson: a program of ours stands in the place of ``meson``, and tells from the log that ``meson test`` writes."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from random import Random
+
+from gatewright.ecosystems.c.declarations import Model, draw_model, linked, models, write_source
+from gatewright.ecosystems.planting import words
+from gatewright.ecosystems.port import OURS_FIRST, Instruments, Order, Sentinel, TreeFiles
+from gatewright.ecosystems.shell import order_files
+from gatewright.ecosystems.subtree import read_text
+from gatewright.patterns import TextPattern
+
+_BUILD = "meson.build"
+_DECLARES = TextPattern(r"(?m)^\s*test\s*\(")
+_ENTERS = TextPattern(r"(?m)^\s*subdir\s*\(\s*'[^'\n]+'")
+_BUILDS = TextPattern(r"\bexecutable\s*\(\s*'[^'\n]+'\s*,\s*'[^'\n]+'[^()]*\)")
+_VALUED = frozenset({"-C", "-j", "-t", "--num-processes", "--timeout-multiplier", "--maxfail", "--suite", "--no-suite"})
+_MOST_READ = 200
+
+
+@dataclass(frozen=True, slots=True)
+class MesonTest:
+    """See ``Framework``."""
+
+    name: str = "meson test"
+
+    def may_start(self, argv: Sequence[str]) -> bool:
+        """By its plain name alone: another path would not lead to the program of ours."""
+        return list(argv[:2]) == ["meson", "test"]
+
+    async def recognises(self, argv: Sequence[str], tree: TreeFiles) -> bool:
+        """See ``Framework.recognises``."""
+        del tree
+        return self.may_start(argv)
+
+    async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: Order) -> Instruments:
+        """See ``Framework.instruments``."""
+        del argv, tree
+        program = (resources.files("gatewright.ecosystems.c") / "meson.sh").read_bytes()
+        return Instruments({**order_files(order), "bin/meson": program}, OURS_FIRST)
+
+    async def sentinel(self, argv: Sequence[str], tree: TreeFiles, draw: Random) -> Sentinel | None:
+        """A program with two tests, declared at the end of a file that declares tests, or of the one at the top."""
+        if _BUILD not in tree.paths or _chooses(argv):
+            return None
+        paths = sorted(path for path in tree.paths if posixpath.basename(path) == _BUILD)[:_MOST_READ]
+        texts = {path: await read_text(tree, path) for path in paths}
+        declaring = [path for path in linked(texts, _BUILD, _ENTERS) if _DECLARES.is_in(texts[path])]
+        place = draw.choice(declaring or [_BUILD])
+        folder = posixpath.dirname(place)
+        model = draw_model(models(texts[place], folder, tree, _BUILDS), texts[place], draw)
+        source = await write_source(tree, folder, model, draw)
+        failing, passing = ("_".join(words(draw)) for _ in range(2))
+        target = "_".join(words(draw))
+        text = (
+            f"{texts[place]}\n{target} = {_built(texts[place], model, target, posixpath.relpath(source.path, folder or '.'))}\n"
+            f"test('{passing}', {target}, args: ['{source.passing}'])\n"
+            f"test('{failing}', {target}, args: ['{source.failing}'])\n"
+        )
+        files = {source.path: source.text.encode(), place: text.encode()}
+        return Sentinel(files, f"{_BUILD}::{failing}", f"{_BUILD}::{passing}")
+
+
+def _built(text: str, model: Model | None, target: str, source: str) -> str:
+    """What builds the planted program: as that of ``model`` is built, with other words for name and source."""
+    if model is None:
+        return f"executable('{target}', '{source}')"
+    call = next(each for each in _BUILDS.findall(text) if f"'{model.target}'" in each)
+    rest = call.split("'", 4)[4].rstrip(") \t\n").rstrip(",")
+    quiet = "" if "override_options" in rest else ", override_options: ['werror=false', 'warning_level=0']"
+    return f"executable('{target}', '{source}'{rest}{quiet})"
+
+
+def _chooses(argv: Sequence[str]) -> bool:
+    left = list(argv[2:])
+    while left:
+        word = left.pop(0)
+        if word.partition("=")[0] in {"--suite", "--no-suite", "--benchmark"} or not word.startswith("-"):
+            return True
+        if word in _VALUED:
+            del left[:1]
+    return False
+
+
+MESON_TEST = MesonTest()

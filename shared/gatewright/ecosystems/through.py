@@ -1,0 +1,59 @@
+"""Programs that start other commands (make, tox, nox): every question goes to the framework that one of these starts."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from gatewright.ecosystems.port import Framework, Instruments, Order, Sentinel, TreeFiles
+
+#: The commands that a program starts on a tree, in their order; none where ``argv`` starts another program.
+Commands = Callable[[Sequence[str], TreeFiles], Awaitable[tuple[tuple[str, ...], ...]]]
+
+#: The variables of the commands that are started -> those of the program, so that it hands them on.
+HandOn = Callable[[Sequence[str], TreeFiles, Mapping[str, str]], Awaitable[Mapping[str, str]]]
+
+
+async def as_they_are(argv: Sequence[str], tree: TreeFiles, variables: Mapping[str, str]) -> Mapping[str, str]:
+    """For a program that hands on its whole environment."""
+    del argv, tree
+    return variables
+
+
+@dataclass(frozen=True, slots=True)
+class Through:
+    """``other``, started through a program: one object for each framework, so that the bundle names the real one."""
+
+    other: Framework
+    may_be: Callable[[Sequence[str]], bool]
+    commands: Commands
+    hand_on: HandOn = as_they_are
+
+    @property
+    def name(self) -> str:
+        """What the bundle records: the framework that tells the tests."""
+        return self.other.name
+
+    def may_start(self, argv: Sequence[str]) -> bool:
+        """See ``Framework.may_start``."""
+        return self.may_be(argv)
+
+    async def recognises(self, argv: Sequence[str], tree: TreeFiles) -> bool:
+        """See ``Framework.recognises``: the first recognised command is one of this framework."""
+        return await self._inner(argv, tree) is not None
+
+    async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: Order) -> Instruments:
+        """See ``Framework.instruments``."""
+        made = await self.other.instruments(await self._inner(argv, tree) or argv, tree, order)
+        return Instruments(made.files, await self.hand_on(argv, tree, made.variables))
+
+    async def sentinel(self, argv: Sequence[str], tree: TreeFiles, draw: Random) -> Sentinel | None:
+        """See ``Framework.sentinel``."""
+        return await self.other.sentinel(await self._inner(argv, tree) or argv, tree, draw)
+
+    async def _inner(self, argv: Sequence[str], tree: TreeFiles) -> tuple[str, ...] | None:
+        for words in await self.commands(argv, tree):
+            if self.other.may_start(words) and await self.other.recognises(words, tree):
+                return words
+        return None

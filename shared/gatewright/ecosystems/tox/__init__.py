@@ -1,0 +1,1 @@
+"""tox: the commands of its environments are read from its settings, and told through their own framework."""

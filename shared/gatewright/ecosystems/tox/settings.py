@@ -1,0 +1,136 @@
+"""What a repository tells tox about its environments, as far as the commands in them need it. The input is hostile."""
+
+from __future__ import annotations
+
+import configparser
+import shlex
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gatewright.ecosystems.port import TreeFiles
+from gatewright.ecosystems.subtree import read_text
+from gatewright.patterns import TextPattern
+
+#: The section that others take what they lack from.
+BASE = "testenv"
+_CORE = "tox"
+_POSARGS = TextPattern(r"\{posargs(?::[^{}]*)?\}")
+_PLACES = {"{toxinidir}": ".", "{tox_root}": ".", "{envpython}": "python", "{/}": "/"}
+#: Commands and environments that are looked at.
+_MOST = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ToxSettings:
+    """``sections`` by name (``testenv``, ``testenv:py``, ``tox``), each a text or a list by key."""
+
+    sections: Mapping[str, Mapping[str, Any]]
+    #: Whether they are written in TOML as tox 4 has it, where sections have other names.
+    native: bool = False
+
+    @property
+    def listed(self) -> tuple[str, ...]:
+        """The environments that tox runs when none is named."""
+        value = self._core("env_list", "envlist")
+        if isinstance(value, list):
+            return tuple(each for each in value if isinstance(each, str))[:_MOST]
+        names = [name.strip() for name in str(value or "").replace("\n", ",").split(",")]
+        # ``py{311,312}`` is several, whose commands are those of the base as a rule.
+        return tuple(name for name in names[:_MOST] if name and not {"{", "}"} & set(name))
+
+    def commands(self, environment: str) -> tuple[tuple[str, ...], ...]:
+        """What runs in ``environment``, with nothing after ``--``; what cannot be read is left out."""
+        value = self._of(environment, "commands")
+        if isinstance(value, list):
+            lines = [[word for word in each if isinstance(word, str)] for each in value if isinstance(each, list)]
+        else:
+            lines = [list(_words(line)) for line in str(value or "").replace("\\\n", " ").splitlines()[:_MOST]]
+        return tuple(tuple(words) for line in lines if (words := _plain(line)))
+
+    def installs(self, environment: str) -> bool:
+        """Whether tox has to install anything before the commands run."""
+        if any(self._of(environment, key) for key in ("deps", "extras", "dependency_groups")):
+            return True
+        skips = [self._of(environment, "skip_install"), self._core("skipsdist", "no_package")]
+        package = str(self._of(environment, "package") or "")
+        return not any(str(each).strip().casefold() in {"true", "1"} for each in skips) and package != "skip"
+
+    def override_places(self, environments: Sequence[str]) -> list[str]:
+        """What overrides call the base and ``environments``."""
+        base, before = ("env_run_base", "env.") if self.native else (BASE, f"{BASE}:")
+        return [base, *(f"{before}{each}" for each in environments)]
+
+    def _core(self, *keys: str) -> Any:
+        core = self.sections.get(_CORE, {})
+        return next((core[key] for key in keys if key in core), None)
+
+    def _of(self, environment: str, key: str) -> Any:
+        for name in (f"{BASE}:{environment}", BASE):
+            if key in self.sections.get(name, {}):
+                return self.sections[name][key]
+        return None
+
+
+async def read_tox(tree: TreeFiles) -> ToxSettings | None:
+    """The settings at the top of ``tree``, from the first file that has any, in tox's own order; None for none."""
+    for name, section in (("tox.ini", ""), ("setup.cfg", "tox:tox")):
+        text = await read_text(tree, name)
+        if text and (sections := _ini(text)) is not None and (not section or section in sections):
+            core = sections.get(section) if section else sections.get(_CORE)
+            return ToxSettings({**sections, _CORE: core or {}})
+    for name, place in (("pyproject.toml", ("tool", "tox")), ("tox.toml", ())):
+        text = await read_text(tree, name)
+        if text and (found := _toml(text, place)) is not None:
+            return found
+    return None
+
+
+def _toml(text: str, place: tuple[str, ...]) -> ToxSettings | None:
+    try:
+        table: Any = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return None
+    for key in place:
+        table = table.get(key) if isinstance(table, dict) else None
+    if not isinstance(table, dict):
+        return None
+    if isinstance(legacy := table.get("legacy_tox_ini"), str):
+        return ToxSettings(_ini(legacy) or {})
+    environments, base = table.get("env"), table.get("env_run_base")
+    named = environments if isinstance(environments, dict) else {}
+    sections = {f"{BASE}:{name}": value for name, value in named.items() if isinstance(value, dict)}
+    return ToxSettings({_CORE: table, BASE: base if isinstance(base, dict) else {}, **sections}, native=True)
+
+
+def _ini(text: str) -> Mapping[str, Mapping[str, Any]] | None:
+    parser = configparser.RawConfigParser(strict=False)
+    try:
+        parser.read_string(text)
+    except configparser.Error:
+        return None
+    return {name: dict(parser[name]) for name in parser.sections()}
+
+
+def _words(line: str) -> list[str]:
+    text = line.strip().lstrip("-").strip() if line.strip().startswith("- ") else line.strip()
+    for found in set(_POSARGS.findall(text)):
+        text = text.replace(found, found[1:-1].partition(":")[2])
+    try:
+        return [] if text.startswith("#") else shlex.split(text)
+    except ValueError:
+        return []
+
+
+def _plain(words: list[str]) -> list[str]:
+    """Without what tox would put in; empty where the program itself is not known."""
+    found = []
+    for word in words:
+        for name, value in _PLACES.items():
+            word = word.replace(name, value)  # noqa: PLW2901 - what is left of it
+        if "{" not in word:
+            found.append(word.removeprefix("./") if word != "./" else ".")
+        elif not found:
+            return []
+    return found
