@@ -92,7 +92,7 @@ class Attempts:
         Raises DeniedError and MalformedError for a request that may not be sent, UnavailableError (``model_unavailable``) when
         nothing helped, KeyRefusedError, ConfigurationError (``model_key_missing``), and what ``pass_on`` raises.
         """
-        missing: ConfigurationError | None = None
+        missing: list[ConfigurationError] = []
         for model, provider in self._candidates(request, route):
             admitted = await asyncio.to_thread(admit, request, provider)
             order = await asyncio.to_thread(_order, admitted, model, headers)
@@ -104,11 +104,11 @@ class Attempts:
                 if isinstance(error, KeyRefusedError):
                     raise
                 tries.add(provider, model, error.reason)
-                missing = missing or error
+                missing.append(error)
                 continue
             return
-        if missing is not None and len(tries.words) == 1:
-            raise missing
+        if missing and len(missing) == len(tries.words):
+            raise missing[0]
         raise UnavailableError(f"no model could be had: {'; '.join(tries.words[-3:])}", code="model_unavailable")
 
     def _candidates(self, request: ModelRequest, route: tuple[str, ...]) -> list[tuple[Model, Provider]]:
