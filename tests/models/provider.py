@@ -76,7 +76,7 @@ class ScriptedProvider:
         return f"{self.root}/s/{script}" + ("/v1" if openai else "")
 
     def policy(self, script: str, *, role: str = "worker", prices: Mapping[str, float] | None = None) -> dict[str, Any]:
-        """A ``models.json`` with this script as its only provider: ``scripted`` (OpenAI), ``scripted-claude``, ``scripted-gemini``.
+        """A ``models.json`` whose only provider plays this script: ``scripted``, ``scripted-claude``, ``scripted-gemini``.
 
         The key is in the variable ``SCRIPTED_KEY``, which the test sets.
         """

@@ -69,7 +69,7 @@ class ModelGateway:
             limits=self.limits,
             spending=self._spending,
             estimate=InputEstimate(),
-            attempts=Attempts(policy, self._upstream, self.limits, chance=chance),
+            attempts=Attempts(self._upstream, self.limits, chance=chance),
             records=self.records,
             cassette=cassette,
             clock=clock or SystemClock(),
