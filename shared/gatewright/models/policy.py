@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from gatewright.contracts.vocabulary import Budget
 from gatewright.errors import DeniedError, MalformedError
@@ -109,6 +109,9 @@ class Route(PolicyModel):
 
 
 class ModelsPolicy(PolicyModel):
+    # A key that was written into the file by mistake is not repeated in a message.
+    model_config = ConfigDict(hide_input_in_errors=True)
+
     version: Literal["1"]
     providers: tuple[Provider, ...]
     models: tuple[Model, ...]

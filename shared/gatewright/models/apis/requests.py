@@ -271,7 +271,7 @@ def _fetched(node: Mapping[str, Any]) -> str | None:
     address = image.get("url") if isinstance(image, dict) else image
     if isinstance(address, str) and not address.startswith("data:"):
         return "`image_url`"
-    if node.get("type") in {"url", "file"} and "media_type" not in node and isinstance(node.get("url"), str):
+    if node.get("type") == "url" and "url" in node:
         return "a source of the type `url`"
     if node.get("type") in _KEPT:
         return "an `item_reference`"

@@ -6,7 +6,7 @@ import asyncio
 import json
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import aiohttp
@@ -63,17 +63,33 @@ class Tries:
 PassOn = Callable[[Obtained], Awaitable[None]]
 
 
+Candidate = tuple[Model, Provider]
+
+
 class _NextError(Exception):
     """This model is given up, and the next one is tried."""
+
+
+def candidates_of(policy: ModelsPolicy, request: ModelRequest, route: tuple[str, ...]) -> list[Candidate]:
+    """The models of the route that speak the API of the request.
+
+    Raises DeniedError (``model_not_allowed``) when that which was asked for does not.
+    """
+    found = []
+    for name in route:
+        model = policy.model(name)
+        provider = None if model is None else policy.provider(model.provider)
+        if model is not None and provider is not None and request.endpoint.api in provider.apis:
+            found.append((model, provider))
+    if not found or found[0][0].name != route[0]:
+        raise DeniedError(f"the model {route[0]} is not served by the API of {request.endpoint.path}", code="model_not_allowed")
+    return found
 
 
 class Attempts:
     """For one gateway. ``chance`` (0 to 1) is given, so that a test can know how long is waited."""
 
-    def __init__(
-        self, policy: ModelsPolicy, upstream: Upstream, limits: GatewayLimits, *, chance: Callable[[], float] = random.random
-    ) -> None:
-        self._policy = policy
+    def __init__(self, upstream: Upstream, limits: GatewayLimits, *, chance: Callable[[], float] = random.random) -> None:
         self._upstream = upstream
         self._limits = limits
         self._chance = chance
@@ -81,19 +97,19 @@ class Attempts:
     async def answer(
         self,
         request: ModelRequest,
-        route: tuple[str, ...],
+        candidates: Sequence[Candidate],
         headers: Mapping[str, str],
         deadline: float,
         tries: Tries,
         pass_on: PassOn,
     ) -> None:
-        """Get a usable reply, and have it passed on; ``deadline`` is on the monotonic clock.
+        """Get a usable reply of one of ``candidates``, and have it passed on; ``deadline`` is on the monotonic clock.
 
         Raises DeniedError and MalformedError for a request that may not be sent, UnavailableError (``model_unavailable``) when
         nothing helped, KeyRefusedError, ConfigurationError (``model_key_missing``), and what ``pass_on`` raises.
         """
-        missing: ConfigurationError | None = None
-        for model, provider in self._candidates(request, route):
+        missing: list[ConfigurationError] = []
+        for model, provider in candidates:
             admitted = await asyncio.to_thread(admit, request, provider)
             order = await asyncio.to_thread(_order, admitted, model, headers)
             try:
@@ -104,26 +120,12 @@ class Attempts:
                 if isinstance(error, KeyRefusedError):
                     raise
                 tries.add(provider, model, error.reason)
-                missing = missing or error
+                missing.append(error)
                 continue
             return
-        if missing is not None and len(tries.words) == 1:
-            raise missing
+        if missing and len(missing) == len(tries.words):
+            raise missing[0]
         raise UnavailableError(f"no model could be had: {'; '.join(tries.words[-3:])}", code="model_unavailable")
-
-    def _candidates(self, request: ModelRequest, route: tuple[str, ...]) -> list[tuple[Model, Provider]]:
-        """The models of the route that speak the API of the request."""
-        found = []
-        for name in route:
-            model = self._policy.model(name)
-            provider = None if model is None else self._policy.provider(model.provider)
-            if model is not None and provider is not None and request.endpoint.api in provider.apis:
-                found.append((model, provider))
-        if not found or found[0][0].name != route[0]:
-            raise DeniedError(
-                f"the model {route[0]} is not served by the API of {request.endpoint.path}", code="model_not_allowed"
-            )
-        return found
 
     async def _of_one(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -12,18 +13,18 @@ from gatewright.clock import Clock, timestamp
 from gatewright.errors import BudgetError, DeniedError, GatewrightError, UnavailableError
 from gatewright.models.apis.endpoints import Endpoint
 from gatewright.models.apis.error_answers import error_body
-from gatewright.models.apis.requests import ModelRequest, read_request
+from gatewright.models.apis.requests import ModelRequest, admit, read_request
 from gatewright.models.apis.usage import text_bytes
 from gatewright.models.cassettes import Cassette, Recorded, canonical_request
 from gatewright.models.cassettes.cassette import as_piece
-from gatewright.models.gateway.attempts import Attempts, KeyRefusedError, Obtained, Tries
+from gatewright.models.gateway.attempts import Attempts, Candidate, KeyRefusedError, Obtained, Tries, candidates_of
 from gatewright.models.gateway.client_reply import ClientReply
 from gatewright.models.gateway.limits import GatewayLimits
 from gatewright.models.gateway.reading import forwarded, parsed, read_body
 from gatewright.models.gateway.relay import BrokenReplyError, Relay
 from gatewright.models.gateway.spending import CallMeter, InputEstimate, Spending, nano_of
 from gatewright.models.grant import Grant
-from gatewright.models.policy import ModelsPolicy
+from gatewright.models.policy import Model, ModelsPolicy
 from gatewright.models.prices import FREE, TokenUsage
 from gatewright.models.records import CallRecord, CallRecords, sha256
 
@@ -102,26 +103,28 @@ class ModelCall:
         route = shared.grant.routes.get(request.model)
         if route is None:
             raise DeniedError(f"the model {request.model[:128]!r} is not one that this task may call", code="model_not_allowed")
+        candidates = candidates_of(shared.policy, request, route)
+        # Also for what is played: a cassette opens nothing. And before the turn counts.
+        await asyncio.to_thread(admit, request, candidates[0][1])
         self._canonical = await asyncio.to_thread(canonical_request, request, shared.grant.paths)
         words = text_bytes(request.body)
         plays = shared.cassette is not None and shared.cassette.plays
         if self._endpoint.action == "generate":
-            self._begin_turn(route[0], words, free=plays)
+            self._begin_turn(candidates[0][0], words, free=plays)
         if shared.cassette is not None and plays:
             await self._play(shared.cassette, self._canonical)
         else:
-            await self._send(request, route, words)
+            await self._send(request, candidates, words)
         return await self._client.finished()
 
-    def _begin_turn(self, name: str, words: int, *, free: bool) -> None:
+    def _begin_turn(self, model: Model, words: int, *, free: bool) -> None:
         """Raises BudgetError when the call, or what it will read alone, is more than there is left."""
-        shared, model = self._shared, self._shared.policy.model(name)
         if not free:
-            estimate = shared.estimate.of(name, words)
-            shared.spending.foresee(estimate.total, nano_of(None if model is None else model.price, estimate))
-        shared.spending.turn()
+            estimate = self._shared.estimate.of(model.name, words)
+            self._shared.spending.foresee(estimate.total, nano_of(model.price, estimate))
+        self._shared.spending.turn()
 
-    async def _send(self, request: ModelRequest, route: tuple[str, ...], words: int) -> None:
+    async def _send(self, request: ModelRequest, candidates: Sequence[Candidate], words: int) -> None:
         shared = self._shared
         deadline = min(shared.deadline, time.monotonic() + shared.limits.call_seconds)
         headers = forwarded(self._http.headers) if self._endpoint.api == "messages" else {}
@@ -136,7 +139,7 @@ class ModelCall:
 
         try:
             async with asyncio.timeout_at(asyncio.get_running_loop().time() + deadline - time.monotonic()):
-                await shared.attempts.answer(request, route, headers, deadline, self._tries, pass_on)
+                await shared.attempts.answer(request, candidates, headers, deadline, self._tries, pass_on)
         except TimeoutError:
             raise UnavailableError("the time of the call is up", code="model_unavailable") from None
 
@@ -188,6 +191,8 @@ class ModelCall:
 
     def _record(self, usage: TokenUsage) -> None:
         shared, request, client = self._shared, self._request, self._client
+        if shared.records.full and self._request is None:
+            return  # refused for that very reason
         costs = [meter.cost_usd for meter in self._meters]
         record = CallRecord(
             number=len(shared.records.calls) + 1,

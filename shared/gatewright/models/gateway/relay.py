@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import aiohttp
 
 from gatewright.errors import DeniedError, MalformedError, UnavailableError
@@ -40,6 +43,8 @@ class Relay:
         self._client = client
         self._meter = meter
         self._limits = limits
+        self._told: TokenUsage | None = None
+        self._ended = False
 
     async def pass_on(self) -> None:
         """Raises BudgetError, DeniedError (``model_reply_too_large``), BrokenReplyError, UnavailableError for a slow client."""
@@ -54,30 +59,32 @@ class Relay:
             raise BrokenReplyError(f"the reply broke off ({type(error).__name__})", code="model_reply_invalid") from None
 
     async def _stream(self) -> None:
-        reader, api, scrubber, meter = EventReader(), self._endpoint.api, self._reply.scrubber, self._meter
-        told: TokenUsage | None = None
-        size, ended = 0, False
+        reader, scrubber = EventReader(), self._reply.scrubber
+        size = 0
         async for raw in self._reply.content.iter_any():
             size += len(raw)
             self._bound(size)
-            words = 0
             for event in reader.feed(raw):
-                words += written_bytes(api, event)
-                told = greatest(told, usage_of(api, event))
-                ended = ended or is_end(api, event)
-            if meter is not None:
-                meter.streamed(len(raw), words, told)
+                self._seen(event)
+            if self._meter is not None:
+                self._meter.streamed(len(raw), 0, None)
             await self._client.write(scrubber.feed(raw), _SSE)
         for event in reader.finish():
-            told = greatest(told, usage_of(api, event))
-            ended = ended or is_end(api, event)
+            self._seen(event)
         if size == 0:
             raise BrokenReplyError("the reply is empty", code="model_reply_invalid")
         await self._client.write(scrubber.finish(), _SSE)
-        self._client.whole = ended
-        if meter is not None:
-            meter.streamed(0, 0, told)
-            meter.settle()
+        self._client.whole = self._ended
+        if self._meter is not None:
+            self._meter.settle()
+
+    def _seen(self, event: Mapping[str, Any]) -> None:
+        """Count one event. One at a time: what a provider sends in one go may be more than there is left."""
+        api = self._endpoint.api
+        self._ended = self._ended or is_end(api, event)
+        if self._meter is not None:
+            self._told = greatest(self._told, usage_of(api, event))
+            self._meter.streamed(0, written_bytes(api, event), self._told)
 
     async def _one_piece(self) -> None:
         parts, size = [], 0

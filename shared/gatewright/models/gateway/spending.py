@@ -135,7 +135,7 @@ class CallMeter:
         self._count(self.usage)
 
     def streamed(self, size: int, words: int, told: TokenUsage | None) -> None:
-        """``size`` more bytes of the reply hold ``words`` bytes of text; ``told``: what the reply says so far. Raises BudgetError."""
+        """``size`` more bytes of the reply hold ``words`` bytes of text; ``told`` is what they say. Raises BudgetError."""
         self._bytes += size
         self._words += words
         self._told = told or self._told
