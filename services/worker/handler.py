@@ -34,7 +34,7 @@ from gatewright.tasks.command_host import probe_commands
 from gatewright.tasks.handler import TaskContext
 from gatewright.tasks.inputs import environment_prefix, open_baseline, reference
 from gatewright.telemetry.redaction import redact_text
-from gatewright.worker_role import answers
+from gatewright.worker_role import answer_of, answers
 from gatewright.workspace import Workspaces
 
 #: Places of secrets that a failure names.
@@ -122,12 +122,12 @@ class WorkerHandler:
     async def _execute(self, task: TaskContract, context: TaskContext) -> tuple[ExecutionResult, tuple[TreeChange, ...]]:
         if task.executor is None:
             raise DeniedError("the contract does not say how the change is made", code="executor_missing")
-        given = answers(task.executor)
-        if task.attempt > len(given):
-            words = f"attempt {task.attempt}, and the {task.executor.kind} executor has {len(given)} answer(s)"
+        answer = answer_of(task.executor, task.attempt)
+        if answer is None:
+            words = f"attempt {task.attempt}, and the {task.executor.kind} executor has {len(answers(task.executor))} answer(s)"
             raise DeniedError(words, code="no_further_answer")
         mirror, baseline = await open_baseline(task, self._mirrors)
-        job = Job(task, given[task.attempt - 1], mirror, baseline, context.artifacts, context.spend)
+        job = Job(task, answer, mirror, baseline, context.artifacts, context.spend)
         execution = await self._executors[task.executor.kind].execute(job)
         changes = await mirror.changes(baseline, execution.tree) if execution.tree else ()
         secrets = await secrets_brought_in(changes, mirror, self._scanner)

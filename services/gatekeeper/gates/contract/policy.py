@@ -32,6 +32,7 @@ from gatewright.services.gatekeeper.gates.contract.role_contract import judge_ou
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from gatewright.services.gatekeeper.policies.load import Policies
 from gatewright.tasks.inputs import LONGEST_COMMAND
+from gatewright.worker_role import has_answers
 
 LANDABLE = "refs/heads/"
 
@@ -116,8 +117,7 @@ def _artifacts(report: GateReportBuilder, executor: Executor | None, artifacts: 
     for name in executor.artifacts:
         if name not in known:
             report.violate("executor_missing", "executor", f"there is no input artifact named {name!r}")
-    given = executor.commands if executor.kind == "command" else executor.artifacts
-    if not given:
+    if not has_answers(executor):
         report.violate("executor_missing", "executor", f"a {executor.kind} executor needs at least one answer")
 
 
