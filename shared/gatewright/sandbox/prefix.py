@@ -105,6 +105,13 @@ def inspect_folder(path: Path, *, homes: Iterable[Path], account: SandboxAccount
     _checked(path, frozenset(homes), account)
 
 
+def inspect_installation(path: Path, *, homes: Iterable[Path], account: SandboxAccount) -> Path:
+    """The folder of a program's installation, with all links resolved. Raises ConfigurationError as ``inspect_prefix`` does."""
+    if not path.is_absolute() or ".." in path.parts:
+        raise ConfigurationError(f"the installation {path} is not an absolute path")
+    return _checked(path, frozenset(homes), account)
+
+
 def _checked(shown: Path, homes: frozenset[Path], account: SandboxAccount) -> Path:
     try:
         real = shown.resolve(strict=True)
