@@ -6,11 +6,15 @@ Types only: the implementations are ``bubblewrap.py`` and ``unconfined.py``, and
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from gatewright.sandbox.limits import SandboxLimits
+
+if TYPE_CHECKING:
+    from gatewright.sandbox.process.session import Session
 
 #: Why a command was killed; the empty string when it ended by itself.
 Stopped = Literal["", "time", "output", "memory", "processes", "disk"]
@@ -64,6 +68,22 @@ class Additions:
         return {name: value.replace("@FOLDER@", place) for name, value in self.variables.items()}
 
 
+#: Where a program that is talked to finds its home, which is as new as its walls; not below /tmp, where some agents refuse one.
+HOME_INSIDE: Final = "/home/agent"
+#: 127.0.0.1:DOOR_PORT is the one thing that such a program can connect to: a server of ours.
+DOOR_PORT: Final = 8130
+
+
+@dataclass(frozen=True, slots=True)
+class Furnishing:
+    """What a program that is talked to gets beyond the system: read-only folders of the host, at their own paths, variables of
+    its own, and the files that its home begins with, by path below it."""
+
+    shown: tuple[Path, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, bytes] = field(default_factory=dict)
+
+
 class WorkingFolder(Protocol):
     """Where a command runs. A ``Workspace`` is one."""
 
@@ -114,3 +134,21 @@ class Sandbox(Protocol):
 
     async def probe(self) -> SandboxReport:
         """Run a real command in it, and say what was found."""
+
+
+class TalkingSandbox(Protocol):
+    """Runs programs that are talked to. There is none without walls: they are all that holds such a program."""
+
+    def session(
+        self,
+        argv: Sequence[str],
+        *,
+        workspace: WorkingFolder,
+        prefix: Path | None,
+        limits: SandboxLimits,
+        furnishing: Furnishing,
+    ) -> AbstractAsyncContextManager[Session]:
+        """Start ``argv`` in ``workspace``, to talk to it over pipes. When the context is left, nothing of it runs any more.
+
+        Its ``door`` listens on 127.0.0.1:``DOOR_PORT`` inside, where nothing else can be reached. Raises as ``run`` does.
+        """
