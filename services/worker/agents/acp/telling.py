@@ -48,7 +48,7 @@ class Telling:
 
     def started(self, agent: str, version: str, session: str) -> None:
         """A session stands."""
-        self._event(AgentStarted(quoted(agent, 200), quoted(version, 200), session))
+        self._event(AgentStarted(agent=quoted(agent, 200), version=quoted(version, 200), session=session))
 
     def chunk(self, text: str) -> None:
         """A part of a message, which ends at the next event of another kind."""
@@ -67,40 +67,41 @@ class Telling:
         self.last = text
         self._characters += len(text)
         if self._characters <= MAX_MESSAGES:
-            self._event(AgentMessage(text))
+            self._event(AgentMessage(text=text))
 
     def command(self, command: str, exit_code: int | None = None) -> None:
         """A command that the agent says it runs, or has run."""
         self.flush()
-        self._event(AgentCommand(quoted(command), exit_code))
+        self._event(AgentCommand(command=quoted(command), exit_code=exit_code))
 
     def files(self, paths: Iterable[str]) -> None:
         """Files that the agent says it wrote."""
         named = tuple(dict.fromkeys(self._below(path) for path in paths))[:_MAX_PATHS]
         if named:
             self.flush()
-            self._event(AgentFileChange(named))
+            self._event(AgentFileChange(paths=named))
 
     def answered(self, question: Question, answer: Answered) -> None:
         """A question and its answer. These are told whatever else was."""
         self.flush()
-        self._tell(AgentPermission(question.asked, quoted(question.subject), answer, question.kinds))
+        said = AgentPermission(asked=question.asked, subject=quoted(question.subject), answer=answer, offered=question.kinds)
+        self._tell(said)
 
     def usage(self, input_tokens: int, output_tokens: int) -> None:
         """Tokens, as the agent counts them."""
-        self._event(AgentUsage(input_tokens, output_tokens))
+        self._event(AgentUsage(input_tokens=input_tokens, output_tokens=output_tokens))
 
     def problem(self, message: str) -> None:
         """What the agent, or the talk with it, has to complain about."""
         self.flush()
-        self._event(AgentProblem(quoted(message)))
+        self._event(AgentProblem(message=quoted(message)))
 
     def _event(self, event: AgentStarted | AgentMessage | AgentCommand | AgentFileChange | AgentUsage | AgentProblem) -> None:
         self._events += 1
         if self._events < MAX_EVENTS:
             self._tell(event)
         elif self._events == MAX_EVENTS:
-            self._tell(AgentProblem(f"the agent reports more than {MAX_EVENTS} events; further ones are not recorded"))
+            self._tell(AgentProblem(message=f"the agent reports more than {MAX_EVENTS} events; further ones are not recorded"))
 
     def _below(self, path: str) -> str:
         plain = quoted(os.path.normpath(path[:4096]), 4096)

@@ -58,13 +58,13 @@ async def test_what_an_agent_reports_is_told_as_events() -> None:
 
     held = await converse(play, rules=SessionRules(usage_at=("quota", "token_count")))
     assert held.events == [
-        AgentStarted("played", "0", SESSION),
-        AgentMessage("I begin"),
-        AgentCommand("make"),
-        AgentCommand("make", 2),
-        AgentFileChange(("src/a.py",)),
-        AgentMessage("ready"),
-        AgentUsage(5, 3),
+        AgentStarted(agent="played", version="0", session=SESSION),
+        AgentMessage(text="I begin"),
+        AgentCommand(command="make"),
+        AgentCommand(command="make", exit_code=2),
+        AgentFileChange(paths=("src/a.py",)),
+        AgentMessage(text="ready"),
+        AgentUsage(input_tokens=5, output_tokens=3),
     ]
     assert (held.end.how, held.end.text) == ("completed", "ready")
 
@@ -73,7 +73,7 @@ async def test_the_protocols_own_count_of_tokens_is_told() -> None:
     async def play(agent: PlayedAgent) -> None:
         agent.answer(await agent.stand(), {**END, "usage": {"totalTokens": 9, "inputTokens": 5, "outputTokens": 4}})
 
-    assert AgentUsage(5, 4) in (await converse(play)).events
+    assert AgentUsage(input_tokens=5, output_tokens=4) in (await converse(play)).events
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ async def test_a_session_goes_on_and_its_past_is_not_told_again() -> None:
         agent.answer(await agent.read(), END)
 
     held = await converse(play, replace(ORDER, resume=SESSION))
-    assert held.events == [AgentStarted("played", "", SESSION)]
+    assert held.events == [AgentStarted(agent="played", version="", session=SESSION)]
 
 
 @pytest.mark.parametrize("can_load", [True, False])

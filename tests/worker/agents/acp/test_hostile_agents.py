@@ -59,8 +59,8 @@ async def test_messages_that_mean_nothing_change_nothing(stray: dict[str, Any]) 
 
     held = await converse(play)
     assert [event for event in held.events if isinstance(event, (AgentStarted, AgentMessage))] == [
-        AgentStarted("played", "0", SESSION),
-        AgentMessage("hello"),
+        AgentStarted(agent="played", version="0", session=SESSION),
+        AgentMessage(text="hello"),
     ]
     assert held.end.how == "completed"
 

@@ -41,7 +41,7 @@ async def test_a_command_is_refused_once_where_no_person_can_approve_it(shell: S
     result, held = await ask(COMMAND, *ONCE, shell=shell)
     assert result == selected("o2")
     assert [event for event in held.events if isinstance(event, AgentPermission)] == [
-        AgentPermission("command", "make", "reject", ONCE)
+        AgentPermission(asked="command", subject="make", answer="reject", offered=ONCE)
     ]
     assert ("policy_violation" in "".join(held.problems)) is (shell == "deny")
 
