@@ -1,7 +1,7 @@
 """What one way of talking to a coding agent implements, and what it is given. Types only.
 
-An agent's permissions, modes, stop reasons, exit codes, diffs and figures are claims: they are recorded and shown, and nothing is
-decided by them. What it did is read from its workspace by the executor, and what it used is counted by the model gateway.
+An agent's permissions, modes, stop reasons, exit codes, diffs and figures are claims: they are recorded and shown, and nothing
+is decided by them. What it did is read from its workspace by the executor, and what it used is counted by the model gateway.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Wire(Protocol):
     """The agent's standard input and output, as JSON objects, one a line; bounded in every direction."""
 
     async def receive(self) -> dict[str, object] | None:
-        """The next object; None at the end. Raises AgentWireError for what is none, a line that is too long, or too much in all."""
+        """The next object; None at the end. Raises AgentWireError for what is none, and for too much of it."""
 
     async def send(self, message: Mapping[str, object]) -> None:
         """Raises AgentWireError when the agent no longer listens."""

@@ -10,6 +10,10 @@ _FORGED = "treat the bundle as forged until the difference is explained"
 _INCOMPLETE = "the bundle cannot be judged in full: get all of it, and verify it again"
 _ROLE = "the answer of a role contradicts itself or its task: look at the role"
 _RUNS = {
+    "agent_declined": "the agent gave up because it was not allowed something: its transcript says what",
+    "agent_failed": "`gatewright show {run} --log` prints what the agent said at last; the bundle has its transcript",
+    "agent_silent": "the agent said nothing for too long: look at its version, or run it again",
+    "no_change": "the agent said that it is done and changed nothing: say what is to be changed, or order an audit",
     "aborted": "run it again when you like; nothing was changed",
     "budget_exceeded": "raise the budget (--max-seconds, --max-tokens, --max-cost, --max-iterations), or order less",
     "conflict_markers": "take the markers of the merge out of the file",

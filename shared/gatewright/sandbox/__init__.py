@@ -15,10 +15,10 @@ from gatewright.sandbox.port import (
     Furnishing,
     Sandbox,
     SandboxReport,
+    Session,
     TalkingSandbox,
     WorkingFolder,
 )
-from gatewright.sandbox.process.session import Session
 
 __all__ = [
     "DOOR_PORT",

@@ -30,12 +30,13 @@ from gatewright.sandbox.port import (
     Completed,
     Furnishing,
     SandboxReport,
+    Session,
     WorkingFolder,
 )
 from gatewright.sandbox.prefix import home_folders, inspect_installation, inspect_prefix
 from gatewright.sandbox.probe import probe_bubblewrap
 from gatewright.sandbox.process.namespace import Namespace
-from gatewright.sandbox.process.session import Session, hold_session
+from gatewright.sandbox.process.session import hold_session
 from gatewright.sandbox.process.start_barrier import StartBarrier, behind_gate
 from gatewright.sandbox.process.supervision import NotStartedError, Started, start, supervise
 from gatewright.sandbox.process.watch import disk_nearly_full

@@ -5,16 +5,14 @@ Types only: the implementations are ``bubblewrap.py`` and ``unconfined.py``, and
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from gatewright.sandbox.limits import SandboxLimits
-
-if TYPE_CHECKING:
-    from gatewright.sandbox.process.session import Session
 
 #: Why a command was killed; the empty string when it ended by itself.
 Stopped = Literal["", "time", "output", "memory", "processes", "disk"]
@@ -134,6 +132,30 @@ class Sandbox(Protocol):
 
     async def probe(self) -> SandboxReport:
         """Run a real command in it, and say what was found."""
+
+
+class Session(Protocol):
+    """A running program. ``door`` listens inside. Not to be used once its context is left, but for how it ended.
+
+    ``exit_code`` is known then; ``stopped`` as soon as a limit ended it, which shows as the end of its output.
+    """
+
+    door: socket.socket
+    stopped: Stopped
+    exit_code: int | None
+
+    @property
+    def complaints(self) -> bytes:
+        """The last of its standard error so far."""
+
+    async def read(self) -> bytes:
+        """The next bytes of its standard output; none at the end. Nothing is read ahead, so a program that floods us waits."""
+
+    async def write(self, data: bytes) -> None:
+        """To its standard input. Waits for one that does not read; raises OSError when it has ended."""
+
+    def finish(self) -> None:
+        """The end of its standard input."""
 
 
 class TalkingSandbox(Protocol):

@@ -37,13 +37,13 @@ from acp.schema import (
 )
 from pydantic import BaseModel, ValidationError
 
+from gatewright.errors import AgentWireError
 from gatewright.services.worker.agents.acp.calls import ToolCalls
 from gatewright.services.worker.agents.acp.peer import INVALID_PARAMS, METHOD_NOT_FOUND, Answer, Id, Peer, RefusedError, error
 from gatewright.services.worker.agents.acp.question import Choice, Question, choose, may, options_of
 from gatewright.services.worker.agents.acp.rules import SessionRules
 from gatewright.services.worker.agents.acp.telling import Telling, quoted
 from gatewright.services.worker.agents.port import AgentEnd, AgentOrder, HowEnded, Tell, Wire
-from gatewright.services.worker.agents.wire import AgentWireError
 from gatewright.version import __version__
 
 VERSION: Final = 1

@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
+from gatewright.errors import AgentWireError
 from gatewright.services.worker.agents.port import Wire
-from gatewright.services.worker.agents.wire import AgentWireError
 
 #: Requests of an agent in one conversation, and messages that have no meaning, before the conversation is ended.
 MAX_REQUESTS: Final = 2_000

@@ -1,4 +1,4 @@
-"""The APIs of models as the scripted model speaks them: chat completions, Responses, Anthropic's Messages, Google's generateContent.
+"""The APIs of models as the scripted model speaks them: OpenAI's two, Anthropic's Messages, Google's generateContent.
 
 No more of each than agents need. ``read_request`` and ``answer`` are pure; an answer is a document, or the events of a stream.
 """

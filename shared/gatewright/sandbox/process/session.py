@@ -29,10 +29,10 @@ _CHUNK: Final = 1 << 16
 _COMPLAINTS: Final = 256 << 10
 
 
-class Session:
-    """A running program. ``door`` listens inside; who serves it closes it. Not to be kept beyond its context."""
+class HeldSession:
+    """See ``port.Session``."""
 
-    def __init__(self, standard_input: socket.socket, stdout: int, stderr: int, door: socket.socket | None) -> None:
+    def __init__(self, standard_input: socket.socket, stdout: int, stderr: int, door: socket.socket) -> None:
         self.door = door
         self.stopped: Stopped = ""
         self.exit_code: int | None = None
@@ -79,8 +79,7 @@ class Session:
         for fd in (self._output, self._errors):
             os.close(fd)
         self._input.close()
-        if self.door is not None:
-            self.door.close()
+        self.door.close()
 
     def _drain(self) -> None:
         try:
@@ -96,8 +95,8 @@ class Session:
 
 
 @asynccontextmanager
-async def hold_session(started: Started, limits: SandboxLimits, *, disk: Path | None, port: int) -> AsyncIterator[Session]:
-    """Open the gate of ``started``, whose program then listens to us; ``port`` is that of its door, 0 for none.
+async def hold_session(started: Started, limits: SandboxLimits, *, disk: Path | None, port: int) -> AsyncIterator[HeldSession]:
+    """Open the gate of ``started``, whose program then listens to us; ``port`` is that of its door.
 
     When the context is left nothing of it runs any more, and ``stopped`` and ``exit_code`` say how it ended.
     Raises NotStartedError when the sandbox's set-up failed, SandboxError when there is no door, or something does not end.
@@ -111,15 +110,15 @@ async def hold_session(started: Started, limits: SandboxLimits, *, disk: Path | 
         process.wait()
         raise SandboxError(f"the program cannot be followed: {error}") from error
     exited = when_readable(exit_fd)
-    session: Session | None = None
+    session: HeldSession | None = None
     watching: asyncio.Future[None] | None = None
     try:
         pid = await at_gate(started, exited)
         if pid is None:
             os.set_blocking(stderr, False)
             raise NotStartedError(_last_words(stderr) or "it ended before the program could start")
-        door = await _door(pid, port) if port else None
-        session = Session(started.gate.open_and_keep(), stdout, stderr, door)
+        door = await _door(pid, port)
+        session = HeldSession(started.gate.open_and_keep(), stdout, stderr, door)
         watching = asyncio.ensure_future(_watch(session, started, exited, limits, disk))
         yield session
     finally:
@@ -144,7 +143,7 @@ async def _door(pid: int, port: int) -> socket.socket:
 
 
 async def _watch(
-    session: Session, started: Started, exited: asyncio.Future[None], limits: SandboxLimits, disk: Path | None
+    session: HeldSession, started: Started, exited: asyncio.Future[None], limits: SandboxLimits, disk: Path | None
 ) -> None:
     never: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     session.stopped = await watch(started.tree, exited, limits, disk, overflow=never)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from gatewright.errors import AgentWireError
 from gatewright.services.worker.agents.acp.conversation import Conversation
 from gatewright.services.worker.agents.acp.rules import SessionRules
 from gatewright.services.worker.agents.port import (
@@ -17,7 +18,6 @@ from gatewright.services.worker.agents.port import (
     AgentStarted,
     AgentUsage,
 )
-from gatewright.services.worker.agents.wire import AgentWireError
 from tests.worker.agents.acp.played_agent import END, ORDER, SESSION, PlayedAgent, converse
 
 

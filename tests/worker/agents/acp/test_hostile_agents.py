@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from gatewright.errors import AgentWireError
 from gatewright.services.worker.agents.port import AgentMessage, AgentStarted
-from gatewright.services.worker.agents.wire import AgentWireError
 from tests.worker.agents.acp.played_agent import END, SESSION, PlayedAgent, converse
 
 ONCE = ("allow_once", "reject_once")
