@@ -9,7 +9,7 @@ from typing import Final
 
 from acp.schema import ToolCallProgress, ToolCallStart, ToolCallUpdate
 
-from gatewright.services.worker.agents.acp.question import What, what_of, worst
+from gatewright.services.worker.agents.acp.question import What, readings_of, worst
 from gatewright.services.worker.agents.acp.telling import Telling, quoted
 
 #: Calls that are remembered; beyond, the oldest are forgotten.
@@ -37,14 +37,15 @@ class ToolCalls:
     def learn(self, said: ToolCallStart | ToolCallProgress) -> None:
         """An update of a call: tell what it runs once that is known, and what it wrote once it says that it is done."""
         call = self._merge(said)
-        if call.command and not call.told:
+        ends = said.status in ("completed", "failed") and not call.ended
+        if "command" in call.what and not call.told and (call.command or ends):
             call.told = True
-            self._telling.command(call.command)
-        if said.status in ("completed", "failed") and not call.ended:
+            self._telling.command(call.command or call.title)
+        if ends:
             call.ended = True
             code = _exit_code(said.raw_output)
-            if call.command and code is not None:
-                self._telling.command(call.command, code)
+            if "command" in call.what and code is not None:
+                self._telling.command(call.command or call.title, code)
             elif said.status == "completed" and worst(call.what) == "edit":
                 self._telling.files(call.paths)
 
@@ -62,13 +63,10 @@ class ToolCalls:
         self._calls.move_to_end(name)
         if len(self._calls) > MAX_CALLS:
             self._calls.popitem(last=False)
-        if said.kind is not None or said.raw_input is not None or said.content:
-            call.what.add(what_of(said))
+        call.what.update(readings_of(said))
         if said.title:
             call.title = said.title[:500]
         call.command = _command(said.raw_input) or call.command
-        if not call.command and "command" in call.what:
-            call.command = call.title
         for path in _paths(said):
             if len(call.paths) < 100:
                 call.paths[path[:4096]] = None

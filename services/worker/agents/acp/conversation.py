@@ -41,7 +41,7 @@ from gatewright.errors import AgentWireError
 from gatewright.services.worker.agents.acp.calls import ToolCalls
 from gatewright.services.worker.agents.acp.peer import INVALID_PARAMS, METHOD_NOT_FOUND, Answer, Id, Peer, RefusedError, error
 from gatewright.services.worker.agents.acp.question import Choice, Question, choose, may, options_of
-from gatewright.services.worker.agents.acp.rules import SessionRules
+from gatewright.services.worker.agents.acp.rules import NOTHING, SessionRules
 from gatewright.services.worker.agents.acp.telling import Telling, quoted
 from gatewright.services.worker.agents.port import AgentEnd, AgentOrder, HowEnded, Tell, Wire
 from gatewright.version import __version__
@@ -76,6 +76,7 @@ class Conversation:
         self._session: str | None = None
         self._prompted = self._stopping = False
         self._questions = self._problems = 0
+        self._counted = NOTHING
         #: A question was refused, and the agent has neither said nor begun anything since.
         self._refused_last = False
 
@@ -104,8 +105,8 @@ class Conversation:
         self._prompted = True
         response = PromptResponse.model_validate(await self._peer.result(number))
         self._telling.flush()
-        tokens = self._rules.usage(response)
-        if tokens is not None:
+        tokens = self._rules.usage(response) or self._counted
+        if tokens != NOTHING:
             self._telling.usage(*tokens)
         with contextlib.suppress(AgentWireError):
             await self._wire.finish()
@@ -222,7 +223,8 @@ class Conversation:
         match update.get("sessionUpdate"):
             case "agent_message_chunk":
                 chunk = AgentMessageChunk.model_validate(update)
-                if isinstance(chunk.content, TextContentBlock):
+                self._counted = self._rules.add(self._counted, chunk.field_meta)
+                if isinstance(chunk.content, TextContentBlock) and chunk.content.text:
                     self._telling.chunk(chunk.content.text)
                     self._refused_last = False
             case "tool_call":

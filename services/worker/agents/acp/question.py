@@ -7,7 +7,7 @@ answer is comfort for the agent, so that it works or gives up early; what it may
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -23,7 +23,7 @@ _MAX_ID: Final = 1024
 #: What a call is, the worst first. ``read`` changes nothing, and everything in the box may be read.
 What = Literal["command", "other", "network", "edit", "read"]
 _WORST_FIRST: Final[tuple[What, ...]] = ("command", "other", "network", "edit", "read")
-_OF_KIND: Final[Mapping[str | None, What]] = {
+_OF_KIND: Final[Mapping[str, What]] = {
     "execute": "command",
     "fetch": "network",
     "edit": "edit",
@@ -59,13 +59,14 @@ class Choice:
     option: str | None = None
 
 
-def what_of(call: ToolCallUpdate | ToolCallStart) -> What:
-    """What a tool call is, by all that is said of it: a command line makes it a command, whatever kind it claims."""
+def readings_of(call: ToolCallUpdate | ToolCallStart) -> Iterator[What]:
+    """What a tool call may be, by all that is said of it: a command line makes it a command, whatever kind it claims."""
     if isinstance(call.raw_input, dict) and isinstance(call.raw_input.get("command"), (str, list)):
-        return "command"
-    claimed = _OF_KIND.get(call.kind, "other")
-    writes = any(item.type == "diff" for item in call.content or ())
-    return worst((claimed, "edit")) if writes else claimed
+        yield "command"
+    if any(item.type == "diff" for item in call.content or ()):
+        yield "edit"
+    if call.kind is not None:
+        yield _OF_KIND.get(call.kind, "other")
 
 
 def worst(readings: Iterable[What]) -> What:

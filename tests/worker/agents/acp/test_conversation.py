@@ -156,3 +156,30 @@ async def test_an_agent_that_does_not_stop_has_two_seconds() -> None:
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(holding, 30)
     assert agent.sent[-1]["method"] == "session/cancel"
+
+
+async def test_a_command_is_told_once_it_is_known_and_a_write_without_a_diff_by_its_place() -> None:
+    async def play(agent: PlayedAgent) -> None:
+        prompt = await agent.stand()
+        agent.update("tool_call", toolCallId="1", title="bash", kind="execute", status="pending", rawInput={})
+        agent.update("tool_call_update", toolCallId="1", title="make", rawInput={"command": "make"}, status="in_progress")
+        agent.update("tool_call", toolCallId="2", title="write", kind="edit", status="pending", rawInput={})
+        agent.update("tool_call_update", toolCallId="2", locations=[{"path": "/workspace/b.py"}])
+        output = [{"type": "content", "content": {"type": "text", "text": "written"}}]
+        agent.update("tool_call_update", toolCallId="2", status="completed", content=output)
+        agent.answer(prompt, END)
+
+    told = (await converse(play)).events[1:]
+    assert told == [AgentCommand(command="make"), AgentFileChange(paths=("b.py",))]
+
+
+async def test_tokens_that_are_counted_with_the_messages_alone_are_added_up() -> None:
+    async def play(agent: PlayedAgent) -> None:
+        prompt = await agent.stand()
+        for _ in range(3):
+            usage = {"usage": {"inputTokens": 5, "outputTokens": 1}}
+            agent.update("agent_message_chunk", content={"type": "text", "text": ""}, _meta=usage)
+        agent.answer(prompt, END)
+
+    held = await converse(play, rules=SessionRules(usage_at=("usage",)))
+    assert AgentUsage(input_tokens=15, output_tokens=3) in held.events
