@@ -15,6 +15,8 @@ import msgspec
 from gatewright.errors import AgentWireError
 from gatewright.sandbox import Session
 
+__all__ = ["MOST_BYTES", "MOST_LINE_BYTES", "SEND_SECONDS", "SILENCE_SECONDS", "AgentWireError", "JsonLines"]
+
 MOST_LINE_BYTES: Final = 8 << 20
 #: An agent that streams its answer word by word repeats itself much.
 MOST_BYTES: Final = 512 << 20
