@@ -9,8 +9,9 @@ from typing import Final
 
 from acp.schema import ToolCallProgress, ToolCallStart, ToolCallUpdate
 
-from gatewright.services.worker.agents.acp.question import What, readings_of, worst
-from gatewright.services.worker.agents.acp.telling import Telling, quoted
+from gatewright.services.worker.agents.acp.question import readings_of, worst
+from gatewright.services.worker.agents.permission import What
+from gatewright.services.worker.agents.telling import Telling, quoted
 
 #: Calls that are remembered; beyond, the oldest are forgotten.
 MAX_CALLS: Final = 1_000

@@ -1,8 +1,9 @@
-"""One conversation over the Agent Client Protocol: a session, one turn, every question answered, and the end.
+"""One conversation over the Agent Client Protocol: a session, its turns, every question answered, and the end.
 
 1. ``initialize``: version 1, and neither files nor terminals are offered: the agent has its workspace.
 2. ``session/load`` for a session that is to go on, else ``session/new``; then the mode that its entry names.
-3. ``session/prompt``. Until its answer, updates are told as events and questions are answered (``question.py``).
+3. ``session/prompt``. Until its answer, updates are told as events and questions are answered (``question.py``). Once it is
+   completed, what ``follow_up`` says is the next.
 4. Where a question cannot be refused, and when the caller gives up: open questions are answered ``cancelled``, then
    ``session/cancel``, then two seconds. The box is killed after that, in every case.
 """
@@ -40,10 +41,12 @@ from pydantic import BaseModel, ValidationError
 from gatewright.errors import AgentWireError
 from gatewright.services.worker.agents.acp.calls import ToolCalls
 from gatewright.services.worker.agents.acp.peer import INVALID_PARAMS, METHOD_NOT_FOUND, Answer, Id, Peer, RefusedError, error
-from gatewright.services.worker.agents.acp.question import Choice, Question, choose, may, options_of
+from gatewright.services.worker.agents.acp.question import Choice, Question, choose, options_of
 from gatewright.services.worker.agents.acp.rules import NOTHING, SessionRules
-from gatewright.services.worker.agents.acp.telling import Telling, quoted
+from gatewright.services.worker.agents.acp.telling import JoiningTelling
+from gatewright.services.worker.agents.permission import may
 from gatewright.services.worker.agents.port import AgentEnd, AgentOrder, HowEnded, Tell, Wire
+from gatewright.services.worker.agents.telling import quoted
 from gatewright.version import __version__
 
 VERSION: Final = 1
@@ -71,7 +74,7 @@ class Conversation:
         self._name = name
         self._wire = wire
         self._peer = Peer(wire, self._asked, self._told)
-        self._telling = Telling(tell, order.directory)
+        self._telling = JoiningTelling(tell, order.directory)
         self._calls = ToolCalls(self._telling)
         self._session: str | None = None
         self._prompted = self._stopping = False
@@ -101,15 +104,21 @@ class Conversation:
     async def _hold(self) -> AgentEnd:
         can_load = await self._initialize()
         await self._open_session(can_load=can_load)
-        number = await self._peer.begin("session/prompt", _wire(_prompt(self._session or "", self._order.prompt)))
-        self._prompted = True
+        end = await self._take_turn(self._order.prompt)
+        while end.how == "completed" and (words := await self._order.follow_up()) is not None:
+            end = await self._take_turn(words)
+        with contextlib.suppress(AgentWireError):
+            await self._wire.finish()
+        return end
+
+    async def _take_turn(self, words: str) -> AgentEnd:
+        number = await self._peer.begin("session/prompt", _wire(_prompt(self._session or "", words)))
+        self._prompted, self._refused_last = True, False
         response = PromptResponse.model_validate(await self._peer.result(number))
         self._telling.flush()
         tokens = self._rules.usage(response) or self._counted
         if tokens != NOTHING:
             self._telling.usage(*tokens)
-        with contextlib.suppress(AgentWireError):
-            await self._wire.finish()
         if response.stop_reason not in _ENDS:
             self._telling.problem(f"the agent ended its turn with {response.stop_reason}")
         how = _ENDS.get(response.stop_reason, "failed")
@@ -193,10 +202,10 @@ class Conversation:
         self._questions += 1
         ours = self._session is not None and params.get("sessionId") == self._session and self._prompted
         over = self._stopping or self._questions > MAX_QUESTIONS
-        allowed = ours and may(what, self._order, standing_approval=self._rules.standing_approval)
+        allowed = ours and may(what, self._order)
         choice = Choice("cancel") if over else choose(question, allowed=allowed)
         if self._questions <= MAX_QUESTIONS + 1:
-            self._telling.answered(question, choice.answer)
+            self._telling.answered(question.asked, subject, choice.answer, kinds)
         if what == "command" and self._order.shell == "deny":
             self._problem("policy_violation: the contract forbids commands, and the agent asked for one")
         self._refused_last = choice.answer != "allow"
@@ -225,7 +234,7 @@ class Conversation:
                 chunk = AgentMessageChunk.model_validate(update)
                 self._counted = self._rules.add(self._counted, chunk.field_meta)
                 if isinstance(chunk.content, TextContentBlock) and chunk.content.text:
-                    self._telling.chunk(chunk.content.text)
+                    self._telling.part(chunk.content.text)
                     self._refused_last = False
             case "tool_call":
                 self._refused_last = False

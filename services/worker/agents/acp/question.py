@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from acp.schema import PermissionOption, ToolCallStart, ToolCallUpdate
 from pydantic import ValidationError
 
-from gatewright.services.worker.agents.port import AgentOrder, Answered, Asked
+from gatewright.services.worker.agents.permission import What
+from gatewright.services.worker.agents.port import Answered, Asked
 
 #: More options than any agent offers: a question with more is not read.
 MAX_OPTIONS: Final = 32
 _MAX_ID: Final = 1024
 
-#: What a call is, the worst first. ``read`` changes nothing, and everything in the box may be read.
-What = Literal["command", "other", "network", "edit", "read"]
+#: What a call is, the worst first.
 _WORST_FIRST: Final[tuple[What, ...]] = ("command", "other", "network", "edit", "read")
 _OF_KIND: Final[Mapping[str, What]] = {
     "execute": "command",
@@ -105,21 +105,6 @@ def _kind(item: object) -> str:
 def _id(item: object) -> str | None:
     found = item.get("optionId") if isinstance(item, dict) else None
     return found if isinstance(found, str) else None
-
-
-def may(what: What, order: AgentOrder, *, standing_approval: bool) -> bool:
-    """Whether the contract lets an agent that asks have ``what`` (specification 6.1.2).
-
-    ``deny`` forbids commands, ``never`` rejects every command that asks, ``untrusted`` wants a person for each, and
-    ``on-request`` wants an approval: ``standing_approval`` is the operator's, for commands that stay in the box.
-    """
-    if what == "read":
-        return True
-    if order.read_only:
-        return False
-    if what == "command":
-        return standing_approval and order.shell == "on-request"
-    return what == "edit"
 
 
 def choose(question: Question, *, allowed: bool) -> Choice:

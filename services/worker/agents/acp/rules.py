@@ -19,14 +19,12 @@ class SessionRules:
     """``meta`` goes with every ``session/new`` and ``session/load``; ``mode`` is set before the first prompt.
 
     ``usage_at`` are the names that lead, below ``_meta`` of the answer to a prompt or of a part of a message, to the agent's
-    count of tokens, where it does not use the protocol's own field. ``standing_approval``: the operator approves beforehand
-    the commands that a contract wants approved (``shell: on-request``), as they stay in the box.
+    count of tokens, where it does not use the protocol's own field.
     """
 
     meta: dict[str, Any] | None = None
     mode: str | None = None
     usage_at: tuple[str, ...] = ()
-    standing_approval: bool = False
 
     def usage(self, response: PromptResponse) -> Tokens | None:
         """Tokens of a turn, as the agent counts them at its end; None where it does not say."""

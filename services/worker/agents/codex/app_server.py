@@ -240,7 +240,11 @@ class _Conversation:
                 if item.get("status") == "completed":
                     self._refused_last = False
                     changes = item.get("changes")
-                    paths = [change.get("path") for change in changes if isinstance(change, dict)] if isinstance(changes, list) else []
+                    paths = (
+                        [change.get("path") for change in changes if isinstance(change, dict)]
+                        if isinstance(changes, list)
+                        else []
+                    )
                     self._telling.files(paths)
 
 

@@ -15,7 +15,15 @@ DUMMY_KEY: Final = "held-by-the-gateway"
 _PROVIDER: Final = "gatewright"
 #: Its own walls cannot be built inside ours, and are not needed there.
 SANDBOX: Final = "danger-full-access"
-_OFF: Final = ("plugins", "apps", "unbounded_connection_retries", "remote_plugin", "goals", "memories", "enable_request_compression")
+_OFF: Final = (
+    "plugins",
+    "apps",
+    "unbounded_connection_retries",
+    "remote_plugin",
+    "goals",
+    "memories",
+    "enable_request_compression",
+)
 
 
 def configuration(order: AgentOrder, *, catalogue: bool) -> str:

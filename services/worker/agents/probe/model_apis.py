@@ -116,7 +116,7 @@ def _messages(asked: Asked, reply: Reply, number: str) -> Answer:
         block, start = {"type": "text", "text": reply}, {"type": "text", "text": ""}
         delta = {"type": "text_delta", "text": reply}
     reason = "tool_use" if isinstance(reply, Call) else "end_turn"
-    begun = {**head, "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 1}}
+    begun: Document = {**head, "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 1}}
     events: list[Document] = [
         {"type": "message_start", "message": begun},
         {"type": "content_block_start", "index": 0, "content_block": start},

@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 import pytest
 
-from gatewright.services.worker.agents.acp.rules import SessionRules
 from gatewright.services.worker.agents.port import AgentPermission
 from tests.worker.agents.acp.played_agent import END, ORDER, SESSION, Held, PlayedAgent, converse
 
@@ -22,7 +21,7 @@ def selected(option: str) -> dict[str, Any]:
     return {"outcome": {"outcome": "selected", "optionId": option}}
 
 
-async def ask(call: dict[str, Any], *kinds: str, rules: SessionRules | None = None, **changes: Any) -> tuple[object, Held]:
+async def ask(call: dict[str, Any], *kinds: str, **changes: Any) -> tuple[object, Held]:
     """The result that a question got, and the conversation that it was asked in."""
     answers: list[object] = []
 
@@ -32,7 +31,7 @@ async def ask(call: dict[str, Any], *kinds: str, rules: SessionRules | None = No
         agent.message("done")
         agent.answer(prompt, END)
 
-    held = await converse(play, replace(ORDER, **changes), rules)
+    held = await converse(play, replace(ORDER, **changes))
     return answers[0] if answers else held.agent.sent[-2]["result"], held
 
 
@@ -48,7 +47,7 @@ async def test_a_command_is_refused_once_where_no_person_can_approve_it(shell: S
 
 @pytest.mark.parametrize(("shell", "option"), [("on-request", "o1"), ("untrusted", "o2"), ("never", "o2"), ("deny", "o2")])
 async def test_the_operators_standing_approval_is_for_contracts_that_want_approvals(shell: Shell, option: str) -> None:
-    result, _ = await ask(COMMAND, *ONCE, rules=SessionRules(standing_approval=True), shell=shell)
+    result, _ = await ask(COMMAND, *ONCE, standing_approval=True, shell=shell)
     assert result == selected(option)
 
 
@@ -61,8 +60,8 @@ async def test_an_edit_is_allowed_once_and_never_always() -> None:
 
 @pytest.mark.parametrize("call", [EDIT, COMMAND, {"kind": "move", "title": "x"}, {"kind": "delete", "title": "x"}])
 async def test_a_task_that_only_reads_is_allowed_nothing(call: dict[str, Any]) -> None:
-    rules = SessionRules(standing_approval=True)
-    assert (await ask(call, *ONCE, rules=rules, read_only=True, shell="on-request"))[0] == selected("o2")
+    result, _ = await ask(call, *ONCE, standing_approval=True, read_only=True, shell="on-request")
+    assert result == selected("o2")
 
 
 @pytest.mark.parametrize("kind", ["fetch", "switch_mode", "other", "sudo", None, 5])
