@@ -78,6 +78,11 @@ _SERVICES = {
     "secret_scan_failed": "check that the scanner runs: `gatewright doctor`",
     "task_failed": _LOGS,
 }
+_MODELS = {
+    "model_key_missing": "set the variable, or make the file or the entry, that models.json names as the key of the provider",
+    "model_key_refused": "put a key that is valid where models.json says that the key of the provider is",
+    "model_unavailable": "look at `tried` in the record of the call; name a model that stands in for it in the route",
+}
 _HOME = {
     "bundle_busy": "wait for the other command that uses the bundle",
     "bundle_changed": "the bundle changed while it was looked at: run the same command again",
@@ -104,4 +109,5 @@ INFRASTRUCTURE: Final[tuple[Reason, ...]] = (
     *section("infrastructure", "sandbox.md#what-it-needs", _SANDBOX),
     *section("infrastructure", "observability.md#logs", _SERVICES),
     *section("infrastructure", "cli.md#where-things-are", _HOME),
+    *section("infrastructure", "models.md#when-a-call-fails", _MODELS),
 )
