@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
@@ -55,6 +55,7 @@ class Trial:
 
     ``cancel`` ends the conversation once the process that the command ``word`` names runs, or once a question is open.
     ``linger`` is how many seconds the box stays open after the end; ``reachable``: whether the model can be had at all.
+    After ``seconds`` the box is ended.
     """
 
     turns: tuple[Turn, ...]
@@ -65,6 +66,7 @@ class Trial:
     word: str = ""
     linger: float = 0.0
     reachable: bool = True
+    seconds: float = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,7 @@ class Bench:
         )
         model, events = ScriptedModel(trial.turns), list[AgentEvent]()
         door = self.door(model) if trial.reachable else Closed()
-        place = Place(folder, None, self.limits, self.shown)
+        place = Place(folder, None, replace(self.limits, wall_seconds=trial.seconds), self.shown)
         async with open_box(self.sandbox, place, self.agent.launch(order), door) as box:
             wire = ChangedAnswers(box.wire, trial.changed)
             talk = asyncio.ensure_future(self.agent.converse(wire, order, events.append))
@@ -214,17 +216,7 @@ class _Folder:
 def _with_files(observed: Observed, folder: _Folder, trial: Trial) -> Observed:
     found = _files_of(folder.path)
     new = {name: data for name, data in found.items() if trial.files.get(name, "").encode() != data or name not in trial.files}
-    return Observed(
-        observed.end,
-        observed.fault,
-        observed.events,
-        observed.seen,
-        new,
-        observed.seconds,
-        observed.survivors,
-        observed.left,
-        observed.complaints,
-    )
+    return replace(observed, files=new)
 
 
 def _files_of(root: Path) -> dict[str, bytes]:
