@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from gatewright.contracts import TaskContract
 from gatewright.environment_state import Seen
 from gatewright.git.mirror import Mirror
+from gatewright.services.worker.agents.port import AgentEvent
 from gatewright.tasks.handler import ArtifactPort
 
 
@@ -20,12 +21,17 @@ def _unmetered(*, tokens: int = 0, cost_usd: float = 0.0, iterations: int = 0) -
     """For executors that have no budget to keep."""
 
 
+def _untold(event: AgentEvent) -> None:
+    """For jobs that are not watched."""
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """``answer`` is the executor's entry for this attempt: a command line, or the name of an input artifact.
 
     ``baseline`` is a commit id that ``mirror`` holds. ``spend`` is told what was used since the last call, as soon as that is
     known; it raises BudgetError when that is more than there is, and the job is cancelled.
+    ``kept``: what is to be kept as artifacts however the job ends. ``tell`` is given what an agent reports, as it does.
     """
 
     contract: TaskContract
@@ -34,6 +40,8 @@ class Job:
     baseline: str
     artifacts: ArtifactPort
     spend: Spend = _unmetered
+    kept: dict[str, bytes] = field(default_factory=dict)
+    tell: Callable[[AgentEvent], None] = _untold
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,6 +129,8 @@ _MODELS = {
     "cassette_invalid": "name a file that Gatewright recorded, as it was written",
     "model_request_invalid": "send a request as the API of the model describes it",
     "model_request_too_large": "send less at a time",
+    "agent_unknown": "name an agent of agents.json: `gatewright agents list` prints them",
+    "executor_contradicts": "name an agent for the executor agent only, and a model for agent and model",
     "model_unknown": "name a model of models.json",
 }
 BAD_INPUT: Final[tuple[Reason, ...]] = (

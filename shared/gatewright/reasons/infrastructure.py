@@ -79,6 +79,7 @@ _SERVICES = {
     "task_failed": _LOGS,
 }
 _MODELS = {
+    "agent_not_installed": "install the agent, and name the folder in GATEWRIGHT_AGENT_INSTALLATIONS: `gatewright agents list`",
     "model_key_missing": "set the variable, or make the file or the entry, that models.json names as the key of the provider",
     "model_key_refused": "put a key that is valid where models.json says that the key of the provider is",
     "model_unavailable": "look at `tried` in the record of the call; name a model that stands in for it in the route",

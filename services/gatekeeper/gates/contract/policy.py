@@ -19,6 +19,7 @@ from gatewright.services.gatekeeper.gates.cel_gate import judge_contract_rules
 from gatewright.services.gatekeeper.gates.change.destructive import by_allowlist, judge_destructive
 from gatewright.services.gatekeeper.gates.commands.gate import judge_commands
 from gatewright.services.gatekeeper.gates.context import GateContext
+from gatewright.services.gatekeeper.gates.contract.asked import judge_asked
 from gatewright.services.gatekeeper.gates.contract.dispatch import judge_dispatch, judge_order
 from gatewright.services.gatekeeper.gates.contract.forbidden_actions import judge_forbidden_commands
 from gatewright.services.gatekeeper.gates.contract.packs import judge_pack
@@ -32,6 +33,7 @@ from gatewright.services.gatekeeper.gates.contract.role_contract import judge_ou
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from gatewright.services.gatekeeper.policies.load import Policies
 from gatewright.tasks.inputs import LONGEST_COMMAND
+from gatewright.worker_role import has_answers
 
 LANDABLE = "refs/heads/"
 
@@ -44,6 +46,7 @@ def judge_request(context: GateContext, request: RunRequest) -> None:
     strict = request.strict_acceptance or pack.strict_acceptance
     judge_commands(context, request.acceptance_tests, request.executor, strict=strict)
     _artifacts(context.report, request.executor, request.artifacts)
+    judge_asked(context, request.executor, request.budget)
     judge_provided(context, request.artifacts, request.scope)
     _repository(context.report, request.repository)
 
@@ -65,6 +68,7 @@ def judge_contract(context: GateContext, contract: TaskContract, *, from_outside
     if contract.executor is None:
         report.violate("executor_missing", "executor", "the contract does not say how the change is made")
     _artifacts(report, contract.executor, contract.inputs.artifacts)
+    judge_asked(context, contract.executor, contract.budget)
     judge_provided(context, contract.inputs.artifacts, contract.scope)
     judge_destructive(context, contract, by_allowlist(policies))
     _repository(report, contract.repository)
@@ -111,13 +115,12 @@ def _is_sacred(path: str, policies: Policies) -> bool:
 def _artifacts(report: GateReportBuilder, executor: Executor | None, artifacts: Iterable[Artifact]) -> None:
     if executor is None:
         return
-    report.checked("executor", executor.kind)
+    report.checked("executor", " ".join(filter(None, (executor.kind, executor.agent, executor.model))))
     known = {artifact.name for artifact in artifacts}
     for name in executor.artifacts:
         if name not in known:
             report.violate("executor_missing", "executor", f"there is no input artifact named {name!r}")
-    given = executor.commands if executor.kind == "command" else executor.artifacts
-    if not given:
+    if not has_answers(executor):
         report.violate("executor_missing", "executor", f"a {executor.kind} executor needs at least one answer")
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gatewright.app.cli.home import find_repository
-from gatewright.app.cli.run.change_source import BranchAnswer, read_answer, read_branch
+from gatewright.app.cli.run.change_source import BranchAnswer, ChangeSource, read_answer, read_branch
 from gatewright.app.cli.run.places import in_repository
 from gatewright.app.cli.run.preflight import missing_programs
 from gatewright.app.cli.run.provided_files import read_provided
@@ -25,6 +25,7 @@ from gatewright.contracts.vocabulary import (
     Budget,
     ChangeKind,
     Environment,
+    Executor,
     LandingMode,
     PolicyPack,
     Priority,
@@ -38,6 +39,8 @@ from gatewright.evidence.approvals import APPROVAL
 from gatewright.git.refs import check_landing_ref
 from gatewright.git.tracked import refuse_tracked_folder
 
+#: ``--agent any``: the first agent of agents.json that the worker has.
+ANY_AGENT = "any"
 EXAMPLE = 'gatewright run "rename parse to read" --allow src --exec "python rename.py" --test "python -m pytest -q"'
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")  # noqa: TID251 - the operator's own text
 #: ``host:path`` or ``user@host:path``, as git understands it.
@@ -59,6 +62,8 @@ class RunOptions:
     patch: str | None = None
     replies: tuple[str, ...] = ()
     head: str | None = None
+    agent: str | None = None
+    model: str | None = None
     approval: Path | None = None
     provide: tuple[str, ...] = ()
     tests: tuple[str, ...] = ()
@@ -95,7 +100,7 @@ def prepare(options: RunOptions, here: Path, *, on_this_host: bool = False) -> P
     opened = "/scope/allow_protected_paths"
     tests = tuple(in_repository(path, repository, here, opened, faults) for path in options.allow_tests)
     options = replace(options, allow=allow, allow_tests=tests)
-    answer = read_answer(options.commands, options.patch, options.replies, faults)
+    answer = _answer(options, faults)
     branch = _branch(options, repository, faults)
     approval = _approval(options, faults)
     provided = read_provided(options.provide, repository, here, faults)
@@ -131,6 +136,17 @@ def prepare(options: RunOptions, here: Path, *, on_this_host: bool = False) -> P
         idempotency_key=new_id(),
     )
     return Prepared(request, (*answer.attachments, *approval, *provided))
+
+
+def _answer(options: RunOptions, faults: list[Fault]) -> ChangeSource:
+    """An agent or a model that is to be asked, or an answer that is there already."""
+    if options.agent is not None:
+        return ChangeSource(
+            Executor(kind="agent", agent=None if options.agent == ANY_AGENT else options.agent, model=options.model)
+        )
+    if options.model is not None:
+        return ChangeSource(Executor(kind="model", model=options.model))
+    return read_answer(options.commands, options.patch, options.replies, faults)
 
 
 def _budget(options: RunOptions) -> Budget | None:
@@ -169,16 +185,24 @@ def _missing(options: RunOptions) -> list[Fault]:
         faults.append(Fault("/allowed_paths", "missing", "say which paths may change: --allow PATH (repeatable)"))
     if not options.tests:
         faults.append(Fault("/acceptance_tests", "missing", "say which command proves the change: --test CMD (repeatable)"))
-    if not (options.commands or options.patch or options.replies or options.head):
-        words = "say how the change is made: --exec CMD, --patch FILE, --reply FILE or --head BRANCH"
+    if not _ways(options):
+        words = (
+            "say how the change is made: --agent NAME, --model NAME, --exec CMD, --patch FILE, --reply FILE or --head BRANCH"
+        )
         faults.append(Fault("/executor", "missing", words))
     return faults
 
 
+def _ways(options: RunOptions) -> int:
+    """How many ways to make the change were named; --model says more about --agent, or is one by itself."""
+    others = (options.commands, options.patch, options.replies, options.head)
+    return sum(map(bool, (options.agent or options.model, *others)))
+
+
 def _contradictions(options: RunOptions) -> list[Fault]:
     faults = []
-    if sum(map(bool, (options.commands, options.patch, options.replies, options.head))) > 1:
-        faults.append(Fault("/executor", "ambiguous", "give only one of --exec, --patch, --reply and --head"))
+    if _ways(options) > 1:
+        faults.append(Fault("/executor", "ambiguous", "give only one of --agent, --exec, --patch, --reply and --head"))
     if options.land == "target" and not options.target_ref:
         faults.append(Fault("/repository/target_ref", "missing", "--land target needs --target-ref BRANCH"))
     if len(options.env) > 1:
