@@ -9,7 +9,6 @@ import pytest
 
 from gatewright.errors import AgentWireError
 from gatewright.services.worker.agents.acp.conversation import Conversation
-from gatewright.services.worker.agents.acp.protocol import AcpAgent
 from gatewright.services.worker.agents.acp.rules import SessionRules
 from gatewright.services.worker.agents.port import (
     AgentCommand,
@@ -204,13 +203,3 @@ async def test_what_is_to_be_put_right_is_said_in_a_second_turn_of_the_same_sess
     held = await converse(play, replace(ORDER, follow_up=follow_up))
     assert held.end.text == "second"
     assert held.agent.finished
-
-
-async def test_an_agents_entry_is_filled_with_what_is_known_of_the_task() -> None:
-    agent = AcpAgent(
-        "x", ("x", "--model", "@MODEL@"), {"URL": "@BASE_URL@/v1", "HERE": "@HOME@"}, {".x/x.json": '{"in": "@WORKSPACE@"}'}
-    )
-    launch = agent.launch(ORDER)
-    assert launch.argv == ("x", "--model", "m")
-    assert launch.variables == {"URL": "http://127.0.0.1:1/v1", "HERE": "@HOME@"}
-    assert launch.files == {".x/x.json": b'{"in": "/workspace"}'}
