@@ -78,6 +78,9 @@ _SERVICES = {
     "secret_scan_failed": "check that the scanner runs: `gatewright doctor`",
     "task_failed": _LOGS,
 }
+_PROMPTS = {
+    "prompts_invalid": "correct the file of prompts that the message names, or take the folder's setting away",
+}
 _HOME = {
     "bundle_busy": "wait for the other command that uses the bundle",
     "bundle_changed": "the bundle changed while it was looked at: run the same command again",
@@ -103,5 +106,6 @@ INFRASTRUCTURE: Final[tuple[Reason, ...]] = (
     *section("infrastructure", "cli.md#for-scripts", _GIT),
     *section("infrastructure", "sandbox.md#what-it-needs", _SANDBOX),
     *section("infrastructure", "observability.md#logs", _SERVICES),
+    *section("infrastructure", "prompts.md#the-folder", _PROMPTS),
     *section("infrastructure", "cli.md#where-things-are", _HOME),
 )
