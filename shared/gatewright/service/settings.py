@@ -55,6 +55,8 @@ class ServiceSettings(BaseSettings):
     secret_scanner: ScannerName = DEFAULT_SCANNER
     #: Prefixes (virtual environments) that contracts may name; separated by ``:`` in the variable.
     environments: Annotated[tuple[Path, ...], NoDecode] = ()
+    #: The folder of the operator's personas and rules; without it the built-in ones.
+    prompts: Path | None = None
     metrics_host: str = Field(default="127.0.0.1", min_length=1)
     #: 0: any free port, which is logged. -1: none.
     metrics_port: int = Field(default=0, ge=-1, le=65535)
