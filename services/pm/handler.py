@@ -19,14 +19,16 @@ def make_handler(settings: Settings) -> PmHandler:
     """The handler of a process with these settings. Raises ConfigurationError."""
     agent = Agent(role="PM", agent_id=settings.agent_id)
     models = RoleModels.of("pm", settings)
-    return PmHandler(agent, Consulting(agent, models, PromptLibrary(settings.prompts), Mirrors(settings.mirrors("pm"))))
+    return PmHandler(
+        settings.agent_id, Consulting(agent, models, PromptLibrary(settings.prompts), Mirrors(settings.mirrors("pm")))
+    )
 
 
 class PmHandler:
-    """The pm ``agent``; without ``consulting`` it has no model, and compiles only what is complete. Keeps nothing between tasks."""
+    """The pm of id ``agent_id``; without ``consulting`` it compiles only what is complete. Keeps nothing between tasks."""
 
-    def __init__(self, agent: Agent, consulting: Consulting | None = None) -> None:
-        self._agent = agent
+    def __init__(self, agent_id: str, consulting: Consulting | None = None) -> None:
+        self._agent = Agent(role="PM", agent_id=agent_id)
         self._consulting = consulting
 
     async def handle(self, task: RequestTask, context: TaskContext) -> TaskContract | Error:

@@ -76,11 +76,11 @@ class PlanProposal(Document):
 
 
 class Observation(Document):
-    """A place of the candidate, and what stands there that speaks for the verdict."""
+    """A place of the candidate, and what stands there that speaks for the verdict; no line for a file that is gone."""
 
     path: NonEmpty
-    line: Positive
     note: Words
+    line: Positive | None = None
 
 
 class OpinionFinding(Document):

@@ -1,8 +1,8 @@
-"""What can go wrong with an answer that a model has to give in a form."""
+"""What can go wrong when a model is asked for a document."""
 
 from __future__ import annotations
 
-from gatewright.errors import DeniedError, Fault
+from gatewright.errors import DeniedError, Fault, GatewrightError
 
 
 class StructuredOutputError(DeniedError):
@@ -12,3 +12,9 @@ class StructuredOutputError(DeniedError):
 
     def __init__(self, message: str, *, faults: tuple[Fault, ...] = ()) -> None:
         super().__init__(message, faults=faults)
+
+
+class ModelCallError(GatewrightError):
+    """A model could not be asked, after all that the gateway may try. The reason is the gateway's; the message says more."""
+
+    code = "model_unavailable"
