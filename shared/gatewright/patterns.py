@@ -71,7 +71,11 @@ class TextPattern:
 
     def without(self, text: str) -> str:
         """``text`` with every match taken out."""
-        return _decoded(self._compiled.sub(b"", _encoded(text)))
+        return self.replaced(text, "")
+
+    def replaced(self, text: str, instead: str) -> str:
+        """``text`` with ``instead`` in the place of every match; ``\\1`` in it is the first group."""
+        return _decoded(self._compiled.sub(instead.encode(), _encoded(text)))
 
 
 def _named(found: Any) -> dict[str, str] | None:

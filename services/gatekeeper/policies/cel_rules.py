@@ -18,8 +18,8 @@ from cel_expr_python import cel
 from pydantic import Field, ValidationError
 
 from gatewright.errors import ConfigurationError
+from gatewright.policy_files import PolicyModel
 from gatewright.services.gatekeeper.policies.cel_samples import sample
-from gatewright.services.gatekeeper.policies.model import PolicyModel
 
 Stage = Literal["contract", "diff", "evidence"]
 #: The names that a rule of a stage may use. Later stages see what the earlier ones saw.

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from gatewright.services.gatekeeper.policies.model import PolicyModel
+from gatewright.policy_files import PolicyModel
 
 Use = Literal["acceptance", "executor"]
 

@@ -9,18 +9,19 @@ import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, TypeVar, get_args
+from typing import Literal, get_args
 
-from pydantic import Field, TypeAdapter, ValidationError, model_validator
+from pydantic import Field, TypeAdapter, model_validator
 
 from gatewright.contracts import AgentRegistry, codec
 from gatewright.contracts.records import RegisteredAgent
 from gatewright.errors import ConfigurationError, MalformedError
 from gatewright.git.names import LARGEST, TreeLimits
+from gatewright.models.policy import MODELS_FILE, ModelsPolicy
+from gatewright.policy_files import PolicyModel, parse_policy, read_policy
 from gatewright.services.gatekeeper.policies.cel_rules import CelRule, load_rules
 from gatewright.services.gatekeeper.policies.commands import CommandAllowlist
 from gatewright.services.gatekeeper.policies.full_access import names_full_access
-from gatewright.services.gatekeeper.policies.model import PolicyModel
 from gatewright.services.gatekeeper.policies.packs import Approvals, PolicyPacks
 from gatewright.services.gatekeeper.policies.path_classes import PathMatcher
 from gatewright.services.gatekeeper.policies.publishers import Publishers
@@ -36,9 +37,6 @@ OpenedBy = Literal[
     "scope.allow_dependency_change",
     "append-only",
 ]
-
-
-P = TypeVar("P", bound=PolicyModel)
 
 
 class ForbiddenAction(PolicyModel):
@@ -122,6 +120,7 @@ class Policies:
     packs: PolicyPacks
     approvals: Approvals
     publishers: Publishers
+    models: ModelsPolicy
     matcher: PathMatcher
     rules: tuple[CelRule, ...]
     sha256: str
@@ -151,6 +150,7 @@ FILES = (
     "policy_packs.json",
     "approvals.json",
     "publishers.json",
+    MODELS_FILE,
 )
 #: The folder of the organisation's own rules; it may be empty.
 ORGANISATION = "organisation"
@@ -161,29 +161,30 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
 
     ``named``: publishers that the operator's settings name; those that the file does not list get the rule of ``default``.
     """
-    contents = {name: _read(folder / name) for name in FILES}
-    forbidden = _parse(folder, "forbidden_actions.json", ForbiddenActions, contents)
-    roles = _parse(folder, "roles.json", RoleTable, contents)
+    contents = {name: read_policy(folder / name) for name in FILES}
+    forbidden = parse_policy(folder / "forbidden_actions.json", ForbiddenActions, contents["forbidden_actions.json"])
+    roles = parse_policy(folder / "roles.json", RoleTable, contents["roles.json"])
     for role in roles.roles:
         for tool in role.mcp_tools:
             if tool not in forbidden.mcp_tools:
                 raise ConfigurationError(f"{folder / 'roles.json'}: {role.role}: the tool {tool!r} is not on the allowlist")
-    protected = _parse(folder, "protected_paths.json", ProtectedPaths, contents)
+    protected = parse_policy(folder / "protected_paths.json", ProtectedPaths, contents["protected_paths.json"])
     rules = load_rules(folder / ORGANISATION)
-    publishers = _parse(folder, "publishers.json", Publishers, contents)
+    publishers = parse_policy(folder / "publishers.json", Publishers, contents["publishers.json"])
     try:
         publishers = publishers.with_named(named)
     except ValueError as error:
         raise ConfigurationError(f"GATEWRIGHT_PUBLISHERS: {error}") from error
     return Policies(
         registry=_registry(folder, contents["agent_registry.json"]),
-        allowlist=_parse(folder, "command_allowlist.json", CommandAllowlist, contents),
+        allowlist=parse_policy(folder / "command_allowlist.json", CommandAllowlist, contents["command_allowlist.json"]),
         forbidden=forbidden,
         protected=protected,
         roles=roles,
-        packs=_parse(folder, "policy_packs.json", PolicyPacks, contents),
-        approvals=_parse(folder, "approvals.json", Approvals, contents),
+        packs=parse_policy(folder / "policy_packs.json", PolicyPacks, contents["policy_packs.json"]),
+        approvals=parse_policy(folder / "approvals.json", Approvals, contents["approvals.json"]),
         publishers=publishers,
+        models=parse_policy(folder / MODELS_FILE, ModelsPolicy, contents[MODELS_FILE]),
         rules=rules,
         matcher=PathMatcher([kind.patterns for kind in protected.classes]),
         sha256=_digest(contents, rules, publishers),
@@ -222,17 +223,3 @@ def _registry(folder: Path, data: bytes) -> AgentRegistry:
     if faults:
         raise ConfigurationError(f"{path}: {'; '.join(faults)}")
     return registry
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise ConfigurationError(f"policy file {path} cannot be read: {error.strerror}") from error
-
-
-def _parse(folder: Path, name: str, kind: type[P], contents: dict[str, bytes]) -> P:
-    try:
-        return TypeAdapter(kind).validate_json(contents[name])
-    except ValidationError as error:
-        raise ConfigurationError(f"{folder / name}: {error}") from error

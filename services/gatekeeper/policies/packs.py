@@ -8,8 +8,8 @@ from typing import Literal
 from pydantic import AwareDatetime, Field, model_validator
 
 from gatewright.contracts.vocabulary import LandingMode, Network, PolicyPack
+from gatewright.policy_files import PolicyModel
 from gatewright.rules.proof import Testing, Untested
-from gatewright.services.gatekeeper.policies.model import PolicyModel
 
 
 class PackRules(PolicyModel):

@@ -18,7 +18,7 @@ from gatewright.contracts.codec import schema_name
 from gatewright.contracts.task_contract import TaskType
 from gatewright.contracts.vocabulary import Filesystem, Network, RoleName, Shell
 from gatewright.permissions import FILESYSTEM_ORDER, NETWORK_ORDER, SHELL_ORDER, is_wider
-from gatewright.services.gatekeeper.policies.model import PolicyModel
+from gatewright.policy_files import PolicyModel
 from gatewright.tasks.protocol import ANSWERS
 
 #: Roles that change files on another's order. They give work to no agent: more work is the tech lead's to order.

@@ -126,6 +126,12 @@ _BUS = {
     "schema_not_accepted": "send the document that the role takes",
     "usage_invalid": "correct the executor that reports what it used up",
 }
+_MODELS = {
+    "cassette_invalid": "name a file that Gatewright recorded, as it was written",
+    "model_request_invalid": "send a request as the API of the model describes it",
+    "model_request_too_large": "send less at a time",
+    "model_unknown": "name a model of models.json",
+}
 BAD_INPUT: Final[tuple[Reason, ...]] = (
     *section("bad_input", "cli.md#for-scripts", _COMMANDS),
     *section("bad_input", "schemas.md#when-a-document-is-refused", _DOCUMENTS),
@@ -133,4 +139,5 @@ BAD_INPUT: Final[tuple[Reason, ...]] = (
     *section("bad_input", "publishing.md#cloudevents", _CLOUD_EVENTS),
     *section("bad_input", "cli.md#when-a-run-does-not-succeed", _PATHS),
     *section("bad_input", "delivery.md#dead-letters", _BUS),
+    *section("bad_input", "models.md#when-a-call-fails", _MODELS),
 )

@@ -6,6 +6,11 @@ from typing import Final
 
 from gatewright.reasons.reason import Reason, section
 
+_MODELS = {
+    "cassette_miss": "the work asked for something that was not recorded: the message names the first difference; record it anew",
+    "model_reply_invalid": "the provider sent what is no reply of its API: look at its address in models.json",
+    "model_reply_too_large": "ask for less at a time: no reply is that large",
+}
 _FORGED = "treat the bundle as forged until the difference is explained"
 _INCOMPLETE = "the bundle cannot be judged in full: get all of it, and verify it again"
 _ROLE = "the answer of a role contradicts itself or its task: look at the role"
@@ -136,6 +141,7 @@ _BUNDLES = {
 }
 FAILED: Final[tuple[Reason, ...]] = (
     *section("failed", "cli.md#when-a-run-does-not-succeed", _RUNS),
+    *section("failed", "models.md#when-a-call-fails", _MODELS),
     *section("failed", "testing.md#what-a-green-run-has-to-show", _PROOFS),
     *section("failed", "threat-model.md#reports-and-evidence", _ROLES),
     *section("failed", "prompts.md#answers", _MODELS),

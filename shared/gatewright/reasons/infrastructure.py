@@ -81,6 +81,11 @@ _SERVICES = {
 _PROMPTS = {
     "prompts_invalid": "correct the file of prompts that the message names, or take the folder's setting away",
 }
+_MODELS = {
+    "model_key_missing": "set the variable, or make the file or the entry, that models.json names as the key of the provider",
+    "model_key_refused": "put a key that is valid where models.json says that the key of the provider is",
+    "model_unavailable": "look at `tried` in the record of the call; name a model that stands in for it in the route",
+}
 _HOME = {
     "bundle_busy": "wait for the other command that uses the bundle",
     "bundle_changed": "the bundle changed while it was looked at: run the same command again",
@@ -108,4 +113,5 @@ INFRASTRUCTURE: Final[tuple[Reason, ...]] = (
     *section("infrastructure", "observability.md#logs", _SERVICES),
     *section("infrastructure", "prompts.md#the-folder", _PROMPTS),
     *section("infrastructure", "cli.md#where-things-are", _HOME),
+    *section("infrastructure", "models.md#when-a-call-fails", _MODELS),
 )

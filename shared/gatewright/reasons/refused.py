@@ -88,6 +88,15 @@ _LANDING = {
     "ref_folder_is_link": "take the link out of refs/heads/gatewright",
     "ref_moved": "the branch has moved: look at it, then run the same command again",
 }
+_MODELS = {
+    "endpoint_not_allowed": "the gateway has only the endpoints that the documentation lists",
+    "model_calls_limit": "make fewer calls at a time; a task has a bound of all its calls, too",
+    "model_content_not_allowed": "send files and images as they are, not by an address or an id of the provider",
+    "model_field_not_allowed": "leave the field out, or name it in `fields` of the provider in models.json",
+    "model_not_allowed": "ask for a model that a route of models.json gives to the role, by an API of its provider",
+    "model_price_unknown": "give the price of the model in models.json, or set the budget in tokens",
+    "model_tool_not_allowed": "leave the tool out, or name its type in `server_tools` of the provider in models.json",
+}
 _OPERATIONS = {
     "dead_letter_altered": "what is kept is not what was sent, so it cannot be sent again: submit it anew",
     "dead_letter_misplaced": "the message was for another queue: submit it anew",
@@ -100,4 +109,5 @@ REFUSED: Final[tuple[Reason, ...]] = (
     *section("refused", "policies.md#limits-of-a-change-protected_pathsjson-limits", _CHANGES),
     *section("refused", "cli.md#when-a-run-does-not-succeed", _LANDING),
     *section("refused", "delivery.md#dead-letters", _OPERATIONS),
+    *section("refused", "models.md#when-a-call-fails", _MODELS),
 )

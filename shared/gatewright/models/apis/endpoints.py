@@ -1,0 +1,73 @@
+"""The endpoints that the gateway admits, by the very bytes of the request line; anything else is refused."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import parse_qsl
+
+from gatewright.models.policy import Api
+
+Action = Literal["generate", "count"]
+
+#: Longest request target that is looked at.
+_LONGEST = 2048
+_PLAIN: dict[str, tuple[Api, Action]] = {
+    "/v1/responses": ("responses", "generate"),
+    "/responses": ("responses", "generate"),
+    "/v1/chat/completions": ("chat_completions", "generate"),
+    "/chat/completions": ("chat_completions", "generate"),
+    "/v1/messages": ("messages", "generate"),
+    "/v1/messages/count_tokens": ("messages", "count"),
+}
+#: No percent sign: a name that needs one is no name of a model.
+_GEMINI = re.compile(r"/v1beta/models/([A-Za-z0-9._-]{1,128}):(generateContent|streamGenerateContent|countTokens)")  # noqa: TID251 - linear: of a bounded length
+_MODELS = frozenset({"/v1/models", "/models"})
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """``model`` and ``stream`` where the path says them; in the other APIs the body does."""
+
+    api: Api
+    action: Action
+    path: str
+    model: str | None = None
+    stream: bool | None = None
+
+
+def endpoint_of(method: str, target: str) -> Endpoint | None:
+    """What a request asks for. None for what is not admitted: another method, path, or form of the target (``http://...``)."""
+    path, _, query = target[: _LONGEST + 1].partition("?")
+    if method != "POST" or len(target) > _LONGEST:
+        return None
+    if path in _PLAIN:
+        api, action = _PLAIN[path]
+        return Endpoint(api, action, path)
+    if (found := _GEMINI.fullmatch(path)) is None:
+        return None
+    stream = found[2] == "streamGenerateContent"
+    if stream and dict(parse_qsl(query)).get("alt") != "sse":
+        return None
+    return Endpoint("gemini", "count" if found[2] == "countTokens" else "generate", path, found[1], stream)
+
+
+def lists_models(method: str, target: str) -> bool:
+    """Whether the request asks which models there are; the gateway answers that itself."""
+    return method == "GET" and target.partition("?")[0] in _MODELS
+
+
+def upstream_url(base_url: str, endpoint: Endpoint, model: str, *, stream: bool) -> str:
+    """Where a request goes at a provider; nothing of it comes from the client but the kind of endpoint."""
+    match endpoint.api:
+        case "responses":
+            return f"{base_url}/responses"
+        case "chat_completions":
+            return f"{base_url}/chat/completions"
+        case "messages":
+            return f"{base_url}/v1/messages" + ("/count_tokens" if endpoint.action == "count" else "")
+        case "gemini":
+            if endpoint.action == "count":
+                return f"{base_url}/v1beta/models/{model}:countTokens"
+            return f"{base_url}/v1beta/models/{model}:" + ("streamGenerateContent?alt=sse" if stream else "generateContent")

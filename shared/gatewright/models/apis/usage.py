@@ -1,0 +1,151 @@
+"""What a reply says that it used, in each API, and how much text there is in requests and replies. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gatewright.models.policy import Api
+from gatewright.models.prices import TokenUsage
+
+#: More tokens than this in one call are a lie.
+_MOST = 10**9
+#: Values that are no words: ids, marks, and what is packed or encrypted, whose size says nothing of tokens.
+_NO_WORDS = frozenset(
+    [
+        "id",
+        "type",
+        "role",
+        "object",
+        "status",
+        "name",
+        "model",
+        "call_id",
+        "tool_call_id",
+        "tool_use_id",
+        "item_id",
+        "response_id",
+        "signature",
+        "thoughtSignature",
+        "encrypted_content",
+        "data",
+        "image_url",
+        "inlineData",
+        "inline_data",
+        "file_data",
+        "media_type",
+        "mimeType",
+        "finish_reason",
+        "stop_reason",
+        "cache_control",
+        "obfuscation",
+        "system_fingerprint",
+    ]
+)
+
+
+def usage_of(api: Api, document: Mapping[str, Any]) -> TokenUsage | None:
+    """What a reply, or an event of a stream, says of the tokens of its call so far. None when it says nothing."""
+    match api:
+        case "responses":
+            said = _object(_object(document, "response") or document, "usage")
+            return said and _of_openai(said, "input_tokens", "output_tokens")
+        case "chat_completions":
+            said = _object(document, "usage")
+            return said and _of_openai(said, "prompt_tokens", "completion_tokens")
+        case "messages":
+            said = _object(_object(document, "message") or document, "usage")
+            return said and _of_messages(said)
+        case "gemini":
+            said = _object(document, "usageMetadata")
+            return said and _of_gemini(said)
+
+
+def greatest(first: TokenUsage | None, second: TokenUsage | None) -> TokenUsage | None:
+    """Both counts as one: what a call used never shrinks, whatever a later event says."""
+    if first is None or second is None:
+        return first or second
+    return TokenUsage(
+        max(first.input, second.input),
+        max(first.cached, second.cached),
+        max(first.cache_written, second.cache_written),
+        max(first.output, second.output),
+    )
+
+
+def text_bytes(value: object) -> int:
+    """Bytes of all words in ``value``; what is no words (ids, images, encrypted parts) does not count."""
+    total, pending = 0, [value]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, str):
+            total += len(node) if node.isascii() else len(node.encode("utf-8", "surrogatepass"))
+        elif isinstance(node, list):
+            pending += node
+        elif isinstance(node, dict):
+            pending += [child for name, child in node.items() if name not in _NO_WORDS]
+    return total
+
+
+def written_bytes(api: Api, event: Mapping[str, Any]) -> int:
+    """Bytes of words that an event of a stream adds to the reply."""
+    match api:
+        case "responses":
+            return text_bytes(event.get("delta")) if str(event.get("type", "")).endswith(".delta") else 0
+        case "chat_completions":
+            return text_bytes(event.get("choices"))
+        case "messages":
+            return text_bytes(event.get("delta")) if event.get("type") == "content_block_delta" else 0
+        case "gemini":
+            return text_bytes(event.get("candidates"))
+
+
+def reply_bytes(api: Api, reply: Mapping[str, Any]) -> int:
+    """Bytes of words in a reply that came in one piece."""
+    parts = {"responses": "output", "chat_completions": "choices", "messages": "content", "gemini": "candidates"}
+    return text_bytes(reply.get(parts[api]))
+
+
+def is_end(api: Api, event: Mapping[str, Any]) -> bool:
+    """Whether an event of a stream says that the reply is whole."""
+    match api:
+        case "responses":
+            return event.get("type") in {"response.completed", "response.incomplete", "response.failed"}
+        case "chat_completions":
+            return any(isinstance(each, dict) and each.get("finish_reason") for each in _list(event.get("choices")))
+        case "messages":
+            return event.get("type") == "message_stop"
+        case "gemini":
+            return any(isinstance(each, dict) and each.get("finishReason") for each in _list(event.get("candidates")))
+
+
+def _of_openai(said: Mapping[str, Any], read: str, written: str) -> TokenUsage:
+    details = _object(said, f"{read}_details") or {}
+    whole = _count(said, read)
+    return TokenUsage(whole, min(_count(details, "cached_tokens"), whole), 0, _count(said, written))
+
+
+def _of_messages(said: Mapping[str, Any]) -> TokenUsage:
+    """Here the parts from and to the cache are told beside the rest of the input, not as parts of it."""
+    cached, stored = _count(said, "cache_read_input_tokens"), _count(said, "cache_creation_input_tokens")
+    return TokenUsage(_count(said, "input_tokens") + cached + stored, cached, stored, _count(said, "output_tokens"))
+
+
+def _of_gemini(said: Mapping[str, Any]) -> TokenUsage:
+    whole = _count(said, "promptTokenCount") + _count(said, "toolUsePromptTokenCount")
+    written = _count(said, "candidatesTokenCount") + _count(said, "thoughtsTokenCount")
+    return TokenUsage(whole, min(_count(said, "cachedContentTokenCount"), whole), 0, written)
+
+
+def _count(said: Mapping[str, Any], name: str) -> int:
+    value = said.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST else 0
+
+
+def _object(document: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
+    value = document.get(name)
+    return value if isinstance(value, dict) else None
+
+
+def _list(value: object) -> list[object]:
+    return value if isinstance(value, list) else []

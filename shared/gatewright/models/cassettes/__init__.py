@@ -1,0 +1,6 @@
+"""Recorded calls to models: written while a task runs, played back without a provider, matched by their canonical requests."""
+
+from gatewright.models.cassettes.canonical import canonical_request
+from gatewright.models.cassettes.cassette import Cassette, Recorded
+
+__all__ = ["Cassette", "Recorded", "canonical_request"]

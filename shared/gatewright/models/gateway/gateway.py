@@ -1,0 +1,194 @@
+"""The gateway of one task: an HTTP server on a socket that only this task reaches, and the way from there to the providers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import random
+import socket
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+from aiohttp import web
+
+from gatewright.clock import Clock, SystemClock, timestamp
+from gatewright.contracts.vocabulary import Usage
+from gatewright.errors import DeniedError
+from gatewright.models.apis.endpoints import endpoint_of, lists_models
+from gatewright.models.apis.error_answers import error_body
+from gatewright.models.cassettes import Cassette
+from gatewright.models.gateway.attempts import Attempts
+from gatewright.models.gateway.call import ModelCall, Shared
+from gatewright.models.gateway.limits import GatewayLimits
+from gatewright.models.gateway.sockets import private_socket
+from gatewright.models.gateway.spending import InputEstimate, Spend, Spending, spend_freely
+from gatewright.models.gateway.upstream import Upstream
+from gatewright.models.grant import Grant
+from gatewright.models.policy import ModelsPolicy
+from gatewright.models.records import CallRecord, CallRecords
+
+#: What clients in this process put before a path; the host means nothing.
+BASE_URL = "http://gateway"
+#: The library's own words about its connections; a client could fill a log with them.
+_SILENT = logging.getLogger("gatewright.models.http")
+_SILENT.addHandler(logging.NullHandler())
+_SILENT.propagate = False
+_GOODBYE = 1.0
+
+
+class ModelGateway:
+    """Every model call of one task goes through one of these. Made anew for each delivery of a task.
+
+    ``exceeded`` is set as soon as more was used than there is; calls in flight are cut, further ones refused, and
+    ``check()`` raises. ``records`` is what is left of all calls.
+    """
+
+    def __init__(
+        self,
+        policy: ModelsPolicy,
+        grant: Grant,
+        *,
+        spend: Spend = spend_freely,
+        cassette: Cassette | None = None,
+        limits: GatewayLimits | None = None,
+        clock: Clock | None = None,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self.limits = limits or GatewayLimits()
+        self.grant = grant
+        self.records = CallRecords(self.limits.records, self.limits.recorded_bytes)
+        self._spending = Spending(grant.budget, spend)
+        self._upstream = Upstream(self.limits)
+        seconds = grant.budget.wall_sec
+        self._shared = Shared(
+            policy=policy,
+            grant=grant,
+            limits=self.limits,
+            spending=self._spending,
+            estimate=InputEstimate(),
+            attempts=Attempts(policy, self._upstream, self.limits, chance=chance),
+            records=self.records,
+            cassette=cassette,
+            clock=clock or SystemClock(),
+            deadline=time.monotonic() + (seconds if seconds is not None else 10**9),
+        )
+        self._slots = asyncio.Semaphore(self.limits.calls)
+        self._waiting = 0
+
+    @property
+    def exceeded(self) -> asyncio.Event:
+        """Set when the budget is used up."""
+        return self._spending.exceeded
+
+    @property
+    def usage(self) -> Usage:
+        """What was counted so far, by the gateway itself."""
+        return self._spending.usage
+
+    def check(self) -> None:
+        """Raises BudgetError when the budget is used up."""
+        self._spending.check()
+
+    @asynccontextmanager
+    async def serving(self, listening: socket.socket) -> AsyncIterator[None]:
+        """Serve HTTP/1.1 on ``listening`` (TCP or Unix, bound and listening) within; the socket is closed afterwards.
+
+        Once at a time. At the end open calls are given up.
+        """
+        listening.setblocking(False)
+        async with self._upstream.opened():
+            server = web.Server(
+                self._handle,
+                handler_cancellation=True,
+                access_log=None,
+                logger=_SILENT,
+                keepalive_timeout=self.limits.client_idle,
+                lingering_time=0.0,
+                max_line_size=self.limits.header_bytes,
+                max_field_size=self.limits.header_bytes,
+                max_headers=self.limits.header_count,
+                auto_decompress=False,
+                tcp_keepalive=False,
+            )
+
+            def connect() -> asyncio.BaseProtocol:
+                return server() if len(server.connections) < self.limits.connections else _Full()
+
+            accepting = await asyncio.get_running_loop().create_server(connect, sock=listening)
+            try:
+                yield
+            finally:
+                accepting.close()
+                await server.shutdown(_GOODBYE)
+
+    @asynccontextmanager
+    async def client(self) -> AsyncIterator[aiohttp.ClientSession]:
+        """Serve on a private Unix socket, and give an HTTP client for it: ``await session.post("/v1/responses", json=...)``."""
+        async with self.private() as path:
+            connector = aiohttp.UnixConnector(path=str(path))
+            async with aiohttp.ClientSession(BASE_URL, connector=connector, trust_env=False) as session:
+                yield session
+
+    @asynccontextmanager
+    async def private(self) -> AsyncIterator[Path]:
+        """Serve on a private Unix socket, whose path is given, for any HTTP client of this process (base URL ``BASE_URL``)."""
+        with private_socket() as (listening, path):
+            async with self.serving(listening):
+                yield path
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        target = request.raw_path
+        if lists_models(request.method, target):
+            return self._models()
+        endpoint = endpoint_of(request.method, target)
+        if endpoint is None:
+            return self._refuse(request, 403, "endpoint_not_allowed", "the gateway has no such endpoint")
+        if self._waiting >= self.limits.waiting:
+            return self._refuse(request, 429, "model_calls_limit", "too many calls at a time")
+        self._waiting += 1
+        try:
+            await self._slots.acquire()
+        finally:
+            self._waiting -= 1
+        try:
+            return await ModelCall(self._shared, request, endpoint).answer()
+        finally:
+            self._slots.release()
+
+    def _models(self) -> web.Response:
+        """The models that may be asked for, in a form that the clients of every API understand."""
+        names = list(self.grant.routes)
+        data = [{"id": name, "object": "model", "type": "model", "display_name": name, "created": 0} for name in names]
+        body = {"object": "list", "data": data, "has_more": False, "first_id": names[0], "last_id": names[-1]}
+        return web.Response(body=json.dumps(body).encode(), content_type="application/json")
+
+    def _refuse(self, request: web.BaseRequest, status: int, code: str, message: str) -> web.Response:
+        endpoint = endpoint_of(request.method, request.raw_path)
+        if not self.records.full:
+            words = f"{request.method} {request.raw_path}".encode("ascii", "replace").decode()[:200]
+            record = CallRecord(
+                number=len(self.records.calls) + 1,
+                time=timestamp(self._shared.clock.now()),
+                role=self.grant.role,
+                endpoint=words,
+                status=status,
+                seconds=0.0,
+                refused=DeniedError(message, code=code).reason,
+                whole=False,
+            )
+            self.records.add(record)
+        body = error_body(endpoint and endpoint.api, status, code, message)
+        response = web.Response(status=status, body=body, content_type="application/json", headers={"x-should-retry": "false"})
+        response.force_close()
+        return response
+
+
+class _Full(asyncio.Protocol):
+    """One connection too many: closed at once."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.close()

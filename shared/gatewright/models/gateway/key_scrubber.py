@@ -1,0 +1,69 @@
+"""Takes a provider's key out of everything that comes back from it, also where it is cut in two by the pieces of a stream."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterable
+from urllib.parse import quote
+
+_INSTEAD = b"[redacted:provider_key]"
+#: A shorter key would stand in any text by chance; no provider has one.
+_SHORTEST = 8
+
+
+class KeyScrubber:
+    """For one reply; pieces are given in order. Knows a key as it is, and percent-encoded, base64, hexadecimal and as JSON."""
+
+    def __init__(self, keys: Iterable[str]) -> None:
+        forms = sorted({form for key in keys for form in _forms(key)}, key=len, reverse=True)
+        self._longest = len(forms[0]) if forms else 0
+        self._pattern = re.compile(b"|".join(map(re.escape, forms))) if forms else None  # noqa: TID251 - literals of our own
+        self._starts = tuple(forms)
+        self._kept = b""
+        self.found = 0
+
+    def whole(self, data: bytes) -> bytes:
+        """``data`` without a key; not a piece of a stream."""
+        if self._pattern is None:
+            return data
+        data, found = self._pattern.subn(_INSTEAD, data)
+        self.found += found
+        return data
+
+    def text(self, words: str) -> str:
+        """``words`` without a key."""
+        return self.whole(words.encode("utf-8", "surrogatepass")).decode("utf-8", "replace")
+
+    def feed(self, chunk: bytes) -> bytes:
+        """What may be passed on now; what could be the beginning of a key waits for the next piece."""
+        data = self.whole(self._kept + chunk)
+        keep = self._beginning(data)
+        self._kept = data[len(data) - keep :]
+        return data[: len(data) - keep]
+
+    def finish(self) -> bytes:
+        """What waited, at the end of the stream."""
+        kept, self._kept = self._kept, b""
+        return kept
+
+    def _beginning(self, data: bytes) -> int:
+        """How many of the last bytes are the beginning of a key."""
+        for length in range(min(self._longest - 1, len(data)), 0, -1):
+            tail = data[len(data) - length :]
+            if any(form.startswith(tail) for form in self._starts):
+                return length
+        return 0
+
+
+def _forms(key: str) -> Iterable[bytes]:
+    if len(key) < _SHORTEST:
+        return
+    raw = key.encode()
+    yield raw
+    yield quote(key, safe="").encode()
+    yield json.dumps(key)[1:-1].encode()
+    yield base64.b64encode(raw).rstrip(b"=")
+    yield base64.b64encode(b"Bearer " + raw).rstrip(b"=")
+    yield raw.hex().encode()

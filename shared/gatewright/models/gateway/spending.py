@@ -1,0 +1,188 @@
+"""Counts what the calls of a task use, while they are answered, and ends them when that is more than there is.
+
+What a provider will say is only known at the end of a reply. Until then four bytes of words are counted as a token. What was
+counted too much is taken off what the next call uses. A provider's count is believed unless it is a quarter of that estimate or
+less: then the estimate counts, and the record says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+from gatewright.budgets import BILLION, Excess, nano, overdrawn
+from gatewright.contracts.vocabulary import Budget, Usage
+from gatewright.errors import BudgetError
+from gatewright.models.prices import Price, TokenUsage
+
+#: Bytes of words that are counted as one token.
+BYTES_A_TOKEN = 4
+#: A count of this part of the estimate, or less, is not believed.
+LIE = 4
+#: Bytes of a reply, words or not, for which at least one token is counted.
+NOISE = 512
+
+
+class Spend(Protocol):
+    """What is told of everything that is used; ``BudgetMeter.spend`` and a task's ``context.spend`` are of this form."""
+
+    def __call__(self, *, tokens: int = 0, cost_usd: float = 0.0, iterations: int = 0) -> None:
+        """Raises BudgetError when that is more than there is."""
+
+
+def spend_freely(*, tokens: int = 0, cost_usd: float = 0.0, iterations: int = 0) -> None:
+    """For work that is not metered elsewhere."""
+
+
+class Spending:
+    """All calls of one task. Holds to ``budget`` itself, and tells ``spend`` too, whose word counts as well."""
+
+    def __init__(self, budget: Budget, spend: Spend) -> None:
+        self.exceeded = asyncio.Event()
+        self.excess = ""
+        self._budget = budget
+        self._spend = spend
+        self._tokens = self._nano = self._iterations = 0
+        self._credit_tokens = self._credit_nano = 0
+
+    @property
+    def usage(self) -> Usage:
+        """What was counted so far."""
+        return Usage(tokens=self._tokens, cost_usd=self._nano / BILLION, iterations=self._iterations, delivery="1")
+
+    def check(self) -> None:
+        """Raises BudgetError once the budget is exceeded."""
+        if self.exceeded.is_set():
+            raise BudgetError(self.excess)
+
+    def turn(self) -> None:
+        """A call begins. Raises BudgetError."""
+        self._count(0, 0, 1)
+
+    def count(self, tokens: int, nano_usd: int) -> None:
+        """So much more was used; below 0: so much was counted too much. Raises BudgetError."""
+        tokens, self._credit_tokens = _after_credit(tokens, self._credit_tokens)
+        nano_usd, self._credit_nano = _after_credit(nano_usd, self._credit_nano)
+        self._count(tokens, nano_usd, 0)
+
+    def foresee(self, tokens: int, nano_usd: int) -> None:
+        """A call would use at least so much. Raises BudgetError, before it is sent, when that is more than there is left."""
+        self.check()
+        tokens = self._tokens + max(tokens - self._credit_tokens, 0)
+        cost = self._nano + max(nano_usd - self._credit_nano, 0)
+        would = Usage(tokens=tokens, cost_usd=cost / BILLION, iterations=self._iterations, delivery="1")
+        if (gone := overdrawn(self._budget, would)) is not None:
+            self._exceed(f"{gone.words}, with the call that was not sent")
+
+    def _count(self, tokens: int, nano_usd: int, iterations: int) -> None:
+        self.check()
+        self._tokens += tokens
+        self._nano += nano_usd
+        self._iterations += iterations
+        try:
+            self._spend(tokens=tokens, cost_usd=nano_usd / BILLION, iterations=iterations)
+        except BudgetError as error:
+            self._exceed(error.message)
+        gone: Excess | None = overdrawn(self._budget, self.usage)
+        if gone is not None:
+            self._exceed(gone.words)
+
+    def _exceed(self, words: str) -> None:
+        if not self.exceeded.is_set():
+            self.excess = words
+            self.exceeded.set()
+        raise BudgetError(self.excess)
+
+
+class InputEstimate:
+    """How many tokens a model makes of a request's words, learnt from what its provider said of the calls before."""
+
+    def __init__(self) -> None:
+        self._tokens_a_byte: dict[str, float] = {}
+        self._cached_part: dict[str, float] = {}
+
+    def of(self, model: str, words: int) -> TokenUsage:
+        """``words``: bytes of the request's text."""
+        tokens = int(words * self._tokens_a_byte.get(model, 1 / BYTES_A_TOKEN))
+        return TokenUsage(input=tokens, cached=int(tokens * self._cached_part.get(model, 0.0)))
+
+    def learn(self, model: str, words: int, usage: TokenUsage) -> None:
+        """``usage`` is what a provider said, and was believed."""
+        if words > 0 and usage.input > 0:
+            self._tokens_a_byte[model] = usage.input / words
+            self._cached_part[model] = usage.cached / usage.input
+
+
+class CallMeter:
+    """One reply of one model."""
+
+    def __init__(self, spending: Spending, price: Price | None, estimate: TokenUsage) -> None:
+        self.doubted = False
+        self._spending = spending
+        self._price = price
+        self._estimate = estimate
+        self._told: TokenUsage | None = None
+        self._words = self._bytes = 0
+        self._counted_tokens = self._counted_nano = 0
+
+    def begin(self) -> None:
+        """The provider has taken the request: what it read counts. Raises BudgetError."""
+        self._count(self.usage)
+
+    def streamed(self, size: int, words: int, told: TokenUsage | None) -> None:
+        """``size`` more bytes of the reply hold ``words`` bytes of text; ``told`` is all that they say of usage. Raises BudgetError."""
+        self._bytes += size
+        self._words += words
+        self._told = told or self._told
+        self._count(self.usage)
+
+    def settle(self) -> TokenUsage:
+        """The reply has ended: what was told counts, if it can be believed. Raises BudgetError when that is too much."""
+        told, written = self._told, self._written()
+        if told is None:
+            self._count(self.usage)
+            return self.usage
+        read_truly = told.input * LIE > self._estimate.input // LIE or self._estimate.input == 0
+        wrote_truly = told.output * LIE > written or written == 0
+        self.doubted = not (read_truly and wrote_truly)
+        read = told if read_truly else self._estimate
+        final = TokenUsage(read.input, read.cached, read.cache_written, told.output if wrote_truly else written)
+        self._count(final)
+        self._told, self._words, self._bytes, self._estimate = final, 0, 0, TokenUsage()
+        return final
+
+    @property
+    def usage(self) -> TokenUsage:
+        """What counts now: the greater of what was told and what was seen, of each."""
+        told = self._told
+        read = told if told is not None and told.input > 0 else self._estimate
+        written = max(self._written(), told.output if told is not None else 0)
+        return TokenUsage(read.input, read.cached, read.cache_written, written)
+
+    @property
+    def cost_usd(self) -> float | None:
+        """None when the price is not known."""
+        return None if self._price is None else self._counted_nano / BILLION
+
+    def _written(self) -> int:
+        return max(-(-self._words // BYTES_A_TOKEN), self._bytes // NOISE)
+
+    def _count(self, usage: TokenUsage) -> None:
+        nano_usd = 0 if self._price is None else self._price.nano_usd(usage)
+        tokens, more = usage.total - self._counted_tokens, nano_usd - self._counted_nano
+        self._counted_tokens, self._counted_nano = usage.total, nano_usd
+        self._spending.count(tokens, more)
+
+
+def nano_of(price: Price | None, usage: TokenUsage) -> int:
+    """What ``usage`` costs in billionths of a dollar; 0 where the price is not known."""
+    return 0 if price is None else price.nano_usd(usage)
+
+
+def _after_credit(amount: int, credit: int) -> tuple[int, int]:
+    """What is to be counted of ``amount``, and the credit that is left."""
+    left = amount - credit
+    return max(left, 0), max(-left, 0)
+
+
+__all__ = ["BYTES_A_TOKEN", "CallMeter", "InputEstimate", "Spend", "Spending", "nano", "nano_of", "spend_freely"]

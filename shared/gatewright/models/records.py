@@ -1,0 +1,101 @@
+"""What is kept of every call: one line each, and the bodies, by digest and without secrets. Bounded; they become artifacts of the bundle."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from gatewright.contracts.vocabulary import Document
+from gatewright.secrets import SecretScanner, redact_output
+
+#: The names of the artifacts of a task.
+CALLS = "model_calls"
+BODIES = "model_bodies"
+
+
+class CallRecord(Document):
+    """One call. ``model`` was asked for, ``model_used`` answered; ``request_sha256`` is of the canonical form of the request.
+
+    ``status`` is what the client got. ``tried`` says each try that failed, in words; ``refused`` is the reason code of a call
+    that was not sent or not passed on. ``played``: from a cassette. ``usage_doubted``: the provider's count was not believed.
+    """
+
+    number: int
+    time: str
+    role: str
+    endpoint: str
+    status: int
+    seconds: float
+    model: str | None = None
+    model_used: str | None = None
+    provider: str | None = None
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = None
+    request_sha256: str | None = None
+    reply_sha256: str | None = None
+    cassette_sha256: str | None = None
+    tried: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    refused: str | None = None
+    whole: bool = True
+    played: bool = False
+    usage_doubted: bool = False
+
+
+@dataclass
+class CallRecords:
+    """The calls of one task, in the order in which they ended. Not for use by several threads."""
+
+    most: int = 20_000
+    most_bytes: int = 64 << 20
+    calls: list[CallRecord] = field(default_factory=list)
+    #: Calls whose bodies were not kept, because there were too many bytes.
+    bodies_left_out: int = 0
+    _bodies: dict[str, bytes] = field(default_factory=dict)
+    _kept: int = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether no further call can be recorded; one that cannot be is not made."""
+        return len(self.calls) >= self.most
+
+    def add(self, record: CallRecord, *bodies: bytes) -> None:
+        """``bodies``: the canonical request and the reply, without keys."""
+        self.calls.append(record)
+        left_out = False
+        for body in bodies:
+            digest = sha256(body)
+            if digest in self._bodies:
+                continue
+            if self._kept + len(body) > self.most_bytes:
+                left_out = True
+                continue
+            self._bodies[digest] = body
+            self._kept += len(body)
+        self.bodies_left_out += left_out
+
+    def as_jsonl(self) -> bytes:
+        """One line of JSON for each call."""
+        return b"".join(msgspec.json.encode(call) + b"\n" for call in self.calls)
+
+    def bodies(self, scanner: SecretScanner) -> bytes:
+        """One line of JSON for each body: its digest, and its text without secrets. Runs long: use a thread."""
+        lines = []
+        for digest, body in self._bodies.items():
+            redacted = redact_output(digest, body, scanner)
+            line: Mapping[str, object] = {
+                "sha256": digest,
+                "text": redacted.data.decode("utf-8", "replace"),
+                "redacted": [each.rule for each in redacted.redactions],
+            }
+            lines.append(msgspec.json.encode(line) + b"\n")
+        return b"".join(lines)
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
