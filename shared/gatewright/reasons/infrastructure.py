@@ -82,6 +82,7 @@ _PROMPTS = {
     "prompts_invalid": "correct the file of prompts that the message names, or take the folder's setting away",
 }
 _MODELS = {
+    "model_api_unknown": "name a model for the role whose provider has one of the APIs that the message lists",
     "model_key_missing": "set the variable, or make the file or the entry, that models.json names as the key of the provider",
     "model_key_refused": "put a key that is valid where models.json says that the key of the provider is",
     "model_unavailable": "look at `tried` in the record of the call; name a model that stands in for it in the route",

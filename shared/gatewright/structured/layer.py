@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import httpx
+import httpx2
 from anthropic import AnthropicError, AsyncAnthropic
 from openai import AsyncOpenAI, OpenAIError
 from pydantic_ai.direct import model_request
@@ -25,7 +25,7 @@ from gatewright.models.policy import Api
 from gatewright.structured.asking import Turn
 
 #: What the library raises for an answer that is no success, or none; an SSL error cannot come, as there is no TLS.
-LAYER_ERRORS = (AgentRunError, AnthropicError, OpenAIError, httpx.HTTPError, OSError)
+LAYER_ERRORS = (AgentRunError, AnthropicError, OpenAIError, httpx2.HTTPError, OSError)
 _HOST = "http://gateway"
 #: Nothing: the gateway holds the key, and takes no other.
 _NO_KEY = "none"
@@ -33,12 +33,21 @@ _NO_KEY = "none"
 _MOST_TOKENS = 16_000
 
 
-def client_of(socket: Path | str) -> httpx.AsyncClient:
+def client_of(socket: Path | str) -> httpx2.AsyncClient:
     """An HTTP client whose every connection is the gateway's Unix socket."""
-    return httpx.AsyncClient(transport=httpx.AsyncHTTPTransport(uds=str(socket)), timeout=None, trust_env=False)  # noqa: S113 - the task has a time limit
+    # No time limit of its own: the gateway has one for each call, and the task has one for all of them.
+    return httpx2.AsyncClient(transport=httpx2.AsyncHTTPTransport(uds=str(socket)), timeout=None, trust_env=False)
 
 
-async def one_answer(client: httpx.AsyncClient, api: Api, model: str, system: str, turns: Sequence[Turn]) -> str:
+def words_of(error: Exception) -> str:
+    """What the gateway, or else the library, says of a call that failed."""
+    body = getattr(error, "body", None)
+    inner = body.get("error", body) if isinstance(body, dict) else None
+    said = inner.get("message") if isinstance(inner, dict) else None
+    return said if isinstance(said, str) else (str(error).splitlines() or [type(error).__name__])[0]
+
+
+async def one_answer(client: httpx2.AsyncClient, api: Api, model: str, system: str, turns: Sequence[Turn]) -> str:
     """The text of the model's answer. Raises one of LAYER_ERRORS."""
     conversation: list[ModelMessage] = [
         ModelRequest(parts=[SystemPromptPart(content=system), UserPromptPart(content=turns[0].text)])
@@ -55,7 +64,7 @@ async def one_answer(client: httpx.AsyncClient, api: Api, model: str, system: st
     return "".join(part.content for part in response.parts if isinstance(part, TextPart))
 
 
-def _model(client: httpx.AsyncClient, api: Api, name: str) -> Model:
+def _model(client: httpx2.AsyncClient, api: Api, name: str) -> Model:
     if api == "messages":
         anthropic = AsyncAnthropic(base_url=_HOST, api_key=_NO_KEY, http_client=client, max_retries=0)
         return AnthropicModel(name, provider=AnthropicProvider(anthropic_client=anthropic))

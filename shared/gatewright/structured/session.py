@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from gatewright.contracts.vocabulary import Budget
 from gatewright.errors import ConfigurationError
-from gatewright.models.policy import Api, LoadedModels, ModelRole, load_models
+from gatewright.models.policy import Api, LoadedModels, ModelRole, ModelsPolicy, load_models
 from gatewright.service.settings import ServiceSettings
 from gatewright.structured.asking import Turn
 from gatewright.structured.errors import ModelCallError
@@ -26,6 +26,7 @@ from gatewright.tasks.handler import TaskContext
 if TYPE_CHECKING:
     from gatewright.models.gateway import ModelGateway
 
+KEY_MISSING = "model_key_missing"
 _BACKLOG = 64
 #: The APIs that the layer speaks, best first; said here, too, because asking which is no reason to load it.
 _SPOKEN: tuple[Api, ...] = ("messages", "chat_completions", "responses")
@@ -67,14 +68,15 @@ class RoleModels:
         gateway = ModelGateway(policy, grant, spend=context.spend, clock=context.clock)
         with _listening(self._sockets) as (listening, path):
             async with gateway.serving(listening):
-                yield ModelSession(gateway, api, grant.default, path)
+                yield ModelSession(gateway, policy, api, grant.default, path)
 
 
 class ModelSession:
     """The models of one task; a ``Speaker``."""
 
-    def __init__(self, gateway: ModelGateway, api: Api, model: str, path: str) -> None:
+    def __init__(self, gateway: ModelGateway, policy: ModelsPolicy, api: Api, model: str, path: str) -> None:
         self._gateway = gateway
+        self._policy = policy
         self._api: Api = api
         self._model = model
         self._path = path
@@ -89,7 +91,7 @@ class ModelSession:
                 return await layer.one_answer(client, self._api, self._model, system, turns)
             except layer.LAYER_ERRORS as error:
                 self._gateway.check()
-                raise self._error(error) from error
+                raise self._error(layer.words_of(error)) from error
 
     @property
     def spent(self) -> Spent:
@@ -99,12 +101,12 @@ class ModelSession:
         used = next((call.model_used for call in reversed(calls) if call.model_used), None)
         return Spent(used or self._model, usage.tokens, usage.cost_usd, self._gateway.records.as_jsonl())
 
-    def _error(self, error: Exception) -> ModelCallError:
+    def _error(self, words: str) -> ModelCallError:
         calls = self._gateway.records.calls
         last = calls[-1] if calls else None
-        code = (last.refused if last is not None else None) or "model_unavailable"
-        tried = "; ".join(last.tried[-3:]) if last is not None and last.tried else str(error).splitlines()[0][:300]
-        return ModelCallError(f"the model {self._model} could not be asked: {tried}", code=code)
+        code = (last.refused if last is not None else None) or ModelCallError.code
+        words = _missing_key(self._policy, self._gateway.grant.routes[self._model]) if code == KEY_MISSING else words
+        return ModelCallError(f"the model {self._model} could not be asked: {words[:500]}", code=code)
 
 
 def has_key(loaded: LoadedModels, role: ModelRole, pool: str | None = None) -> bool:
@@ -122,6 +124,19 @@ def has_key(loaded: LoadedModels, role: ModelRole, pool: str | None = None) -> b
             continue
         return True
     return False
+
+
+def _missing_key(policy: ModelsPolicy, route: Sequence[str]) -> str:
+    """Which key of a route is not there, and where it was looked for."""
+    for name in route:
+        model = policy.model(name)
+        provider = policy.provider(model.provider) if model is not None else None
+        if provider is not None and provider.key is not None:
+            try:
+                provider.key.read()
+            except ConfigurationError as error:
+                return error.message
+    return KEY_MISSING
 
 
 def _api_of(loaded: LoadedModels, name: str) -> Api:
