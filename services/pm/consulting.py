@@ -20,8 +20,8 @@ from gatewright.services.pm.clamping import CONFIRMED, clamps, completed, faults
 from gatewright.services.pm.compiler import compile_contract
 from gatewright.structured.answers import Question
 from gatewright.structured.asking import Asking
-from gatewright.structured.errors import StructuredOutputError
-from gatewright.structured.recording import consultation_of
+from gatewright.structured.errors import UNANSWERED
+from gatewright.structured.recording import consultation_of, failure_of
 from gatewright.structured.session import RoleModels
 from gatewright.tasks.handler import TaskContext
 
@@ -64,10 +64,8 @@ class Consulting:
         async with self._models.session(request.budget, context) as session:
             try:
                 proposal = await asking.ask(session)
-            except StructuredOutputError as error:
-                record = await consultation_of(asking, None, session.spent, context.artifacts)
-                faults = tuple(ErrorFault(pointer=each.pointer, code=each.code, message=each.message) for each in error.faults)
-                return Error(code=error.reason, message=error.message, faults=faults, family=error.family, consultation=record)
+            except UNANSWERED as error:
+                return await failure_of(asking, error, session.spent, context.artifacts)
         whole = completed(request, proposal)
         clamped = clamps(request, proposal)
         context.log.info("consulted", model=session.spent.model, asked=len(asking.answers), clamped=len(clamped))

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from gatewright.contracts import Error, ReviewOpinion, TaskContract
 from gatewright.contracts.consultation import Clamp, Consultation
-from gatewright.contracts.reports import ErrorFault, Finding
+from gatewright.contracts.reports import Finding
 from gatewright.errors import Fault
 from gatewright.git.paths import display
 from gatewright.prompts.library import PromptLibrary
@@ -19,8 +21,8 @@ from gatewright.prompts.orders import MAX_PATCH, reviewer_order
 from gatewright.services.reviewer.subject import Subject
 from gatewright.structured.answers import Question
 from gatewright.structured.asking import Asking
-from gatewright.structured.errors import StructuredOutputError
-from gatewright.structured.recording import consultation_of
+from gatewright.structured.errors import UNANSWERED
+from gatewright.structured.recording import consultation_of, failure_of
 from gatewright.structured.session import RoleModels
 from gatewright.tasks.handler import TaskContext
 
@@ -68,11 +70,10 @@ class Consulting:
         async with self._models.session(task.budget, context) as session:
             try:
                 opinion = await asking.ask(session)
-            except StructuredOutputError as error:
-                record = await consultation_of(asking, None, session.spent, context.artifacts)
-                code = UNFOUNDED if error.faults and error.faults[0].code == UNFOUNDED else error.reason
-                faults = tuple(ErrorFault(pointer=each.pointer, code=each.code, message=each.message) for each in error.faults)
-                return Error(code=code, message=error.message, faults=faults, consultation=record)
+            except UNANSWERED as error:
+                failure = await failure_of(asking, error, session.spent, context.artifacts)
+                unfounded_one = bool(failure.faults) and failure.faults[0].code == UNFOUNDED
+                return replace(failure, code=UNFOUNDED) if unfounded_one else failure
         findings, dropped = anchored(opinion, lines)
         context.log.info("consulted", model=session.spent.model, asked=len(asking.answers), dropped=len(dropped))
         record = await consultation_of(asking, opinion, session.spent, context.artifacts, clamped=dropped)

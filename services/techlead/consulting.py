@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from gatewright import scope
 from gatewright.contracts import Error, Plan, PlanProposal, TaskContract
 from gatewright.contracts.consultation import Consultation
-from gatewright.contracts.reports import ErrorFault
 from gatewright.contracts.vocabulary import Agent
 from gatewright.errors import Fault, ScopeError
 from gatewright.prompts.library import PromptLibrary
@@ -18,8 +17,8 @@ from gatewright.services.techlead.partition import Group
 from gatewright.services.techlead.plan import make_plan
 from gatewright.structured.answers import Question
 from gatewright.structured.asking import Asking
-from gatewright.structured.errors import StructuredOutputError
-from gatewright.structured.recording import consultation_of
+from gatewright.structured.errors import UNANSWERED
+from gatewright.structured.recording import consultation_of, failure_of
 from gatewright.structured.session import RoleModels
 from gatewright.tasks.handler import TaskContext
 
@@ -60,10 +59,8 @@ class Consulting:
         async with self._models.session(task.budget, context) as session:
             try:
                 proposal = await asking.ask(session)
-            except StructuredOutputError as error:
-                record = await consultation_of(asking, None, session.spent, context.artifacts)
-                faults = tuple(ErrorFault(pointer=each.pointer, code=each.code, message=each.message) for each in error.faults)
-                return Error(code=error.reason, message=error.message, faults=faults, family=error.family, consultation=record)
+            except UNANSWERED as error:
+                return await failure_of(asking, error, session.spent, context.artifacts)
         context.log.info("consulted", model=session.spent.model, asked=len(asking.answers))
         return Split(groups_of(proposal, files), await consultation_of(asking, proposal, session.spent, context.artifacts))
 

@@ -18,3 +18,7 @@ class ModelCallError(GatewrightError):
     """A model could not be asked, after all that the gateway may try. The reason is the gateway's; the message says more."""
 
     code = "model_unavailable"
+
+
+#: A question that came to nothing; what was asked is kept all the same. A budget that is used up ends the run instead.
+UNANSWERED = (StructuredOutputError, ModelCallError)

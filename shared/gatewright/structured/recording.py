@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from gatewright.contracts import codec
+from gatewright.contracts import Error, codec
 from gatewright.contracts.consultation import Clamp, Consultation
+from gatewright.contracts.reports import ErrorFault
 from gatewright.contracts.vocabulary import Artifact
+from gatewright.errors import DeniedError, GatewrightError
 from gatewright.structured.answers import P, Question
 from gatewright.structured.asking import Asking
 from gatewright.tasks.handler import ArtifactPort
@@ -52,6 +54,14 @@ async def consultation_of(
         artifacts=tuple(stored),
         clamped=tuple(clamped),
     )
+
+
+async def failure_of(asking: Asking[P], error: GatewrightError, spent: Spent, artifacts: ArtifactPort) -> Error:
+    """The answer of a role whose question came to nothing: the reason, and the record of what was asked. Raises BusError."""
+    record = await consultation_of(asking, None, spent, artifacts)
+    found = error.faults if isinstance(error, DeniedError) else ()
+    faults = tuple(ErrorFault(pointer=each.pointer, code=each.code, message=each.message) for each in found)
+    return Error(code=error.reason, message=error.message, faults=faults, family=error.family, consultation=record)
 
 
 async def _stored(name: str, data: bytes, artifacts: ArtifactPort) -> Artifact:
