@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import dataclasses
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -20,6 +21,7 @@ from gatewright.contracts.vocabulary import Agent, Artifact, Surroundings
 from gatewright.environment_state import Seen, refuse_changed, see_environment
 from gatewright.errors import ConfigurationError, DeniedError, SandboxError
 from gatewright.git.mirror import Mirrors
+from gatewright.hidden_acceptance import CHANGES as HIDDEN_CHANGES
 from gatewright.host_facts import surroundings
 from gatewright.rules.tests import passed
 from gatewright.sandbox import Sandbox, SandboxLimits, make_sandbox
@@ -28,6 +30,7 @@ from gatewright.secrets.redaction import REDACTIONS, Redaction, record_of, redac
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.testrunner.commands import AcceptanceCommand, first_failure, read_commands, summarise
 from gatewright.services.testrunner.edits import find_edits
+from gatewright.services.testrunner.hidden import with_hidden_files
 from gatewright.services.testrunner.place import CommandPlace
 from gatewright.services.testrunner.proving import Prover
 from gatewright.services.testrunner.settings import Settings
@@ -157,17 +160,28 @@ class TestRunnerHandler:
         limits = dataclasses.replace(self._limits, wall_seconds=command_seconds(task))
         session.environment = await asyncio.to_thread(see_environment, prefix)
         given = await provided_files(task, context.artifacts)
-        async with self._workspaces.open(
-            candidate.mirror, candidate.baseline, candidate.tree, plain=plain, planted=given
-        ) as workspace:
-            place = CommandPlace(candidate, workspace, prefix, limits, _digest(session.environment, given), given)
-            for command in commands:
-                await self._run_and_rerun(command, place, session, context)
-            edits = await find_edits(candidate, workspace)
-            session.commands = edits.in_proofs(session.commands, session.test_files)
-            session.artifacts += await _noted("workspace_changes", edits.note, context)
-            session.artifacts += await _noted(REDACTIONS, record_of(session.redactions), context)
+        digest = _digest(session.environment, given)
+        # In the contract's order; hidden commands never run where others have, which could have prepared the place for them.
+        for hidden, group in groupby(commands, key=lambda command: command.test.hidden):
+            shown = await with_hidden_files(task, candidate, context.artifacts) if hidden else candidate
+            async with self._workspaces.open(shown.mirror, shown.baseline, shown.tree, plain=plain, planted=given) as workspace:
+                place = CommandPlace(shown, workspace, prefix, limits, digest, given)
+                await self._run_group(tuple(group), place, session, context)
+        session.artifacts += await _noted(REDACTIONS, record_of(session.redactions), context)
         await asyncio.to_thread(refuse_changed, session.environment)
+
+    async def _run_group(
+        self, commands: Sequence[AcceptanceCommand], place: CommandPlace, session: _Session, context: TaskContext
+    ) -> None:
+        """Run ``commands`` one after another in one place, then look at what they changed there."""
+        first = len(session.commands)
+        for command in commands:
+            await self._run_and_rerun(command, place, session, context)
+        edits = await find_edits(place.candidate, place.workspace)
+        files = {number - first: names for number, names in session.test_files.items() if number >= first}
+        session.commands[first:] = edits.in_proofs(session.commands[first:], files)
+        name = HIDDEN_CHANGES if commands[0].test.hidden else "workspace_changes"
+        session.artifacts += await _noted(name, edits.note, context)
 
     async def _run_and_rerun(
         self, command: AcceptanceCommand, place: CommandPlace, session: _Session, context: TaskContext

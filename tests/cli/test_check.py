@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from gatewright.app.cli.checking import asking
 from gatewright.contracts import TaskContract, codec
 from gatewright.contracts.task_contract import Rollback
-from gatewright.contracts.vocabulary import Executor
+from gatewright.contracts.vocabulary import AcceptanceTest, Executor
 from gatewright.contracts.vocabulary import Repository as RepositoryField
 from gatewright.resources import policy_directory
 from gatewright.services.gatekeeper import dry_run
@@ -314,3 +314,33 @@ def test_a_publisher_is_told_beforehand_what_it_may_not_submit(
         assert [found["code"] for found in report["violations"]] == codes
         assert said.exit_code == (1 if codes else 0)
         assert f"publishers.{publisher}" in {rule["rule"] for rule in report["rules"]}
+
+
+def test_what_each_acceptance_command_will_have_to_show_is_explained(
+    gatewright: Command, write_contract: WriteContract, repository: Repository
+) -> None:
+    repository.commit({"package.json": b'{"scripts": {"test": "node --test"}}', "check.py": b"assert True\n"})
+    tests = (
+        AcceptanceTest(name="unit", cmd="python -m pytest -q", must_pass=True),
+        AcceptanceTest(name="front", cmd="npm test", must_pass=True),
+        AcceptanceTest(name="held-out", cmd="python -m pytest -q tests/held_out.py", must_pass=True, hidden=True),
+        AcceptanceTest(name="script", cmd="python check.py", must_pass=True),
+        AcceptanceTest(name="style", cmd="ruff check .", must_pass=False),
+    )
+    path = write_contract(acceptance_tests=tests)
+    words = ("policy", "explain", path, "--base", "HEAD")
+    told = gatewright(*words, "--repo", repository.path, "--json").documents[0]["testing"]
+    assert [(each["name"], each["framework"], each["hidden"]) for each in told] == [
+        ("unit", "pytest", False),
+        ("front", "node:test", False),
+        ("held-out", "pytest", True),
+        ("script", "", False),
+        ("style", "", False),
+    ]
+    assert told[3]["words"].startswith("unproven: ")
+    assert "does not have to pass" in told[4]["words"]
+    printed = gatewright(*words, "--repo", repository.path).out
+    assert "what a green run will have shown" in printed
+    assert "held-out (hidden, pytest): " in printed
+    without = gatewright(*words, "--json").documents[0]["testing"]
+    assert "--repo" in without[1]["words"], "what npm starts stands in the repository"

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from gatewright.contracts import TaskContract
+from gatewright.contracts.vocabulary import AcceptanceTest
 from gatewright.ecosystems.port import TreeFiles
 from gatewright.prompts.diff_view import numbered
 from gatewright.prompts.library import PromptLibrary
@@ -115,3 +116,15 @@ async def test_the_view_of_a_large_repository_is_bounded_and_shows_what_the_word
     assert len(shown["README.md"]) == MAX_FILE_CHARACTERS
     assert "pkg0/ (100 files)" in view.listing or "pkg0/sub0/ (1 files)" in view.listing
     assert "pyproject.toml" in view.listing
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_a_hidden_check_stands_in_no_order(number: int) -> None:
+    hidden = AcceptanceTest(name="secret-check", cmd="python -m pytest hidden_place", must_pass=True, hidden=True)
+    contract = make_contract()
+    contract = msgspec.structs.replace(contract, acceptance_tests=(*contract.acceptance_tests, hidden))
+    text = orders(contract, PromptLibrary())[number].order
+    assert "hidden_place" not in text
+    assert "secret-check" not in text
+    request = make_request(allowed_paths=(), acceptance_tests=contract.acceptance_tests)
+    assert "hidden_place" not in pm_order(PromptLibrary(), request, "c" * 40, VIEW).order

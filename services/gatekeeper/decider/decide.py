@@ -15,6 +15,7 @@ from typing import Literal
 from gatewright.budgets import Excess, overdrawn
 from gatewright.contracts import Error, GateReport, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport, codec
 from gatewright.contracts.records import Transition
+from gatewright.hidden_acceptance import completed
 from gatewright.ledger import events as e
 from gatewright.ledger.run import Run, RunTask
 from gatewright.rules.rounds import CURABLE
@@ -145,6 +146,8 @@ def _counted(draft: Draft, item: RoleReplied, verdicts: Sequence[Verdict]) -> No
             draft.end("FAILED", _reason(error.code, "task_failed"), error.message)
         case TaskContract() as contract:
             if report := _passing(draft, verdicts):
+                request = draft.run.request
+                contract = contract if request is None else completed(contract, request)
                 draft.add(e.ContractCompiled(contract=contract), role="pm", task_id=report.task_id)
                 _plan(draft, contract)
         case Plan() as plan:

@@ -11,6 +11,7 @@ from gatewright.budgets import Excess
 from gatewright.contracts import GateReport, ReviewReport, TaskContract, TestReport, Transition
 from gatewright.contracts.records import Cause, CommandRef, OrchestratorEvent
 from gatewright.contracts.vocabulary import Budget, Usage
+from gatewright.hidden_acceptance import shown_to_makers
 from gatewright.ledger import events as e
 from gatewright.ledger import spending
 from gatewright.ledger.chain import GENESIS, link
@@ -164,7 +165,8 @@ class Draft:
             self.exceeded(gone) if gone is not None else self.refuse(report)
             return
         failed = [replace(task.contract, budget=run.contract.budget) for task in run.workers() if task.contract is not None]
-        contracts = tuple(orders.fixing(contract, attempt, evidence) for contract in failed)
+        shown = shown_to_makers(evidence, run.contract)
+        contracts = tuple(orders.fixing(contract, attempt, shown) for contract in failed)
         self.add(e.StateEntered(state="S5"), level="WARN")
         self.add(e.FixOrdered(attempt=attempt, reason=report.code, contracts=contracts), level="WARN")
         if run.contract.timeout_retry.retry_backoff_sec <= 0:

@@ -10,6 +10,7 @@ from gatewright.artifacts import stored_digest, stored_uri
 from gatewright.contracts import ReviewReport, RunRequest, TaskContract, TestReport, codec
 from gatewright.contracts.task_contract import RequiredOutput
 from gatewright.contracts.vocabulary import Agent, Artifact, ToolPermissions
+from gatewright.hidden_acceptance import hidden_files, visible
 from gatewright.ledger.run import Run
 from gatewright.rules.shards import attempt_id, plan_task_id
 from gatewright.tasks.inputs import CANDIDATE
@@ -35,7 +36,7 @@ def pm_task_id(run_id: str) -> str:
 def planning(contract: TaskContract, run_id: str) -> TaskContract:
     """The tech lead's task: split this contract. What the workers may have stands beside what the tech lead has."""
     return replace(
-        contract,
+        visible(contract),
         task_id=plan_task_id(run_id),
         parent_task_id=contract.task_id,
         task_type="PLAN",
@@ -50,7 +51,7 @@ def planning(contract: TaskContract, run_id: str) -> TaskContract:
 def reviewing(run: Run, contract: TaskContract, patch: str) -> TaskContract:
     """The reviewer's task on the candidate whose canonical patch is the artifact ``patch``."""
     return replace(
-        _judging(contract, patch),
+        _judging(visible(contract), patch),
         task_id=f"{run.run_id}.review.a{run.attempt}",
         task_type="REVIEW",
         assigned_agent=REVIEWER,
@@ -74,7 +75,10 @@ def testing(run: Run, contract: TaskContract, patch: str) -> TaskContract:
 
 
 def fixing(contract: TaskContract, attempt: int, evidence: ReviewReport | TestReport) -> TaskContract:
-    """A new contract whose parent is the failed one, with the evidence of the failure attached (specification 7, S5)."""
+    """A new contract whose parent is the failed one, with the evidence of the failure attached (specification 7, S5).
+
+    ``evidence`` is what the maker of the change may see of it.
+    """
     digest = hashlib.sha256(codec.encode(evidence)).hexdigest()
     name = f"failed.{codec.schema_of(evidence).partition('.')[0]}.a{attempt - 1}"
     uri = stored_uri(digest)
@@ -96,11 +100,12 @@ def user_request(document: RunRequest | TaskContract) -> str:
 def _judging(contract: TaskContract, patch: str) -> TaskContract:
     digest = stored_digest(patch)
     artifact = Artifact(name=CANDIDATE, uri=patch, sha256=digest)
+    given = contract.inputs.artifacts
     return replace(
         contract,
         parent_task_id=contract.task_id,
         owner_agent=TECH_LEAD,
-        inputs=replace(contract.inputs, artifacts=(artifact, *provided(contract.inputs.artifacts))),
+        inputs=replace(contract.inputs, artifacts=(artifact, *provided(given), *hidden_files(given))),
         executor=None,
         role_contract=None,
         requested_permissions=None,

@@ -19,6 +19,7 @@ from gatewright.contracts import RequestTask, Transition, codec
 from gatewright.contracts.records import CommandRef
 from gatewright.contracts.vocabulary import Document
 from gatewright.errors import BusError
+from gatewright.hidden_acceptance import visible
 from gatewright.ledger.run import Run, RunTask
 from gatewright.services.gatekeeper.dispatch.priority import InFlight, class_of
 from gatewright.services.gatekeeper.dispatch.task_tokens import task_token
@@ -160,5 +161,5 @@ def task_document(run: Run, command: CommandRef) -> Document:
     if run.request is None:
         raise BusError(f"{command.task_id} has no document", code="internal_error")
     return RequestTask(
-        run_id=run.run_id, task_id=task.task_id, baseline_commit=run.accepted.baseline_commit, request=run.request
+        run_id=run.run_id, task_id=task.task_id, baseline_commit=run.accepted.baseline_commit, request=visible(run.request)
     )

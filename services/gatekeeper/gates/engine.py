@@ -18,6 +18,7 @@ from gatewright.evidence.signing.keys import PublicKey
 from gatewright.git.host.identity import repository_identity
 from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.git.process import in_thread
+from gatewright.hidden_acceptance import completed, shown_to_makers, visible
 from gatewright.host_errors import is_waited_for
 from gatewright.host_facts import host
 from gatewright.ledger.events import LocksTaken
@@ -90,6 +91,9 @@ class GateEngine:
                 note_redactions(context, tests, tests.artifacts)
                 outputs = [uri for command in tests.commands for uri in stored_by(command)]
                 await check_artifacts(context, [*outputs, *(artifact.uri for artifact in tests.artifacts)])
+                shown = shown_to_makers(tests, _contract(run))
+                if shown is not tests:
+                    await self.artifacts.put_artifact(codec.encode(shown))
                 return await _keep(context, tests)
             case q.LandingCheck(run=run):
                 return await self._landing(run)
@@ -116,7 +120,8 @@ class GateEngine:
         context = self._begin(run, "policy")
         context.report.saw("policies", self.policies.sha256)
         if run.request is not None:
-            judge_compiled(context, contract, run.request, run.accepted.baseline_commit)
+            judge_compiled(context, contract, visible(run.request), run.accepted.baseline_commit)
+            contract = completed(contract, run.request)
         judge_contract(context, contract, from_outside=False)
         return q.Verdict(context.close())
 

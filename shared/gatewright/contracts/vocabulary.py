@@ -261,12 +261,16 @@ class Usage(Document):
 
 
 class AcceptanceTest(Document):
-    """``may_rerun``: when it fails it is run once more; a pass then is recorded as flaky, and counts."""
+    """``may_rerun``: when it fails it is run once more; a pass then is recorded as flaky, and counts.
+
+    ``hidden``: the test runner alone is told of it (``gatewright.hidden_acceptance``).
+    """
 
     name: str
     cmd: str
     must_pass: bool
     may_rerun: bool = False
+    hidden: bool = False
 
 
 class ToolPermissions(Document):

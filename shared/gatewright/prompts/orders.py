@@ -27,7 +27,7 @@ def pm_order(
     library: PromptLibrary, request: RunRequest, baseline: str, view: RepositoryView, executors: Sequence[str] = ("command",)
 ) -> Prompt:
     """A request with something left open. ``executors`` are the kinds that a proposal may name. Raises PromptsError."""
-    tests = [test.cmd for test in request.acceptance_tests]
+    tests = [test.cmd for test in request.acceptance_tests if not test.hidden]
     how = request.executor
     sections = FreshContext(
         mission=mission_line(request.request),

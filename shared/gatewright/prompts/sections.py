@@ -53,7 +53,8 @@ def of_contract(
     contract: TaskContract, current_task: str, *, done: Sequence[str] = (), decisions: Sequence[str] = ()
 ) -> FreshContext:
     """The sections of a task under ``contract``. No run id and no time stands in them: equal orders are equal bytes."""
-    must_pass = [test for test in contract.acceptance_tests if test.must_pass]
+    # Hidden checks are taken out before any role but the test runner is sent the contract; a file on disk still has them.
+    must_pass = [test for test in contract.acceptance_tests if test.must_pass and not test.hidden]
     return FreshContext(
         mission=mission_line(contract.inputs.spec),
         purpose=contract.inputs.spec,

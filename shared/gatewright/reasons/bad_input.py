@@ -16,6 +16,7 @@ _COMMANDS = {
     "branch_has_nothing": "commit to the branch first, or name another one",
     "bundle_exists": "name a folder that does not exist yet",
     "hook_exists": "keep the hook that is there, or replace it with --force",
+    "hidden_acceptance_invalid": "name hidden tests apart, with a visible one beside them, and each hidden file once",
     "idempotency_key_invalid": "use 1 to 200 printable characters without blanks",
     "identity_invalid": "name an identity of the bus; `gatewright keys bus` makes them",
     "invalid_input": "correct what the message names",

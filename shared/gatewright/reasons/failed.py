@@ -22,6 +22,7 @@ _RUNS = {
     "judgement_limit": "split the work: judging the change took more time or memory than a judgement may take",
     "landed_tree_differs": "the repository has another tree than the one that was judged: look at it before you use it",
     "landing_conflict": "the target moved while the run went on; run it again on the new commit",
+    "hidden_tests_failed": "`gatewright show {run} --log` prints all that the hidden tests said",
     "locks_held": "another run holds the paths and did not end in time: run it again",
     "locks_lost": "another run took the paths over: run it again",
     "patch_does_not_apply": "make the patch again on the commit that the run starts from",

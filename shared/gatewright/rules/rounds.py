@@ -6,7 +6,7 @@ from gatewright.contracts import TaskContract
 from gatewright.worker_role import answers
 
 #: Failed gates that another round of fixing may cure (specification 7: blocking review or failed tests).
-CURABLE = frozenset({"review_failed", "tests_failed"})
+CURABLE = frozenset({"hidden_tests_failed", "review_failed", "tests_failed"})
 
 
 def answers_of(contract: TaskContract) -> int:

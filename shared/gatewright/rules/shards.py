@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from gatewright import scope
 from gatewright.contracts import Plan, TaskContract
 from gatewright.errors import ScopeError
+from gatewright.hidden_acceptance import visible
 from gatewright.rules.broken import Broken
 from gatewright.worker_role import least_permissions
 
@@ -50,7 +51,8 @@ def broken_by_split(plan: Plan) -> Iterator[Broken]:
 
 
 def _changed(shard: TaskContract, contract: TaskContract) -> Iterator[Broken]:
-    """Everything but the shard's own fields must be the contract's; permissions may only be the worker's."""
+    """Everything but the shard's own fields must be the contract's, as far as a tech lead sees it; permissions the worker's."""
+    contract = visible(contract)
     aligned = replace(
         shard,
         task_id=contract.task_id,

@@ -10,6 +10,7 @@ from gatewright.contracts import TaskContract, TestReport
 from gatewright.contracts.reports import TestCommand, TestSummary
 from gatewright.contracts.vocabulary import AcceptanceTest, Environment
 from gatewright.errors import CommandRefusedError
+from gatewright.hidden_acceptance import FAILED
 from gatewright.rules.broken import Broken
 from gatewright.rules.results import wrong_times
 from gatewright.sandbox.argv import parse_command
@@ -17,7 +18,7 @@ from gatewright.sandbox.programs import NOT_FOUND
 from gatewright.tasks.inputs import command_seconds
 
 #: The codes of the rules here; a gate may give others besides.
-CODES = frozenset({"tests_wrong_tree", "tests_failed", "tests_incomplete", "rerun_not_allowed", "report_contradicts"})
+CODES = frozenset({"tests_wrong_tree", "tests_failed", FAILED, "tests_incomplete", "rerun_not_allowed", "report_contradicts"})
 
 #: A shell's way, and bubblewrap's, to say that a signal ended a program.
 _SIGNALLED = 128
@@ -91,7 +92,7 @@ def broken_by_tests(report: TestReport, candidate: str, contract: TaskContract) 
     for one in ordered:  # 5
         if one.test.must_pass and not passed(one.final):
             words = f"{one.test.name} {how_it_ended(one.final, _not_seen(one.final, contract.environment))}"
-            broken.append(Broken("tests_failed", "acceptance_tests", words))
+            broken.append(Broken(FAILED if one.test.hidden else "tests_failed", "acceptance_tests", words))
     if not any(test.must_pass for test in contract.acceptance_tests):  # 6
         broken.append(Broken("tests_not_run", "tests_gate", "no acceptance test must pass, so nothing is proved"))
     return tuple(broken) or tuple(_contradictions(report, ordered))  # 7

@@ -5,12 +5,13 @@ They travel as input artifacts named ``provide:PATH``, so that contract and bund
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from gatewright.contracts import TaskContract
 from gatewright.contracts.vocabulary import Artifact
 from gatewright.errors import MalformedError
+from gatewright.hidden_acceptance import hidden_files, hidden_path
 from gatewright.tasks.handler import ArtifactPort
 from gatewright.tasks.inputs import read_artifact
 
@@ -34,16 +35,27 @@ def path_of(artifact: Artifact) -> str:
 
 async def provided_files(contract: TaskContract, artifacts: ArtifactPort) -> dict[bytes, bytes]:
     """The contents by path. Raises MalformedError (``provided_too_large``, ``artifact_ambiguous``, ...), ArtifactError."""
+    wanted = {path_of(artifact): artifact.name for artifact in provided(contract.inputs.artifacts)}
+    return await _contents(contract, wanted, artifacts)
+
+
+async def hidden_contents(contract: TaskContract, artifacts: ArtifactPort) -> dict[bytes, bytes]:
+    """The files that hidden commands alone see, by path. Raises as ``provided_files`` does."""
+    wanted = {hidden_path(artifact): artifact.name for artifact in hidden_files(contract.inputs.artifacts)}
+    return await _contents(contract, wanted, artifacts)
+
+
+async def _contents(contract: TaskContract, wanted: Mapping[str, str], artifacts: ArtifactPort) -> dict[bytes, bytes]:
+    """By path; ``wanted`` has the names of the artifacts."""
     files: dict[bytes, bytes] = {}
-    wanted = provided(contract.inputs.artifacts)
     if len(wanted) > MOST_FILES:
         raise MalformedError(f"{len(wanted)} files are provided, at most {MOST_FILES} are taken", code=TOO_LARGE)
     size = 0
-    for artifact in wanted:
-        content = await read_artifact(contract, artifact.name, artifacts)
+    for path, name in wanted.items():
+        content = await read_artifact(contract, name, artifacts)
         size += len(content)
-        refuse_large(path_of(artifact), len(content), size)
-        files[path_of(artifact).encode()] = content
+        refuse_large(path, len(content), size)
+        files[path.encode()] = content
     return files
 
 

@@ -21,6 +21,7 @@ from gatewright.services.gatekeeper.gates.commands.gate import judge_commands
 from gatewright.services.gatekeeper.gates.context import GateContext
 from gatewright.services.gatekeeper.gates.contract.dispatch import judge_dispatch, judge_order
 from gatewright.services.gatekeeper.gates.contract.forbidden_actions import judge_forbidden_commands
+from gatewright.services.gatekeeper.gates.contract.hidden import judge_hidden
 from gatewright.services.gatekeeper.gates.contract.packs import judge_pack
 from gatewright.services.gatekeeper.gates.contract.permissions import (
     judge_executor_access,
@@ -45,6 +46,7 @@ def judge_request(context: GateContext, request: RunRequest) -> None:
     judge_commands(context, request.acceptance_tests, request.executor, strict=strict)
     _artifacts(context.report, request.executor, request.artifacts)
     judge_provided(context, request.artifacts, request.scope)
+    judge_hidden(context, request.acceptance_tests, request.artifacts)
     _repository(context.report, request.repository)
 
 
@@ -66,6 +68,7 @@ def judge_contract(context: GateContext, contract: TaskContract, *, from_outside
         report.violate("executor_missing", "executor", "the contract does not say how the change is made")
     _artifacts(report, contract.executor, contract.inputs.artifacts)
     judge_provided(context, contract.inputs.artifacts, contract.scope)
+    judge_hidden(context, contract.acceptance_tests, contract.inputs.artifacts)
     judge_destructive(context, contract, by_allowlist(policies))
     _repository(report, contract.repository)
     judge_order(context, contract)

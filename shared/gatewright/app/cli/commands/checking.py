@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +13,7 @@ from gatewright.app.cli.output import emit, printable, reported, say
 
 if TYPE_CHECKING:
     from gatewright.app.cli.checking.asking import DryRunAnswer
+    from gatewright.app.cli.checking.proof_preview import CommandProof
 
 Contract = Annotated[
     Path, typer.Option(metavar="FILE", help="The task contract or run request (JSON); - reads standard input.")
@@ -88,7 +90,8 @@ def explain(
 ) -> None:
     from gatewright.app.cli.checking.asking import ChangeLocation, ask_gates, read_contract
     from gatewright.app.cli.checking.documents import read_document, read_submittable
-    from gatewright.contracts import RunRequest
+    from gatewright.app.cli.checking.proof_preview import preview
+    from gatewright.contracts import RunRequest, TaskContract, codec
 
     submitted = read_submittable(str(contract))
     kind = "request" if isinstance(submitted, RunRequest) else "contract"
@@ -97,19 +100,23 @@ def explain(
     source = str(Path(repo).absolute()) if repo is not None and Path(repo).is_dir() else repo
     change = ChangeLocation(source, base, patch=data)
     answer = ask_gates(document, change, policies=policies, judge_policy=True, publisher=publisher, kind=kind)
-    _tell(answer, json_output=json_output, every_rule=True)
+    place = Path(source) if source is not None and Path(source).is_dir() else None
+    proofs = asyncio.run(preview(codec.decode(document, TaskContract), place, base))
+    _tell(answer, json_output=json_output, proofs=proofs)
 
 
-def _tell(answer: DryRunAnswer, *, json_output: bool, every_rule: bool = False) -> None:
+def _tell(answer: DryRunAnswer, *, json_output: bool, proofs: tuple[CommandProof, ...] | None = None) -> None:
+    """``proofs``: what the acceptance commands will have to show; every rule is told then, too."""
     from gatewright.app.cli.checking.explaining import rule_table, verdict_lines
+    from gatewright.app.cli.checking.proof_preview import proof_lines
     from gatewright.app.cli.outcome import Exit
 
     if json_output:
         document: dict[str, Any] = {"passed": answer.passed, "reports": answer.reports, "unjudged": answer.unjudged}
-        emit(document)
+        emit(document if proofs is None else {**document, "testing": proofs})
     else:
-        if every_rule:
+        if proofs is not None:
             rule_table(answer)
-        for line in verdict_lines(answer):
+        for line in (*(proof_lines(proofs) if proofs else ()), *verdict_lines(answer)):
             say(printable(line))
     raise typer.Exit(Exit.GOOD if answer.passed else Exit.FAILED)

@@ -98,6 +98,16 @@ class RunFlags:
     test: Annotated[
         list[str] | None, typer.Option(metavar="CMD", help="A command that must succeed on the change (repeatable).")
     ] = None
+    hidden_test: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CMD", help="One more, of which whatever plans, makes or reviews the change is told nothing (repeatable)."
+        ),
+    ] = None
+    hidden_file: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATH=FILE", help="FILE, shown at PATH to the hidden tests alone (repeatable)."),
+    ] = None
     shards: Annotated[int, typer.Option(min=1, max=64, help="Into how many disjoint parts the work may be split.")] = 1
     workers: Annotated[
         int | None,
@@ -146,6 +156,8 @@ class RunFlags:
             approval=self.approval,
             provide=tuple(self.provide or ()),
             tests=tuple(self.test or ()),
+            hidden_tests=tuple(self.hidden_test or ()),
+            hidden_files=tuple(self.hidden_file or ()),
             shards=self.shards,
             env=tuple(self.env or ()),
             land=self.land.value,

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from gatewright.app.cli.home import find_repository
 from gatewright.app.cli.run.change_source import BranchAnswer, read_answer, read_branch
+from gatewright.app.cli.run.hidden_files import read_hidden
 from gatewright.app.cli.run.places import in_repository
 from gatewright.app.cli.run.preflight import missing_programs
 from gatewright.app.cli.run.provided_files import read_provided
@@ -62,6 +63,8 @@ class RunOptions:
     approval: Path | None = None
     provide: tuple[str, ...] = ()
     tests: tuple[str, ...] = ()
+    hidden_tests: tuple[str, ...] = ()
+    hidden_files: tuple[str, ...] = ()
     shards: int = 1
     env: tuple[Path, ...] = ()
     land: LandingMode = "branch"
@@ -99,10 +102,11 @@ def prepare(options: RunOptions, here: Path, *, on_this_host: bool = False) -> P
     branch = _branch(options, repository, faults)
     approval = _approval(options, faults)
     provided = read_provided(options.provide, repository, here, faults)
+    hidden = read_hidden(options.hidden_files, here, faults)
     prefix = _prefix(options, here, faults)
     target = _target(options, faults)
     if on_this_host and (prefix is None or prefix.is_dir()):
-        faults += missing_programs(options.commands, options.tests, prefix)
+        faults += missing_programs(options.commands, (*options.tests, *options.hidden_tests), prefix)
     if faults:
         raise MalformedError("this cannot be run", faults=tuple(faults), code="invalid_input")
     answer = branch.answer if branch is not None else answer
@@ -114,10 +118,7 @@ def prepare(options: RunOptions, here: Path, *, on_this_host: bool = False) -> P
         baseline_ref=options.ref,
         # What may change at all and what of it is a test are two questions to the gate, and one to a person.
         allowed_paths=tuple(dict.fromkeys((*options.allow, *options.allow_tests))),
-        acceptance_tests=tuple(
-            AcceptanceTest(name=f"test-{number}", cmd=command, must_pass=True)
-            for number, command in enumerate(options.tests, start=1)
-        ),
+        acceptance_tests=(*_tests("test", options.tests), *_tests("hidden", options.hidden_tests)),
         executor=answer.executor,
         sharding=Sharding(count=options.shards),
         environment=Environment(prefix=str(prefix)) if prefix else None,
@@ -130,7 +131,14 @@ def prepare(options: RunOptions, here: Path, *, on_this_host: bool = False) -> P
         source_branch=branch.source if branch is not None else None,
         idempotency_key=new_id(),
     )
-    return Prepared(request, (*answer.attachments, *approval, *provided))
+    return Prepared(request, (*answer.attachments, *approval, *provided, *hidden))
+
+
+def _tests(name: str, commands: tuple[str, ...]) -> tuple[AcceptanceTest, ...]:
+    return tuple(
+        AcceptanceTest(name=f"{name}-{number}", cmd=command, must_pass=True, hidden=name == "hidden")
+        for number, command in enumerate(commands, start=1)
+    )
 
 
 def _budget(options: RunOptions) -> Budget | None:

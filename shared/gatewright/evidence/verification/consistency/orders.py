@@ -10,6 +10,7 @@ from gatewright import scope
 from gatewright.contracts import TaskContract
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling
+from gatewright.hidden_acceptance import visible
 from gatewright.ledger import events as e
 from gatewright.ledger.run import Run
 from gatewright.rules.contracts import differences
@@ -96,7 +97,8 @@ def _dispatched(moment: Moment, event: e.TaskDispatched) -> Iterator[Contradicti
         if event.role != "pm":
             yield moment.says(TASK, path, layout.CONTRACT, f"the {event.role} was given no contract")
         return
-    for name in _unlike(task, run.contract, ADAPTED[event.role]):
+    told = run.contract if event.role == "testrunner" else visible(run.contract)
+    for name in _unlike(task, told, ADAPTED[event.role]):
         yield moment.says(TASK, path, layout.CONTRACT, f"the {event.role}'s {name} is not the contract's")
     if task.task_id != event.task_id or task.assigned_agent.role != _AGENTS[event.role]:
         yield moment.says(TASK, path, layout.EVENTS, f"it is {task.assigned_agent.role}'s task {task.task_id}")

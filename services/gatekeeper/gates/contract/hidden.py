@@ -1,0 +1,47 @@
+"""Acceptance checks that the makers of a change do not see: named apart from the others, and files that only they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from gatewright.contracts.vocabulary import AcceptanceTest, Artifact
+from gatewright.errors import DeniedError
+from gatewright.hidden_acceptance import hidden_files, hidden_path, hidden_tests
+from gatewright.services.gatekeeper.gates.context import GateContext
+from gatewright.tasks.provided import MOST_FILES, TOO_LARGE
+from gatewright.workspace.planting import refuse_unsafe
+
+RULE: Final = "hidden_acceptance"
+INVALID: Final = "hidden_acceptance_invalid"
+
+
+def judge_hidden(context: GateContext, tests: Sequence[AcceptanceTest], artifacts: Sequence[Artifact]) -> None:
+    """1. one test is visible  2. no name is shared with a visible one, for by it they are told apart in a report
+    3. files only for tests that use them, not too many, at paths that a tree may hold, one at each.
+
+    A hidden file may stand in the place of any other: it is never landed, and proves nothing for the visible tests.
+    """
+    hidden, files, report = hidden_tests(tests), hidden_files(artifacts), context.report
+    if not hidden and not files:
+        return
+    report.checked(RULE, f"{len(hidden)} hidden check(s), {len(files)} file(s)")
+    if len(hidden) == len(tests):  # 1
+        report.violate(INVALID, RULE, "every test is hidden; who makes the change is told one at least")
+    names = {test.name for test in tests if not test.hidden}
+    for test in hidden:  # 2
+        if test.name in names:
+            report.violate(INVALID, RULE, f"{test.name!r} is the name of a visible test, too")
+    if files and not hidden:  # 3
+        report.violate(INVALID, RULE, "there are hidden files, and no hidden test that could use them")
+    if len(files) > MOST_FILES:
+        report.violate(TOO_LARGE, RULE, f"{len(files)} hidden files, at most {MOST_FILES} are taken")
+        return
+    paths = [hidden_path(file) for file in files]
+    for path in paths:
+        try:
+            refuse_unsafe(path.encode())
+        except DeniedError as error:
+            report.violate(error.reason, RULE, error.message)
+    if len({path.casefold() for path in paths}) != len(paths):
+        report.violate(INVALID, RULE, "two hidden files have the same path")

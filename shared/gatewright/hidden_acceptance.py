@@ -1,0 +1,91 @@
+"""Acceptance checks that the planners, makers and reviewers of a change never see: the test runner alone is sent them.
+
+A contract marks a command as ``hidden``; files that only hidden commands see are input artifacts named ``hidden:PATH``. They
+replace what the candidate has at that path, so that a test which the maker of the change wrote never stands in for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, TypeVar
+
+from msgspec.structs import replace
+
+from gatewright.contracts import ReviewReport, RunRequest, TaskContract, TestReport
+from gatewright.contracts.reports import TestCommand
+from gatewright.contracts.vocabulary import AcceptanceTest, Artifact
+
+PREFIX: Final = "hidden:"
+#: The test runner's note of the files that hidden commands edited.
+CHANGES: Final = "hidden.workspace_changes"
+#: What the maker of a change is told of hidden checks that did not pass.
+FAILED: Final = "hidden_tests_failed"
+
+_Order = TypeVar("_Order", RunRequest, TaskContract)
+
+
+def hidden_files(artifacts: Sequence[Artifact]) -> tuple[Artifact, ...]:
+    """Those of ``artifacts`` that are files for hidden commands."""
+    return tuple(artifact for artifact in artifacts if artifact.name.startswith(PREFIX))
+
+
+def hidden_path(artifact: Artifact) -> str:
+    """Where such a file is shown, from the top of the repository."""
+    return artifact.name.removeprefix(PREFIX)
+
+
+def hidden_tests(tests: Sequence[AcceptanceTest]) -> tuple[AcceptanceTest, ...]:
+    return tuple(test for test in tests if test.hidden)
+
+
+def visible(order: _Order) -> _Order:
+    """``order`` without its hidden checks: the same object where it has none."""
+    tests = tuple(test for test in order.acceptance_tests if not test.hidden)
+    given = order.artifacts if isinstance(order, RunRequest) else order.inputs.artifacts
+    files = tuple(artifact for artifact in given if not artifact.name.startswith(PREFIX))
+    if len(tests) == len(order.acceptance_tests) and len(files) == len(given):
+        return order
+    if isinstance(order, RunRequest):
+        return replace(order, acceptance_tests=tests, artifacts=files)
+    return replace(order, acceptance_tests=tests, inputs=replace(order.inputs, artifacts=files))
+
+
+def completed(contract: TaskContract, request: RunRequest) -> TaskContract:
+    """What was compiled from the visible part of ``request``, with the hidden part in the places that it had there."""
+    if contract.acceptance_tests != visible(request).acceptance_tests or visible(request) is request:
+        return contract
+    return replace(
+        contract,
+        acceptance_tests=request.acceptance_tests,
+        inputs=replace(contract.inputs, artifacts=request.artifacts),
+    )
+
+
+def shown_to_makers(report: ReviewReport | TestReport, contract: TaskContract) -> ReviewReport | TestReport:
+    """``report`` as a further round of work may read it: of hidden commands, how many did not pass, and nothing else."""
+    hidden = {test.name for test in hidden_tests(contract.acceptance_tests)}
+    if isinstance(report, ReviewReport) or not hidden:
+        return report
+    commands = tuple(command for command in report.commands if command.name not in hidden)
+    failing = _failing([command for command in report.commands if command.name in hidden])
+    words = f"{FAILED}: {failing} of {len(hidden)} hidden checks did not pass"
+    seen_failure = report.failure if any(_failed(command) for command in commands) or report.status == "ERROR" else None
+    artifacts = tuple(artifact for artifact in report.artifacts if not _about(artifact, hidden))
+    return replace(
+        report, commands=commands, artifacts=artifacts, summary=None, failure=seen_failure or (words if failing else None)
+    )
+
+
+def _failing(commands: Sequence[TestCommand]) -> int:
+    """How many of them did not pass in the end; a second run decides."""
+    final = {command.name: command for command in commands}
+    return sum(map(_failed, final.values()))
+
+
+def _failed(command: TestCommand) -> bool:
+    return command.exit_code != 0 or command.timed_out or bool(command.stopped)
+
+
+def _about(artifact: Artifact, hidden: set[str]) -> bool:
+    """Whether an artifact of a report tells of a hidden command: its output, what it edited, what was redacted of it."""
+    return artifact.name in {CHANGES, "redactions"} or any(artifact.name.startswith(f"overlay.{name}.") for name in hidden)
