@@ -75,6 +75,17 @@ def inherited_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name in _INHERITED or name.startswith(_INHERITED_PREFIXES)}
 
 
+def model_keys() -> dict[str, str]:
+    """The variables that ``models.json`` names as keys, as far as they are set. Raises ConfigurationError."""
+    # Imported late: only what starts a stack needs it.
+    from gatewright.models.keys import EnvironmentKey
+    from gatewright.models.policy import load_models
+
+    providers = load_models(DoctorSettings().policies).policy.providers
+    names = {provider.key.environment for provider in providers if isinstance(provider.key, EnvironmentKey)}
+    return {name: os.environ[name] for name in sorted(names) if os.environ.get(name)}
+
+
 def installer_environment() -> dict[str, str]:
     """The environment that installers start from: the user's own configuration of them, and none of Python."""
     return {name: value for name, value in os.environ.items() if name in _INSTALLERS or name.startswith(_INSTALLER_PREFIXES)}

@@ -37,6 +37,9 @@ START_ORDER = ("gatekeeper", "pm", "techlead", "worker", "reviewer", "testrunner
 #: Those that look for secrets; the catalogue is loaded once for all of them.
 SCANNING_ROLES = frozenset({"gatekeeper", "worker", "testrunner"})
 
+#: Those that may call models; the gatekeeper and the test runner never do, and see no key.
+MODEL_ROLES = frozenset({"pm", "techlead", "worker", "reviewer"})
+
 _ENVIRONMENTS = "GATEWRIGHT_ENVIRONMENTS"
 _SCANNER = "GATEWRIGHT_SECRET_SCANNER"
 _PING_SECONDS = 0.5
@@ -59,6 +62,8 @@ class StackOptions:
     shared: bool = False
     grace: float = 3.0
     adopt: bool = False
+    #: Variables that hold keys of models' providers, for the roles that call models and no others.
+    model_keys: Mapping[str, str] = field(default_factory=dict, repr=False)
     roles: tuple[str, ...] = START_ORDER
     policy: RestartPolicy = field(default_factory=RestartPolicy)
     package: str = "gatewright.services"
@@ -283,6 +288,7 @@ class Supervisor:
                 # One identity a process: what one of them is given, the others do not see.
                 who = process_identity("worker", number) if role == "worker" else role
                 own = {**environment, "GATEWRIGHT_NATS_SEED": str(seed_file(bus_keys(options.home), who))}
+                own |= options.model_keys if role in MODEL_ROLES else {}
                 yield ProcessPlan(name, self._module(role), own, options.home, log)
 
     def _announce(self) -> None:
