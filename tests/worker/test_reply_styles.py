@@ -143,7 +143,7 @@ REFUSED = {
         "whole file",
     ),
     "apply_patch_beside": (
-        f"### src/b.py\n{BLOCK}\n```\n*** Begin Patch\n*** Update File: src/a.py\n@@\n-x\n+y\n*** End Patch\n```\n",
+        f"### src/b.py\n{BLOCK}\nThen:\n\n```\n*** Begin Patch\n*** Update File: src/a.py\n@@\n-x\n+y\n*** End Patch\n```\n",
         "whole file",
     ),
     "diff_of_another_file": (
