@@ -9,14 +9,12 @@ from pydantic import Field, field_validator
 from pydantic_settings import NoDecode
 
 from gatewright.evidence.signing.keys import home_key
-from gatewright.resources import policy_directory
 from gatewright.service.settings import ServiceSettings
 
 
 class Settings(ServiceSettings):
     """``policies`` is a folder that no agent can write to; ``key`` is the file of the signing key, made when it is missing."""
 
-    policies: Path = Field(default_factory=policy_directory)
     key: Path | None = None
     #: Publishers that ``publishers.json`` need not list, separated by blanks in the variable; see ``Publishers.with_named``.
     publishers: Annotated[tuple[str, ...], NoDecode] = ()

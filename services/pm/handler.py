@@ -1,4 +1,4 @@
-"""A request in, a task contract out; or an Error that names what the request lacks."""
+"""A request in, a task contract out; or an Error that names what the request lacks, or what is proposed in its place."""
 
 from __future__ import annotations
 
@@ -6,19 +6,36 @@ from gatewright.contracts import Error, RequestTask, TaskContract
 from gatewright.contracts.reports import ErrorFault
 from gatewright.contracts.vocabulary import Agent
 from gatewright.errors import MalformedError
+from gatewright.git.mirror import Mirrors
+from gatewright.prompts.library import PromptLibrary
 from gatewright.services.pm.compiler import compile_contract
+from gatewright.services.pm.consulting import Consulting
+from gatewright.services.pm.settings import Settings
+from gatewright.structured.session import RoleModels
 from gatewright.tasks.handler import TaskContext
 
 
-class PmHandler:
-    """The pm of id ``agent_id``. Keeps nothing between tasks."""
+def make_handler(settings: Settings) -> PmHandler:
+    """The handler of a process with these settings. Raises ConfigurationError."""
+    agent = Agent(role="PM", agent_id=settings.agent_id)
+    models = RoleModels.of("pm", settings)
+    return PmHandler(
+        settings.agent_id, Consulting(agent, models, PromptLibrary(settings.prompts), Mirrors(settings.mirrors("pm")))
+    )
 
-    def __init__(self, agent_id: str) -> None:
+
+class PmHandler:
+    """The pm of id ``agent_id``; without ``consulting`` it compiles only what is complete. Keeps nothing between tasks."""
+
+    def __init__(self, agent_id: str, consulting: Consulting | None = None) -> None:
         self._agent = Agent(role="PM", agent_id=agent_id)
+        self._consulting = consulting
 
     async def handle(self, task: RequestTask, context: TaskContext) -> TaskContract | Error:
         """The contract of the request. A request that cannot become one is an ordinary answer, and no fault of the system."""
         try:
+            if self._consulting is not None and self._consulting.wanted(task.request):
+                return await self._consulting.compile(task, context)
             return compile_contract(task, self._agent)
         except MalformedError as error:
             context.log.info("request_refused", code=error.reason, faults=[fault.pointer for fault in error.faults])

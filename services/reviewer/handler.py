@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 from gatewright.bounded.judge import BeyondLimitError, BoundedJudge, ProcessBounds
 from gatewright.clock import timestamp
 from gatewright.confinement import confine_writes
-from gatewright.contracts import ReviewReport, TaskContract
+from gatewright.contracts import Error, ReviewReport, TaskContract
 from gatewright.contracts.reports import Finding
 from gatewright.contracts.vocabulary import Agent
 from gatewright.errors import PatchError
@@ -20,12 +21,15 @@ from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.git.modes import NO_CONTENT
 from gatewright.git.process import OutputTooLargeError
 from gatewright.host_facts import surroundings
+from gatewright.prompts.library import PromptLibrary
+from gatewright.services.reviewer.consulting import Consulting, Opinion
 from gatewright.services.reviewer.judging import FUNCTION, findings_in, question_about
 from gatewright.services.reviewer.report import review_report
 from gatewright.services.reviewer.settings import Settings
 from gatewright.services.reviewer.subject import ChangedFile, Subject
+from gatewright.structured.session import RoleModels
 from gatewright.tasks.handler import TaskContext
-from gatewright.tasks.inputs import CANDIDATE, RebuiltCandidate, find_artifact, rebuild_candidate
+from gatewright.tasks.inputs import CANDIDATE, RebuiltCandidate, find_artifact, read_artifact, rebuild_candidate
 from gatewright.worker_role import WORKER
 
 #: Bytes of old and new content that are reviewed; more is no change that anybody reads.
@@ -34,10 +38,11 @@ BEYOND = "review_limit"
 
 
 def confine(settings: Settings) -> str:
-    """Leave this process its mirrors as the only place that it can write to; how, or why not."""
-    mirrors = _mirrors(settings)
-    mirrors.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return confine_writes([mirrors])
+    """Leave this process its mirrors, and the place of its model's socket, to write to, and nothing else; how, or why not."""
+    places = [_mirrors(settings), *([_sockets(settings)] if "reviewer" in settings.consult else ())]
+    for place in places:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return confine_writes(places)
 
 
 def make_handler(settings: Settings) -> ReviewerHandler:
@@ -45,61 +50,103 @@ def make_handler(settings: Settings) -> ReviewerHandler:
     mirrors = _mirrors(settings)
     mirrors.mkdir(mode=0o700, parents=True, exist_ok=True)
     judge = BoundedJudge(FUNCTION, ProcessBounds(settings.review_seconds))
-    return ReviewerHandler(settings.agent_id, Mirrors(mirrors), settings.max_file_bytes, judge, confined=_is_confined(mirrors))
+    rules = RuleReview(judge, settings.max_file_bytes)
+    models = RoleModels.of("reviewer", settings, sockets=_sockets(settings))
+    consulting = Consulting(models, PromptLibrary(settings.prompts))
+    return ReviewerHandler(settings.agent_id, Mirrors(mirrors), rules, consulting, confined=_is_confined(mirrors))
+
+
+@dataclass(frozen=True)
+class RuleReview:
+    """Every check, in a process of its own: a hostile change must not hold up the reviews beside it."""
+
+    judge: BoundedJudge
+    max_file_bytes: int
+
+    async def findings(self, subject: Subject) -> tuple[Finding, ...]:
+        """What cannot be judged within the bounds is not let pass."""
+        try:
+            question = await asyncio.to_thread(question_about, subject)
+            return findings_in(await self.judge.ask(question))
+        except BeyondLimitError as error:
+            return (Finding(code=BEYOND, message=error.message, blocking=True),)
 
 
 class ReviewerHandler:
     """The reviewer of id ``agent_id``. It has objects only: no workspace, no sandbox, nothing that could make a diff.
 
-    ``confined``: its process was tried, and cannot write anywhere but into its mirrors.
+    ``confined``: its process was tried, and cannot write anywhere but into its mirrors. Without ``consulting`` the rules judge
+    alone.
     """
 
-    def __init__(self, agent_id: str, mirrors: Mirrors, max_file_bytes: int, judge: BoundedJudge, *, confined: bool) -> None:
+    def __init__(
+        self, agent_id: str, mirrors: Mirrors, rules: RuleReview, consulting: Consulting | None = None, *, confined: bool
+    ) -> None:
         self._confined = confined
         self._agent = Agent(role="REVIEWER", agent_id=agent_id)
         self._mirrors = mirrors
-        self._max_file_bytes = max_file_bytes
-        self._judge = judge
+        self._rules = rules
+        self._consulting = consulting
 
-    async def handle(self, task: TaskContract, context: TaskContext) -> ReviewReport:
+    async def handle(self, task: TaskContract, context: TaskContext) -> ReviewReport | Error:
         """PASS, FAIL with the blocking findings, or BLOCKED where there is nothing that this reviewer may judge.
 
-        Raises MalformedError, GitError, ArtifactError.
+        An Error where a model was to be asked and gave no answer that can be used: then nothing was reviewed.
+        Raises MalformedError, GitError, ArtifactError, and what a model's gateway does.
         """
         tree: str | None = None
+        opinion = Opinion(())
         blocked = self._dependence(task)
-        findings: tuple[Finding, ...] = ()
         if blocked is None:
-            self._judge.prepare()
+            self._rules.judge.prepare()
             try:
                 candidate = await rebuild_candidate(task, self._mirrors, context.artifacts)
             except PatchError as error:
                 blocked = Finding(code=error.reason, message=error.message, blocking=True)
             else:
                 tree = candidate.tree
-                findings = await self._findings(task, candidate)
-        evidence = (
-            f"baseline {task.rollback.baseline_ref}",
-            f"{CANDIDATE} {find_artifact(task, CANDIDATE).uri}",
-            "could write to its mirrors only" if self._confined else "its writes were not confined by the kernel",
-        )
+                answer = await self._findings(task, candidate, context)
+                if isinstance(answer, Error):
+                    return answer
+                opinion = answer
         reviewed_at = timestamp(context.clock.now())
-        report = review_report(task, self._agent, reviewed_at, tree=tree, findings=findings, blocked=blocked, evidence=evidence)
-        report = replace(report, surroundings=await asyncio.to_thread(surroundings))
+        report = review_report(
+            task,
+            self._agent,
+            reviewed_at,
+            tree=tree,
+            findings=opinion.findings,
+            blocked=blocked,
+            evidence=self._evidence(task, opinion),
+        )
+        report = replace(report, surroundings=await asyncio.to_thread(surroundings), consultation=opinion.consultation)
         context.log.info("reviewed", verdict=report.verdict, findings=len(report.findings))
         return report
 
-    async def _findings(self, task: TaskContract, candidate: RebuiltCandidate) -> tuple[Finding, ...]:
-        """Every check, in a process of its own: a hostile change must not hold up the reviews beside it.
+    def _evidence(self, task: TaskContract, opinion: Opinion) -> tuple[str, ...]:
+        socket = " and its model's socket" if self._consulting is not None and self._consulting.wanted else ""
+        seen = (
+            f"baseline {task.rollback.baseline_ref}",
+            f"{CANDIDATE} {find_artifact(task, CANDIDATE).uri}",
+            f"could write to its mirrors{socket} only" if self._confined else "its writes were not confined by the kernel",
+        )
+        asked = opinion.consultation
+        return (*seen, f"model {asked.model}") if asked is not None else seen
 
-        What cannot be judged within the bounds is not let pass.
-        """
+    async def _findings(self, task: TaskContract, candidate: RebuiltCandidate, context: TaskContext) -> Opinion | Error:
+        """What the rules find; and where they refuse nothing, what a model does besides."""
         try:
-            subject = Subject(task, await _changed_files(candidate), self._max_file_bytes)
-            question = await asyncio.to_thread(question_about, subject)
-            return findings_in(await self._judge.ask(question))
-        except (BeyondLimitError, OutputTooLargeError) as error:
-            return (Finding(code=BEYOND, message=error.message, blocking=True),)
+            subject = Subject(task, await _changed_files(candidate), self._rules.max_file_bytes)
+        except OutputTooLargeError as error:
+            return Opinion((Finding(code=BEYOND, message=error.message, blocking=True),))
+        found = await self._rules.findings(subject)
+        if self._consulting is None or not self._consulting.wanted or any(finding.blocking for finding in found):
+            return Opinion(found)
+        patch = await read_artifact(task, CANDIDATE, context.artifacts)
+        answer = await self._consulting.judge(task, subject, patch, context)
+        if isinstance(answer, Error):
+            return answer
+        return Opinion(tuple(sorted((*found, *answer.findings), key=lambda each: not each.blocking)), answer.consultation)
 
     def _dependence(self, task: TaskContract) -> Finding | None:
         """Who implemented or ordered the change does not review it (specification 8, mechanism 2)."""
@@ -111,6 +158,10 @@ class ReviewerHandler:
 
 def _mirrors(settings: Settings) -> Path:
     return settings.mirrors("reviewer")
+
+
+def _sockets(settings: Settings) -> Path:
+    return settings.directory("reviewer") / "sockets"
 
 
 def _is_confined(mirrors: Path) -> bool:

@@ -8,41 +8,50 @@ from msgspec.structs import replace
 
 from gatewright import scope
 from gatewright.clock import timestamp
-from gatewright.contracts import Plan, TaskContract
+from gatewright.contracts import Error, Plan, TaskContract
 from gatewright.contracts.vocabulary import Agent
 from gatewright.errors import MalformedError
 from gatewright.git.mirror import Mirrors
 from gatewright.host_facts import surroundings
+from gatewright.prompts.library import PromptLibrary
+from gatewright.services.techlead.consulting import Consulting, Split
 from gatewright.services.techlead.partition import Group, partition
 from gatewright.services.techlead.plan import make_plan
 from gatewright.services.techlead.settings import Settings
+from gatewright.structured.session import RoleModels
 from gatewright.tasks.handler import TaskContext
 from gatewright.tasks.inputs import open_baseline
 
 
 def make_handler(settings: Settings) -> TechLeadHandler:
-    """The handler of a process with these settings."""
-    return TechLeadHandler(settings.agent_id, Mirrors(settings.mirrors("techlead")))
+    """The handler of a process with these settings. Raises ConfigurationError."""
+    agent = Agent(role="TECH_LEAD", agent_id=settings.agent_id)
+    consulting = Consulting(agent, RoleModels.of("techlead", settings), PromptLibrary(settings.prompts))
+    return TechLeadHandler(settings.agent_id, Mirrors(settings.mirrors("techlead")), consulting)
 
 
 class TechLeadHandler:
-    """The tech lead of id ``agent_id``."""
+    """The tech lead of id ``agent_id``; without ``consulting`` it splits by the number of files."""
 
-    def __init__(self, agent_id: str, mirrors: Mirrors) -> None:
+    def __init__(self, agent_id: str, mirrors: Mirrors, consulting: Consulting | None = None) -> None:
         self._agent = Agent(role="TECH_LEAD", agent_id=agent_id)
         self._mirrors = mirrors
+        self._consulting = consulting
 
-    async def handle(self, task: TaskContract, context: TaskContext) -> Plan:
+    async def handle(self, task: TaskContract, context: TaskContext) -> Plan | Error:
         """The plan of a contract: one shard that passes it through, or as many as it asks for and its files allow.
 
-        Raises MalformedError (``plan_invalid``, ``repository_missing``), ScopeError, GitError.
+        Raises MalformedError (``plan_invalid``, ``repository_missing``), ScopeError, GitError, and what a model's gateway does.
         """
-        groups = await self._groups(task)
+        split = await self._split(task, context)
+        if isinstance(split, Error):
+            return split
+        groups, consultation = (split.groups, split.consultation) if isinstance(split, Split) else (split, None)
         context.log.info("planned", shards=len(groups), files=[group.size for group in groups])
         plan = make_plan(task, groups, self._agent, timestamp(context.clock.now()))
-        return replace(plan, surroundings=await asyncio.to_thread(surroundings))
+        return replace(plan, surroundings=await asyncio.to_thread(surroundings), consultation=consultation)
 
-    async def _groups(self, task: TaskContract) -> tuple[Group, ...]:
+    async def _split(self, task: TaskContract, context: TaskContext) -> tuple[Group, ...] | Split | Error:
         allowed = [scope.check_allowed_path(path) for path in task.allowed_paths]
         wanted = task.sharding.count if task.sharding is not None else 1
         executor = task.executor
@@ -52,5 +61,7 @@ class TechLeadHandler:
         if not all(scope.takes_paths(command) for command in executor.commands):
             raise MalformedError(f"a command without {scope.PATHS_WORD} cannot be split", code="plan_invalid")
         mirror, baseline = await open_baseline(task, self._mirrors)
-        files = await mirror.files(await mirror.tree_of(baseline), tuple(allowed))
-        return partition([entry.path for entry in files], allowed, wanted)
+        files = [entry.path for entry in await mirror.files(await mirror.tree_of(baseline), tuple(allowed))]
+        if self._consulting is not None and self._consulting.wanted:
+            return await self._consulting.split(task, files, wanted, context)
+        return partition(files, allowed, wanted)

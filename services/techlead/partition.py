@@ -35,11 +35,15 @@ _TERMINAL_DIRECTORIES = frozenset({"migrations"})
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Paths of one shard, sorted; ``size`` is the number of files below them. ``terminal`` ones are done last."""
+    """Paths of one shard, sorted; ``size`` is the number of files below them.
+
+    ``terminal`` ones are done last, ``broad`` ones alone.
+    """
 
     paths: tuple[str, ...]
     size: int
     terminal: bool = False
+    broad: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,13 +50,13 @@ def _shard(task: TaskContract, number: int, group: Group, producer: Agent) -> Ta
 def _batches(ids: Sequence[str], groups: Sequence[Group]) -> tuple[tuple[str, ...], ...]:
     """Narrow shards together, then each broad one alone, then the terminal one alone.
 
-    Broad: more than half of all files, although there are three shards or more. (A split into equal parts has none.)
+    Broad: called so, or more than half of all files, although there are three shards or more. (Equal parts have none.)
     """
     total = sum(group.size for group in groups)
     narrow: list[str] = []
     alone: list[tuple[str, ...]] = []
     for task_id, group in zip(ids, groups, strict=True):
-        broad = len(groups) >= _ENOUGH_TO_COMPARE and group.size * 2 > total
+        broad = group.broad or (len(groups) >= _ENOUGH_TO_COMPARE and group.size * 2 > total)
         if (broad or group.terminal) and len(groups) > 1:
             alone.append((task_id,))
         else:

@@ -19,12 +19,12 @@ from gatewright.ecosystems.runner.names import is_runner_setting, is_test
 from gatewright.ecosystems.runner.reading import what_is_read
 from gatewright.errors import DeniedError
 from gatewright.git.changes import FileChange, TreeChange
+from gatewright.git.mirror_tree import list_tree
 from gatewright.git.modes import ABSENT, REGULAR, SUBMODULE
 from gatewright.sandbox import Completed
 from gatewright.services.testrunner.comparison import contradicts, count_outcomes, listed, test_files
 from gatewright.services.testrunner.instrumented import Instrumented, prepare
 from gatewright.services.testrunner.place import CommandPlace
-from gatewright.services.testrunner.tree_files import list_tree
 from gatewright.tasks.inputs import RebuiltCandidate
 from gatewright.workspace import Workspace, Workspaces
 

@@ -23,6 +23,7 @@ from gatewright.ecosystems.records import Told
 from gatewright.ecosystems.registry import may_be_tests, recognise, why_unproven
 from gatewright.errors import DeniedError
 from gatewright.git.changes import FileChange
+from gatewright.git.mirror_tree import list_tree
 from gatewright.git.modes import FILE
 from gatewright.sandbox import Completed, Sandbox
 from gatewright.services.testrunner.baseline_tests import run_baseline_tests
@@ -32,7 +33,6 @@ from gatewright.services.testrunner.compiled import missed
 from gatewright.services.testrunner.instrumented import Instrumented, prepare
 from gatewright.services.testrunner.place import CommandPlace
 from gatewright.services.testrunner.tables import Tables, key_of, written
-from gatewright.services.testrunner.tree_files import list_tree
 from gatewright.workspace import Workspaces
 
 _Control = tuple[Sentinel, Completed, Told] | None

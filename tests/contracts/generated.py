@@ -11,7 +11,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.contracts.inlined import inlined
+from gatewright.contracts.schemas import written_out
 
 Json = Any
 Strategy = st.SearchStrategy[Any]
@@ -59,7 +59,7 @@ FOREIGN_KEYS = ("x", "", "__proto__", "__class__", "~/", "Run_id", "run_id ", "\
 @cache
 def documents(name: str) -> Strategy:
     """Valid documents of the schema ``name``, as plain values."""
-    return _valid(inlined(name))
+    return _valid(written_out(name))
 
 
 def _valid(schema: dict[str, Any]) -> Strategy:

@@ -11,9 +11,9 @@ from jsonschema import Draft202012Validator
 
 from gatewright.contracts import codec, forms, schemas
 from gatewright.contracts.forms import FormReading
+from gatewright.contracts.schemas import written_out
 from gatewright.errors import MalformedError, UnknownSchemaError
 from gatewright.resources import schema_directory
-from tests.contracts.inlined import inlined
 from tests.contracts.test_schemas import ANNOTATIONS, RULES, subschemas
 
 OWN = schema_directory() / "examples"
@@ -110,7 +110,7 @@ def test_the_fields_of_the_format_are_required_and_its_full_example_has_all(name
 
 @pytest.mark.parametrize(("name", "way"), DECIDING)
 def test_both_forms_know_the_same_deciding_words(name: str, way: tuple[str, ...]) -> None:
-    assert words_at(FILE["$defs"][name], way) == words_at(inlined(name), way)
+    assert words_at(FILE["$defs"][name], way) == words_at(written_out(name), way)
 
 
 def words_at(schema: dict[str, Any], way: tuple[str, ...]) -> set[Any]:

@@ -11,9 +11,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from gatewright.contracts import codec, schemas
+from gatewright.contracts.schemas import written_out
 from gatewright.errors import UnknownSchemaError
 from gatewright.resources import schema_directory
-from tests.contracts.inlined import inlined
 
 #: Keywords that say something about documents; each has its words in the error report, or a place in _faults.
 RULES = set(schemas.WORDS) | {"required", "additionalProperties", "properties", "items"}
@@ -45,7 +45,7 @@ def test_a_schema_is_draft_2020_12_and_named_after_its_file(name: str) -> None:
 def test_every_property_is_described(name: str) -> None:
     lacking = [
         f"{place}/{key}"
-        for place, schema in subschemas(inlined(name))
+        for place, schema in subschemas(written_out(name))
         for key, child in schema.get("properties", {}).items()
         if not child.get("description")
     ]

@@ -13,7 +13,7 @@ from gatewright.bounded.judge import BoundedJudge, ProcessBounds
 from gatewright.contracts import ReviewReport
 from gatewright.git.mirror import Mirrors
 from gatewright.services.reviewer import handler
-from gatewright.services.reviewer.handler import ReviewerHandler, make_handler
+from gatewright.services.reviewer.handler import ReviewerHandler, RuleReview, make_handler
 from gatewright.services.reviewer.judging import FUNCTION
 from gatewright.services.reviewer.settings import Settings
 from tests.bounded.test_judge import children
@@ -27,9 +27,8 @@ TABS = b"it.each" + b"\t" * 900_000
 def reviewer(fixture: HandlerFixture, seconds: float, function: str = FUNCTION) -> ReviewerHandler:
     mirrors = fixture.state / "mirrors"
     mirrors.mkdir(parents=True, exist_ok=True)
-    return ReviewerHandler(
-        "reviewer-1", Mirrors(mirrors), 1 << 20, BoundedJudge(function, ProcessBounds(seconds)), confined=True
-    )
+    rules = RuleReview(BoundedJudge(function, ProcessBounds(seconds)), 1 << 20)
+    return ReviewerHandler("reviewer-1", Mirrors(mirrors), rules, confined=True)
 
 
 def used(pid: int) -> float:

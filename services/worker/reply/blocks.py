@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from gatewright.errors import ExtractionError
 from gatewright.services.worker.reply.heredoc import Heredoc, heredoc_at
+from gatewright.services.worker.reply.labels import language_of
 
 _OPENING = re.compile(r"(?P<indent>[ \t]*(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+)?)(?P<fence>`{3,}|~{3,})(?P<info>.*)")  # noqa: TID251 - linear: anchored, and no repetition can give to the next
 _CLOSING = re.compile(r"(?P<indent>[ \t]*)(?P<fence>`{3,}|~{3,})[ \t]*")  # noqa: TID251 - linear: anchored, and no repetition can give to the next
@@ -44,8 +45,8 @@ class Fence:
 
     @property
     def language(self) -> str:
-        """The first word of the info string, in lower case; empty for none."""
-        return self.info.split()[0].lower() if self.info.split() else ""
+        """The language of the info string, in lower case; empty for none."""
+        return language_of(self.info)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,21 +13,16 @@ from itertools import pairwise
 
 from gatewright import scope
 from gatewright.errors import ExtractionError, ScopeError
-from gatewright.patterns import TextPattern
 from gatewright.services.worker.reply.blocks import Element, Fence, Section, UnclosedError, is_closed_at, scan
 from gatewright.services.worker.reply.heredoc import Heredoc, heredocs_in
+from gatewright.services.worker.reply.labels import name_in
 from gatewright.services.worker.reply.names import DIFF_LANGUAGES, OUTPUT_LANGUAGES, SHELL_LANGUAGES, comment_name, name_before
+from gatewright.services.worker.reply.partial import edited_paths, is_edit, leaves_out
+from gatewright.services.worker.reply.reasoning import answer_in
 
 #: Bytes of a reply, and files in it.
 MAX_REPLY_BYTES = 4 * 1024 * 1024
 MAX_FILES = 1000
-
-#: Comments by which a model leaves out a part of a file. Written over the old file, the part would be lost.
-_ELISION = TextPattern(
-    r"(?i)\s*(?:#+|//+|--|;+|%+|/\*+|<!--|\{/\*)?\s*(?:\(|\[)?\s*(?:\.{3}|…)\s*(?:\(|\[)?\s*(?:the\s+)?"
-    r"(?:existing|rest|remaining|remainder|unchanged|other|same|previous|keep)\b.*"
-)
-_MAX_ELISION_LINE = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +38,7 @@ def extract(reply: bytes) -> Extraction:
 
     Raises ExtractionError (code ``reply_not_usable``), naming the line of the reply where there is one.
     """
-    lines = _text_of(reply).split("\n")
+    lines = answer_in(_text_of(reply).split("\n"))
     inner = _unwrapped(lines)
     try:
         found = _collect(scan(lines))
@@ -53,8 +48,13 @@ def extract(reply: bytes) -> Extraction:
         found = _collect(scan(inner))
     if not found.files and inner is not None:
         found = _collect(scan(inner))
+    if not found.files and found.edits:
+        raise ExtractionError(f"line {found.edits[0][0]}: an edit is not the whole file; give every changed file whole")
     if not found.files:
         raise ExtractionError("the reply holds no file: no block has a name in one of the four forms")
+    for line, path in found.edits:
+        if path.removeprefix("./") not in found.files:
+            raise ExtractionError(f"line {line}: an edit of {path or 'a file'!r} is not the whole file")
     files = tuple((path, content.encode()) for path, (_, content) in sorted(found.files.items()))
     _refuse_files_in_files([path for path, _ in files])
     return Extraction(files, found.snippets)
@@ -66,12 +66,16 @@ class _Found:
 
     files: dict[str, tuple[int, str]] = field(default_factory=dict)
     snippets: int = 0
+    #: Files that blocks without a name edit, by the line of the block.
+    edits: list[tuple[int, str]] = field(default_factory=list)
 
     def add(self, line: int, path: str, content: Sequence[str]) -> None:
         name = _checked(line, path)
         for offset, text in enumerate(content):
-            if len(text) <= _MAX_ELISION_LINE and ("..." in text or "…" in text) and _ELISION.fullmatch(text) is not None:
+            if leaves_out(text):
                 raise ExtractionError(f"{name!r}: {text.strip()!r} (line {offset + 1} of it) leaves out a part of the file")
+        if is_edit(name, content):
+            raise ExtractionError(f"line {line}: an edit of {name!r} is not the whole file")
         whole = "".join(f"{text}\n" for text in content)
         earlier = self.files.setdefault(name, (line, whole))
         if earlier[1] != whole:
@@ -113,12 +117,17 @@ def _take_fence(fence: Fence, found: _Found, *, after_named: bool) -> bool:
     if after_named and fence.adjoining and fence.language not in SHELL_LANGUAGES | OUTPUT_LANGUAGES:
         raise ExtractionError(f"line {fence.line}: a block without a name follows a file directly; is it a part of it?")
     found.snippets += 1
+    found.edits += [(fence.line, path) for path in edited_paths(content)]
     return False
 
 
 def _name_of(fence: Fence) -> tuple[str | None, tuple[str, ...]]:
     """The one name of a block, and its content without a line that is only there to name it."""
     before = fence.header if fence.header is not None else name_before(fence.words, fence.language)
+    inside = name_in(fence.info)
+    if inside is not None and before is not None and inside.removeprefix("./") != before.removeprefix("./"):
+        raise ExtractionError(f"line {fence.line}: the block has two names, {before!r} and {inside!r}")
+    before = before if before is not None else inside
     comment = comment_name(fence.content[0], fence.language) if fence.content else None
     if comment is None or (before is not None and not comment.explicit):
         return before, fence.content

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from gatewright.errors import ExtractionError
 from gatewright.patterns import TextPattern
+from gatewright.services.worker.reply.labels import with_span, without_pictures, without_underline
 
 #: Fences of these languages show commands or output; a path above them is a mention, not a name.
 SHELL_LANGUAGES = frozenset(
@@ -31,6 +32,7 @@ _EXTENSIONS = {
     "javascript": {"cjs", "js", "jsx", "mjs"},
     "kotlin": {"kt", "kts"},
     "markdown": {"md"},
+    "plaintext": {"txt"},
     "perl": {"pl", "pm"},
     "python": {"py", "pyi"},
     "python3": {"py", "pyi"},
@@ -38,6 +40,7 @@ _EXTENSIONS = {
     "rust": {"rs"},
     "shell": {"bash", "sh"},
     "terraform": {"tf"},
+    "text": {"txt"},
     "typescript": {"cts", "mts", "ts", "tsx"},
     "yaml": {"yml"},
     "yml": {"yaml"},
@@ -48,7 +51,7 @@ _DETERMINER = r"(?:(?:a|an|the|this|that|our|your|new|existing|following|complet
 _FILE = r"(?:(?:file|script|module)\s+)?(?:(?:named|called|at|as)\s+)?"
 _CONTENT = r"(?:content|contents|code|text|source)"
 _WITH = (
-    rf"(?:\s*\((?:new|updated|modified|changed)(?:\s+file)?\))?"
+    rf"(?:\s*\((?:new|updated|modified|changed|full|complete|whole|entire|final|created)(?:\s+(?:file|version|{_CONTENT}))?\))?"
     rf"(?:,?\s+(?:with|to\s+read|to\s+contain|containing)(?:\s+(?:the|this|these))?"
     rf"(?:\s+(?:following|complete|full|new|updated|entire))*(?:\s+{_CONTENT})?|,?\s+as\s+follows)?"
 )
@@ -61,8 +64,21 @@ _HOLDS = (
 _NAMING = tuple(
     TextPattern(f"(?i){pattern}")
     for pattern in (
-        rf"(?:.*\s)?(?:create|write|save|add|update|replace|overwrite|rewrite|modify)\s+{_DETERMINER}{_FILE}{_P}{_WITH}",
-        rf"(?:and\s+|here\s+is\s+|here's\s+|this\s+is\s+)?{_DETERMINER}file\s+(?:(?:named|called)\s+)?{_P}{_HOLDS}",
+        (
+            rf"(?:.*\s)?(?:created?|write|wrote|written|saved?|add(?:ed)?|updated?|replaced?|overwrite|overwrote|rewrite|rewrote"
+            rf"|rewritten|modify|modified)\s+{_DETERMINER}{_FILE}{_P}{_WITH}"
+        ),
+        (
+            rf"(?:.*\s)?create\s+{_DETERMINER}{_FILE}{_P}\s+and\s+(?:add|paste|put|write)\s+(?:the\s+following|this)"
+            rf"(?:\s+{_CONTENT})?(?:\s+(?:to|in|into)\s+it)?"
+        ),
+        (
+            rf"(?:.*\s)?replace\s+(?:the\s+)?(?:(?:entire|whole|full|complete|existing|current)\s+)*contents?\s+of\s+{_DETERMINER}"
+            rf"(?:file\s+)?{_P}{_WITH}"
+        ),
+        rf"(?:file|file[ -]?name|file[ -]?path|path)(?:\s+[0-9]{{1,3}})?\s*:\s*{_P}{_WITH}",
+        rf"{_P}\s*[—–-]\s*(?:(?:the|full|complete|new|updated|final|entire|whole)\s+)+(?:file|version|{_CONTENT})",
+        rf"(?:and\s+|here\s+is\s+|here's\s+|this\s+is\s+|below\s+is\s+)?{_DETERMINER}file\s+(?:(?:named|called)\s+)?{_P}{_HOLDS}",
         rf"(?:here\s+is\s+|here's\s+)?{_DETERMINER}{_CONTENT}\s+(?:of|for)\s+{_DETERMINER}(?:file\s+)?{_P}",
         rf"(?:here\s+is|here's|this\s+is)\s+{_DETERMINER}{_P}",
         rf"{_P}(?:\s+file)?\s+(?:should\s+have|should\s+contain|has|contains)?\s*{_DETERMINER}{_CONTENT}",
@@ -82,7 +98,9 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")  # noqa: TID251 - linear: each
 
 _COMMENT = TextPattern(r"\s*(?:#+|//+|--|;+|%+|/\*+|<!--)\s*(?P<body>\S(?:.*\S)?)")
 _COMMENT_END = ("*/", "-->")
-_MARKER = TextPattern(r"(?i)(?:file|file[ -]?name|file[ -]?path)\s*:\s*(?P<path>[^\s`]+|`[^`]+`)")
+_MARKER = TextPattern(r"(?i)(?:file|file[ -]?name|file[ -]?path)\s*:\s*(?P<path>[^\s`]+|`[^`]+`)(?:\s*\([^()]{1,40}\))?")
+#: A title over changes, which says that the block is not the whole.
+_CHANGES = TextPattern(r"(?i)(?:changes?|modifications?|updates?|edits?|additions?)\s+(?:to|in|for)\b.*")
 #: No model names a file in a longer line; it bounds the time of the patterns above.
 _MAX_LINE = 500
 
@@ -100,10 +118,11 @@ def name_before(words: Sequence[str], language: str) -> str | None:
 
     Raises ExtractionError when the words name a file without saying that the block is the whole of it.
     """
+    words = without_underline(words)
     if not words:
         return None
     for text in (words[-1], " ".join(words[-4:])):
-        sentence = _last_sentence(text)
+        sentence = with_span(text, plain=_last_sentence(text))
         for pattern in _NAMING:
             found = pattern.fullmatch(sentence)
             if found is not None and (_is_pathlike(found["path"]) or _SAYS_FILE.is_in(_SPAN.without(sentence))):
@@ -137,14 +156,16 @@ def _last_sentence(text: str) -> str:
     plain = text.replace("**", "").strip().rstrip(":").rstrip()
     plain = _SENTENCE.split(plain)[-1]
     found = _DECORATION.match(plain)
-    return plain[found.end() if found else 0 :].rstrip(":.").strip()
+    return without_pictures(plain[found.end() if found else 0 :].rstrip(":.").strip())
 
 
 def _refuse_edit(line: str, language: str) -> None:
-    if language in SHELL_LANGUAGES | OUTPUT_LANGUAGES or not line.rstrip("* ").endswith(":") or len(line) > _MAX_LINE:
+    if language in SHELL_LANGUAGES | OUTPUT_LANGUAGES or len(line) > _MAX_LINE:
+        return
+    if not line.rstrip("* ").endswith(":") and _CHANGES.fullmatch(_last_sentence(line)) is None:
         return
     paths = [span for each in _SPAN.findall(line) if _is_pathlike(span := each.strip("`"))]
-    if paths and _EDITING.is_in(_SPAN.without(line)):
+    if paths and (_EDITING.is_in(_SPAN.without(line)) or _CHANGES.fullmatch(_last_sentence(line)) is not None):
         raise ExtractionError(f"{line!r} does not say that the block is one whole file; write: Update file `{paths[0]}`:")
 
 

@@ -1,6 +1,7 @@
 """The documents that cross the bus: JSON Schemas are the authority, these frozen structs are their typed form."""
 
 from gatewright.contracts.completion import CompletionReport
+from gatewright.contracts.proposals import ContractProposal, PlanProposal, ReviewOpinion
 from gatewright.contracts.records import AgentRegistry, OrchestratorEvent, RunManifest, Transition
 from gatewright.contracts.reports import (
     Error,
@@ -35,6 +36,7 @@ __all__ = [
     "Blocked",
     "Brief",
     "CompletionReport",
+    "ContractProposal",
     "DecisionsLog",
     "Done",
     "Error",
@@ -45,9 +47,11 @@ __all__ = [
     "LegalHold",
     "OrchestratorEvent",
     "Plan",
+    "PlanProposal",
     "ProvenanceManifest",
     "ReexecReport",
     "RequestTask",
+    "ReviewOpinion",
     "ReviewReport",
     "RevisionPacket",
     "RevisionTrail",

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
+from gatewright.contracts.consultation import Consultation
 from gatewright.contracts.task_contract import TaskContract
 from gatewright.contracts.vocabulary import (
     END,
@@ -123,6 +124,7 @@ class ReviewReport(Document):
     tree: ObjectId | None = None
     findings: tuple[Finding, ...] = ()
     surroundings: Surroundings | None = None
+    consultation: Consultation | None = None
 
 
 #: The first hundred of some names, sorted.
@@ -264,6 +266,7 @@ class Plan(Document):
     contracts: Annotated[tuple[TaskContract, ...], Meta(min_length=1)]
     batches: Annotated[tuple[Annotated[tuple[NonEmpty, ...], Meta(min_length=1)], ...], Meta(min_length=1)]
     surroundings: Surroundings | None = None
+    consultation: Consultation | None = None
 
 
 GateName = Literal["schema", "policy", "plan", "locks", "diff", "integrated", "reviewer", "tests", "landing"]
@@ -385,6 +388,8 @@ class Error(Document):
     retry_after_seconds: Seconds | None = None
     #: Of the code; an answer of an older version has none.
     family: Family | None = None
+    #: What a model was asked on the way, where one was.
+    consultation: Consultation | None = None
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "retry_after_seconds")

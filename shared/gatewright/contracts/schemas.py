@@ -52,6 +52,29 @@ def load(name: str) -> dict[str, Any]:
 
 
 @cache
+def written_out(name: str) -> dict[str, Any]:
+    """The schema with what its references name in their place. Raises UnknownSchemaError."""
+    whole: dict[str, Any] = _written_out(load(name), name)
+    return whole
+
+
+def _written_out(node: Any, home: str) -> Any:
+    if isinstance(node, list):
+        return [_written_out(each, home) for each in node]
+    if not isinstance(node, dict):
+        return node
+    beside = {key: _written_out(value, home) for key, value in node.items() if key not in {"$ref", "$defs"}}
+    if "$ref" not in node:
+        return beside
+    file, _, place = node["$ref"].partition("#")
+    target_home = file.removesuffix(".json") or home
+    target: Any = load(target_home)
+    for step in place.split("/")[1:]:
+        target = target[step]
+    return _written_out(target, target_home) | beside
+
+
+@cache
 def validator(name: str) -> Validator:
     """A validator for one schema, with references to its neighbours resolved locally and formats not asserted."""
     # Imported late: it costs more than the rest of a role's start, and only refusals need it.

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from gatewright.contracts.consultation import Consultation
 from gatewright.contracts.vocabulary import (
     END,
     AcceptanceTest,
@@ -192,6 +193,8 @@ class TaskContract(Document):
     requested_permissions: ToolPermissions | None = None
     #: Which answer of the executor to take: 1 for the first attempt, raised by every round of the fix loop.
     attempt: Attempt = 1
+    #: What the pm asked a model to write it; None where no model was asked.
+    consultation: Consultation | None = None
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "task_type", "priority")

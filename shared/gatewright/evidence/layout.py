@@ -114,6 +114,11 @@ def task_error(task_id: str) -> str:
     return f"results/{safe(task_id)}/error.json"
 
 
+def consultation(task_id: str, name: str) -> str:
+    """Where a part of what the role of a task asked a model lies: the prompt, an answer, the records of the calls."""
+    return f"consultations/{safe(task_id)}/{safe(name)}"
+
+
 def task_plan(task_id: str) -> str:
     return f"results/{safe(task_id)}/plan.json"
 

@@ -41,6 +41,7 @@ _COMMANDS = {
     "path_unusable": "check that the path exists, and what kind of file it is",
     "pause_too_long": "pause for less; a pause can be renewed",
     "program_not_found": "name a program that the system or an --env has",
+    "proposal_unconfirmed": "read the proposal, then run the printed command, or the same command with --yes",
     "provided_too_large": "provide less: what commands need of a large size belongs into an environment",
     "queue_unknown": "`gatewright queue list` names the queues",
     "ref_not_found": "check the name with `git ls-remote`; a commit must have been pushed",

@@ -78,8 +78,12 @@ _SERVICES = {
     "secret_scan_failed": "check that the scanner runs: `gatewright doctor`",
     "task_failed": _LOGS,
 }
+_PROMPTS = {
+    "prompts_invalid": "correct the file of prompts that the message names, or take the folder's setting away",
+}
 _MODELS = {
     "agent_not_installed": "install the agent, and name the folder in GATEWRIGHT_AGENT_INSTALLATIONS: `gatewright agents list`",
+    "model_api_unknown": "name a model for the role whose provider has one of the APIs that the message lists",
     "model_key_missing": "set the variable, or make the file or the entry, that models.json names as the key of the provider",
     "model_key_refused": "put a key that is valid where models.json says that the key of the provider is",
     "model_unavailable": "look at `tried` in the record of the call; name a model that stands in for it in the route",
@@ -109,6 +113,7 @@ INFRASTRUCTURE: Final[tuple[Reason, ...]] = (
     *section("infrastructure", "cli.md#for-scripts", _GIT),
     *section("infrastructure", "sandbox.md#what-it-needs", _SANDBOX),
     *section("infrastructure", "observability.md#logs", _SERVICES),
+    *section("infrastructure", "prompts.md#the-folder", _PROMPTS),
     *section("infrastructure", "cli.md#where-things-are", _HOME),
     *section("infrastructure", "models.md#when-a-call-fails", _MODELS),
 )

@@ -1,10 +1,14 @@
-"""What a contract may say that was compiled from a request: nothing that the request did not say."""
+"""What a contract may say that was compiled from a request: nothing that the request did not say.
+
+One thing may be left open: the acceptance tests. The pm fills them in, and tells what it asked a model for that.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from gatewright.contracts import RunRequest, TaskContract
+from gatewright.contracts.vocabulary import AcceptanceTest
 
 
 def differences(contract: TaskContract, request: RunRequest, baseline: str, run_id: str) -> Iterator[str]:
@@ -12,7 +16,7 @@ def differences(contract: TaskContract, request: RunRequest, baseline: str, run_
     options = contract.runtime_options
     pairs = {
         "allowed_paths": (contract.allowed_paths, request.allowed_paths),
-        "acceptance_tests": (contract.acceptance_tests, request.acceptance_tests),
+        "acceptance_tests": (contract.acceptance_tests, request.acceptance_tests or _proposed_tests(contract)),
         "executor": (contract.executor, request.executor),
         "repository": (contract.repository, request.repository),
         "scope": (contract.scope, request.scope),
@@ -37,3 +41,8 @@ def differences(contract: TaskContract, request: RunRequest, baseline: str, run_
     for name, (compiled, asked) in pairs.items():
         if compiled != asked:
             yield name
+
+
+def _proposed_tests(contract: TaskContract) -> tuple[AcceptanceTest, ...]:
+    """Those of a contract that a model was asked for; nothing else may stand where the request says nothing."""
+    return contract.acceptance_tests if contract.consultation is not None else ()

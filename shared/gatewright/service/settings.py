@@ -16,11 +16,14 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, Settin
 from gatewright.bus.identities import BusAddress
 from gatewright.bus.topology import DEFAULT_POOL
 from gatewright.errors import ConfigurationError
+from gatewright.resources import policy_directory
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.secrets.selection import DEFAULT_SCANNER, ScannerName, make_scanner
 from gatewright.telemetry.logs import LogLevel, LogStyle
 
 PREFIX = "GATEWRIGHT_"
+#: The roles that may ask models for documents.
+CONSULTING = ("pm", "techlead", "reviewer")
 _POOL = re.compile(r"^[A-Za-z0-9_-]{1,32}$")  # noqa: TID251 - the operator's own text
 
 
@@ -55,6 +58,13 @@ class ServiceSettings(BaseSettings):
     secret_scanner: ScannerName = DEFAULT_SCANNER
     #: Prefixes (virtual environments) that contracts may name; separated by ``:`` in the variable.
     environments: Annotated[tuple[Path, ...], NoDecode] = ()
+    #: The operator's policies, where no agent can write: the gatekeeper's, and ``models.json``.
+    policies: Path = Field(default_factory=policy_directory)
+    #: The folder of the operator's personas and rules; without it the built-in ones.
+    prompts: Path | None = None
+    #: Roles that ask models, of pm, techlead and reviewer; separated by ``,`` in the variable. The pm asks only for what a
+    #: request leaves open; the others do whenever they work, so that they have to be named.
+    consult: Annotated[tuple[str, ...], NoDecode] = ("pm",)
     metrics_host: str = Field(default="127.0.0.1", min_length=1)
     #: 0: any free port, which is logged. -1: none.
     metrics_port: int = Field(default=0, ge=-1, le=65535)
@@ -72,7 +82,7 @@ class ServiceSettings(BaseSettings):
     def _as_list(cls, value: object) -> object:
         return tuple(part for part in value.split(os.pathsep) if part) if isinstance(value, str) else value
 
-    @field_validator("pools", mode="before")
+    @field_validator("pools", "consult", mode="before")
     @classmethod
     def _as_names(cls, value: object) -> object:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
@@ -83,6 +93,13 @@ class ServiceSettings(BaseSettings):
         if not pools or not all(_POOL.fullmatch(pool) for pool in pools):
             raise ValueError("pools are named by letters, digits, - and _")
         return pools
+
+    @field_validator("consult", mode="after")
+    @classmethod
+    def _all_consulting(cls, roles: tuple[str, ...]) -> tuple[str, ...]:
+        if unknown := [role for role in roles if role not in CONSULTING]:
+            raise ValueError(f"{unknown[0][:40]!r} is no role that asks models; there are {', '.join(CONSULTING)}")
+        return roles
 
     @field_validator("environments", mode="after")
     @classmethod

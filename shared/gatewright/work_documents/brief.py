@@ -10,9 +10,8 @@ from gatewright.errors import MalformedError
 from gatewright.evidence.projection.decisions import BINDING, decisions_of
 from gatewright.ledger import events as e
 from gatewright.ledger.run import Run
+from gatewright.prompts.sections import mission_line
 
-#: A longer mission is one that was not taken apart; it is cut, and ``purpose`` has it whole.
-MOST_CHARACTERS = 200
 #: What has to pass before a run is done, in the order of its life.
 GATES: tuple[str, ...] = ("policy", "plan", "locks", "diff", "integrated", "reviewer", "tests", "landing")
 
@@ -55,8 +54,7 @@ def _decided(run: Run, records: Sequence[OrchestratorEvent]) -> tuple[str, ...]:
 
 def mission_of(contract: TaskContract) -> str:
     """The contract's words on one line, cut to what a mission may have."""
-    words = " ".join(contract.inputs.spec.split()) or contract.task_id
-    return words if len(words) <= MOST_CHARACTERS else f"{words[: MOST_CHARACTERS - 1]}…"
+    return mission_line(contract.inputs.spec) or contract.task_id
 
 
 def verify_command(contract: TaskContract) -> str:

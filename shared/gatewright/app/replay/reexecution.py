@@ -86,7 +86,9 @@ def _again(document: RunRequest | TaskContract, run: Run, repository: str | None
     nowhere = replace(place, url=repository or place.url, landing="none")
     commit = run.accepted.baseline_commit
     if isinstance(document, RunRequest):
-        return replace(document, repository=nowhere, baseline_ref=commit, idempotency_key=None)
+        # Tests that a model proposed are those of the contract: it is not asked again.
+        tests = document.acceptance_tests or (run.contract.acceptance_tests if run.contract is not None else ())
+        return replace(document, repository=nowhere, baseline_ref=commit, idempotency_key=None, acceptance_tests=tests)
     return replace(document, repository=nowhere, rollback=replace(document.rollback, baseline_ref=commit))
 
 

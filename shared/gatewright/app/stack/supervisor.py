@@ -37,10 +37,11 @@ START_ORDER = ("gatekeeper", "pm", "techlead", "worker", "reviewer", "testrunner
 #: Those that look for secrets; the catalogue is loaded once for all of them.
 SCANNING_ROLES = frozenset({"gatekeeper", "worker", "testrunner"})
 
+#: Those that may call models; the gatekeeper and the test runner never do, and see no key.
+MODEL_ROLES = frozenset({"pm", "techlead", "worker", "reviewer"})
+
 _ENVIRONMENTS = "GATEWRIGHT_ENVIRONMENTS"
 _SCANNER = "GATEWRIGHT_SECRET_SCANNER"
-#: Neither the gatekeeper nor the test runner ever calls a model.
-_ASKS_MODELS = frozenset({"pm", "techlead", "worker", "reviewer"})
 _PING_SECONDS = 0.5
 _PING_PAUSE = 0.03
 
@@ -286,8 +287,8 @@ class Supervisor:
                 log = options.home / "logs" / f"{name}.log"
                 # One identity a process: what one of them is given, the others do not see.
                 who = process_identity("worker", number) if role == "worker" else role
-                keys = options.model_keys if role in _ASKS_MODELS else {}
-                own = {**environment, **keys, "GATEWRIGHT_NATS_SEED": str(seed_file(bus_keys(options.home), who))}
+                own = {**environment, "GATEWRIGHT_NATS_SEED": str(seed_file(bus_keys(options.home), who))}
+                own |= options.model_keys if role in MODEL_ROLES else {}
                 yield ProcessPlan(name, self._module(role), own, options.home, log)
 
     def _announce(self) -> None:

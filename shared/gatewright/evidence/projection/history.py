@@ -5,10 +5,11 @@ A ``Run`` keeps what the decider needs now and forgets the attempts before; here
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gatewright.contracts import Error, GateReport, OrchestratorEvent, Plan, ReviewReport, TaskResult, TestReport, Transition
+from gatewright.contracts.consultation import Consultation
 from gatewright.errors import MalformedError
 from gatewright.ledger import events as e
 from gatewright.ledger.run import Run
@@ -31,6 +32,14 @@ class RunHistory:
     candidates: tuple[e.CandidateComposed, ...]
     gates: tuple[GateReport, ...]
     decisive: tuple[GateReport, ...]
+
+    def consultations(self) -> Iterator[tuple[str, Consultation]]:
+        """What roles asked models, by the task that they did."""
+        asked = [(f"{self.run.run_id}.pm", self.run.contract.consultation if self.run.contract else None)]
+        asked += [(task_id, plan.consultation) for task_id, plan in self.plans.items()]
+        asked += [(task_id, review.consultation) for task_id, review in self.reviews.items()]
+        asked += [(task_id, error.consultation) for task_id, error in self.errors.items()]
+        return ((task_id, each) for task_id, each in asked if each is not None)
 
 
 def evidence_records(transitions: Iterable[Transition]) -> tuple[OrchestratorEvent, ...]:

@@ -53,6 +53,7 @@ def project(
     _run_files(files, history, names)
     _task_files(files, history)
     _test_files(files, history)
+    _consultation_files(files, history)
     for number, gate in enumerate(history.gates, 1):
         files.document(layout.gate_report(number, gate.gate, gate.task_id), gate)
     _artifact_files(files, history)
@@ -156,6 +157,15 @@ def _test_files(files: FilePlan, history: RunHistory) -> None:
     files.joined(layout.TEST_STDERR, (command.stderr for command in commands))
 
 
+def _consultation_files(files: FilePlan, history: RunHistory) -> None:
+    """What pm, tech lead and reviewers asked models. A name that is none, or that stands twice, keeps its place by digest."""
+    for task_id, asked in history.consultations():
+        for artifact in asked.artifacts:
+            path = layout.consultation(task_id, artifact.name) if layout.is_safe(artifact.name) else ""
+            if path and path not in files:
+                files.artifact(path, artifact.uri)
+
+
 def _artifact_files(files: FilePlan, history: RunHistory) -> None:
     """Whatever else the events name: inputs, reports' attachments, what a gate looked at. Once per digest, by digest."""
     run = history.run
@@ -164,6 +174,7 @@ def _artifact_files(files: FilePlan, history: RunHistory) -> None:
     named += [artifact for contract in contracts if contract for artifact in contract.inputs.artifacts]
     named += [artifact for result in history.results.values() for artifact in result.artifacts]
     named += [artifact for tests in history.tests.values() for artifact in tests.artifacts]
+    named += [artifact for _, asked in history.consultations() for artifact in asked.artifacts]
     uris = [artifact.uri for artifact in named]
     uris += [uri for candidate in history.candidates for uri in (candidate.patch, candidate.names)]
     uris += [uri for review in history.reviews.values() for uri in review.evidence]

@@ -94,7 +94,8 @@ async def _carry_out(session: Session, order: ReexecutionOrder, *, quiet: bool) 
 def _stack(place: CommandContext, environments: tuple[Path, ...]) -> StackOptions:
     return StackOptions(
         home=place.home,
-        base_environment=inherited_environment(),
+        # What models were asked is in the bundle: nobody is asked again, and nothing is paid for.
+        base_environment={**inherited_environment(), "GATEWRIGHT_CONSULT": ""},
         workers=os.cpu_count() or 1,
         environments=environments,
         adopt=True,

@@ -130,6 +130,9 @@ class RunFlags:
         typer.Option(min=1, max=64, help="Worker processes to start.", show_default="one per shard, at most one per core"),
     ] = None
     env: Environments = None
+    yes: Annotated[bool, typer.Option("--yes", help="Run what is proposed where paths, tests or executor are left open.")] = (
+        False
+    )
     land: Annotated[Landing, typer.Option(help="Land on a new branch, on --target-ref, or not at all.")] = Landing.BRANCH
     target_ref: Annotated[
         str | None, typer.Option(metavar="REF", help="With --land target: the branch; it must be at --ref.")

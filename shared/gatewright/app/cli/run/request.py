@@ -97,12 +97,13 @@ class Prepared:
     attachments: tuple[tuple[str, bytes], ...]
 
 
-def prepare(options: RunOptions, here: Path, *, on_this_host: bool = False) -> Prepared:
+def prepare(options: RunOptions, here: Path, *, on_this_host: bool = False, propose: bool = False) -> Prepared:
     """The request that the options ask for, for a user who stands in ``here``; ``on_this_host``: its commands will run here.
+    ``propose``: paths, tests and executor may be left open, for the pm to propose.
 
     Raises MalformedError (code ``invalid_input``) with one fault for everything that is missing or wrong.
     """
-    faults = [*_missing(options), *_contradictions(options)]
+    faults = [*(_missing(options) if not propose else ()), *_contradictions(options)]
     repository = _repository(options, here, faults)
     allow = tuple(in_repository(path, repository, here, "/allowed_paths", faults) for path in options.allow)
     opened = "/scope/allow_protected_paths"
@@ -133,7 +134,7 @@ def prepare(options: RunOptions, here: Path, *, on_this_host: bool = False) -> P
         # What may change at all and what of it is a test are two questions to the gate, and one to a person.
         allowed_paths=tuple(dict.fromkeys((*options.allow, *options.allow_tests))),
         acceptance_tests=(*_tests("test", options.tests), *_tests("hidden", options.hidden_tests)),
-        executor=answer.executor,
+        executor=answer.executor if answer.executor.commands or answer.executor.artifacts else None,
         sharding=Sharding(count=options.shards),
         environment=_environment(shown),
         scope=_scope(options),

@@ -20,6 +20,7 @@ from gatewright.app.cli.outcome import Exit, exit_of_error, exit_of_run
 from gatewright.app.cli.output import complain, discard_output
 from gatewright.app.cli.run.display import Display
 from gatewright.app.cli.run.following import events_to_the_seal, told_of_waits
+from gatewright.app.cli.run.proposing import with_proposal
 from gatewright.app.cli.run.request import Prepared, with_artifacts
 from gatewright.app.cli.runs.outputs import with_tails
 from gatewright.app.cli.runs.result import refused
@@ -74,6 +75,7 @@ class RunFlow:
             await self._follow(session, run_id)
             if self.view is not None:
                 self.view = await with_tails(self.view, session.client.get_artifact)
+                self.view = await with_proposal(self.view, session.client)
 
     async def _submitted(self, session: Session) -> str:
         """The run id. Interrupted, it finds out whether there is a run already: one that was not wanted must not go on."""

@@ -15,10 +15,12 @@ from gatewright.app.cli.run.command_line import command_line
 from gatewright.app.cli.run.display import make_display
 from gatewright.app.cli.run.preflight import require_sandbox, uncommitted_words
 from gatewright.app.cli.run.proposal import proposed_tests
+from gatewright.app.cli.run.proposing import can_propose, confirmed, key_lines, leaves_open, proposal_lines, with_origin
 from gatewright.app.cli.run.request import EXAMPLE, RunOptions, prepare
 from gatewright.app.cli.run.run_flow import RunFlow
 from gatewright.app.cli.runs.result import refused
 from gatewright.app.cli.runs.retry import retry_line
+from gatewright.app.cli.runs.view import RunView
 from gatewright.app.cli.session import for_one_run
 from gatewright.app.cli.settings import inherited_environment, model_keys
 from gatewright.app.stack.state import read
@@ -26,13 +28,32 @@ from gatewright.app.stack.supervisor import StackOptions
 from gatewright.errors import GatewrightError
 
 
-async def start_run(options: RunOptions, workers: int | None, *, json_output: bool) -> Exit:
-    """Check the options, then carry out the run. The exit code; errors are reported in the form that was asked for."""
+async def start_run(options: RunOptions, workers: int | None, *, json_output: bool, yes: bool = False) -> Exit:
+    """Check the options, then carry out the run. The exit code; errors are reported in the form that was asked for.
+
+    What leaves something open is proposed first; with ``yes`` the proposal is run as well.
+    """
+    code, view = await _run_once(options, workers, json_output=json_output)
+    if view is None or not view.proposed or not yes:
+        return code
+    if not json_output:
+        say("proposed, and run because of --yes:")
+        for line in proposal_lines(view.proposed):
+            say(line)
+    code, _ = await _run_once(confirmed(options, view.proposed), workers, json_output=json_output, origin=view)
+    return code
+
+
+async def _run_once(
+    options: RunOptions, workers: int | None, *, json_output: bool, origin: RunView | None = None
+) -> tuple[Exit, RunView | None]:
     display = make_display(json_output=json_output, command=command_line(options, workers))
     try:
         place = find_place()
         options = await with_environment(options, place, display.note)
-        prepared = prepare(options, place.here, on_this_host=place.bus is None)
+        propose = leaves_open(options) and can_propose()
+        prepared = prepare(options, place.here, on_this_host=place.bus is None, propose=propose)
+        prepared = prepared if origin is None else with_origin(prepared, origin)
         if place.bus is None:
             if read(place.home) is None:
                 # The roles of a stack that runs have tried it when they started.
@@ -51,7 +72,10 @@ async def start_run(options: RunOptions, workers: int | None, *, json_output: bo
                 say(f"  retry with: {printable(line)}", stream=sys.stderr)
             elif any(fault.code == "missing" for fault in getattr(error, "faults", ())):
                 say(f"  example: {EXAMPLE}", stream=sys.stderr)
-        return exit_of_error(error)
+            if leaves_open(options) and error.reason == "invalid_input":
+                for each in key_lines():
+                    say(f"  {printable(each)}", stream=sys.stderr)
+        return exit_of_error(error), None
     if words := uncommitted_words(prepared.request.repository.url, options.ref):
         note(words)
     environment = prepared.request.environment
@@ -64,4 +88,5 @@ async def start_run(options: RunOptions, workers: int | None, *, json_output: bo
         adopt=True,
     )
     session = for_one_run(place.bus, stack, display.note)
-    return await RunFlow(prepared, session, display, json_output=json_output).carry_out()
+    flow = RunFlow(prepared, session, display, json_output=json_output)
+    return await flow.carry_out(), flow.view

@@ -9,6 +9,7 @@ import msgspec
 
 from gatewright.app.cli.output import printable
 from gatewright.app.cli.runs.budgets import BudgetEntry, budget_entry, budget_words
+from gatewright.app.cli.runs.consulted import consulted_words, consulting_roles
 from gatewright.app.cli.runs.result import FailureResult, RunResult, closing_words, failure_of, result_of
 from gatewright.app.cli.runs.timeline import stage_name, violation_lines
 from gatewright.app.cli.runs.view import RunView, moment, seconds_between
@@ -122,6 +123,10 @@ def story(view: RunView, now: datetime | None = None, waits: Sequence[Wait] = ()
         lines.append(f"  may change {printable(', '.join(run.contract.allowed_paths))}")
     if budget := budget_words(budget_entry(view, now)):
         lines.append(f"  used       {budget}")
+    for role, asked_of in consulting_roles(run):
+        lines += [
+            f"  {role if not number else '':10} {printable(words)}" for number, words in enumerate(consulted_words(asked_of))
+        ]
     lines += [f"  {words}" for words in wait_lines(waits)]
     lines += ["", "tasks"]
     for task in run.tasks.values():

@@ -57,7 +57,7 @@ def result_of(view: RunView) -> RunResult:
         tree=tree,
         duration_sec=round(view.seconds, 3),
         failure=failure_of(run, view.families),
-        retry_with=retry_options(view.failing_gate),
+        retry_with=retry_options(view.failing_gate) or view.proposed,
     )
 
 

@@ -7,6 +7,7 @@ from typing import Literal
 
 from gatewright.app.cli.output import printable
 from gatewright.app.cli.runs.budgets import usage_words
+from gatewright.app.cli.runs.consulted import consultation_in, consulted_words
 from gatewright.app.cli.runs.retry import in_options
 from gatewright.app.cli.runs.view import RunView, seconds_between
 from gatewright.budgets import Excess
@@ -46,7 +47,10 @@ def lines(record: OrchestratorEvent, view: RunView) -> tuple[TimelineLine, ...]:
     """What there is to say about ``record``; ``view`` is the run after it."""
     at = seconds_between(view.run.created_at, record.ts)
     stage = stage_name(view.run.state)
-    return tuple(TimelineLine(at, stage, mark, who, printable(text)) for mark, who, text in _said(record, view))
+    said = _said(record, view)
+    asked = consultation_in(e.payload_of(record))
+    said += [("plain", "", f"  {words}") for words in consulted_words(asked)] if asked is not None else []
+    return tuple(TimelineLine(at, stage, mark, who, printable(text)) for mark, who, text in said)
 
 
 def _said(record: OrchestratorEvent, view: RunView) -> list[tuple[Mark, str, str]]:  # noqa: C901, PLR0912 - one case an event

@@ -43,6 +43,8 @@ class RunView:
     families: ToldFamilies = field(default_factory=dict)
     #: Files that the commands missed and git has not, where it was looked for them.
     unprovided: tuple[str, ...] = ()
+    #: Options that confirm what was proposed, where the run ended with a proposal.
+    proposed: tuple[str, ...] = ()
     lock_holders: tuple[str, ...] = ()
     locks_since: str = ""
 

@@ -1,4 +1,4 @@
-"""A tree of a mirror, as far as an ecosystem looks at it."""
+"""A tree of a mirror as plain names and contents, as the looks at a repository want it (``ecosystems.port.TreeFiles``)."""
 
 from __future__ import annotations
 

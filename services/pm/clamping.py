@@ -1,0 +1,163 @@
+"""What of a model's proposal becomes the contract: nothing wider than the requester allowed. Pure.
+
+What the request fixes stands, whatever is proposed; what it leaves open is proposed, and judged by the rules here. Everything
+that was not taken as it was proposed is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
+
+from gatewright import scope
+from gatewright.contracts import ContractProposal, RunRequest
+from gatewright.contracts.consultation import Clamp
+from gatewright.contracts.proposals import ProposedExecutor
+from gatewright.contracts.vocabulary import AcceptanceTest, Executor
+from gatewright.ecosystems.port import TreeFiles
+from gatewright.ecosystems.registry import recognise
+from gatewright.errors import CommandRefusedError, Fault, ScopeError
+from gatewright.permissions import FILESYSTEM_ORDER, NETWORK_ORDER, SHELL_ORDER, is_wider
+from gatewright.sandbox.argv import parse_command
+from gatewright.worker_role import PERMISSIONS
+
+#: Of these fields nothing is guessed into a run: a request that leaves one open gets a proposal, which its requester confirms.
+CONFIRMED = ("allowed_paths", "executor")
+_FIXED = "fixed_by_request"
+_OUTSIDE = "path_out_of_scope"
+_WIDER = "permission_too_wide"
+
+
+def left_open(request: RunRequest) -> tuple[str, ...]:
+    """The fields that ``request`` does not fill, of those that a contract needs."""
+    empty = {
+        "allowed_paths": not request.allowed_paths,
+        "acceptance_tests": not request.acceptance_tests,
+        "executor": request.executor is None,
+    }
+    return tuple(name for name, is_open in empty.items() if is_open)
+
+
+async def faults_of(
+    proposal: ContractProposal, request: RunRequest, tree: TreeFiles, detected: Sequence[str], kinds: Sequence[str]
+) -> tuple[Fault, ...]:
+    """What is wrong with a valid proposal where the request leaves it a say: paths, test commands, how the change is made."""
+    faults: list[Fault] = []
+    open_fields = left_open(request)
+    if "allowed_paths" in open_fields:
+        faults += _path_faults(proposal.allowed_paths)
+    if "acceptance_tests" in open_fields:
+        for number, test in enumerate(proposal.acceptance_tests):
+            words = await _why_not(test.cmd, tree, detected)
+            if words:
+                faults.append(Fault(f"/acceptance_tests/{number}/cmd", "command_not_allowed", words))
+    if "executor" in open_fields:
+        faults += _executor_faults(proposal.executor, kinds)
+    return tuple(faults)
+
+
+def completed(request: RunRequest, proposal: ContractProposal) -> RunRequest:
+    """The request with what it left open filled in from a proposal without faults; everything else as it is."""
+    open_fields = left_open(request)
+    if "allowed_paths" in open_fields:
+        paths = dict.fromkeys(scope.check_allowed_path(path) for path in proposal.allowed_paths)
+        request = replace(request, allowed_paths=tuple(paths))
+    if "acceptance_tests" in open_fields:
+        commands = dict.fromkeys(test.cmd for test in proposal.acceptance_tests)
+        tests = (AcceptanceTest(name=f"test-{number}", cmd=cmd, must_pass=True) for number, cmd in enumerate(commands, 1))
+        request = replace(request, acceptance_tests=tuple(tests))
+    if "executor" in open_fields and proposal.executor is not None:
+        request = replace(request, executor=_executor(proposal.executor))
+    return request
+
+
+def clamps(request: RunRequest, proposal: ContractProposal) -> tuple[Clamp, ...]:
+    """Everything that was proposed beyond what the request says, or against it."""
+    return tuple(_clamps(request, proposal))
+
+
+def _clamps(request: RunRequest, proposal: ContractProposal) -> Iterator[Clamp]:
+    if request.allowed_paths:
+        allowed = scope.AllowedPaths(request.allowed_paths)
+        for path in proposal.allowed_paths:
+            if not allowed.cover(path.removesuffix("/").encode("utf-8", "surrogatepass")):
+                yield Clamp(field="allowed_paths", proposed=path, granted="", reason=_OUTSIDE)
+    if request.acceptance_tests:
+        known = {test.cmd for test in request.acceptance_tests}
+        for test in proposal.acceptance_tests:
+            if test.cmd not in known:
+                yield Clamp(field="acceptance_tests", proposed=test.cmd, granted="", reason=_FIXED)
+    if request.executor is not None and proposal.executor is not None:
+        proposed, fixed = _in_words(proposal.executor.kind, proposal.executor.commands), request.executor
+        granted = _in_words(fixed.kind, fixed.commands)
+        if proposed != granted:
+            yield Clamp(field="executor", proposed=proposed, granted=granted, reason=_FIXED)
+    if proposal.policy_pack is not None and proposal.policy_pack != request.policy_pack:
+        yield Clamp(field="policy_pack", proposed=proposal.policy_pack, granted=request.policy_pack, reason=_FIXED)
+    for requirement in proposal.requirement_ids:
+        if requirement not in request.requirement_ids:
+            yield Clamp(field="requirement_ids", proposed=requirement, granted="", reason=_FIXED)
+    yield from _permission_clamps(proposal)
+
+
+def _permission_clamps(proposal: ContractProposal) -> Iterator[Clamp]:
+    asked = proposal.tool_permissions
+    if asked is None:
+        return
+    pairs = (
+        (
+            "filesystem",
+            asked.filesystem,
+            PERMISSIONS.filesystem,
+            is_wider(FILESYSTEM_ORDER, asked.filesystem, PERMISSIONS.filesystem),
+        ),
+        ("shell", asked.shell, PERMISSIONS.shell, is_wider(SHELL_ORDER, asked.shell, PERMISSIONS.shell)),
+        ("network", asked.network, PERMISSIONS.network, is_wider(NETWORK_ORDER, asked.network, PERMISSIONS.network)),
+    )
+    for name, proposed, granted, wider in pairs:
+        if wider:
+            yield Clamp(field=f"tool_permissions.{name}", proposed=proposed, granted=granted, reason=_WIDER)
+
+
+def _path_faults(paths: Sequence[str]) -> Iterator[Fault]:
+    for number, path in enumerate(paths):
+        try:
+            scope.check_allowed_path(path)
+        except ScopeError as error:
+            yield Fault(f"/allowed_paths/{number}", error.reason, error.message)
+
+
+async def _why_not(command: str, tree: TreeFiles, detected: Sequence[str]) -> str:
+    """Why ``command`` is none that tests this repository; empty when it is one."""
+    try:
+        argv = parse_command(command)
+    except CommandRefusedError as error:
+        return error.message
+    if command in detected or await recognise(argv, tree) is not None:
+        return ""
+    return f"starts no test framework that is known here; detected: {'; '.join(detected) or 'nothing'}"
+
+
+def _executor_faults(executor: ProposedExecutor | None, kinds: Sequence[str]) -> Iterator[Fault]:
+    if executor is None:
+        yield Fault("/executor", "required", "is required: the request does not say how the change is made")
+        return
+    if executor.kind not in kinds:
+        yield Fault("/executor/kind", "enum", f"must be one of {', '.join(kinds)}")
+        return
+    if executor.kind == "command" and not executor.commands:
+        yield Fault("/executor/commands", "required", "is required: at least one command")
+    for number, command in enumerate(executor.commands):
+        try:
+            parse_command(command)
+        except CommandRefusedError as error:
+            yield Fault(f"/executor/commands/{number}", error.reason, error.message)
+
+
+def _executor(proposed: ProposedExecutor) -> Executor:
+    return Executor(kind="command", commands=proposed.commands)
+
+
+def _in_words(kind: str, commands: Sequence[str]) -> str:
+    return f"{kind}: {'; '.join(commands)}" if commands else kind

@@ -1,0 +1,89 @@
+"""Has a model propose what a request leaves open. The pm reads the baseline's objects for it, and changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from gatewright.contracts import ContractProposal, Error, RequestTask, RunRequest, TaskContract, codec
+from gatewright.contracts.consultation import Consultation
+from gatewright.contracts.reports import ErrorFault
+from gatewright.contracts.vocabulary import Agent
+from gatewright.errors import Fault
+from gatewright.git.mirror import Mirrors
+from gatewright.git.mirror_tree import list_tree
+from gatewright.prompts.library import PromptLibrary
+from gatewright.prompts.orders import pm_order
+from gatewright.prompts.repository_view import look_at
+from gatewright.services.pm.clamping import CONFIRMED, clamps, completed, faults_of, left_open
+from gatewright.services.pm.compiler import compile_contract
+from gatewright.structured.answers import Question
+from gatewright.structured.asking import Asking
+from gatewright.structured.errors import UNANSWERED
+from gatewright.structured.recording import consultation_of, failure_of
+from gatewright.structured.session import RoleModels
+from gatewright.tasks.handler import TaskContext
+
+#: The artifact that holds the request as it would be complete: what a requester confirms is this document, submitted.
+PROPOSAL = "proposal.json"
+UNCONFIRMED = "proposal_unconfirmed"
+#: How a proposal may have a change made.
+_KINDS = ("command",)
+
+
+class Consulting:
+    """Of the pm ``agent``. Keeps nothing between tasks."""
+
+    def __init__(self, agent: Agent, models: RoleModels, library: PromptLibrary, mirrors: Mirrors) -> None:
+        self._agent = agent
+        self._models = models
+        self._library = library
+        self._mirrors = mirrors
+
+    def wanted(self, request: RunRequest) -> bool:
+        """Whether a model is to be asked: something is left open, and the pm has a model."""
+        return bool(left_open(request)) and self._models.configured
+
+    async def compile(self, task: RequestTask, context: TaskContext) -> TaskContract | Error:
+        """The contract of a request whose tests were left open; for one that leaves more open, the proposal as an Error.
+
+        Raises GatewrightError where the repository or the model cannot be had, MalformedError as the compiler does.
+        """
+        request = task.request
+        mirror = await self._mirrors.open(request.repository.url)
+        await mirror.ensure(task.baseline_commit)
+        tree = await list_tree(mirror, task.baseline_commit)
+        view = await look_at(tree, request.request, request.allowed_paths)
+        prompt = pm_order(self._library, request, task.baseline_commit, view, _KINDS)
+
+        async def rules(proposal: ContractProposal) -> Sequence[Fault]:
+            return await faults_of(proposal, request, tree, view.tests, _KINDS)
+
+        asking = Asking(Question(prompt, ContractProposal, rules))
+        async with self._models.session(request.budget, context) as session:
+            try:
+                proposal = await asking.ask(session)
+            except UNANSWERED as error:
+                return await failure_of(asking, error, session.spent, context.artifacts)
+        whole = completed(request, proposal)
+        clamped = clamps(request, proposal)
+        context.log.info("consulted", model=session.spent.model, asked=len(asking.answers), clamped=len(clamped))
+        confirm = tuple(name for name in left_open(request) if name in CONFIRMED)
+        more = [(PROPOSAL, codec.encode(replace(whole, idempotency_key=None)))] if confirm else []
+        record = await consultation_of(asking, proposal, session.spent, context.artifacts, clamped=clamped, more=more)
+        if confirm:
+            return _unconfirmed(whole, confirm, record)
+        return replace(compile_contract(replace(task, request=whole), self._agent), consultation=record)
+
+
+def _unconfirmed(whole: RunRequest, confirm: Sequence[str], record: Consultation) -> Error:
+    """The answer to a request that leaves open what only its requester may settle."""
+    tests = "; ".join(test.cmd for test in whole.acceptance_tests)
+    how = whole.executor
+    executor = f"{how.kind} {'; '.join(how.commands)}".strip() if how is not None else "none"
+    message = f"proposed, and not run: paths {', '.join(whole.allowed_paths)}; tests {tests}; executor {executor}"
+    faults = tuple(
+        ErrorFault(pointer=f"/{name}", code="unconfirmed", message="was left open, and is proposed") for name in confirm
+    )
+    return Error(code=UNCONFIRMED, message=message, faults=faults, family="bad_input", consultation=record)

@@ -1,0 +1,133 @@
+"""Has a model judge a change that the rules let pass. It can refuse it, at places that exist; it can let nothing pass.
+
+A statement about a line that the candidate does not have is dropped, and told. A verdict that rests on no place of the change
+is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from gatewright.contracts import Error, ReviewOpinion, TaskContract
+from gatewright.contracts.consultation import Clamp, Consultation
+from gatewright.contracts.reports import Finding
+from gatewright.errors import Fault
+from gatewright.git.paths import display
+from gatewright.prompts.library import PromptLibrary
+from gatewright.prompts.orders import MAX_PATCH, reviewer_order
+from gatewright.services.reviewer.subject import Subject
+from gatewright.structured.answers import Question
+from gatewright.structured.asking import Asking
+from gatewright.structured.errors import UNANSWERED
+from gatewright.structured.recording import consultation_of, failure_of
+from gatewright.structured.session import RoleModels
+from gatewright.tasks.handler import TaskContext
+
+#: The code of a finding of the model; what it says stands in the message.
+FINDING = "model_finding"
+TOO_LARGE = "review_limit"
+UNFOUNDED = "review_unfounded"
+_NOT_THERE = "line_not_there"
+
+
+@dataclass(frozen=True, slots=True)
+class Opinion:
+    """What the model adds to a review."""
+
+    findings: tuple[Finding, ...]
+    consultation: Consultation | None = None
+
+
+class Consulting:
+    """Of a reviewer. Keeps nothing between tasks."""
+
+    def __init__(self, models: RoleModels, library: PromptLibrary) -> None:
+        self._models = models
+        self._library = library
+
+    @property
+    def wanted(self) -> bool:
+        """Whether a model is to be asked."""
+        return self._models.configured
+
+    async def judge(self, task: TaskContract, subject: Subject, patch: bytes, context: TaskContext) -> Opinion | Error:
+        """The model's findings on ``patch``. Raises GatewrightError where no model can be had: then nothing is reviewed.
+
+        An answer that cannot be used, or that rests on nothing, is an Error.
+        """
+        if len(patch) > MAX_PATCH:
+            words = f"the change has {len(patch)} bytes; a model is shown at most {MAX_PATCH}"
+            return Opinion((Finding(code=TOO_LARGE, message=words, blocking=True),))
+        lines = candidate_lines(subject)
+
+        async def rules(opinion: ReviewOpinion) -> Sequence[Fault]:
+            return tuple(unfounded(opinion, lines))
+
+        asking = Asking(Question(reviewer_order(self._library, task, patch), ReviewOpinion, rules))
+        async with self._models.session(task.budget, context) as session:
+            try:
+                opinion = await asking.ask(session)
+            except UNANSWERED as error:
+                failure = await failure_of(asking, error, session.spent, context.artifacts)
+                unfounded_one = bool(failure.faults) and failure.faults[0].code == UNFOUNDED
+                return replace(failure, code=UNFOUNDED) if unfounded_one else failure
+        findings, dropped = anchored(opinion, lines)
+        context.log.info("consulted", model=session.spent.model, asked=len(asking.answers), dropped=len(dropped))
+        record = await consultation_of(asking, opinion, session.spent, context.artifacts, clamped=dropped)
+        return Opinion(findings, record)
+
+
+#: Path, as it is displayed -> how many lines the candidate's file has; 0 for one that it does not have, or that is binary.
+Lines = dict[str, int]
+
+
+def candidate_lines(subject: Subject) -> Lines:
+    """Of every changed file."""
+    return {display(file.path): _lines(file.new) if not file.is_binary else 0 for file in subject.files}
+
+
+def anchored(opinion: ReviewOpinion, lines: Lines) -> tuple[tuple[Finding, ...], tuple[Clamp, ...]]:
+    """The findings at places that exist, and what was dropped. A FAIL without a blocking finding gets one: its summary."""
+    found: list[Finding] = []
+    dropped: list[Clamp] = []
+    for finding in opinion.findings:
+        if _exists(finding.path, finding.line, lines):
+            made = Finding(
+                code=FINDING, message=finding.message, blocking=finding.blocking, path=finding.path, line=finding.line
+            )
+            found.append(made)
+        else:
+            place = f"{finding.path}:{finding.line or '-'}"
+            dropped.append(Clamp(field="findings", proposed=f"{place} {finding.message}", granted="", reason=_NOT_THERE))
+    for seen in opinion.evidence:
+        if not _exists(seen.path, seen.line, lines):
+            proposed = f"{seen.path}:{seen.line} {seen.note}"
+            dropped.append(Clamp(field="evidence", proposed=proposed, granted="", reason=_NOT_THERE))
+    if opinion.verdict == "FAIL" and not any(each.blocking for each in found):
+        found.insert(0, Finding(code=FINDING, message=opinion.summary, blocking=True))
+    return tuple(found), tuple(dropped)
+
+
+def unfounded(opinion: ReviewOpinion, lines: Lines) -> Iterator[Fault]:
+    """A verdict rests on a place of the change: without one it is asked for again, and then refused."""
+    places = [(each.path, each.line) for each in opinion.evidence]
+    findings = [(each.path, each.line) for each in opinion.findings]
+    if not any(_exists(path, line, lines) for path, line in (*places, *findings)):
+        known = ", ".join(f"{path} ({count} lines)" for path, count in sorted(lines.items())[:20])
+        yield Fault("/evidence", UNFOUNDED, f"names no line of a changed file; the candidate has {known or 'none'}")
+
+
+def _exists(path: str, line: int | None, lines: Lines) -> bool:
+    if path not in lines:
+        return False
+    # A file that is gone, or is no text, has no lines to name: the file itself is the place.
+    return lines[path] == 0 if line is None else 1 <= line <= lines[path]
+
+
+def _lines(content: bytes | None) -> int:
+    if not content:
+        return 0
+    return content.count(b"\n") + (not content.endswith(b"\n"))

@@ -1,0 +1,111 @@
+"""Has a model split a contract, under the rules of the plan gate. What it proposes is a plan only when no rule is broken."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gatewright import scope
+from gatewright.contracts import Error, Plan, PlanProposal, TaskContract
+from gatewright.contracts.consultation import Consultation
+from gatewright.contracts.vocabulary import Agent
+from gatewright.errors import Fault, ScopeError
+from gatewright.prompts.library import PromptLibrary
+from gatewright.prompts.orders import techlead_order
+from gatewright.rules.shards import broken_by_split
+from gatewright.services.techlead.partition import Group
+from gatewright.services.techlead.plan import make_plan
+from gatewright.structured.answers import Question
+from gatewright.structured.asking import Asking
+from gatewright.structured.errors import UNANSWERED
+from gatewright.structured.recording import consultation_of, failure_of
+from gatewright.structured.session import RoleModels
+from gatewright.tasks.handler import TaskContext
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Groups of paths that a model proposed, and the record of the question."""
+
+    groups: tuple[Group, ...]
+    consultation: Consultation
+
+
+class Consulting:
+    """Of a tech lead. Keeps nothing between tasks."""
+
+    def __init__(self, agent: Agent, models: RoleModels, library: PromptLibrary) -> None:
+        self._agent = agent
+        self._models = models
+        self._library = library
+
+    @property
+    def wanted(self) -> bool:
+        """Whether a model is to be asked how to split."""
+        return self._models.configured
+
+    async def split(self, task: TaskContract, files: Sequence[bytes], most: int, context: TaskContext) -> Split | Error:
+        """At most ``most`` groups of the ``files`` below the task's paths. Raises GatewrightError where no model can be had.
+
+        A model that proposes nothing that the plan gate would let pass is an Error: never another plan in its place.
+        """
+        names = [path.decode("utf-8", "replace") for path in files]
+        prompt = techlead_order(self._library, task, names, most)
+
+        async def rules(proposal: PlanProposal) -> Sequence[Fault]:
+            return self._faults(task, proposal, files, most)
+
+        asking = Asking(Question(prompt, PlanProposal, rules))
+        async with self._models.session(task.budget, context) as session:
+            try:
+                proposal = await asking.ask(session)
+            except UNANSWERED as error:
+                return await failure_of(asking, error, session.spent, context.artifacts)
+        context.log.info("consulted", model=session.spent.model, asked=len(asking.answers))
+        return Split(groups_of(proposal, files), await consultation_of(asking, proposal, session.spent, context.artifacts))
+
+    def _faults(self, task: TaskContract, proposal: PlanProposal, files: Sequence[bytes], most: int) -> tuple[Fault, ...]:
+        """1. not too many  2. paths that a contract may name  3. what the plan gate says of the plan that it would be."""
+        if len(proposal.shards) > most:
+            return (Fault("/shards", "maxItems", f"must have at most {most} item(s)"),)
+        faults = [
+            Fault(f"/shards/{number}/paths/{place}", error.reason, error.message)
+            for number, shard in enumerate(proposal.shards)
+            for place, path in enumerate(shard.paths)
+            if (error := _path_error(path)) is not None
+        ]
+        return tuple(faults) or self._broken(task, make_plan(task, groups_of(proposal, files), self._agent, "-"))
+
+    def _broken(self, task: TaskContract, plan: Plan) -> tuple[Fault, ...]:
+        allowed = scope.AllowedPaths(task.allowed_paths)
+        faults = [Fault("/shards", each.code, each.detail) for each in broken_by_split(plan)]
+        outside = (path for shard in plan.contracts for path in shard.allowed_paths if not allowed.cover(path.encode()))
+        faults += [Fault("/shards", "plan_invalid", f"{path} lies outside the files in scope") for path in outside]
+        return tuple(faults)
+
+
+def groups_of(proposal: PlanProposal, files: Sequence[bytes]) -> tuple[Group, ...]:
+    """The shards as groups, the terminal ones last; a broad one is told by its word, and given out alone."""
+    made = [(shard, _paths(shard.paths)) for shard in proposal.shards]
+    groups = [
+        Group(paths, _files_below(paths, files), terminal=shard.batch == "terminal", broad=shard.batch == "broad")
+        for shard, paths in made
+    ]
+    return tuple(sorted(groups, key=lambda group: (group.terminal, group.broad, group.paths)))
+
+
+def _paths(paths: Sequence[str]) -> tuple[str, ...]:
+    return tuple(sorted({path.removesuffix("/") for path in paths}))
+
+
+def _files_below(paths: Sequence[str], files: Sequence[bytes]) -> int:
+    below = scope.AllowedPaths(paths)
+    return sum(below.holds(path) for path in files)
+
+
+def _path_error(path: str) -> ScopeError | None:
+    try:
+        scope.check_allowed_path(path)
+    except ScopeError as error:
+        return error
+    return None

@@ -1,0 +1,109 @@
+"""A request that leaves something open: whether it can be proposed, what was proposed, and the options that confirm it.
+
+A proposal is a run like any other that ends with ``proposal_unconfirmed``: what was asked and answered lies in its bundle.
+Nothing is run from it until its requester gives the options that it names, or says ``--yes``.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from gatewright.app.cli.output import printable
+from gatewright.app.cli.run.request import Prepared, RunOptions
+from gatewright.app.cli.runs.view import RunView
+from gatewright.client.client import Client
+from gatewright.contracts import RunRequest, codec
+from gatewright.ledger import events as e
+
+UNCONFIRMED = "proposal_unconfirmed"
+#: What the pm calls the completed request among the artifacts of its answer.
+PROPOSAL = "proposal.json"
+
+
+def leaves_open(options: RunOptions) -> bool:
+    """Whether ``options`` say what is to be done, and not all of where, how and by what it is proved."""
+    executor = options.commands or options.patch or options.replies or options.head
+    return bool(options.request.strip()) and not ((options.allow or options.allow_tests) and options.tests and executor)
+
+
+def can_propose() -> bool:
+    """Whether the pm of a stack that is started from here could ask a model. Raises ConfigurationError."""
+    # Imported late: only a request that leaves something open pays for it.
+    from gatewright.models.policy import load_models
+    from gatewright.service.settings import ServiceSettings
+    from gatewright.structured.session import has_key
+
+    settings = ServiceSettings.load()
+    return "pm" in settings.consult and has_key(load_models(settings.policies), "pm", settings.pool)
+
+
+def key_lines() -> list[str]:
+    """What to do to have what is missing proposed, where no model can be asked. Raises ConfigurationError."""
+    from gatewright.models.keys import EnvironmentKey
+    from gatewright.models.policy import load_models
+    from gatewright.service.settings import ServiceSettings
+
+    policy = load_models(ServiceSettings.load().policies).policy
+    wanted = {model.provider for name in policy.route("pm") if (model := policy.model(name)) is not None}
+    keys = [each.key for each in policy.providers if each.name in wanted]
+    names = [key.environment for key in keys if isinstance(key, EnvironmentKey)]
+    return [
+        "a model can propose what is missing, but none can be asked here:",
+        f"  1. set a key: export {' or '.join(names) or 'what models.json names'}=...",
+        "  2. run the same command again: it prints a proposal, and runs nothing until you confirm it",
+    ]
+
+
+async def with_proposal(view: RunView, client: Client) -> RunView:
+    """The view of an ended run with the options that its proposal comes to, where it ended with one."""
+    failure = view.run.failure
+    if failure is None or failure.code != UNCONFIRMED:
+        return view
+    for record in await client.events(view.run.run_id):
+        payload = e.payload_of(record)
+        if not isinstance(payload, e.TaskFailed) or payload.error.consultation is None:
+            continue
+        for artifact in payload.error.consultation.artifacts:
+            if artifact.name == PROPOSAL:
+                data = await client.get_artifact(artifact.uri)
+                asked, whole = view.run.request, codec.decode(data, RunRequest)
+                return replace(view, proposed=tuple(_options(asked, whole)) if asked is not None else ())
+    return view
+
+
+def confirmed(options: RunOptions, proposed: Sequence[str]) -> RunOptions:
+    """``options`` with what was proposed."""
+    given: dict[str, list[str]] = {}
+    for option, value in zip(proposed[::2], proposed[1::2], strict=True):
+        given.setdefault(option, []).append(value)
+    return replace(
+        options,
+        allow=(*options.allow, *given.get("--allow", ())),
+        tests=(*options.tests, *given.get("--test", ())),
+        commands=(*options.commands, *given.get("--exec", ())),
+    )
+
+
+def with_origin(prepared: Prepared, view: RunView) -> Prepared:
+    """The confirmed request, with where it was proposed among its artifacts."""
+    origin = (f"proposed by {view.run.run_id}", shlex.join(view.proposed).encode())
+    return replace(prepared, attachments=(*prepared.attachments, origin))
+
+
+def proposal_lines(proposed: Sequence[str]) -> list[str]:
+    """A proposal as its requester reads it."""
+    titles = {"--allow": "paths", "--test": "test", "--exec": "executor"}
+    pairs = zip(proposed[::2], proposed[1::2], strict=True)
+    return [f"  {titles.get(option, option):9} {printable(value)}" for option, value in pairs]
+
+
+def _options(asked: RunRequest, whole: RunRequest) -> Iterator[str]:
+    """Of what was left open; what the requester gave stands in the command already."""
+    for path in whole.allowed_paths if not asked.allowed_paths else ():
+        yield from ("--allow", path)
+    for test in whole.acceptance_tests if not asked.acceptance_tests else ():
+        yield from ("--test", test.cmd)
+    for command in whole.executor.commands if asked.executor is None and whole.executor is not None else ():
+        yield from ("--exec", command)

@@ -1,0 +1,43 @@
+"""What a role asked a model, and what came of it: the record that stands in the role's own document.
+
+A model's answer is a proposal: what the role made of it is in the document, what it took away is in ``clamped``.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from gatewright.contracts.vocabulary import Artifact, Count, Document, NonEmpty, Positive, Sha256, keep_one_spelling
+
+
+class Clamp(Document):
+    """Something proposed that was not taken as it was. ``granted`` is empty where nothing of it was."""
+
+    field: NonEmpty
+    proposed: str
+    granted: str
+    reason: NonEmpty
+
+
+class Consultation(Document):
+    """``model`` is the name that was asked for; ``answer_schema`` the schema that the answer had to have.
+
+    ``prompts`` are the digests of what the prompt was made of, and of the prompt itself. ``directive`` is the marker that the
+    answer had to repeat. ``asked``: how often the model was asked until an answer could be used.
+    """
+
+    model: NonEmpty
+    answer_schema: NonEmpty
+    answer_schema_sha256: Sha256
+    prompts: dict[str, Sha256]
+    directive: NonEmpty
+    asked: Positive
+    tokens: Count
+    cost_usd: Annotated[float, Meta(ge=0, le=1e9)]
+    artifacts: tuple[Artifact, ...]
+    clamped: tuple[Clamp, ...] = ()
+
+    def __post_init__(self) -> None:
+        keep_one_spelling(self, "cost_usd")

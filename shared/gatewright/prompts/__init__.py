@@ -1,0 +1,8 @@
+"""What models and agents are told: persona and shared rules, the order in its fixed sections, and data that stays data.
+
+- ``library.py``: personas and rules, from the operator's folder over built-in ones;
+- ``fence.py``: text of strangers, behind a fence that it cannot close;
+- ``sections.py``: the sections that every order has;
+- ``prompt.py``: a composed prompt, its marker and its digests;
+- ``orders.py``: the order of each role.
+"""

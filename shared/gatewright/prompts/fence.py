@@ -1,0 +1,48 @@
+"""Text of strangers as data: behind a fence that names its own content's digest, so that no text can hold its own end.
+
+What a reader does not see (controls, marks that turn text around, invisible letters) is written out: no instruction hides.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import unicodedata
+
+#: Characters of one block; what comes after them is left out, and the block says so.
+MAX_CHARACTERS = 64_000
+_MARK = 32
+#: Of these categories nothing is seen: controls, formats, surrogates, private use, unassigned, line and paragraph separators.
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_PLAIN = frozenset("\n\t")
+
+
+def fenced(name: str, text: str | bytes, *, limit: int = MAX_CHARACTERS) -> str:
+    """``text`` as a labelled block of data. ``name`` says what it is, a path for instance; it is a stranger's word as well."""
+    whole = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+    cut = len(whole) > limit
+    shown = visible(whole[:limit])
+    label = json.dumps(visible(name[:500]).replace("\n", " "), ensure_ascii=False)
+    mark = _mark(label, shown)
+    note = f"\n[left out: {len(whole) - limit} more characters]" if cut else ""
+    return f"<<<DATA {mark} name={label}>>>\n{shown}{'' if shown.endswith(chr(10)) else chr(10)}<<<END DATA {mark}>>>{note}"
+
+
+def visible(text: str) -> str:
+    """``text`` with everything that is not seen written as an escape; line ends and tabs stay."""
+    plain = text.replace("\r\n", "\n")
+    if plain.isascii() and plain.replace("\n", "").replace("\t", "").isprintable():
+        return plain
+    return "".join(
+        each if each in _PLAIN or unicodedata.category(each) not in _UNSEEN else f"\\u{{{ord(each):x}}}" for each in plain
+    )
+
+
+def _mark(label: str, shown: str) -> str:
+    """Made of the content: to hold its own mark, a text would have to hold its own digest."""
+    salt = 0
+    while True:
+        mark = hashlib.sha256(f"{salt}\0{label}\0{shown}".encode()).hexdigest()[:_MARK]
+        if mark not in shown and mark not in label:
+            return mark
+        salt += 1

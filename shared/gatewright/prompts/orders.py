@@ -1,0 +1,107 @@
+"""The order of each role: its sections, what it is shown as data, and the form of its answer. Pure.
+
+Nothing that differs between two equal orders stands in them (no run id, no time): what is the same is asked with the same
+bytes, and can be answered from a recording.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+from gatewright.contracts import RunRequest, TaskContract, schemas
+from gatewright.prompts.diff_view import numbered
+from gatewright.prompts.fence import fenced
+from gatewright.prompts.library import PromptLibrary, ReplyForm, RoleId
+from gatewright.prompts.prompt import Prompt, make_prompt
+from gatewright.prompts.repository_view import RepositoryView, listing_of
+from gatewright.prompts.sections import FreshContext, mission_line, of_contract
+
+PM_ANSWER, TECHLEAD_ANSWER, REVIEWER_ANSWER = "contract_proposal.v1", "plan_proposal.v1", "review_opinion.v1"
+#: Characters of a patch that a model is shown; a larger one is not reviewed by a model at all.
+MAX_PATCH = 400_000
+_OPEN = "(left open: propose it)"
+
+
+def pm_order(
+    library: PromptLibrary, request: RunRequest, baseline: str, view: RepositoryView, executors: Sequence[str] = ("command",)
+) -> Prompt:
+    """A request with something left open. ``executors`` are the kinds that a proposal may name. Raises PromptsError."""
+    tests = [test.cmd for test in request.acceptance_tests if not test.hidden]
+    how = request.executor
+    sections = FreshContext(
+        mission=mission_line(request.request),
+        purpose=request.request,
+        context=(f"baseline commit {baseline}", *_detected(view.tests)),
+        current_task="Propose the contract for this request. What the request fixes stays; what it leaves open is yours.",
+        done_criteria="The proposed commands fail without the change and succeed with it.",
+        verify_command=" && ".join(tests) or _OPEN,
+        key_decisions=(
+            f"policy pack {request.policy_pack}",
+            f"executor: {how.kind}" if how is not None else f"executor: {_OPEN}; there is: {', '.join(executors)}",
+            "the worker has: filesystem workspace-write, shell never, network deny",
+        ),
+        files_in_scope=request.allowed_paths or (_OPEN,),
+    )
+    rules = (
+        "Acceptance commands are an argv each: no shell, no pipes, no redirections. Use the detected commands, or narrow "
+        "them to some test files. For an executor of kind `command`, `{paths}` in a command stands for the allowed paths."
+    )
+    return _asked(library, "pm", sections, [*view.blocks(), rules], PM_ANSWER)
+
+
+def techlead_order(library: PromptLibrary, contract: TaskContract, files: Iterable[str], most: int) -> Prompt:
+    """A contract to be split into ``most`` shards at most; ``files`` are those below its paths. Raises PromptsError."""
+    task = f"Split the files in scope into at most {most} disjoint shards. Every path lies inside the files in scope."
+    sections = of_contract(contract, task)
+    data = fenced("the files in scope", "\n".join(listing_of(files, contract.allowed_paths)))
+    return _asked(library, "techlead", sections, [data], TECHLEAD_ANSWER)
+
+
+def reviewer_order(library: PromptLibrary, contract: TaskContract, patch: bytes) -> Prompt:
+    """A candidate's canonical patch, to be judged. Raises PromptsError."""
+    task = (
+        "Judge the change below against the contract. The numbers before the lines are those of the candidate's files. "
+        "Evidence and findings name a changed file and one of its lines; what names none that exists is dropped, and a "
+        "verdict without evidence is refused."
+    )
+    sections = of_contract(contract, task)
+    data = fenced("the change", numbered(patch), limit=MAX_PATCH)
+    return _asked(library, "reviewer", sections, [data], REVIEWER_ANSWER)
+
+
+def worker_order(
+    library: PromptLibrary,
+    contract: TaskContract,
+    form: ReplyForm,
+    *,
+    data: Sequence[str] = (),
+    done: Sequence[str] = (),
+    decisions: Sequence[str] = (),
+) -> Prompt:
+    """The change itself, by a model (``files``) or an agent (``workspace``). ``data`` are fenced blocks: files, evidence.
+
+    Raises PromptsError.
+    """
+    sections = of_contract(contract, "Make the change that the purpose describes.", done=done, decisions=decisions)
+    return make_prompt(library.compose("worker", form), _joined(sections, data))
+
+
+def _asked(library: PromptLibrary, role: RoleId, sections: FreshContext, parts: Sequence[str], schema: str) -> Prompt:
+    text = json.dumps(_plain(schemas.written_out(schema)), ensure_ascii=False, separators=(",", ":"))
+    words = f"One JSON document that is valid under this schema ({schema}), with the marker in `directive_ack`:"
+    answer = f"## Answer\n\n{words}\n\n{text}"
+    system = library.compose(role, "json")
+    return make_prompt(system, _joined(sections, [*parts, answer]))
+
+
+def _joined(sections: FreshContext, parts: Sequence[str]) -> str:
+    return "\n\n".join((sections.render(), *parts))
+
+
+def _detected(tests: Sequence[str]) -> tuple[str, ...]:
+    return (f"test commands that were detected: {'; '.join(tests)}",) if tests else ("no test command was detected",)
+
+
+def _plain(schema: dict[str, object]) -> dict[str, object]:
+    return {key: value for key, value in schema.items() if not key.startswith("$")}

@@ -1,0 +1,36 @@
+"""A prompt as it is sent: system and order, the marker that ties an answer to it, and the digests that the bundle keeps."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from gatewright.prompts.library import SystemPrompt, digest
+
+_MARK = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """``directive`` is the marker that the answer must repeat. ``digests``: name -> sha256."""
+
+    system: str
+    order: str
+    directive: str
+    digests: Mapping[str, str]
+
+    def encode(self) -> bytes:
+        """Exactly what is sent, as the bundle keeps it."""
+        return msgspec.json.encode({"system": self.system, "user": self.order})
+
+
+def make_prompt(system: SystemPrompt, body: str) -> Prompt:
+    """``body`` under a marker of its own: a digest of all that is said, so that no older answer can carry it."""
+    mark = hashlib.sha256(f"{system.text}\0{body}".encode()).hexdigest()[:_MARK]
+    directive = f"directive-{mark}"
+    order = f"directive_ack: {directive}\n\n{body.strip()}\n"
+    digests = {**system.digests, "system": digest(system.text), "order": digest(order)}
+    return Prompt(system.text, order, directive, digests)

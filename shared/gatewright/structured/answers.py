@@ -1,0 +1,71 @@
+"""What a model's answer must be before anything is made of it (specification 6.1.3, 6.2.1).
+
+1. not too large  2. one JSON document and nothing else  3. valid under the schema that the question is bound to
+4. for this order and no other  5. right in itself, by the caller's own rules.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from gatewright.contracts import ContractProposal, PlanProposal, ReviewOpinion, codec
+from gatewright.errors import Fault, MalformedError
+from gatewright.prompts.prompt import Prompt
+from gatewright.resources import schema_directory
+from gatewright.structured.errors import StructuredOutputError
+
+#: Bytes of an answer; a larger one is not read.
+MAX_BYTES = 256 * 1024
+#: The documents that a model may be asked for, and no others: each has a schema and a marker to repeat.
+Proposal = ContractProposal | PlanProposal | ReviewOpinion
+BINDINGS: tuple[type[Proposal], ...] = (ContractProposal, PlanProposal, ReviewOpinion)
+
+P = TypeVar("P", ContractProposal, PlanProposal, ReviewOpinion)
+
+
+async def _no_rules(_: object) -> Sequence[Fault]:
+    return ()
+
+
+@dataclass(frozen=True)
+class Question(Generic[P]):
+    """A prompt, bound to the kind of document that answers it; ``rules`` finds what is wrong with a valid one."""
+
+    prompt: Prompt
+    kind: type[P]
+    rules: Callable[[P], Awaitable[Sequence[Fault]]] = field(default=_no_rules)
+
+    @property
+    def schema(self) -> str:
+        """The name of the schema. Raises StructuredOutputError for a kind that is bound to none: it is never asked for."""
+        if self.kind not in BINDINGS:
+            raise StructuredOutputError(f"{self.kind.__name__} is bound to no schema of a model's answer")
+        return codec.schema_name(self.kind)
+
+    @property
+    def schema_sha256(self) -> str:
+        """Of the schema's file."""
+        return hashlib.sha256((schema_directory() / f"{self.schema}.json").read_bytes()).hexdigest()
+
+
+async def judged(text: str, question: Question[P]) -> tuple[P | None, tuple[Fault, ...]]:
+    """The document in an answer, or what is wrong with it."""
+    try:
+        data = text.strip().encode()
+    except UnicodeEncodeError:
+        return None, (Fault("", "not_json", "not UTF-8"),)
+    if len(data) > MAX_BYTES:  # 1
+        return None, (Fault("", "too_large", f"{len(data)} bytes; at most {MAX_BYTES} are read"),)
+    if not (data.startswith(b"{") and data.endswith(b"}")):  # 2
+        return None, (Fault("", "not_json", "one JSON object and nothing else: no words around it, no code fence"),)
+    try:
+        document = codec.decode(data, question.kind)  # 2, 3
+    except MalformedError as error:
+        return None, error.faults
+    if document.directive_ack != question.prompt.directive:  # 4
+        return None, (Fault("/directive_ack", "directive_ack", f"must be {question.prompt.directive}"),)
+    faults = tuple(await question.rules(document))  # 5
+    return (None, faults) if faults else (document, ())

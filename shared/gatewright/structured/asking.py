@@ -1,0 +1,65 @@
+"""Asks a model until its answer can be used, a bounded number of times; then it is a refusal, never a guess."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Generic, Literal, Protocol
+
+from gatewright.errors import Fault
+from gatewright.structured.answers import P, Question, judged
+from gatewright.structured.errors import StructuredOutputError
+
+#: How often a model is asked for one answer.
+ATTEMPTS = 3
+#: Faults that it is told of, and characters of its own answer that it is shown again.
+_MOST_TOLD = 20
+_MOST_SHOWN = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One message of a conversation after the system prompt."""
+
+    speaker: Literal["user", "model"]
+    text: str
+
+
+class Speaker(Protocol):
+    """A model that answers."""
+
+    async def say(self, system: str, turns: Sequence[Turn]) -> str:
+        """The text of its answer. Raises GatewrightError."""
+
+
+@dataclass
+class Asking(Generic[P]):
+    """One question, and all that was answered to it so far."""
+
+    question: Question[P]
+    answers: list[str] = field(default_factory=list)
+
+    async def ask(self, speaker: Speaker, attempts: int = ATTEMPTS) -> P:
+        """The first answer that can be used. Raises StructuredOutputError after ``attempts``, and what ``speaker`` raises."""
+        # Before anything is asked: a question that is bound to no schema is none.
+        schema = self.question.schema
+        prompt = self.question.prompt
+        turns = [Turn("user", prompt.order)]
+        faults: tuple[Fault, ...] = ()
+        for _ in range(attempts):
+            text = await speaker.say(prompt.system, turns)
+            self.answers.append(text)
+            document, faults = await judged(text, self.question)
+            if document is not None:
+                return document
+            turns = [Turn("user", prompt.order), Turn("model", text[:_MOST_SHOWN] or "(nothing)"), Turn("user", _again(faults))]
+        raise StructuredOutputError(f"no valid {schema} in {attempts} answers: {_words(faults[0])}", faults=faults[:_MOST_TOLD])
+
+
+def _again(faults: Sequence[Fault]) -> str:
+    listed = "\n".join(f"- {_words(fault)}" for fault in faults[:_MOST_TOLD])
+    return f"That answer cannot be used:\n{listed}\n\nAnswer again: one JSON document under the same schema, and nothing else."
+
+
+def _words(fault: Fault) -> str:
+    return f"{fault.pointer or '/'}: {fault.message}"

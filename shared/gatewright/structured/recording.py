@@ -1,0 +1,69 @@
+"""What is kept of a question: the prompt, every answer, the records of the calls, and what was proposed, each an artifact."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from gatewright.contracts import Error, codec
+from gatewright.contracts.consultation import Clamp, Consultation
+from gatewright.contracts.reports import ErrorFault
+from gatewright.contracts.vocabulary import Artifact
+from gatewright.errors import DeniedError, GatewrightError
+from gatewright.structured.answers import P, Question
+from gatewright.structured.asking import Asking
+from gatewright.tasks.handler import ArtifactPort
+from gatewright.tasks.inputs import reference
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What the calls came to, by the gateway's count; ``records`` are its records of them, as JSON lines."""
+
+    model: str
+    tokens: int
+    cost_usd: float
+    records: bytes
+
+
+async def consultation_of(
+    asking: Asking[P],
+    proposed: P | None,
+    spent: Spent,
+    artifacts: ArtifactPort,
+    *,
+    clamped: Sequence[Clamp] = (),
+    more: Iterable[tuple[str, bytes]] = (),
+) -> Consultation:
+    """The record of ``asking``, its parts stored. ``proposed`` None: no answer could be used. Raises BusError."""
+    question: Question[P] = asking.question
+    parts = [("prompt.json", question.prompt.encode())]
+    parts += [(f"answer-{n}.txt", text.encode("utf-8", "replace")) for n, text in enumerate(asking.answers, 1)]
+    parts += [("proposed.json", codec.encode(proposed))] if proposed is not None else []
+    parts += [("calls.jsonl", spent.records)] if spent.records else []
+    stored = [await _stored(name, data, artifacts) for name, data in (*parts, *more)]
+    return Consultation(
+        model=spent.model,
+        answer_schema=question.schema,
+        answer_schema_sha256=question.schema_sha256,
+        prompts=dict(question.prompt.digests),
+        directive=question.prompt.directive,
+        asked=max(1, len(asking.answers)),
+        tokens=spent.tokens,
+        cost_usd=spent.cost_usd,
+        artifacts=tuple(stored),
+        clamped=tuple(clamped),
+    )
+
+
+async def failure_of(asking: Asking[P], error: GatewrightError, spent: Spent, artifacts: ArtifactPort) -> Error:
+    """The answer of a role whose question came to nothing: the reason, and the record of what was asked. Raises BusError."""
+    record = await consultation_of(asking, None, spent, artifacts)
+    found = error.faults if isinstance(error, DeniedError) else ()
+    faults = tuple(ErrorFault(pointer=each.pointer, code=each.code, message=each.message) for each in found)
+    return Error(code=error.reason, message=error.message, faults=faults, family=error.family, consultation=record)
+
+
+async def _stored(name: str, data: bytes, artifacts: ArtifactPort) -> Artifact:
+    await artifacts.put(data)
+    return reference(name, data)

@@ -1,0 +1,173 @@
+"""One task's way to its models: a gateway of its own on a socket of its own, and the library's layer on top of it.
+
+The key, the routes, the budget, the count and the records are the gateway's. The library is loaded when the first question is
+asked: a role that never asks one never pays for it.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gatewright.contracts.vocabulary import Budget
+from gatewright.errors import ConfigurationError
+from gatewright.models.policy import Api, LoadedModels, ModelRole, ModelsPolicy, load_models
+from gatewright.service.settings import ServiceSettings
+from gatewright.structured.asking import Turn
+from gatewright.structured.errors import ModelCallError
+from gatewright.structured.recording import Spent
+from gatewright.tasks.handler import TaskContext
+
+if TYPE_CHECKING:
+    from gatewright.models.gateway import ModelGateway
+
+KEY_MISSING = "model_key_missing"
+_BACKLOG = 64
+#: The APIs that the layer speaks, best first; said here, too, because asking which is no reason to load it.
+_SPOKEN: tuple[Api, ...] = ("messages", "chat_completions", "responses")
+
+
+class RoleModels:
+    """What the operator's policy lets a role ask. ``sockets``: where its sockets may lie, if not in a folder of their own."""
+
+    def __init__(self, role: ModelRole, loaded: LoadedModels | None, *, pool: str, sockets: Path | None = None) -> None:
+        self._role: ModelRole = role
+        self._loaded = loaded
+        self._pool = pool
+        self._sockets = sockets
+
+    @classmethod
+    def of(cls, role: ModelRole, settings: ServiceSettings, *, sockets: Path | None = None) -> RoleModels:
+        """For a process with these settings. Raises ConfigurationError when its policy of models cannot be read."""
+        loaded = load_models(settings.policies) if role in settings.consult else None
+        return cls(role, loaded, pool=settings.pool, sockets=sockets)
+
+    @property
+    def configured(self) -> bool:
+        """Whether this role is to ask models. Of the pm, who asks only for what a request leaves open: whether it can."""
+        if self._loaded is None:
+            return False
+        return self._role != "pm" or has_key(self._loaded, self._role, self._pool)
+
+    @asynccontextmanager
+    async def session(self, budget: Budget | None, context: TaskContext) -> AsyncIterator[ModelSession]:
+        """Models for one task, whose use is told to ``context``. Raises ConfigurationError, DeniedError, MalformedError."""
+        # Imported late: it serves HTTP, and most tasks ask no model.
+        from gatewright.models.gateway import ModelGateway
+
+        if self._loaded is None:
+            raise ConfigurationError(f"the {self._role} is not set up to ask models (GATEWRIGHT_CONSULT)")
+        policy = self._loaded.policy
+        grant = policy.grant(self._role, pool=self._pool, budget=budget)
+        api = _api_of(self._loaded, grant.default)
+        gateway = ModelGateway(policy, grant, spend=context.spend, clock=context.clock)
+        with _listening(self._sockets) as (listening, path):
+            async with gateway.serving(listening):
+                yield ModelSession(gateway, policy, api, grant.default, path)
+
+
+class ModelSession:
+    """The models of one task; a ``Speaker``."""
+
+    def __init__(self, gateway: ModelGateway, policy: ModelsPolicy, api: Api, model: str, path: str) -> None:
+        self._gateway = gateway
+        self._policy = policy
+        self._api: Api = api
+        self._model = model
+        self._path = path
+
+    async def say(self, system: str, turns: Sequence[Turn]) -> str:
+        """The model's answer. Raises BudgetError, ModelCallError."""
+        from gatewright.structured import layer
+
+        self._gateway.check()
+        async with layer.client_of(self._path) as client:
+            try:
+                return await layer.one_answer(client, self._api, self._model, system, turns)
+            except layer.LAYER_ERRORS as error:
+                self._gateway.check()
+                raise self._error(layer.words_of(error)) from error
+
+    @property
+    def spent(self) -> Spent:
+        """What was used so far, by the gateway's count."""
+        usage = self._gateway.usage
+        calls = self._gateway.records.calls
+        used = next((call.model_used for call in reversed(calls) if call.model_used), None)
+        return Spent(used or self._model, usage.tokens, usage.cost_usd, self._gateway.records.as_jsonl())
+
+    def _error(self, words: str) -> ModelCallError:
+        calls = self._gateway.records.calls
+        last = calls[-1] if calls else None
+        code = (last.refused if last is not None else None) or ModelCallError.code
+        words = _missing_key(self._policy, self._gateway.grant.routes[self._model]) if code == KEY_MISSING else words
+        return ModelCallError(f"the model {self._model} could not be asked: {words[:500]}", code=code)
+
+
+def has_key(loaded: LoadedModels, role: ModelRole, pool: str | None = None) -> bool:
+    """Whether some model of the role's route can be called: its provider needs no key, or the key is there."""
+    policy = loaded.policy
+    for name in policy.route(role, pool):
+        model = policy.model(name)
+        provider = policy.provider(model.provider) if model is not None else None
+        if provider is None or not set(provider.apis) & set(_SPOKEN):
+            continue
+        try:
+            if provider.key is not None:
+                provider.key.read()
+        except ConfigurationError:
+            continue
+        return True
+    return False
+
+
+def _missing_key(policy: ModelsPolicy, route: Sequence[str]) -> str:
+    """Which key of a route is not there, and where it was looked for."""
+    for name in route:
+        model = policy.model(name)
+        provider = policy.provider(model.provider) if model is not None else None
+        if provider is not None and provider.key is not None:
+            try:
+                provider.key.read()
+            except ConfigurationError as error:
+                return error.message
+    return KEY_MISSING
+
+
+def _api_of(loaded: LoadedModels, name: str) -> Api:
+    model = loaded.policy.model(name)
+    provider = loaded.policy.provider(model.provider) if model is not None else None
+    spoken = [api for api in _SPOKEN if provider is not None and api in provider.apis]
+    if not spoken:
+        words = f"the model {name} is served by no API that documents are asked for: {', '.join(_SPOKEN)}"
+        raise ConfigurationError(words, code="model_api_unknown")
+    return spoken[0]
+
+
+@contextmanager
+def _listening(folder: Path | None) -> Iterator[tuple[socket.socket, str]]:
+    """A listening Unix socket and the path that leads to it. Below ``folder``, however long its own path is."""
+    if folder is None:
+        from gatewright.models.gateway import private_socket
+
+        with private_socket() as (listening, path):
+            yield listening, str(path)
+        return
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    name = f"{secrets.token_hex(8)}.sock"
+    handle = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        # A socket's address has room for a hundred letters: the folder is reached by its descriptor instead.
+        path = f"/proc/self/fd/{handle}/{name}"
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as made:
+            made.bind(path)
+            made.listen(_BACKLOG)
+            yield made, path
+    finally:
+        (folder / name).unlink(missing_ok=True)
+        os.close(handle)
