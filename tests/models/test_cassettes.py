@@ -164,6 +164,7 @@ def canonical(api: Api, text: str, paths: dict[str, str] | None = None, **fields
         "OS Version: Linux {uuid}",
         "My operating system is: {date}",
         "session {uuid} begins",
+        "msg_{uuid}",
         "Wall time: 0.{digits} seconds",
         "Chunk ID: {digits}",
         "x-anthropic-billing-header: cch={digits};",
@@ -188,6 +189,16 @@ def test_sessions_and_named_paths_are_not_compared_and_anything_else_is() -> Non
     assert canonical("gemini", "in /tmp/home-1/a", here) == canonical("gemini", "in /tmp/home-2/a", there)
     assert canonical("messages", "x", temperature=0.1) != canonical("messages", "x", temperature=0.2)
     assert canonical("responses", "x", streamed=True) != canonical("responses", "x")
+
+
+def test_the_ids_that_gemini_makes_of_the_time_are_not_compared() -> None:
+    def calls(number: int, name: str = "f") -> list[dict[str, Any]]:
+        call = {"functionCall": {"id": f"f_{number}", "name": name, "args": {"id": "x"}}}
+        return [{"role": "model", "parts": [call, {"functionResponse": {"id": f"f_{number}", "name": "f", "response": {}}}]}]
+
+    assert canonical("gemini", "", contents=calls(1)) == canonical("gemini", "", contents=calls(2))
+    assert canonical("gemini", "", contents=calls(1)) != canonical("gemini", "", contents=calls(1, "g"))
+    assert b'"args":{"id":"x"}' in canonical("gemini", "", contents=calls(1))
 
 
 def test_the_order_of_keys_does_not_matter() -> None:
