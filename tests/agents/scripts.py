@@ -9,6 +9,8 @@ from tests.models.turns import Fail, Hang, Say, Script, Shell, Write
 #: Makes the check of the project succeed.
 GOOD = "for file in src/*.py; do echo 'edited = True' >>$file; done"
 
+#: Scripts of a provider that fails, in the order in which they stand in for each other.
+FAILING = ("refused-key", "too-many", "broken")
 SCRIPTS: Mapping[str, Script] = {
     "change": [Shell(GOOD), Write("/workspace/src/new.py", "edited = 1\n"), Say("I have edited them.")],
     "stray": [Shell(f"{GOOD}; echo mine >>README.md"), Say("done"), Say("I keep it.")],
