@@ -15,7 +15,7 @@ import pytest
 from gatewright.agents.installation import SETTING, find_agent
 from gatewright.agents.policy import load_agents
 from gatewright.resources import policy_directory
-from tests.agents.scripts import SCRIPTS
+from tests.agents.scripts import FAILING, SCRIPTS
 from tests.e2e.conftest import FILES
 from tests.e2e.stack import PREFIX, Stack, running_stack
 from tests.git.repositories import MakeRepository
@@ -60,10 +60,10 @@ def models_policy(provider: ScriptedProvider) -> dict[str, Any]:
         for script in SCRIPTS
     ]
     models += [{"name": f"{each}-unreachable", "provider": NOWHERE, "price": None} for each in (OPENAI, ANTHROPIC)]
-    routes = [{"role": "worker", "models": [model["name"]]} for model in models[:1]]
-    # One route for each model would be one for each pool: one for all, and each contract names its own.
-    routes[0]["models"] = [str(model["name"]) for model in models]
-    return {"version": "1", "providers": providers, "models": models, "routes": routes}
+    # What fails comes last: a model that fails is followed by the next of the route.
+    failing = [f"{each}-{script}" for each in (OPENAI, ANTHROPIC) for script in (*FAILING, "unreachable")]
+    route = [name for model in models if (name := str(model["name"])) not in failing]
+    return {"version": "1", "providers": providers, "models": models, "routes": [{"role": "worker", "models": route + failing}]}
 
 
 @dataclass(frozen=True)

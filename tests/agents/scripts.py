@@ -9,6 +9,8 @@ from tests.models.turns import Fail, Hang, Say, Script, Shell, Write
 #: Makes the check of the project succeed.
 GOOD = "for file in src/*.py; do echo 'edited = True' >>$file; done"
 
+#: Scripts of a provider that fails, in the order in which they stand in for each other.
+FAILING = ("refused-key", "too-many", "broken")
 SCRIPTS: Mapping[str, Script] = {
     "change": [Shell(GOOD), Write("/workspace/src/new.py", "edited = 1\n"), Say("I have edited them.")],
     "stray": [Shell(f"{GOOD}; echo mine >>README.md"), Say("done"), Say("I keep it.")],
@@ -31,9 +33,13 @@ SCRIPTS: Mapping[str, Script] = {
         Shell(
             f"{GOOD}; cat src/NOTES.md; env; cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n'; find / -name '*.nk' 2>/dev/null"
         ),
-        Shell("cat $HOME/.codex/* $HOME/.claude/* /etc/passwd /proc/self/mountinfo 2>/dev/null; true"),
+        Shell("cat $HOME/.codex/* $HOME/.claude/* /etc/passwd 2>/dev/null; true"),
         Say("sent"),
     ],
     "spender": [Shell("echo again >>src/a.py")],
-    "files": [Say("```src/a.py\na = 1\nedited = True\n```\n\n```src/b.py\nb = 1\nedited = True\n```\n")],
+    "files": [
+        Say(
+            "```python\n# file: src/a.py\na = 1\nedited = True\n```\n\n```python\n# file: src/b.py\nb = 1\nedited = True\n```\n"
+        )
+    ],
 }

@@ -76,7 +76,7 @@ def test_a_write_outside_the_workspace_is_refused_by_the_sandbox(agents: AgentSt
 @every_agent
 @pytest.mark.parametrize("script", ["refused-key", "too-many", "broken", "unreachable"])
 def test_a_provider_that_fails_is_no_success(agents: AgentStack, project: Path, agent: str, script: str) -> None:
-    code, result = agents.ask(project, agent, script, "--timeout", "60")
+    code, result = agents.ask(project, agent, script, "--timeout", "120")
     assert (code, failure(result)) == (1, ("FAILED", "agent_failed"))
     assert KEY not in json.dumps(result)
 

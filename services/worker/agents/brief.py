@@ -62,8 +62,8 @@ def out_of_scope(paths: Sequence[bytes]) -> str:
     """What an agent is told, once, that wrote where it may not."""
     named = "\n".join(f"- {display(path)}" for path in paths[:_PATHS])
     return (
-        f"These files lie outside the paths that you may change:\n{named}\nPut each of them back as it was (remove it where it is "
-        "new), and do the work within the allowed paths. Otherwise all of it is refused."
+        f"These files lie outside the paths that you may change:\n{named}\nPut each of them back as it was (remove it where it "
+        "is new), and do the work within the allowed paths. Otherwise all of it is refused."
     )
 
 
