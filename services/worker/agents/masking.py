@@ -1,4 +1,4 @@
-"""Hides from an agent the configuration of agents that the repository holds: it would obey it, commands and servers included."""
+"""Hides from an agent the configuration of agents that the repository holds: commands and servers that it would obey."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 1. Which agent, which model, what it may use; it must have been probed, and the key be there, before anything is started.
 2. A workspace of the baseline without the configuration that agents obey.
-3. The agent is told the contract in words, and its questions are answered by the contract. What it wrote outside the scope it is
-   told once.
+3. The agent is told the contract in words, and its questions are answered by the contract. What it wrote outside the scope
+   it is told once.
 4. The box is killed, whatever the agent says of its work. Only then the files are read.
 """
 
@@ -82,7 +82,7 @@ class AgentExecutor:
     async def execute(self, job: Job) -> ExecutionResult:
         """See ``ChangeExecutor``. What the agent said is kept in ``job.kept``, however it ends.
 
-        Raises DeniedError (``model_not_allowed``, ``special_file``, ...), MalformedError (``agent_unknown``, ``model_unknown``),
+        Raises DeniedError (``model_not_allowed``, ``special_file``), MalformedError (``agent_unknown``, ``model_unknown``),
         ConfigurationError (``model_key_missing``), BudgetError, SandboxError.
         """
         try:

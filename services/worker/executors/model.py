@@ -6,6 +6,7 @@ import asyncio
 from typing import Any, Final
 
 from gatewright.errors import DeniedError
+from gatewright.models.choice import provider_of
 from gatewright.models.gateway import ModelGateway
 from gatewright.models.policy import Api, LoadedModels
 from gatewright.secrets.scanner import SecretScanner
@@ -47,9 +48,8 @@ class ModelExecutor:
             brief(job.contract, "the repository", await what_failed(job.contract, job.artifacts)) + await _files(job) + _FORM
         )
         job.kept[PROMPT] = order.encode("utf-8", "replace")
-        apis = next(
-            (each.apis for each in policy.providers if (found := policy.model(model)) and found.provider == each.name), ()
-        )
+        provider = provider_of(policy, model)
+        apis = provider.apis if provider is not None else ()
         try:
             async with asyncio.timeout(command_seconds(job.contract)):
                 reply = await _ask(gateway, model, order, apis)

@@ -1,9 +1,10 @@
-"""``agents.json``: the coding agents that contracts may name, how each is started, and what is peculiar about it. Data, no code."""
+"""``agents.json``: the coding agents that contracts may name, how each is started, what is peculiar about it. No code."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
@@ -16,6 +17,8 @@ from gatewright.policy_files import PolicyModel, parse_policy, read_policy
 AGENTS_FILE = "agents.json"
 #: The ways of talking to an agent.
 ProtocolName = Literal["codex-app-server", "codex-exec", "claude", "acp"]
+Api = Literal["responses", "chat_completions", "messages", "gemini"]
+_APIS: Mapping[ProtocolName, Api] = {"codex-app-server": "responses", "codex-exec": "responses", "claude": "messages"}
 _NAME = r"^[a-z0-9][a-z0-9-]{0,31}$"
 _VERSION = r"^[0-9]+(\.[0-9]+){0,3}$"
 #: What the box says itself: a policy cannot.
@@ -49,8 +52,8 @@ class AgentEntry(PolicyModel):
     runs it where it is named. ``package`` is the ``package.json`` that says the version.
 
     ``model`` is its model where a contract names none; ``api`` is by what it asks, where its protocol leaves that open.
-    ``variables`` and ``files`` (of its home) may hold ``@HOME@``, ``@MODEL@`` and ``@BASE_URL@``. ``own_catalogue``: Codex is told
-    of the model, for it gives one that it does not know no tool to write with. ``session_meta``, ``session_mode`` and
+    ``variables`` and ``files`` (of its home) may hold ``@HOME@``, ``@MODEL@`` and ``@BASE_URL@``. ``own_catalogue``: Codex is
+    told of the model, for it gives one that it does not know no tool to write with. ``session_meta``, ``session_mode`` and
     ``usage_at`` are for the Agent Client Protocol. ``standing_approval``: commands that a contract wants approved
     (``shell: on-request``) are approved, as they stay in the box.
     """
@@ -62,7 +65,7 @@ class AgentEntry(PolicyModel):
     arguments: tuple[str, ...] = ()
     package: Inside
     versions: Versions
-    api: Literal["responses", "chat_completions", "messages", "gemini"] | None = None
+    api: Api | None = None
     model: str | None = None
     variables: dict[str, str] = Field(default_factory=dict)
     files: dict[Inside, str] = Field(default_factory=dict)
@@ -71,6 +74,11 @@ class AgentEntry(PolicyModel):
     session_mode: str | None = None
     usage_at: tuple[str, ...] = ()
     standing_approval: bool = False
+
+    @property
+    def asks_by(self) -> Api | None:
+        """The API by which it asks its model; None where that is not known."""
+        return self.api or _APIS.get(self.protocol)
 
     @field_validator("variables")
     @classmethod

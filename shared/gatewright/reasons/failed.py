@@ -15,10 +15,6 @@ _FORGED = "treat the bundle as forged until the difference is explained"
 _INCOMPLETE = "the bundle cannot be judged in full: get all of it, and verify it again"
 _ROLE = "the answer of a role contradicts itself or its task: look at the role"
 _RUNS = {
-    "agent_declined": "the agent gave up because it was not allowed something: its transcript says what",
-    "agent_failed": "`gatewright show {run} --log` prints what the agent said at last; the bundle has its transcript",
-    "agent_silent": "the agent said nothing for too long: look at its version, or run it again",
-    "no_change": "the agent said that it is done and changed nothing: say what is to be changed, or order an audit",
     "aborted": "run it again when you like; nothing was changed",
     "budget_exceeded": "raise the budget (--max-seconds, --max-tokens, --max-cost, --max-iterations), or order less",
     "conflict_markers": "take the markers of the merge out of the file",
@@ -40,6 +36,12 @@ _RUNS = {
     "tests_weakened": "keep the tests that the change takes out, skips or empties, or open the file by its name",
     "test_run_evasion": "take out what asks for a test run, ends it or patches it, or open the file by its name",
     "tree_differs": "the change made again has another tree than the one that was judged: run it again",
+}
+_AGENTS = {
+    "agent_declined": "the agent gave up because it was not allowed something: its transcript says what",
+    "agent_failed": "`gatewright show {run} --log` prints what the agent said at last; the bundle has its transcript",
+    "agent_silent": "the agent said nothing for too long: look at its version, or run it again",
+    "no_change": "the agent said that it is done and changed nothing: say what is to be changed, or order an audit",
 }
 _PROOFS = {
     "environment_shadows_candidate": "another copy was tested: take the project out of the environment, or use --env auto",
@@ -142,6 +144,7 @@ _BUNDLES = {
 FAILED: Final[tuple[Reason, ...]] = (
     *section("failed", "cli.md#when-a-run-does-not-succeed", _RUNS),
     *section("failed", "models.md#when-a-call-fails", _MODELS),
+    *section("failed", "agents.md#what-comes-of-it", _AGENTS),
     *section("failed", "testing.md#what-a-green-run-has-to-show", _PROOFS),
     *section("failed", "threat-model.md#reports-and-evidence", _ROLES),
     *section("failed", "work-documents.md#the-definition-of-done", _COMPLETION),

@@ -78,8 +78,10 @@ _SERVICES = {
     "secret_scan_failed": "check that the scanner runs: `gatewright doctor`",
     "task_failed": _LOGS,
 }
-_MODELS = {
+_AGENTS = {
     "agent_not_installed": "install the agent, and name the folder in GATEWRIGHT_AGENT_INSTALLATIONS: `gatewright agents list`",
+}
+_MODELS = {
     "model_key_missing": "set the variable, or make the file or the entry, that models.json names as the key of the provider",
     "model_key_refused": "put a key that is valid where models.json says that the key of the provider is",
     "model_unavailable": "look at `tried` in the record of the call; name a model that stands in for it in the route",
@@ -111,4 +113,5 @@ INFRASTRUCTURE: Final[tuple[Reason, ...]] = (
     *section("infrastructure", "observability.md#logs", _SERVICES),
     *section("infrastructure", "cli.md#where-things-are", _HOME),
     *section("infrastructure", "models.md#when-a-call-fails", _MODELS),
+    *section("infrastructure", "agents.md#what-comes-of-it", _AGENTS),
 )

@@ -9,7 +9,7 @@ from gatewright.worker_role import ASKED_ANEW
 
 
 def judge_asked(context: GateContext, executor: Executor | None, budget: Budget | None) -> None:
-    """Violations ``agent_unknown``, ``model_unknown``, ``model_not_allowed``, ``model_price_unknown``, ``executor_contradicts``."""
+    """Violations: ``agent_unknown``, ``executor_contradicts``, and those of ``ModelsPolicy.grant``."""
     report, policies = context.report, context.policies
     if executor is None:
         return

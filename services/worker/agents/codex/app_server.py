@@ -50,7 +50,7 @@ _STATUS: Final[Mapping[object, HowEnded]] = {"completed": "completed", "interrup
 
 @dataclass(frozen=True, slots=True)
 class CodexAppServer:
-    """An ``AgentProtocol``. ``program`` is where Codex lies; ``own_catalogue``: it is told of the model, as it does not know it."""
+    """An ``AgentProtocol``. ``program`` is where Codex lies; ``own_catalogue``: it is told of the model."""
 
     program: tuple[str, ...]
     name: str = "codex"
@@ -141,13 +141,18 @@ class _Conversation:
         turn = answer.get("turn")
         if isinstance(turn, dict) and isinstance(turn.get("id"), str):
             self._turn = turn["id"]
-        while self._ended is None:
-            await self._hear(await self._next())
-        error = self._ended.get("error")
+        ended = await self._end_of_turn()
+        error = ended.get("error")
         if isinstance(error, dict):
             self._telling.problem(error.get("message"))
-        how = _STATUS.get(self._ended.get("status"), "failed")
+        how = _STATUS.get(ended.get("status"), "failed")
         return "declined" if self._refused_last and how != "failed" else how
+
+    async def _end_of_turn(self) -> Object:
+        while True:
+            if self._ended is not None:
+                return self._ended
+            await self._hear(await self._next())
 
     async def _interrupt(self) -> None:
         if self._thread and self._turn:

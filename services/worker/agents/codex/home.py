@@ -1,4 +1,4 @@
-"""The home that Codex begins with: one provider, which is the model gateway, and everything off that would look for a network."""
+"""The home that Codex begins with: one provider, the model gateway, and everything off that would look for a network."""
 
 from __future__ import annotations
 
@@ -107,6 +107,6 @@ def catalogue(model: str) -> str:
 
 
 _INSTRUCTIONS: Final = (
-    "You are a coding agent. You work in a folder with the files of a repository, without a network. Read what you need with shell "
-    "commands, change files with apply_patch, run the tests that you are given, and stop when the task is done."
+    "You are a coding agent. You work in a folder with the files of a repository, without a network. Read what you need with "
+    "shell commands, change files with apply_patch, run the tests that you are given, and stop when the task is done."
 )

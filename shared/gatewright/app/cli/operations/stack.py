@@ -17,7 +17,7 @@ from gatewright.app.cli.outcome import Exit
 from gatewright.app.cli.output import emit, printable, say
 from gatewright.app.cli.run.preflight import require_sandbox
 from gatewright.app.cli.run.request import environment_prefix
-from gatewright.app.cli.settings import inherited_environment
+from gatewright.app.cli.settings import inherited_environment, model_keys
 from gatewright.app.stack import state
 from gatewright.app.stack.processes import identity, kill
 from gatewright.app.stack.supervisor import StackOptions, Supervisor
@@ -39,6 +39,7 @@ async def bring_up(workers: int, environments: tuple[Path, ...], *, json_output:
     options = StackOptions(
         home=place.home,
         base_environment=inherited_environment(),
+        model_keys=model_keys(),
         workers=workers,
         # What ``run --env auto`` makes while the stack runs is offered, too.
         environments=(*_prefixes(environments, place), place.home.resolve() / MADE / EVERY),
@@ -95,7 +96,7 @@ def bring_up_detached(workers: int, environments: tuple[Path, ...], *, json_outp
             stdout=output,
             stderr=output,
             cwd=place.home,
-            env=inherited_environment() | {"GATEWRIGHT_HOME": str(place.home)},
+            env=inherited_environment() | model_keys() | {"GATEWRIGHT_HOME": str(place.home)},
             start_new_session=True,
         )
     started = _wait_ready(place.home, process)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gatewright.app.cli.home import find_repository
+from gatewright.app.cli.run.asked import missing_agent, missing_key
 from gatewright.app.cli.run.change_source import BranchAnswer, ChangeSource, read_answer, read_branch
 from gatewright.app.cli.run.places import in_repository
 from gatewright.app.cli.run.preflight import missing_programs
@@ -106,6 +107,10 @@ def prepare(options: RunOptions, here: Path, *, on_this_host: bool = False) -> P
     provided = read_provided(options.provide, repository, here, faults)
     prefix = _prefix(options, here, faults)
     target = _target(options, faults)
+    if on_this_host and options.agent is not None:
+        faults += missing_agent(None if options.agent == ANY_AGENT else options.agent, options.model)
+    elif on_this_host and options.model is not None:
+        faults += missing_key(options.model)
     if on_this_host and (prefix is None or prefix.is_dir()):
         faults += missing_programs(options.commands, options.tests, prefix)
     if faults:

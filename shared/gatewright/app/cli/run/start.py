@@ -19,7 +19,7 @@ from gatewright.app.cli.run.run_flow import RunFlow
 from gatewright.app.cli.runs.result import refused
 from gatewright.app.cli.runs.retry import retry_line
 from gatewright.app.cli.session import for_one_run
-from gatewright.app.cli.settings import inherited_environment
+from gatewright.app.cli.settings import inherited_environment, model_keys
 from gatewright.app.stack.state import read
 from gatewright.app.stack.supervisor import StackOptions
 from gatewright.errors import GatewrightError
@@ -56,6 +56,7 @@ async def start_run(options: RunOptions, workers: int | None, *, json_output: bo
     stack = StackOptions(
         home=place.home,
         base_environment=inherited_environment(),
+        model_keys=model_keys(),
         workers=workers or min(options.shards, os.cpu_count() or 1),
         environments=tuple(environment_prefix(prefix, place.here) for prefix in options.env),
         adopt=True,
