@@ -18,6 +18,7 @@ from gatewright.resources import policy_directory
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import PREFIX, Stack, running_stack
 from tests.sandbox.places import processes_with
+from tests.worker.agents.admissions import admit_all
 
 PROGRAM = Path(__file__).parent.parent / "worker" / "agents" / "acp_program.py"
 GOOD = "for f in src/a.py src/b.py; do echo 'edited = True' >> $f; done"
@@ -106,6 +107,7 @@ def make_base(base: Path) -> Path:
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentStack]:
     base = make_base(tmp_path_factory.mktemp("hostile"))
+    admit_all(base / "home", base / "policies", base / "installation")
     with running_stack(base / "home", workers=2, stack=AgentStack(base / "home", base)) as stack:
         yield stack
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """An agent that speaks the Agent Client Protocol and does what its command line says, with any program's means.
 
-Every word is an action: ``sh:COMMAND`` runs it unasked; ``ask:KIND,KIND:COMMAND`` asks for an edit first, with these kinds
-of options, and runs it where it is allowed; ``defy:...`` asks for a command and runs it whatever the answer is; ``say:TEXT``; ``raw:LINE``; ``flood``;
-``hang``; ``exit``; ``end:REASON``. Then the turn ends.
+Every word is an action: ``sh:COMMAND`` runs it unasked; ``ask:KIND,KIND:COMMAND`` asks for an edit first, with these kinds of
+options, and runs it where it is allowed; ``defy:...`` asks for a command and runs it whatever the answer is; ``say:TEXT``;
+``raw:LINE``; ``flood``; ``hang``; ``exit``; ``end:REASON``. Then the turn ends.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from gatewright.services.worker.agents.telling import Telling, quoted
 
 #: Calls that are remembered; beyond, the oldest are forgotten.
 MAX_CALLS: Final = 1_000
-_CODES: Final = ("exitCode", "exit_code", "exit")
+_EXITS: Final = ("exitCode", "exit_code", "exit")
 
 
 @dataclass(slots=True)
@@ -44,9 +44,9 @@ class ToolCalls:
             self._telling.command(call.command or call.title)
         if ends:
             call.ended = True
-            code = _exit_code(said.raw_output)
-            if "command" in call.what and code is not None:
-                self._telling.command(call.command or call.title, code)
+            status = _exit_status(said.raw_output)
+            if "command" in call.what and status is not None:
+                self._telling.command(call.command or call.title, status)
             elif said.status == "completed" and worst(call.what) == "edit":
                 self._telling.files(call.paths)
 
@@ -86,12 +86,12 @@ def _paths(said: ToolCallUpdate | ToolCallStart | ToolCallProgress) -> list[str]
     return changed or [place.path for place in said.locations or ()]
 
 
-def _exit_code(raw: object) -> int | None:
+def _exit_status(raw: object) -> int | None:
     """Where agents put it: at the top of the output, or under ``metadata``."""
     for place in (raw, raw.get("metadata") if isinstance(raw, Mapping) else None):
         if isinstance(place, Mapping):
-            for name in _CODES:
-                code = place.get(name)
-                if type(code) is int and -(1 << 31) <= code < 1 << 31:
-                    return code
+            for name in _EXITS:
+                status = place.get(name)
+                if type(status) is int and -(1 << 31) <= status < 1 << 31:
+                    return status
     return None

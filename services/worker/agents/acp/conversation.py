@@ -91,7 +91,7 @@ class Conversation:
             await self._stop()
             return self._end("declined")
         except RefusedError as refusal:
-            self._telling.problem(f"the agent refused ({refusal.code}): {refusal}")
+            self._telling.problem(f"the agent refused ({refusal.number}): {refusal}")
             return self._end("failed")
         except ValidationError as fault:
             raise AgentWireError(f"the agent's answer is none of the protocol: {_fault(fault)}") from fault

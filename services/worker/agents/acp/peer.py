@@ -36,14 +36,14 @@ Listener = Callable[[str, Mapping[str, object]], None]
 class RefusedError(Exception):
     """The agent answered a request of ours with an error."""
 
-    def __init__(self, code: int, message: str) -> None:
+    def __init__(self, number: int, message: str) -> None:
         super().__init__(message)
-        self.code = code
+        self.number = number
 
 
-def error(code: int, message: str) -> Answer:
+def error(number: int, message: str) -> Answer:
     """The member of an answer that says that a request cannot be had."""
-    return {"error": {"code": code, "message": message}}
+    return {"error": {"code": number, "message": message}}
 
 
 class Peer:
@@ -143,6 +143,6 @@ def _result(message: Mapping[str, object]) -> Mapping[str, object]:
         return result
     if fault is None and "result" in message:
         return {}
-    code = fault.get("code") if isinstance(fault, dict) else None
+    number = fault.get("code") if isinstance(fault, dict) else None
     words = fault.get("message") if isinstance(fault, dict) else None
-    raise RefusedError(code if type(code) is int else 0, words[:1000] if isinstance(words, str) else "it gave no reason")
+    raise RefusedError(number if type(number) is int else 0, words[:1000] if isinstance(words, str) else "it gave no reason")

@@ -1,6 +1,6 @@
 """Probes an agent, keeps what was found beside others of this home, and says for each use whether it still holds.
 
-What was found is of one program: when a file of it changes, the agent has to be probed again.
+What was found is of one program with one entry of agents.json: when either changes, the agent has to be probed again.
 """
 
 from __future__ import annotations
@@ -8,18 +8,22 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from gatewright.agents.installation import InstalledAgent
+from gatewright.agents.policy import AgentEntry
 from gatewright.clock import Clock, timestamp
-from gatewright.errors import DeniedError, MalformedError
+from gatewright.errors import DeniedError, UnavailableError
 from gatewright.services.worker.agents.probe.result import Admission, StepResult, permitted
 from gatewright.services.worker.agents.probe.steps import SINGLE, asks, handshake
 from gatewright.services.worker.agents.probe.trial import Bench
 
+#: Where admissions are kept, below the home folder.
+ADMISSIONS: Final = "agents"
 _MOST_BYTES: Final = 1 << 20
 _CHUNK: Final = 1 << 20
 #: Digests of programs by what the file system says of them: a program has hundreds of megabytes, a worker many tasks.
@@ -27,7 +31,7 @@ _DIGESTS: dict[tuple[str, int, int, int], str] = {}
 
 
 async def probe(
-    bench: Bench, agent: str, program: Sequence[str], clock: Clock, told: Callable[[StepResult], None] = lambda _: None
+    bench: Bench, agent: InstalledAgent, clock: Clock, told: Callable[[StepResult], None] = lambda _: None
 ) -> Admission:
     """All steps, one after the other; ``told`` each as it comes. One without a handshake is not asked further."""
     first, version = await handshake(bench)
@@ -41,15 +45,21 @@ async def probe(
         for step in SINGLE:
             found.append(await step(bench))
             told(found[-1])
-    admitted, may = permitted(found)
+    return admission_of(agent, version, found, timestamp(clock.now()))
+
+
+def admission_of(agent: InstalledAgent, version: str, found: Sequence[StepResult], when: str) -> Admission:
+    """What ``found`` means for ``agent`` as it is now; ``version`` is the one that it says itself."""
+    good, may = permitted(found)
     return Admission(
         version="1",
-        agent=agent,
-        agent_version=version,
-        program_sha256=program_digest(program),
-        probed_at=timestamp(clock.now()),
+        agent=agent.entry.name,
+        agent_version=version or agent.version,
+        program_sha256=program_digest(agent.argv),
+        entry_sha256=_entry_digest(agent.entry),
+        probed_at=when,
         steps=tuple(found),
-        admitted=admitted,
+        admitted=good,
         permitted=may,
     )
 
@@ -78,25 +88,27 @@ def keep(folder: Path, admission: Admission) -> Path:
     return place
 
 
-def admitted(folder: Path, agent: str, program: Sequence[str]) -> Admission:
+def admitted(folder: Path, agent: InstalledAgent) -> Admission:
     """What was found of ``agent`` as it is now. Raises DeniedError (``agent_not_admitted``)."""
+    name = agent.entry.name
     try:
-        with (folder / f"{agent}.json").open("rb") as file:
+        with (folder / f"{name}.json").open("rb") as file:
             found = msgspec.json.decode(file.read(_MOST_BYTES), type=Admission)
     except (OSError, msgspec.MsgspecError) as error:
-        raise _refusal(agent, "was not probed here") from error
-    if found.agent != agent or found.program_sha256 != program_digest(program):
-        raise _refusal(agent, "is another one than was probed here")
+        raise _refusal(name, "was not probed here") from error
+    now = (name, program_digest(agent.argv), _entry_digest(agent.entry))
+    if (found.agent, found.program_sha256, found.entry_sha256) != now:
+        raise _refusal(name, "is another one than was probed here")
     if not found.admitted:
         failed = ", ".join(f"{each.step}: {each.found}" for each in found.steps if each.outcome == "failed")
-        raise _refusal(agent, f"did not pass the probe ({failed})")
+        raise _refusal(name, f"did not pass the probe ({failed})")
     return found
 
 
-def check_permitted(admission: Admission, *, shell: str, read_only: bool, paths: Sequence[str]) -> None:
+def check_permitted(admission: Admission, *, shell: str, read_only: bool, names: Iterable[str]) -> None:
     """Raises DeniedError (``agent_not_permitted``) for a task that this agent may not be given.
 
-    ``paths`` are those of the repository at its top: settings for agents are known by their names.
+    ``names`` are those of the files and folders of the repository that it would be shown.
     """
     may = admission.permitted
     fault = ""
@@ -104,13 +116,13 @@ def check_permitted(admission: Admission, *, shell: str, read_only: bool, paths:
         fault = f"`shell: {shell}` cannot be held: it may have contracts with {', '.join(may.shells)}"
     elif read_only and not may.read_only:
         fault = "it writes where it must not: no task that only reads is given to it"
-    elif not may.own_settings and (found := sorted(SETTINGS.intersection(paths))):
+    elif not may.own_settings and (found := sorted(SETTINGS.intersection(names))):
         fault = f"it obeys settings that a repository holds, and this one holds {', '.join(found)}"
     if fault:
         raise DeniedError(f"the agent {admission.agent} may not do this: {fault}", code="agent_not_permitted")
 
 
-#: Names at the top of a repository that coding agents read settings from.
+#: Names of files and folders that coding agents read settings from.
 SETTINGS: Final = frozenset(
     {".claude", ".mcp.json", ".gemini", ".qwen", ".opencode", "opencode.json", "opencode.jsonc", ".codex", ".env"}
 )
@@ -118,6 +130,10 @@ SETTINGS: Final = frozenset(
 
 def _refusal(agent: str, why: str) -> DeniedError:
     return DeniedError(f"the agent {agent} {why}; run: gatewright agents probe {agent}", code="agent_not_admitted")
+
+
+def _entry_digest(entry: AgentEntry) -> str:
+    return hashlib.sha256(entry.model_dump_json().encode()).hexdigest()
 
 
 def _digest(path: Path) -> str:
@@ -131,5 +147,5 @@ def _digest(path: Path) -> str:
                     whole.update(data)
             _DIGESTS[key] = whole.hexdigest()
     except OSError as error:
-        raise MalformedError(f"the program {path} cannot be read: {error}", code="agent_program_unreadable") from error
+        raise UnavailableError(f"the program {path} cannot be read: {error}", code="agent_not_installed") from error
     return _DIGESTS[key]

@@ -46,15 +46,17 @@ class Permitted(Document):
 
 
 class Admission(Document):
-    """The result of the probe of one agent in one version. ``program_sha256`` is over the files of its program.
+    """The result of the probe of one agent in one version.
 
-    ``admitted``: it may be used at all, within what is ``permitted``.
+    ``program_sha256`` is over the files of its program, ``entry_sha256`` over its entry of agents.json. ``admitted``: it may be
+    used at all, within what is ``permitted``.
     """
 
     version: Literal["1"]
     agent: str
     agent_version: str
     program_sha256: str
+    entry_sha256: str
     probed_at: str
     steps: tuple[StepResult, ...]
     admitted: bool
@@ -75,7 +77,7 @@ def permitted(steps: Iterable[StepResult]) -> tuple[bool, Permitted]:
     2. One that does not ask, or does what it was refused, cannot be held by a contract's permission for commands: it is given
        those alone that say ``never``, where commands that do not ask run, in the box.
     3. One that writes where it must not is given no task that only reads.
-    4. One that obeys the settings that a repository holds works in none that holds some.
+    4. One that obeys settings of a repository that tasks do not hide from it works in none that holds some.
     """
     failed = {each.step for each in steps if each.outcome == "failed"}
     if failed & _NEEDED:

@@ -19,7 +19,7 @@ from gatewright.errors import AgentWireError
 from gatewright.sandbox import SandboxLimits, TalkingSandbox
 from gatewright.sandbox.account import SandboxAccount
 from gatewright.services.worker.agents.box import BASE_URL, Box, Place, open_box
-from gatewright.services.worker.agents.port import AgentEnd, AgentEvent, AgentOrder, AgentProtocol
+from gatewright.services.worker.agents.port import AgentEnd, AgentEvent, AgentOrder, AgentProtocol, Launch
 from gatewright.services.worker.agents.probe.answers import Changed, ChangedAnswers
 from gatewright.services.worker.agents.probe.script import Turn
 from gatewright.services.worker.agents.probe.scripted_model import ScriptedModel, Seen
@@ -90,13 +90,16 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """Where trials are made. ``shown`` is the agent's installation, ``door`` what stands in front of the scripted model."""
+    """Where trials are made. ``shown`` is the agent's installation, ``launch`` starts it, ``masked`` are the names that tasks
+    hide from it; ``door`` is what stands in front of the scripted model."""
 
     sandbox: TalkingSandbox
     account: SandboxAccount
     agent: AgentProtocol
     shown: tuple[Path, ...]
     limits: SandboxLimits
+    launch: Callable[[AgentOrder], Launch]
+    masked: tuple[str, ...] = ()
     door: Callable[[ScriptedModel], Door] = lambda model: model
 
     async def observe(self, trial: Trial) -> Observed:
@@ -123,7 +126,7 @@ class Bench:
         model, events = ScriptedModel(trial.turns), list[AgentEvent]()
         door = self.door(model) if trial.reachable else Closed()
         place = Place(folder, None, replace(self.limits, wall_seconds=trial.seconds), self.shown)
-        async with open_box(self.sandbox, place, self.agent.launch(order), door) as box:
+        async with open_box(self.sandbox, place, self.launch(order), door) as box:
             wire = ChangedAnswers(box.wire, trial.changed)
             talk = asyncio.ensure_future(self.agent.converse(wire, order, events.append))
             try:
