@@ -72,4 +72,4 @@ def _diffed(lines: Sequence[str]) -> Iterator[str]:
         new = lines[number + 1]
         if line.startswith("--- ") and new.startswith("+++ ") and lines[number + 2].startswith("@@"):
             name = new[4:].partition("\t")[0].strip()
-            yield name[2:] if name.startswith("b/") else name
+            yield name.removeprefix("b/")
