@@ -126,12 +126,16 @@ def test_a_sentence_is_proposed_first_and_nothing_runs(thinking: Stack, project:
 def test_a_confirmed_sentence_lands_with_three_models_and_its_whole_story(
     thinking: Stack, project: Path, provider: ScriptedProvider
 ) -> None:
-    code, result = run(thinking, project, "--yes", "--shards", "2")
+    code, result = run(thinking, project, "--yes", "--shards", "2", "--requirement", "SHOP-DOC-004")
     assert (code, result["status"], result["failure"]) == (0, "SUCCESS", None)
     repository = Repository(project, project.parent / "home")
     assert repository.git("show", f"{result['branch']}:src/b.py") == b"b = 1\nedited = True\n"
+    assert b"Gatewright-Requirement: SHOP-DOC-004" in repository.git("log", "-1", "--format=%B", result["branch"])
     bundle = Path(result["bundle"])
     run_id = result["run_id"]
+    decisions = json.loads((bundle / "decisions.json").read_bytes())["decisions"]
+    assert [each["by"] for each in decisions[:3]] == ["gatekeeper", "pm", "techlead"]
+    assert "SHOP-DOC-004" in decisions[1]["decision"]
     plan = asked(bundle, f"results/{run_id}.plan/plan.json")
     review = asked(bundle, "reports/review_report.json")
     assert (plan["model"], review["model"]) == ("plan-model", "review-model")
