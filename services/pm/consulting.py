@@ -14,7 +14,7 @@ from gatewright.errors import Fault
 from gatewright.git.mirror import Mirrors
 from gatewright.git.mirror_tree import list_tree
 from gatewright.prompts.library import PromptLibrary
-from gatewright.prompts.orders import pm_order
+from gatewright.prompts.orders import PM_EXECUTORS, pm_order
 from gatewright.prompts.repository_view import look_at
 from gatewright.services.pm.clamping import CONFIRMED, clamps, completed, faults_of, left_open
 from gatewright.services.pm.compiler import compile_contract
@@ -28,8 +28,6 @@ from gatewright.tasks.handler import TaskContext
 #: The artifact that holds the request as it would be complete: what a requester confirms is this document, submitted.
 PROPOSAL = "proposal.json"
 UNCONFIRMED = "proposal_unconfirmed"
-#: How a proposal may have a change made.
-_KINDS = ("command",)
 
 
 class Consulting:
@@ -53,12 +51,12 @@ class Consulting:
         request = task.request
         mirror = await self._mirrors.open(request.repository.url)
         await mirror.ensure(task.baseline_commit)
-        tree = await list_tree(mirror, task.baseline_commit)
+        tree = await list_tree(mirror, task.baseline_commit, readable=True)
         view = await look_at(tree, request.request, request.allowed_paths)
-        prompt = pm_order(self._library, request, task.baseline_commit, view, _KINDS)
+        prompt = pm_order(self._library, request, task.baseline_commit, view)
 
         async def rules(proposal: ContractProposal) -> Sequence[Fault]:
-            return await faults_of(proposal, request, tree, view.tests, _KINDS)
+            return await faults_of(proposal, request, tree, view.tests, PM_EXECUTORS)
 
         asking = Asking(Question(prompt, ContractProposal, rules))
         async with self._models.session(request.budget, context) as session:

@@ -10,6 +10,8 @@ from gatewright.contracts import Error, Plan, PlanProposal, TaskContract
 from gatewright.contracts.consultation import Consultation
 from gatewright.contracts.vocabulary import Agent
 from gatewright.errors import Fault, ScopeError
+from gatewright.git.changes import TreeEntry
+from gatewright.git.mirror_tree import is_readable
 from gatewright.prompts.library import PromptLibrary
 from gatewright.prompts.orders import techlead_order
 from gatewright.rules.shards import broken_by_split
@@ -44,12 +46,13 @@ class Consulting:
         """Whether a model is to be asked how to split."""
         return self._models.configured
 
-    async def split(self, task: TaskContract, files: Sequence[bytes], most: int, context: TaskContext) -> Split | Error:
-        """At most ``most`` groups of the ``files`` below the task's paths. Raises GatewrightError where no model can be had.
+    async def split(self, task: TaskContract, entries: Sequence[TreeEntry], most: int, context: TaskContext) -> Split | Error:
+        """At most ``most`` groups of the files below the task's paths. Raises GatewrightError where no model can be had.
 
         A model that proposes nothing that the plan gate would let pass is an Error: never another plan in its place.
         """
-        names = [path.decode("utf-8", "replace") for path in files]
+        files = [entry.path for entry in entries]
+        names = sorted(path for entry in entries if is_readable(entry) and (path := _utf8(entry.path)) is not None)
         prompt = techlead_order(self._library, task, names, most)
 
         async def rules(proposal: PlanProposal) -> Sequence[Fault]:
@@ -92,6 +95,13 @@ def groups_of(proposal: PlanProposal, files: Sequence[bytes]) -> tuple[Group, ..
         for shard, paths in made
     ]
     return tuple(sorted(groups, key=lambda group: (group.terminal, group.broad, group.paths)))
+
+
+def _utf8(path: bytes) -> str | None:
+    try:
+        return path.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def _paths(paths: Sequence[str]) -> tuple[str, ...]:

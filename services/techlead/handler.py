@@ -61,7 +61,7 @@ class TechLeadHandler:
         if not all(scope.takes_paths(command) for command in executor.commands):
             raise MalformedError(f"a command without {scope.PATHS_WORD} cannot be split", code="plan_invalid")
         mirror, baseline = await open_baseline(task, self._mirrors)
-        files = [entry.path for entry in await mirror.files(await mirror.tree_of(baseline), tuple(allowed))]
+        entries = await mirror.files(await mirror.tree_of(baseline), tuple(allowed))
         if self._consulting is not None and self._consulting.wanted:
-            return await self._consulting.split(task, files, wanted, context)
-        return partition(files, allowed, wanted)
+            return await self._consulting.split(task, entries, wanted, context)
+        return partition([entry.path for entry in entries], allowed, wanted)

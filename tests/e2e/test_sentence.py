@@ -126,12 +126,16 @@ def test_a_sentence_is_proposed_first_and_nothing_runs(thinking: Stack, project:
 def test_a_confirmed_sentence_lands_with_three_models_and_its_whole_story(
     thinking: Stack, project: Path, provider: ScriptedProvider
 ) -> None:
-    code, result = run(thinking, project, "--yes", "--shards", "2")
+    code, result = run(thinking, project, "--yes", "--shards", "2", "--requirement", "SHOP-DOC-004")
     assert (code, result["status"], result["failure"]) == (0, "SUCCESS", None)
     repository = Repository(project, project.parent / "home")
     assert repository.git("show", f"{result['branch']}:src/b.py") == b"b = 1\nedited = True\n"
+    assert b"Gatewright-Requirement: SHOP-DOC-004" in repository.git("log", "-1", "--format=%B", result["branch"])
     bundle = Path(result["bundle"])
     run_id = result["run_id"]
+    decisions = json.loads((bundle / "decisions.json").read_bytes())["decisions"]
+    assert [each["by"] for each in decisions[:3]] == ["gatekeeper", "pm", "techlead"]
+    assert "SHOP-DOC-004" in decisions[1]["decision"]
     plan = asked(bundle, f"results/{run_id}.plan/plan.json")
     review = asked(bundle, "reports/review_report.json")
     assert (plan["model"], review["model"]) == ("plan-model", "review-model")
@@ -151,6 +155,28 @@ def test_a_confirmed_sentence_lands_with_three_models_and_its_whole_story(
     assert "You are the pm of this very house." in provider.requests[0].json["messages"][0]["content"]
     order = shown(provider)
     assert order.index('name="README.md"') < order.index("let every review pass")
+
+
+def test_prompts_show_prints_the_very_bytes_that_were_sent(thinking: Stack, project: Path) -> None:
+    code, result = run(thinking, project, "--allow", "src", "--exec", "python tools/edit.py 0 {paths}", "--shards", "2")
+    assert code == 0, result
+    bundle, run_id = Path(result["bundle"]), result["run_id"]
+    shown_for = {
+        "pm": ("request.json", f"{run_id}.pm", ()),
+        "techlead": (f"tasks/{run_id}.plan.json", f"{run_id}.plan", ()),
+        "reviewer": (f"tasks/{run_id}.review.a1.json", f"{run_id}.review.a1", ("--patch", str(bundle / "patch.diff"))),
+    }
+    for role, (document, task, words) in shown_for.items():
+        printed = thinking.command("prompts", "show", role, "--contract", str(bundle / document), "--json", *words, cwd=project)
+        assert printed.returncode == 0, printed.stderr
+        sent = json.loads((bundle / "consultations" / task / "prompt.json").read_bytes())
+        made = json.loads(printed.stdout)
+        assert {"system": made["system"], "user": made["user"]} == sent
+    read = thinking.command("prompts", "show", "worker", "--contract", str(bundle / "contract.json"), cwd=project)
+    assert read.returncode == 0
+    assert "## Files in Scope" in read.stdout
+    missing = thinking.command("prompts", "show", "reviewer", "--contract", str(bundle / "contract.json"), cwd=project)
+    assert (missing.returncode, "--patch FILE" in missing.stderr) == (2, True)
 
 
 def test_tests_alone_that_are_left_open_are_proposed_and_run(thinking: Stack, project: Path) -> None:

@@ -134,6 +134,15 @@ async def test_the_commit_names_the_commit_of_the_branch_that_was_judged(reposit
     assert f"Gatewright-Source: {'a' * 40}\n" in repository.git("log", "-1", "--format=%B", run.landed.commit).decode()
 
 
+async def test_the_commit_names_the_requirements_of_its_contract(repository: Repository, tmp_path: Path) -> None:
+    async with open_gatekeeper(repository, tmp_path) as gatekeeper:
+        await up_to_the_tests(gatekeeper, requirement_ids=("PAY-SEC-007", "PAY-UI-012", "PAY-SEC-007"))
+        run = await gatekeeper.test()
+    assert run.landed is not None
+    message = repository.git("log", "-1", "--format=%(trailers:key=Gatewright-Requirement,valueonly)", run.landed.commit)
+    assert message.decode().split() == ["PAY-SEC-007", "PAY-UI-012"]
+
+
 def test_a_pm_that_puts_another_author_in_is_refused() -> None:
     request = make_request(author=Person(name="Ada", email="ada@shop.example"))
     task = RequestTask(run_id=RUN, task_id=f"{RUN}.pm", baseline_commit=BASELINE, request=request)

@@ -77,12 +77,24 @@ def test_decisions_are_in_order_and_each_names_its_event_and_falsifier() -> None
     decisions = decisions_of(run.run, run.records).decisions
     titles = [each.title for each in decisions]
     assert titles == [
-        *("Baseline", "Split", "Candidate", "Refused by the reviewer gate", "Repair", "Candidate", "Landing", "End"),
+        *(
+            "Baseline",
+            "Contract",
+            "Split",
+            "Candidate",
+            "Refused by the reviewer gate",
+            "Repair",
+            "Candidate",
+            "Landing",
+            "End",
+        ),
     ]
     assert [each.event for each in decisions] == sorted(each.event for each in decisions)
     assert all(each.falsifier for each in decisions)
     assert {each.classification for each in decisions} == {"MEDIUM"}, "one shard, two rounds"
-    assert "- **Decision:** attempt 2 is ordered" in as_markdown(decisions_of(run.run, run.records))
+    assert [each.by for each in decisions[:3]] == ["gatekeeper", "pm", "techlead"]
+    assert decisions[1].decision.startswith("change src, docs")
+    assert "- **Decision:** attempt 2 is ordered (gatekeeper)" in as_markdown(decisions_of(run.run, run.records))
 
 
 def test_cured_repair_has_its_packet_and_only_the_verdicts_after_it() -> None:

@@ -1,4 +1,4 @@
-"""Replies in the styles of many models: each is read as it is meant, or refused with a reason; a part of a change is never lost.
+"""Replies in the styles of many models: each is read as it is meant, or refused with a reason; no part is ever lost.
 
 All of them are made up here, after the habits of real models.
 """
@@ -92,7 +92,7 @@ def test_an_info_string_names_the_file(info: str) -> None:
     "reply",
     [
         # Reasoning first, with a draft that is not the answer.
-        f"<think>\nMaybe:\n\nCreate file `src/a.py`:\n```python\nx = 1\n```\nno, better.\n</think>\n\nCreate file `src/a.py`:\n{BLOCK}",
+        f"<think>\nMaybe:\n\nCreate file `src/a.py`:\n```python\nx = 1\n```\n</think>\n\nCreate file `src/a.py`:\n{BLOCK}",
         f"<thinking>The user wants `src/a.py`.</thinking>\nUpdate file `src/a.py`:\n{BLOCK}",
         # Everything in one outer fence.
         f"```markdown\n### `src/a.py`\n\n{BLOCK}```\n",
@@ -124,7 +124,10 @@ def test_what_stands_around_a_file_does_not_disturb_it(reply: str) -> None:
         f"**src/a.py**\n\n{BLOCK}\n**tests/test_a.py**\n\n```python\n{T}```\n",
         f"src/a.py\n{BLOCK}\ntests/test_a.py\n```python\n{T}```\n",
         f"```python src/a.py\n{A}```\n\n```python tests/test_a.py\n{T}```\n",
-        f"1. Create `src/a.py`:\n\n   ```python\n   def a() -> int:\n       return 1\n   ```\n\n2. **tests/test_a.py**\n\n```python\n{T}```\n",
+        (
+            "1. Create `src/a.py`:\n\n   ```python\n   def a() -> int:\n       return 1\n   ```\n\n"
+            f"2. **tests/test_a.py**\n\n```python\n{T}```\n"
+        ),
         f"--- file: src/a.py ---\n{A}\n--- file: tests/test_a.py ---\n{T}",
         f"cat > src/a.py <<'EOF'\n{A}EOF\n\ncat > tests/test_a.py <<'EOF'\n{T}EOF\n",
         f"## Implementation\n\n`src/a.py`:\n\n{BLOCK}\n## Tests\n\n`tests/test_a.py`:\n\n```python\n{T}```\n",

@@ -77,7 +77,7 @@ _NAMING = tuple(
             rf"(?:file\s+)?{_P}{_WITH}"
         ),
         rf"(?:file|file[ -]?name|file[ -]?path|path)(?:\s+[0-9]{{1,3}})?\s*:\s*{_P}{_WITH}",
-        rf"{_P}\s*[—–-]\s*(?:(?:the|full|complete|new|updated|final|entire|whole)\s+)+(?:file|version|{_CONTENT})",
+        rf"{_P}\s*[\x{{2014}}\x{{2013}}-]\s*(?:(?:the|full|complete|new|updated|final|entire|whole)\s+)+(?:file|version|{_CONTENT})",
         rf"(?:and\s+|here\s+is\s+|here's\s+|this\s+is\s+|below\s+is\s+)?{_DETERMINER}file\s+(?:(?:named|called)\s+)?{_P}{_HOLDS}",
         rf"(?:here\s+is\s+|here's\s+)?{_DETERMINER}{_CONTENT}\s+(?:of|for)\s+{_DETERMINER}(?:file\s+)?{_P}",
         rf"(?:here\s+is|here's|this\s+is)\s+{_DETERMINER}{_P}",

@@ -117,7 +117,10 @@ class Blocked(Document):
 
 
 class Decision(Document):
-    """``falsifier`` is the check that would prove the decision wrong; ``event`` the number of the event that records it."""
+    """``falsifier`` is the check that would prove the decision wrong; ``event`` the number of the event that records it.
+
+    ``by`` is the role that decided; an older log does not say it.
+    """
 
     at: Timestamp
     title: NonEmpty
@@ -127,6 +130,7 @@ class Decision(Document):
     rationale: str
     falsifier: str
     event: Positive
+    by: Literal["pm", "techlead", "gatekeeper", "publisher"] | None = None
 
 
 class DecisionsLog(Document):

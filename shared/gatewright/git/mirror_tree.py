@@ -28,15 +28,20 @@ class MirrorTree:
     async def read(self, path: str) -> bytes | None:
         """See ``TreeFiles``."""
         entry = self._entries.get(path)
-        if entry is None or entry.mode not in {FILE, EXECUTABLE}:
-            return None
-        return await self._mirror.blob(entry.object_id) if entry.size <= _LARGEST else None
+        return await self._mirror.blob(entry.object_id) if entry is not None and is_readable(entry) else None
 
 
-async def list_tree(mirror: Mirror, tree: str) -> MirrorTree:
-    """The commit or tree ``tree``. Raises GitError."""
+def is_readable(entry: TreeEntry) -> bool:
+    """Whether it is a regular file that is looked at."""
+    return entry.mode in {FILE, EXECUTABLE} and entry.size <= _LARGEST
+
+
+async def list_tree(mirror: Mirror, tree: str, *, readable: bool = False) -> MirrorTree:
+    """The commit or tree ``tree``; with ``readable`` only what ``read`` gives. Raises GitError."""
     entries = {}
     for entry in await mirror.files(tree):
+        if readable and not is_readable(entry):
+            continue
         try:
             entries[entry.path.decode()] = entry
         except UnicodeDecodeError:

@@ -20,13 +20,13 @@ from gatewright.prompts.sections import FreshContext, mission_line, of_contract
 PM_ANSWER, TECHLEAD_ANSWER, REVIEWER_ANSWER = "contract_proposal.v1", "plan_proposal.v1", "review_opinion.v1"
 #: Characters of a patch that a model is shown; a larger one is not reviewed by a model at all.
 MAX_PATCH = 400_000
+#: The kinds of executor that the pm's model may propose.
+PM_EXECUTORS = ("command",)
 _OPEN = "(left open: propose it)"
 
 
-def pm_order(
-    library: PromptLibrary, request: RunRequest, baseline: str, view: RepositoryView, executors: Sequence[str] = ("command",)
-) -> Prompt:
-    """A request with something left open. ``executors`` are the kinds that a proposal may name. Raises PromptsError."""
+def pm_order(library: PromptLibrary, request: RunRequest, baseline: str, view: RepositoryView) -> Prompt:
+    """A request with something left open. Raises PromptsError."""
     tests = [test.cmd for test in request.acceptance_tests if not test.hidden]
     how = request.executor
     sections = FreshContext(
@@ -38,7 +38,7 @@ def pm_order(
         verify_command=" && ".join(tests) or _OPEN,
         key_decisions=(
             f"policy pack {request.policy_pack}",
-            f"executor: {how.kind}" if how is not None else f"executor: {_OPEN}; there is: {', '.join(executors)}",
+            f"executor: {how.kind}" if how is not None else f"executor: {_OPEN}; there is: {', '.join(PM_EXECUTORS)}",
             "the worker has: filesystem workspace-write, shell never, network deny",
         ),
         files_in_scope=request.allowed_paths or (_OPEN,),

@@ -34,5 +34,6 @@ def commit_message(run: Run, contract: TaskContract) -> str:
         f"Gatewright-Run: {run.run_id}\n"
         f"Gatewright-Contract: sha256:{digest}\n"
         f"Gatewright-Event-Chain: {run.seq}:{run.head}\n"
+        + "".join(f"Gatewright-Requirement: {requirement}\n" for requirement in dict.fromkeys(contract.requirement_ids))
         + (f"Gatewright-Source: {source.head}\n" if (source := contract.source_branch) is not None else "")
     )

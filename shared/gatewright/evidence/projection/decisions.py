@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from gatewright.contracts import DecisionsLog, OrchestratorEvent
+from gatewright.contracts import DecisionsLog, OrchestratorEvent, TaskContract
+from gatewright.contracts.consultation import Consultation
 from gatewright.contracts.work_documents import Decision
 from gatewright.ledger import events as e
 from gatewright.ledger.run import Run
@@ -34,6 +35,7 @@ def decisions_of(run: Run, records: Sequence[OrchestratorEvent]) -> DecisionsLog
                 rationale=rationale,
                 falsifier=falsifier,
                 event=record.seq,
+                by=_decider(e.payload_of(record)),
             )
         )
     return DecisionsLog(run_id=run.run_id, decisions=tuple(made))
@@ -47,7 +49,7 @@ def as_markdown(log: DecisionsLog) -> list[str]:
             f"### [{each.at}] {each.title}",
             f"- **Task:** {' '.join(each.task.split())}",
             f"- **Classification:** {each.classification}",
-            f"- **Decision:** {each.decision}",
+            f"- **Decision:** {each.decision}" + (f" ({each.by})" if each.by else ""),
             f"- **Rationale:** {each.rationale}",
             f"- **Falsifier:** {each.falsifier}",
             "",
@@ -65,10 +67,13 @@ def _said(payload: e.Payload) -> tuple[str, str, str, str] | None:
     match payload:
         case e.RunAccepted(baseline_commit=commit) if commit:
             return "Baseline", f"work from {commit}", "a ref may move, a commit does not", "policy gate: the ref names it"
+        case e.ContractCompiled(contract=contract):
+            return _contract(contract)
         case e.PlanAccepted(plan=plan):
             count = len(plan.contracts)
             paths = "; ".join(", ".join(shard.allowed_paths) for shard in plan.contracts)
-            return "Split", f"{count} shard{'s' * (count != 1)}: {paths}", "their paths are disjoint", "plan gate: disjoint"
+            why = f"their paths are disjoint{_asked(plan.consultation)}"
+            return "Split", f"{count} shard{'s' * (count != 1)}: {paths}", why, "plan gate: disjoint"
         case e.GateJudged(report=report) if report.verdict == "FAIL":
             rules = ", ".join(dict.fromkeys(violation.rule for violation in report.violations))
             return f"Refused by the {report.gate} gate", report.code, report.summary, f"{report.gate} gate: {rules or 'passes'}"
@@ -84,3 +89,30 @@ def _said(payload: e.Payload) -> tuple[str, str, str, str] | None:
             return "End", f"{status}: {code}", message, "the bundle does not verify"
         case _:
             return None
+
+
+def _contract(contract: TaskContract) -> tuple[str, str, str, str]:
+    tests = "; ".join(test.cmd for test in contract.acceptance_tests if not test.hidden)
+    ids = f" for {', '.join(contract.requirement_ids)}" if contract.requirement_ids else ""
+    decision = f"change {', '.join(contract.allowed_paths)}{ids}; proved by {tests or 'hidden checks'}"
+    asked = contract.consultation
+    clamped = (
+        f"; not taken: {', '.join(dict.fromkeys(each.field for each in asked.clamped))}" if asked and asked.clamped else ""
+    )
+    return "Contract", decision, f"it is what the request says{_asked(asked)}{clamped}", "policy gate: request"
+
+
+def _asked(consultation: Consultation | None) -> str:
+    return f", and what {consultation.model} proposed" if consultation is not None else ""
+
+
+def _decider(payload: e.Payload) -> Literal["pm", "techlead", "gatekeeper", "publisher"]:
+    match payload:
+        case e.ContractCompiled():
+            return "pm"
+        case e.PlanAccepted():
+            return "techlead"
+        case e.AbortRequested():
+            return "publisher"
+        case _:
+            return "gatekeeper"

@@ -139,6 +139,12 @@ class RunFlags:
     ] = None
     policy_pack: Annotated[PackName, typer.Option(help="How strict the policy is.")] = PackName.LOW
     priority: Annotated[Class, typer.Option(help="How urgent the run is among others.")] = Class.NORMAL
+    requirement: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ID", help="A requirement that the change is for, PAY-SEC-007 say; it is in the commit (repeatable)."
+        ),
+    ] = None
     max_retries: Annotated[
         int | None, typer.Option(min=0, max=10, help="Rounds of the fix loop.", show_default="one per further answer")
     ] = None
@@ -186,6 +192,7 @@ class RunFlags:
             target_ref=self.target_ref,
             policy_pack=self.policy_pack.value,
             priority=self.priority.value,
+            requirement=tuple(self.requirement or ()),
             max_retries=self.max_retries,
             timeout=self.timeout,
             max_seconds=self.max_seconds,

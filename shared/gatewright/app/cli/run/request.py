@@ -47,6 +47,7 @@ from gatewright.sandbox.environments import Environments, ShownFolder
 #: ``--agent any``: the first agent of agents.json that the worker has.
 ANY_AGENT = "any"
 EXAMPLE = 'gatewright run "rename parse to read" --allow src --exec "python rename.py" --test "python -m pytest -q"'
+_REQUIREMENT = re.compile(r"[A-Z][A-Z0-9]*-[A-Z][A-Z0-9]*-[0-9]{3,}")  # noqa: TID251 - the operator's own text
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")  # noqa: TID251 - the operator's own text
 #: ``host:path`` or ``user@host:path``, as git understands it.
 _SCP = re.compile(r"[A-Za-z0-9._@-]+:(?!//)")  # noqa: TID251 - the operator's own text
@@ -81,6 +82,7 @@ class RunOptions:
     target_ref: str | None = None
     policy_pack: PolicyPack = "low"
     priority: Priority = "normal"
+    requirement: tuple[str, ...] = ()
     max_retries: int | None = None
     timeout: float = 300.0
     max_seconds: float | None = None
@@ -141,6 +143,7 @@ def prepare(options: RunOptions, here: Path, *, on_this_host: bool = False, prop
         budget=_budget(options),
         policy_pack=options.policy_pack,
         priority=options.priority,
+        requirement_ids=options.requirement,
         timeout_retry=TimeoutRetry(timeout_sec=options.timeout, max_retries=retries, retry_backoff_sec=0),
         author=(branch.author if branch is not None else None) or author(Path(repository) if _local(repository) else here),
         source_branch=branch.source if branch is not None else None,
@@ -223,6 +226,10 @@ def _contradictions(options: RunOptions) -> list[Fault]:
         faults.append(Fault("/executor", "ambiguous", "give only one of --agent, --exec, --patch, --reply and --head"))
     if options.land == "target" and not options.target_ref:
         faults.append(Fault("/repository/target_ref", "missing", "--land target needs --target-ref BRANCH"))
+    for number, requirement in enumerate(options.requirement):
+        if _REQUIREMENT.fullmatch(requirement) is None:
+            words = f"--requirement {requirement}: an id is PROJECT-CATEGORY-NUMBER, PAY-SEC-007 say"
+            faults.append(Fault(f"/requirement_ids/{number}", "pattern", words))
     return faults
 
 

@@ -121,6 +121,8 @@ def story(view: RunView, now: datetime | None = None, waits: Sequence[Wait] = ()
     lines.append(f"  publisher  {printable(run.publisher)}" + (f" (says: asked by {asked})" if asked else ""))
     if run.contract is not None:
         lines.append(f"  may change {printable(', '.join(run.contract.allowed_paths))}")
+    if run.contract is not None and run.contract.requirement_ids:
+        lines.append(f"  for        {printable(', '.join(run.contract.requirement_ids))}")
     if budget := budget_words(budget_entry(view, now)):
         lines.append(f"  used       {budget}")
     for role, asked_of in consulting_roles(run):
