@@ -17,7 +17,7 @@ def test_a_repository_that_says_nothing_of_its_needs_is_told_so(
     monkeypatch.chdir(make_repository("r"))
     said = gatewright(*RUN)
     assert said.exit_code == 3
-    assert "nothing says which Python packages are needed" in said.err
+    assert "nothing says which packages are needed" in said.err
     assert "--env DIR" in said.err
 
 

@@ -69,7 +69,9 @@ async def _make(prefix: Path, *, cargo: str, files: Mapping[str, bytes], stubs: 
         run = partial(run_tool, folder=project, environment=environment, seconds=SECONDS)
         version = (await run((cargo, "--version"))).decode("utf-8", "replace").split()
         try:
-            await run((cargo, "vendor", "--locked", "--versioned-dirs", "--respect-source-config", "--quiet", str(prefix / _VENDORED)))
+            await run(
+                (cargo, "vendor", "--locked", "--versioned-dirs", "--respect-source-config", "--quiet", str(prefix / _VENDORED))
+            )
         except NotPreparedError as error:
             raise NotPreparedError(f"{_LOCK}: {error.message}\n  where the registry cannot be reached, {ADVICE}") from error
     await asyncio.to_thread(_configure, prefix)  # 3
