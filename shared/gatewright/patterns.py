@@ -78,6 +78,15 @@ class TextPattern:
         return _decoded(self._compiled.sub(instead.encode(), _encoded(text)))
 
 
+def is_pattern(text: str) -> bool:
+    """Whether ``text``, a stranger's own pattern, can be used as one."""
+    try:
+        TextPattern(text)
+    except (re2.error, UnicodeEncodeError):
+        return False
+    return True
+
+
 def _named(found: Any) -> dict[str, str] | None:
     if found is None:
         return None

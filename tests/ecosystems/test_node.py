@@ -56,6 +56,16 @@ async def test_each_test_is_told_with_its_outcome(argv: tuple[str, ...], tmp_pat
 
 
 @needs_node
+@pytest.mark.parametrize("title", [r"'half \ud800'", r"'\udc00 half'", r"'a'.repeat(579) + '\ud83d\ude00'.repeat(300)"])
+async def test_a_title_that_is_no_text_is_told_all_the_same(title: str, tmp_path: Path) -> None:
+    """JSON of half a pair of surrogates is refused by readers, so that the test would be lost and the report forged."""
+    tests = f"const {{ test }} = require('node:test');\ntest({title}, () => {{}});\n"
+    ran = await Suite(tmp_path, ("node", "--test"), {"package.json": package(), "test/odd.test.js": tests}).all()
+    assert ran.told.complete
+    assert list(ran.told.outcomes.values()) == ["passed"]
+
+
+@needs_node
 async def test_people_still_read_what_the_runner_says(tmp_path: Path) -> None:
     script = package("node --test --test-reporter=tap")
     assert "keeps them" in (await Suite(tmp_path, NPM, suite()).all()).words

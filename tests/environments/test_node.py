@@ -269,3 +269,57 @@ async def test_packages_of_two_folders_are_shown_each_in_its_own_place(tmp_path:
     done = await run("cat", "front/node_modules/pkg/name", "back/node_modules/pkg/name", prefix=shown)
     assert done.stdout == b"frontback"
     assert not list((place.path / "front/node_modules").iterdir())
+
+
+PNPM = "lockfileVersion: '9.0'\npackages:\n\n  needed@1.0.0:\n    resolution: {%s}\n"
+YARN = '# yarn lockfile v1\n\nneeded@^1.0.0:\n  version "1.0.0"\n  resolved "%s"\n  integrity sha512-x\n'
+
+
+@pytest.mark.parametrize(
+    ("lock", "content"),
+    [
+        ("pnpm-lock.yaml", PNPM % "integrity: sha512-x, tarball: https://example.org/a.tgz"),
+        ("pnpm-lock.yaml", PNPM % "tarball: https://codeload.github.com/a/b/tar.gz/abc"),
+        ("pnpm-lock.yaml", PNPM % "commit: abc, repo: https://example.org/a.git, type: git"),
+        ("pnpm-lock.yaml", PNPM % "directory: ../outside, type: directory"),
+        ("pnpm-lock.yaml", "packages:\n  needed@1.0.0:\n    resolution:\n      tarball: https://example.org/a.tgz\n"),
+        ("yarn.lock", YARN % "git+https://example.org/a.git#abc"),
+        ("yarn.lock", YARN % "http://registry.yarnpkg.com/needed.tgz"),
+        ("yarn.lock", YARN % "file:../a.tgz"),
+        ("yarn.lock", '# yarn lockfile v1\n\n"needed@file:..":\n  version "1.0.0"\n'),
+        ("yarn.lock", '# yarn lockfile v1\n\nn@1:\n  version "1.0.0"\n  resolved "https://registry.yarnpkg.com/n.tgz"\n'),
+        ("yarn.lock", "__metadata:\n  version: 8\n"),
+    ],
+)
+async def test_a_lock_of_pnpm_or_yarn_that_leads_elsewhere_is_refused(tmp_path: Path, lock: str, content: str) -> None:
+    tree = Tree({"package.json": json.dumps({**TOP, "dependencies": {"needed": "^1.0.0"}}), lock: content})
+    installer = fake_npm(tmp_path, INSTALLS)
+    for name in ("pnpm", "yarn"):
+        shutil.copy(tmp_path / "bin/npm", tmp_path / "bin" / name)
+    with pytest.raises(NotPreparedError, match=lock):
+        await prepare(tmp_path, tree, installer)
+    assert not (tmp_path / "started").exists()
+
+
+async def test_settings_of_pnpm_that_the_repository_brings_are_not_used(tmp_path: Path) -> None:
+    settings = "packages:\n  - 'packages/*'\nregistry: https://example.org\ndangerouslyAllowAllBuilds: true\n"
+    tree = Tree({"package.json": "{}", "pnpm-lock.yaml": PNPM % "integrity: sha512-x", "pnpm-workspace.yaml": settings})
+    installer = fake_npm(tmp_path, INSTALLS)
+    shutil.move(tmp_path / "bin/npm", tmp_path / "bin/pnpm")
+    prefix = await prepare(tmp_path, tree, installer)
+    assert (prefix / "files/pnpm-workspace.yaml").read_text() == 'packages:\n  - "packages/*"\n'
+
+
+async def test_a_lock_of_yarn_is_asked_for_at_the_registry_that_is_configured(tmp_path: Path) -> None:
+    tree = Tree({"package.json": "{}", "yarn.lock": YARN % f"https://registry.yarnpkg.com/needed.tgz#{'0' * 40}"})
+    asked = '[ "$1" = config ] && echo https://registry.example.org/npm/ && exit 0'
+    installer = fake_npm(tmp_path, f"{asked}\n{INSTALLS}")
+    shutil.move(tmp_path / "bin/npm", tmp_path / "bin/yarn")
+    prefix = await prepare(tmp_path, tree, installer)
+    assert 'resolved "https://registry.example.org/npm/needed.tgz#0' in (prefix / "files/yarn.lock").read_text()
+
+
+async def test_a_lock_whose_program_the_host_has_not_is_told_so(tmp_path: Path) -> None:
+    tree = Tree({"package.json": "{}", "pnpm-lock.yaml": ""})
+    with pytest.raises(NotPreparedError, match=r"installed by pnpm, which this host has not.*--mount node_modules"):
+        await prepare(tmp_path, tree, Installer({"PATH": "", "HOME": str(tmp_path)}))

@@ -22,7 +22,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from gatewright.app.environments.errors import NotPreparedError
-from gatewright.app.environments.node_recipe import ADVICE, NPM_LOCKS, NodeRecipe, lock_folders, node_recipe
+from gatewright.app.environments.node_recipe import ADVICE, NPM_LOCKS, PUBLIC_HOSTS, NodeRecipe, lock_folders, node_recipe
 from gatewright.app.environments.plan import Installer, Made, Plan
 from gatewright.app.environments.tool import SECONDS, run_tool
 from gatewright.ecosystems.node.commands import runner_folder
@@ -86,6 +86,7 @@ async def _make(prefix: Path, *, recipe: NodeRecipe, program: str, installer: In
             elif recipe.lock == "pnpm-lock.yaml":
                 await run((program, *_PNPM, "--dir", str(top)))
             else:
+                await _through(run, program, top / recipe.lock, recipe)
                 await run((program, *_YARN, "--cwd", str(top)))
         except NotPreparedError as error:
             raise NotPreparedError(f"{named}: {error.message}") from error
@@ -104,6 +105,17 @@ def _write(top: Path, files: Mapping[str, bytes]) -> None:
 def _variables(installer: Installer) -> dict[str, str]:
     """The user's own; a program of the repository's choice is never fetched (corepack)."""
     return {**installer.variables, "COREPACK_ENABLE_STRICT": "0", "COREPACK_ENABLE_PROJECT_SPEC": "0", "CI": "true"}
+
+
+async def _through(run: partial[Coroutine[Any, Any, bytes]], program: str, lock: Path, recipe: NodeRecipe) -> None:
+    """Have the lock name the registry that yarn is configured with: else yarn asks the hosts that a lock names."""
+    said = (await run((program, "config", "get", "registry"))).decode("utf-8", "replace").strip().splitlines()
+    registry = said[-1].rstrip("/") if said else ""
+    _refuse_unknown(recipe, frozenset((urlsplit(registry).netloc,)))
+    text = recipe.files[recipe.lock].decode("utf-8", "replace")
+    for host in PUBLIC_HOSTS:
+        text = text.replace(f'"https://{host}/', f'"{registry}/')
+    await asyncio.to_thread(lock.write_text, text, "utf-8")
 
 
 async def _configured(run: partial[Coroutine[Any, Any, bytes]], program: str) -> frozenset[str]:

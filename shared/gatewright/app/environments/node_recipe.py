@@ -18,13 +18,26 @@ from gatewright.app.environments.errors import NotPreparedError
 from gatewright.ecosystems.node.members import MANIFEST, PACKAGES, member_folders, workspace_globs
 from gatewright.ecosystems.port import TreeFiles
 from gatewright.ecosystems.subtree import below
+from gatewright.patterns import BytesPattern, TextPattern
 
 #: In the order in which npm looks for them.
 NPM_LOCKS = ("npm-shrinkwrap.json", "package-lock.json")
-LOCKS = (*NPM_LOCKS, "pnpm-lock.yaml", "yarn.lock")
+_PNPM_LOCK = "pnpm-lock.yaml"
+_YARN_LOCK = "yarn.lock"
+LOCKS = (*NPM_LOCKS, _PNPM_LOCK, _YARN_LOCK)
 #: Hosts that stand for the registry that is configured: npm asks that one instead, and so do we for yarn's alias of it.
 _PUBLIC = "registry.npmjs.org"
 _YARN_ALIAS = "registry.yarnpkg.com"
+PUBLIC_HOSTS = (_PUBLIC, _YARN_ALIAS)
+#: In a lock of pnpm: whatever has a place of its own.
+_LED_ELSEWHERE = BytesPattern(
+    rb"(?m)^[ \t]+(?:tarball|repo|commit|directory|gitHosted)[ \t]*:.*$"
+    rb"|\{[^}\n]*\b(?:tarball|repo|commit|directory|gitHosted)[ \t]*:[^}\n]*"
+)
+_YARN_RESOLVED = BytesPattern(rb"""(?m)^[ \t]+resolved[ \t]+(.*)$""")
+_YARN_URL = TextPattern(r'"(?P<url>https://[^"#\s]+)(?:#[0-9a-f]{40})?"')
+_YARN_ENTRY = BytesPattern(rb"(?m)^[ \t]+version[ \t]")
+_YARN_DIGEST = BytesPattern(rb'(?m)^[ \t]+(?:integrity[ \t]+\S+|resolved[ \t]+"[^"#\n]*#[0-9a-f]{40}")')
 _KINDS = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
 _MOST_MANIFESTS = 2000
 _DEEPEST = 100
@@ -64,14 +77,20 @@ async def node_recipe(tree: TreeFiles, folder: str) -> NodeRecipe:
     files = {path: await _content(inside, path) for path in manifests}
     for path, content in files.items():
         _check_manifest(path, _parsed(path, content), inside)
-    if lock == "pnpm-lock.yaml" and "pnpm-workspace.yaml" in inside.paths:
-        files["pnpm-workspace.yaml"] = await _content(inside, "pnpm-workspace.yaml")
     files[lock] = await _content(inside, lock)
+    if lock == _PNPM_LOCK:
+        if found := _LED_ELSEWHERE.first(files[lock]):
+            raise NotPreparedError(f"{lock} has what is not a package of a registry: {_shown(found)}; {ADVICE}")
+        # Not the repository's own: it may hold settings, a registry among them.
+        globs = await workspace_globs(inside)
+        files["pnpm-workspace.yaml"] = "".join(("packages:\n", *(f"  - {json.dumps(each)}\n" for each in globs))).encode()
     hosts: frozenset[str] = frozenset()
     if lock in NPM_LOCKS:
         text = files[lock].decode("utf-8", "replace").replace(f"https://{_YARN_ALIAS}/", f"https://{_PUBLIC}/")
         files[lock] = text.encode()
         hosts = frozenset(_npm_hosts(lock, _parsed(lock, files[lock]), inside))
+    elif lock == _YARN_LOCK:
+        hosts = frozenset(_yarn_hosts(lock, files[lock]))
     return NodeRecipe(folder, lock, files, hosts - {_PUBLIC})
 
 
@@ -172,6 +191,27 @@ def _npm_hosts(lock: str, content: Mapping[str, Any], tree: TreeFiles) -> Iterat
                     raise NotPreparedError(
                         f"{lock}: {name} has no digest: run `npm install` with a newer npm, and commit the lock"
                     )
+
+
+def _yarn_hosts(lock: str, content: bytes) -> Iterator[str]:
+    """The hosts of all that a lock of yarn 1 names. Raises NotPreparedError."""
+    if b"__metadata:" in content:
+        raise NotPreparedError(f"{lock} is of yarn 2 or newer, whose packages no other program installs: {ADVICE}")
+    resolved = [each.decode("utf-8", "replace").strip() for each in _YARN_RESOLVED.groups(content)]
+    for each in resolved:
+        url = _YARN_URL.fullmatch(each)
+        if url is None:
+            raise NotPreparedError(f"{lock} has what is not a package of a registry: {each[:100]!r}; {ADVICE}")
+        host = _host(lock, each, url["url"])
+        yield _PUBLIC if host == _YARN_ALIAS else host
+    if len(resolved) < _YARN_ENTRY.count(content):
+        raise NotPreparedError(f"{lock} has a package that comes from no registry; {ADVICE}")
+    if _YARN_DIGEST.count(content) < len(resolved):
+        raise NotPreparedError(f"{lock} has a package without a digest: make the lock anew, and commit it")
+
+
+def _shown(found: bytes) -> str:
+    return repr(found.decode("utf-8", "replace").strip()[:100])
 
 
 def _nested(table: object, depth: int) -> Iterator[tuple[str, Mapping[str, Any]]]:

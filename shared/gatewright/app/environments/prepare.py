@@ -80,7 +80,7 @@ def _nothing(commands: Sequence[str]) -> str:
         "rust": "no Cargo.lock with packages of a registry",
         "go": "no go.sum",
     }
-    named = "; ".join(absent[each] for each in wanted or ("python",))
+    named = "; ".join(absent[each] for each in wanted or _PROGRAMS)
     advice = "leave --env out where the commands need none, or make an environment and give it with --env DIR"
     return f"nothing says which {what} are needed: {named}; {advice}"
 

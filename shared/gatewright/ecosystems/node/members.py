@@ -8,15 +8,15 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from gatewright.ecosystems.node.commands import manifest_of
-from gatewright.ecosystems.node.places import glob_pattern
+from gatewright.ecosystems.node.globs import glob_pattern
 from gatewright.ecosystems.port import TreeFiles
-from gatewright.ecosystems.subtree import below, read_text
-from gatewright.patterns import TextPattern
+from gatewright.ecosystems.subtree import below
+from gatewright.patterns import BytesPattern, TextPattern
 
 PACKAGES = "node_modules"
 MANIFEST = "package.json"
 _PNPM = "pnpm-workspace.yaml"
-_PNPM_ENTRY = TextPattern(r"""(?m)^\s*-\s*["']?(?P<glob>[^"'#\s]+)["']?\s*(?:#.*)?$""")
+_PNPM_ENTRY = BytesPattern(rb"""(?m)^[ \t]*-[ \t]*["']?([^"'#\s]+)["']?[ \t]*(?:#.*)?$""")
 _MOST = 2000
 #: Characters of a glob.
 _LONGEST = 300
@@ -41,7 +41,8 @@ async def workspace_globs(tree: TreeFiles) -> tuple[str, ...]:
         given = given.get("packages")
     found = [each for each in given if isinstance(each, str)] if isinstance(given, list) else []
     if _PNPM in tree.paths:
-        found += _PNPM_ENTRY.findall(await read_text(tree, _PNPM))
+        content = await tree.read(_PNPM) or b""
+        found += [each.decode("utf-8", "replace") for each in _PNPM_ENTRY.groups(content)]
     return tuple(each for each in found[:_MOST] if len(each) <= _LONGEST)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from random import Random
 
 from gatewright.ecosystems.node.commands import NODE_TEST, NodeCommand
+from gatewright.ecosystems.node.globs import glob_pattern
+from gatewright.ecosystems.node.settings import RunnerSettings, runner_settings
 from gatewright.ecosystems.planting import words
 from gatewright.ecosystems.port import TreeFiles
 from gatewright.ecosystems.subtree import read_text
@@ -73,7 +75,7 @@ def chosen(started: NodeCommand) -> bool:
 
 async def new_place(started: NodeCommand, tree: TreeFiles, draw: Random) -> Model | None:
     """A place for a new test of the suite, paths from the folder of the runner; None when there is none."""
-    accepts = _accepts(started, tree)
+    accepts = _accepts(started, tree, await runner_settings(started.runner, tree))
     paths = sorted(path for path in tree.paths if _NOT_TESTS.isdisjoint(path.split("/")) and accepts(path))
     draw.shuffle(paths)
     texts = [(path, await read_text(tree, path)) for path in paths[:_MOST_READ]]
@@ -96,16 +98,34 @@ def _operands(started: NodeCommand) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _accepts(started: NodeCommand, tree: TreeFiles) -> Accepts:
-    """Which paths the runner takes, as far as its words say; configuration files are not read."""
+def _accepts(started: NodeCommand, tree: TreeFiles, settings: RunnerSettings) -> Accepts:
+    """Which paths the runner takes, as far as its words and its settings say."""
     operands = _operands(started)
-    usual = _usual(started.runner, given=bool(operands))
+    among = _among(started.runner, settings, given=bool(operands))
     if not operands:
-        return usual
+        return among
+    usual = among if started.runner in {"jest", "vitest"} else _usual(started.runner, given=True)
+    by_words = _named(started, tree, operands, usual)
+    if started.runner == "mocha":  # runs what its settings name as well
+        return lambda path: not settings.exclude(path) and (by_words(path) or (settings.choose() and among(path)))
+    return by_words
+
+
+def _among(runner: str, settings: RunnerSettings, *, given: bool) -> Accepts:
+    """What the runner takes where its words name nothing."""
+    usual = _usual(runner, given=given)
+    chosen_by = usual if not settings.choose() else lambda path: _SCRIPT.fullmatch(path) is not None and settings.include(path)
+    return lambda path: chosen_by(path) and not settings.exclude(path)
+
+
+def _named(started: NodeCommand, tree: TreeFiles, operands: tuple[str, ...], usual: Accepts) -> Accepts:
+    """What the words of the command name."""
     if started.runner in {"jest", "vitest"}:  # parts of a path (vitest), or a pattern of one (jest)
         return lambda path: usual(path) and any(operand.strip("^$.*\\") in path for operand in operands)
-    folders = {operand for operand in operands if any(path.startswith(f"{operand}/") for path in tree.paths)}
     globs = [TextPattern(glob_pattern(operand)) for operand in operands if any(sign in operand for sign in "*?[{")]
+    places = {folder for path in tree.paths for folder in _above(path)}
+    # A glob may mean folders: packages/*/test
+    folders = {each for each in places if each in operands or any(glob.fullmatch(each) is not None for glob in globs)}
 
     def accepts(path: str) -> bool:
         if any(glob.fullmatch(path) is not None for glob in globs):
@@ -117,6 +137,12 @@ def _accepts(started: NodeCommand, tree: TreeFiles) -> Accepts:
         return "." in operands or any(path.startswith(f"{each}/") for each in folders)
 
     return accepts
+
+
+def _above(path: str) -> Iterator[str]:
+    """The folders that a path lies in."""
+    while path := posixpath.dirname(path):
+        yield path
 
 
 def _usual(runner: str, *, given: bool) -> Accepts:
@@ -159,36 +185,6 @@ async def _is_module(path: str, text: str, tree: TreeFiles) -> bool:
         if manifest or not folder:
             return '"module"' in manifest.replace("'", '"')
         folder = posixpath.dirname(folder)
-
-
-def glob_pattern(operand: str) -> str:
-    """A glob of a shell or a runner as a pattern; ``**`` may be no folder at all."""
-    found: list[str] = []
-    at = 0
-    while at < len(operand):
-        if operand.startswith("**/", at):
-            found.append("(?:.*/)?")
-            at += 3
-            continue
-        sign = operand[at]
-        if operand.startswith("**", at):
-            found.append(".*")
-            at += 1
-        elif sign == "*":
-            found.append("[^/]*")
-        elif sign == "?":
-            found.append("[^/]")
-        elif sign in "{}":
-            found.append("(?:" if sign == "{" else ")")
-        elif sign == ",":
-            found.append("|" if "{" in operand else ",")
-        elif sign.isalnum() or sign in "/_-":
-            found.append(sign)
-        else:
-            found.append(f"\\{sign}" if sign.isascii() and sign not in "[]" else ".")
-        at += 1
-    pattern = "".join(found)
-    return pattern if pattern.count("(") == pattern.count(")") else "[^\\s\\S]"
 
 
 def usual_places(started: NodeCommand) -> Accepts:

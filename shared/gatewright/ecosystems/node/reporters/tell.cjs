@@ -18,6 +18,8 @@ const seen = new Map();
 function identify(file, titles) {
   let id = [path.relative(order.workspace, file), titles.join(' > ')].filter((part) => part !== '').join('::');
   if (id.length > LONGEST_ID) id = `${id.slice(0, LONGEST_ID - 20)}... ${digest(id)}`;
+  // Half of a pair is no text to a reader of JSON, and a title, or its end after it was cut, may have one.
+  id = id.replace(/[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g, '\ufffd');
   const count = (seen.get(id) ?? 0) + 1;
   seen.set(id, count);
   return count === 1 ? id : `${id} #${count}`;
