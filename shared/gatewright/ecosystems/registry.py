@@ -10,6 +10,7 @@ from gatewright.ecosystems.go.framework import GO_TEST
 from gatewright.ecosystems.make.framework import commands_of_make, is_make
 from gatewright.ecosystems.node.frameworks import NODE_FRAMEWORKS, NodeTests
 from gatewright.ecosystems.nox.framework import commands_of_nox, is_nox, why_nox_is_unproven
+from gatewright.ecosystems.php.phpunit_framework import PHPUNIT
 from gatewright.ecosystems.port import Framework, TreeFiles
 from gatewright.ecosystems.python.pytest_framework import Pytest
 from gatewright.ecosystems.python.unittest_framework import Unittest
@@ -21,7 +22,7 @@ from gatewright.ecosystems.unproven import words_for
 
 #: What tests are written for.
 _PYTHON: tuple[Framework, ...] = (Pytest(), Unittest())
-_DIRECT: tuple[Framework, ...] = (*_PYTHON, *NODE_FRAMEWORKS, CARGO_TEST, GO_TEST, CTEST, MESON_TEST, *RUBY_FRAMEWORKS)
+_DIRECT: tuple[Framework, ...] = (*_PYTHON, *NODE_FRAMEWORKS, CARGO_TEST, GO_TEST, CTEST, MESON_TEST, *RUBY_FRAMEWORKS, PHPUNIT)
 #: And what starts these in turn.
 _STARTED: tuple[Framework, ...] = (
     *_DIRECT,

@@ -18,7 +18,6 @@ _WORDS = {
     "gradle": _JAVA,
     "gradlew": _JAVA,
     "rake": "its tests are not known to be those of minitest or RSpec",
-    "phpunit": "it takes listeners from options and its configuration alone",
     "tox": _OWN,
     "nox": _OWN,
     "hatch": "it installs into environments of its own, which needs a network that tests do not have: name what it runs",
