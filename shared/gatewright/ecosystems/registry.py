@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from gatewright.ecosystems.c.ctest_framework import CTEST
 from gatewright.ecosystems.c.meson_framework import MESON_TEST
 from gatewright.ecosystems.go.framework import GO_TEST
+from gatewright.ecosystems.java.maven_framework import MAVEN
 from gatewright.ecosystems.make.framework import commands_of_make, is_make
 from gatewright.ecosystems.node.frameworks import NODE_FRAMEWORKS, NodeTests
 from gatewright.ecosystems.nox.framework import commands_of_nox, is_nox, why_nox_is_unproven
@@ -22,7 +23,17 @@ from gatewright.ecosystems.unproven import words_for
 
 #: What tests are written for.
 _PYTHON: tuple[Framework, ...] = (Pytest(), Unittest())
-_DIRECT: tuple[Framework, ...] = (*_PYTHON, *NODE_FRAMEWORKS, CARGO_TEST, GO_TEST, CTEST, MESON_TEST, *RUBY_FRAMEWORKS, PHPUNIT)
+_DIRECT: tuple[Framework, ...] = (
+    *_PYTHON,
+    *NODE_FRAMEWORKS,
+    CARGO_TEST,
+    GO_TEST,
+    CTEST,
+    MESON_TEST,
+    *RUBY_FRAMEWORKS,
+    PHPUNIT,
+    MAVEN,
+)
 #: And what starts these in turn.
 _STARTED: tuple[Framework, ...] = (
     *_DIRECT,

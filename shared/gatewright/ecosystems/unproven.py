@@ -13,8 +13,7 @@ _JAVA = "its reports are files that the code under test can write, and an option
 _OWN = "what it runs is not read from its settings: name that command instead"
 _WORDS = {
     "cmake": "cmake starts ctest by its full path: name it by itself, after the command that builds (ctest --test-dir build)",
-    "mvn": _JAVA,
-    "mvnw": _JAVA,
+    "mvnw": "its wrapper fetches Maven, which needs a network that tests do not have: name mvn",
     "gradle": _JAVA,
     "gradlew": _JAVA,
     "rake": "its tests are not known to be those of minitest or RSpec",
