@@ -22,6 +22,7 @@ from gatewright.app.cli.session import for_one_run
 from gatewright.app.cli.settings import inherited_environment
 from gatewright.app.stack.state import read
 from gatewright.app.stack.supervisor import StackOptions
+from gatewright.ecosystems.detection import first_way
 from gatewright.errors import GatewrightError
 
 
@@ -39,7 +40,7 @@ async def start_run(options: RunOptions, workers: int | None, *, json_output: bo
             make_home(place.home, place.here)
     except GatewrightError as error:
         tests = await proposed_tests(error, options, find_place().here)
-        retry_with = ("--test", tests[0]) if tests else ()
+        retry_with = tuple(word for each in first_way(tests) for word in ("--test", each))
         display.give_up(refused(error, retry_with))
         if not json_output:
             complain(error)
