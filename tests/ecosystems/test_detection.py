@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from gatewright.ecosystems.detection import proposed_commands
+from gatewright.ecosystems.detection import first_way, proposed_commands
 from tests.ecosystems.running import Files
 
 UNITTEST = "import unittest\n"
@@ -36,6 +36,16 @@ CASES: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
     "a makefile that another comes before": ({"GNUmakefile": "all:\n", "Makefile": "test:\n"}, ()),
     "a variable is no target": ({"Makefile": "test := 1\ncheck ?= 2\n\ttest:\n"}, ()),
     "maven": ({"pom.xml": ""}, ("mvn test",)),
+    "cmake": (
+        {"CMakeLists.txt": "project(a C)\nenable_testing()\n"},
+        ("cmake -S . -B build", "cmake --build build", "ctest --test-dir build"),
+    ),
+    "cmake without a test": ({"CMakeLists.txt": "project(a C)\n"}, ()),
+    "cmake through make": ({"CMakeLists.txt": "enable_testing()\n", "Makefile": "test:\n\tctest\n"}, ("make test",)),
+    "meson": ({"meson.build": ""}, ("meson setup build", "meson test -C build")),
+    "minitest": ({"Rakefile": "", "test/test_a.rb": ""}, ("rake test",)),
+    "rspec with bundler": ({"Gemfile.lock": "", "spec/a_spec.rb": ""}, ("bundle exec rspec",)),
+    "phpunit": ({"phpunit.xml.dist": ""}, ("phpunit",)),
     "gradle": ({"build.gradle.kts": ""}, ("gradle test",)),
     "several": (
         {"Makefile": "test:\n\tcargo test\n", "Cargo.toml": "", "tests/test_a.py": "import pytest\n"},
@@ -49,3 +59,15 @@ CASES: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
 async def test_the_command_that_tests_a_repository_is_told_from_its_files(name: str) -> None:
     files, expected = CASES[name]
     assert await proposed_commands(Files(files)) == expected
+
+
+@pytest.mark.parametrize(
+    ("proposed", "way"),
+    [
+        ((), ()),
+        (("pytest", "make test"), ("pytest",)),
+        (("cmake -S . -B build", "cmake --build build", "ctest --test-dir build", "phpunit"), 3),
+    ],
+)
+def test_what_builds_a_suite_is_proposed_with_what_tests_it(proposed: tuple[str, ...], way: tuple[str, ...] | int) -> None:
+    assert first_way(proposed) == (proposed[:way] if isinstance(way, int) else way)

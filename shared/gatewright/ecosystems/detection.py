@@ -6,8 +6,10 @@ Commands that can be proved come before those that only end with an exit code.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Sequence
+from itertools import takewhile
 
+from gatewright.ecosystems.building import builds
 from gatewright.ecosystems.make.rules import has_target
 from gatewright.ecosystems.node.commands import NODE_TEST, NodeCommand, manifest_of, scripts_of
 from gatewright.ecosystems.node.places import usual_places
@@ -17,6 +19,7 @@ from gatewright.patterns import TextPattern
 
 _PYTEST = TextPattern(r"(?m)^\s*(?:import pytest|from pytest import)|^\s*\[(?:tool\.|tool:)?pytest|\bpytest\b")
 _UNITTEST = TextPattern(r"(?m)^\s*(?:import unittest|from unittest import)")
+_ADDS_TESTS = TextPattern(r"(?i)\b(?:enable_testing|include\s*\(\s*CTest)\b")
 #: What ``npm init`` writes.
 _NO_TEST = "no test specified"
 #: Where pytest is configured, or demanded.
@@ -30,6 +33,12 @@ async def proposed_commands(tree: TreeFiles) -> tuple[str, ...]:
     return tuple(dict.fromkeys([each async for each in _found(tree)]))
 
 
+def first_way(commands: Sequence[str]) -> tuple[str, ...]:
+    """The best of ``proposed_commands``, with those before it that build what it tests."""
+    found = list(takewhile(lambda each: builds(each.split()), commands))
+    return (*found, *commands[len(found) : len(found) + 1])
+
+
 async def _found(tree: TreeFiles) -> AsyncIterator[str]:
     if command := await _python(tree):
         yield command
@@ -39,17 +48,38 @@ async def _found(tree: TreeFiles) -> AsyncIterator[str]:
         yield "cargo test"
     if "go.mod" in tree.paths:
         yield "go test ./..."
-    for target in ("test", "check"):
-        if await has_target(tree, target):
-            yield f"make {target}"
+    targets = [target for target in ("test", "check") if await has_target(tree, target)]
+    for target in targets:
+        yield f"make {target}"
+    if not targets:
+        async for command in _built(tree):
+            yield command
     if "pom.xml" in tree.paths:
         yield "mvn test"
     if tree.paths & {"build.gradle", "build.gradle.kts"}:
         yield "gradle test"
     if tree.paths & {"phpunit.xml", "phpunit.xml.dist"}:
         yield "phpunit"
-    if ".rspec" in tree.paths:
-        yield "rspec"
+    for command in _ruby(tree):
+        yield command
+
+
+async def _built(tree: TreeFiles) -> AsyncIterator[str]:
+    """What builds a suite of C or C++, and then what tests it: all of them are needed."""
+    if _ADDS_TESTS.is_in(await read_text(tree, "CMakeLists.txt")):
+        for command in ("cmake -S . -B build", "cmake --build build", "ctest --test-dir build"):
+            yield command
+    if "meson.build" in tree.paths:
+        for command in ("meson setup build", "meson test -C build"):
+            yield command
+
+
+def _ruby(tree: TreeFiles) -> Iterator[str]:
+    bundled = "bundle exec " if "Gemfile.lock" in tree.paths else ""
+    if ".rspec" in tree.paths or any(path.startswith("spec/") and path.endswith("_spec.rb") for path in tree.paths):
+        yield f"{bundled}rspec"
+    if "Rakefile" in tree.paths and any(path.startswith("test/") and path.endswith(".rb") for path in tree.paths):
+        yield f"{bundled}rake test"
 
 
 async def _python(tree: TreeFiles) -> str:

@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from gatewright.ecosystems.c.ctest_framework import CTEST
 from gatewright.ecosystems.c.meson_framework import MESON_TEST
 from gatewright.ecosystems.go.framework import GO_TEST
+from gatewright.ecosystems.java.maven_framework import MAVEN
 from gatewright.ecosystems.make.framework import commands_of_make, is_make
 from gatewright.ecosystems.node.frameworks import NODE_FRAMEWORKS, NodeTests
 from gatewright.ecosystems.nox.framework import commands_of_nox, is_nox, why_nox_is_unproven
+from gatewright.ecosystems.php.phpunit_framework import PHPUNIT
 from gatewright.ecosystems.port import Framework, TreeFiles
 from gatewright.ecosystems.python.pytest_framework import Pytest
 from gatewright.ecosystems.python.unittest_framework import Unittest
+from gatewright.ecosystems.ruby.frameworks import RUBY_FRAMEWORKS, RubyTests
 from gatewright.ecosystems.rust.framework import CARGO_TEST, CargoTest
 from gatewright.ecosystems.through import Through
 from gatewright.ecosystems.tox.framework import commands_of_tox, hand_on_through_tox, is_tox, why_tox_is_unproven
@@ -20,7 +23,17 @@ from gatewright.ecosystems.unproven import words_for
 
 #: What tests are written for.
 _PYTHON: tuple[Framework, ...] = (Pytest(), Unittest())
-_DIRECT: tuple[Framework, ...] = (*_PYTHON, *NODE_FRAMEWORKS, CARGO_TEST, GO_TEST, CTEST, MESON_TEST)
+_DIRECT: tuple[Framework, ...] = (
+    *_PYTHON,
+    *NODE_FRAMEWORKS,
+    CARGO_TEST,
+    GO_TEST,
+    CTEST,
+    MESON_TEST,
+    *RUBY_FRAMEWORKS,
+    PHPUNIT,
+    MAVEN,
+)
 #: And what starts these in turn.
 _STARTED: tuple[Framework, ...] = (
     *_DIRECT,
@@ -45,7 +58,7 @@ async def recognise(argv: Sequence[str], tree: TreeFiles) -> Framework | None:
 
 async def why_unproven(argv: Sequence[str], tree: TreeFiles) -> str:
     """In words, why nothing is shown by ``argv``, which no framework recognises."""
-    asked: tuple[NodeTests | CargoTest, ...] = (*NODE_FRAMEWORKS, CARGO_TEST)
+    asked: tuple[NodeTests | CargoTest | RubyTests, ...] = (*NODE_FRAMEWORKS, CARGO_TEST, *RUBY_FRAMEWORKS)
     for words in (tuple(argv), *await commands_of_make(argv, tree)):
         for each in asked:
             if found := await each.unproven(words, tree):

@@ -13,13 +13,10 @@ _JAVA = "its reports are files that the code under test can write, and an option
 _OWN = "what it runs is not read from its settings: name that command instead"
 _WORDS = {
     "cmake": "cmake starts ctest by its full path: name it by itself, after the command that builds (ctest --test-dir build)",
-    "mvn": _JAVA,
-    "mvnw": _JAVA,
+    "mvnw": "its wrapper fetches Maven, which needs a network that tests do not have: name mvn",
     "gradle": _JAVA,
     "gradlew": _JAVA,
-    "rspec": "no reporter for it is known here",
-    "rake": "what a task runs is not known without running it",
-    "phpunit": "it takes listeners from options and its configuration alone",
+    "rake": "its tests are not known to be those of minitest or RSpec",
     "tox": _OWN,
     "nox": _OWN,
     "hatch": "it installs into environments of its own, which needs a network that tests do not have: name what it runs",

@@ -30,6 +30,17 @@ ETC: Final[Mapping[str, bytes]] = {
 
 #: Of the host's /etc: the linker's cache, and the links that distributions put between a program's name and its file.
 _HOST_ETC: Final = ("/etc/ld.so.cache", "/etc/alternatives")
+#: And what distributions keep there of a program itself, without which it does not start: which extensions PHP loads, how Java
+#: and Maven are put together. No settings in which people keep credentials (php.ini, settings.xml, net.properties).
+_HOST_ETC_OF_PROGRAMS: Final = (
+    "java-*-openjdk/security",
+    "java-*-openjdk/jvm-*.cfg",
+    "java-*-openjdk/logging.properties",
+    "maven/m2.conf",
+    "maven/logging",
+    "php/*/mods-available",
+    "php/*/cli/conf.d",
+)
 _TOP: Final = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 #: Where programs are looked for, after the environment's own.
 PATH: Final = "/usr/local/bin:/usr/bin:/bin"
@@ -47,6 +58,10 @@ def system_mounts() -> tuple[str, ...]:
     arguments += ["--perms", "0755", "--dir", "/etc"]
     for file in _HOST_ETC:
         arguments += ["--ro-bind-try", file, file]
+    for place in (place for pattern in _HOST_ETC_OF_PROGRAMS for place in sorted(Path("/etc").glob(pattern))):
+        for above in reversed(place.parents[:-2]):
+            arguments += ["--perms", "0755", "--dir", str(above)]
+        arguments += ["--ro-bind-try", str(place), str(place)]
     return tuple(arguments)
 
 

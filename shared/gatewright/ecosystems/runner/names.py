@@ -25,7 +25,7 @@ _SETTINGS = BytesPattern(
     rb"|ctest(?:config|custom|testfile)\.cmake|cmakepresets\.json|.*\.runsettings|xunit\.runner\.json|.*\.xctestplan"
     rb"|testng.*\.xml|junit-platform\.properties"
 )
-_CARGO = BytesPattern(rb"(?i)(?:.*/)?\.cargo/config(?:\.toml)?")
+_IN_FOLDERS = BytesPattern(rb"(?i)(?:.*/)?(?:\.cargo/config(?:\.toml)?|\.mvn/.*)")
 
 
 def is_test(path: bytes) -> bool:
@@ -41,4 +41,4 @@ def has_test_name(path: bytes) -> bool:
 
 def is_runner_setting(path: bytes) -> bool:
     """Whether ``path`` is a file that is there for a runner of tests alone, or starts one."""
-    return _SETTINGS.fullmatch(path.rpartition(b"/")[2]) or _SETTINGS_AT_THE_TOP.fullmatch(path) or _CARGO.fullmatch(path)
+    return _SETTINGS.fullmatch(path.rpartition(b"/")[2]) or _SETTINGS_AT_THE_TOP.fullmatch(path) or _IN_FOLDERS.fullmatch(path)

@@ -25,6 +25,7 @@ from gatewright.app.cli.session import for_one_run
 from gatewright.app.cli.settings import inherited_environment, model_keys
 from gatewright.app.stack.state import read
 from gatewright.app.stack.supervisor import StackOptions
+from gatewright.ecosystems.detection import first_way
 from gatewright.errors import GatewrightError
 
 
@@ -61,7 +62,7 @@ async def _run_once(
             make_home(place.home, place.here)
     except GatewrightError as error:
         tests = await proposed_tests(error, options, find_place().here)
-        retry_with = ("--test", tests[0]) if tests else ()
+        retry_with = tuple(word for each in first_way(tests) for word in ("--test", each))
         display.give_up(refused(error, retry_with))
         if not json_output:
             complain(error)
