@@ -7,6 +7,7 @@ WORKERS ?= 4
 TESTS ?=
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
+COMPILED := $(VENV)/.compiled
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder $(TESTS)
 # Another Python's packages are not ours; and modules are compiled once, not in each of the many processes that tests start.
@@ -18,11 +19,11 @@ demo: $(STAMP)
 	@$(BIN)/python examples/demo/demo.py
 
 # All but the greater part of the long series, and containers.
-test: $(STAMP)
+test: $(COMPILED)
 	@$(PYTEST) -m "not long and not compose"
 
 # The long series: everything broken at every point, every file of every bundle changed; and the containers.
-test-faults: $(STAMP)
+test-faults: $(COMPILED)
 	@$(PYTEST) -m "long or compose"
 
 # Real coding agents for tests/agents, pinned with digests; about 2 GB. Which registry is npm's own setting. Not `npm ci`: that
@@ -62,4 +63,10 @@ $(STAMP): requirements-dev.lock pyproject.toml
 	@$(PIP) install --require-hashes --requirement requirements-dev.lock
 	@$(PIP) install --no-build-isolation --no-deps --editable .
 	@$(BIN)/python -m gatewright.secrets >/dev/null
+	@touch $@
+
+# The modules of the tests: once, or each of the processes that share them would do it at the same time. What is wrong with one
+# of them is told by those.
+$(COMPILED): $(STAMP)
+	@-$(BIN)/python -m pytest --collect-only -qq $(TESTS) >/dev/null 2>&1
 	@touch $@

@@ -126,9 +126,13 @@ def _holds_code(name: str | None) -> bool:
 
 def _field(statement: ast.stmt) -> str:
     match statement:
-        case ast.AnnAssign(target=ast.Name(id=name), annotation=kind) if "ClassVar" not in ast.unparse(kind):
+        case ast.AnnAssign(target=ast.Name(id=name), annotation=kind) if not _is_class_variable(kind):
             return name
     return ""
+
+
+def _is_class_variable(kind: ast.expr) -> bool:
+    return any(isinstance(node, ast.Name) and node.id == "ClassVar" for node in ast.walk(kind))
 
 
 def _constants(modules: Mapping[Path, ast.Module]) -> dict[str, dict[Path, str]]:

@@ -5,6 +5,7 @@ Each trick comes with a fault in ``pricing.py`` that the suite would find. What 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,7 +14,9 @@ import pytest
 from gatewright.app.cli.runs.retry import retry_options
 from gatewright.contracts import GateReport
 from gatewright.contracts.vocabulary import PolicyPack
+from gatewright.services.testrunner.comparison import facts
 from tests.attacks.real_gate import open_gate
+from tests.ecosystems import running
 from tests.ecosystems.suites import PYTEST, Suite
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -133,7 +136,41 @@ SOURCE_TRICKS = {
 }
 
 
-@pytest.mark.parametrize("trick", SOURCE_TRICKS)
+#: Ways to end a process with success, which all look the same from outside: what is told stops. Those that are not among them
+#: go through the gate as well.
+ENDINGS = (
+    "the process is ended by a thread",
+    "the exit code is set at exit",
+    "the process is ended by a signal's handler",
+    "another program takes the place of the tests",
+    "the tests go on in a child",
+    "pytest itself is asked to end well",
+    "a call ends the process",
+)
+
+
+async def assert_untold(folder: Path, changes: Mapping[str, bytes]) -> None:
+    """The command succeeds, and the facts that the gate judges say that its tests were not told to their end."""
+    files = {path: content.decode() for path, content in {**FILES, **changes}.items()}
+    suite = running.Suite(folder, PYTEST.split(), files, Path(sys.prefix))
+    ran = await suite.all()
+    proof = facts(await suite.framework(), ran.completed, ran.told)
+    assert (ran.completed.exit_code, proof.complete) == (0, False), ran.words
+
+
+@pytest.mark.parametrize("trick", ENDINGS)
+async def test_source_that_ends_its_process_with_success_is_not_told_to_its_end(tmp_path: Path, trick: str) -> None:
+    text, code = SOURCE_TRICKS[trick]
+    assert code == "report_missing"
+    await assert_untold(tmp_path, {"pricing.py": BROKEN + text})
+
+
+async def test_tests_that_are_told_to_their_end_are_told_apart(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError):
+        await assert_untold(tmp_path, {})
+
+
+@pytest.mark.parametrize("trick", [trick for trick in SOURCE_TRICKS if trick not in ENDINGS])
 async def test_source_that_ends_or_replaces_its_tests_is_refused(suite: Suite, tmp_path: Path, trick: str) -> None:
     text, code = SOURCE_TRICKS[trick]
     report = await verdict(suite, tmp_path, {"pricing.py": BROKEN + text})

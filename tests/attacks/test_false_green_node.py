@@ -42,7 +42,7 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Suite:
     return Suite(tmp_path_factory.mktemp("suite"), FILES)
 
 
-async def codes(suite: Suite, changes: Mapping[str, bytes | None], test: str = NPM, *, green: bool = True) -> set[str]:
+async def codes(suite: Suite, changes: Mapping[str, bytes | None], test: str = NODE_TEST, *, green: bool = True) -> set[str]:
     """The codes for a change under the strictest reading; ``green``: its command must have succeeded."""
     report = await suite.tested(changes, test)
     assert (report.commands[-1].exit_code == 0) is green, report.commands[-1].proof
@@ -108,18 +108,18 @@ async def test_a_test_file_is_renamed_so_that_nothing_collects_it(suite: Suite) 
 )
 async def test_the_script_of_package_json_swallows_the_tests(script: str, suite: Suite) -> None:
     changes = {"src/add.js": BROKEN, "package.json": package(script)}
-    assert await codes(suite, changes) & {"report_missing", "tests_not_alive", "tests_lost"}
+    assert await codes(suite, changes, NPM) & {"report_missing", "tests_not_alive", "tests_lost"}
 
 
 async def test_the_script_runs_something_else_that_succeeds(suite: Suite) -> None:
     changes = {"src/add.js": BROKEN, "package.json": package("node --test other"), "other/x.test.js": EMPTY}
-    assert "tests_lost" in await codes(suite, changes)
+    assert "tests_lost" in await codes(suite, changes, NPM)
 
 
 async def test_a_script_chooses_by_a_pattern_that_leaves_tests_out(suite: Suite) -> None:
     broken = b"exports.add = (a, b) => b ? a - b : a;\n"
     script = package("node --test --test-name-pattern=nothing")
-    assert "tests_lost" in await codes(suite, {"src/add.js": broken, "package.json": script})
+    assert "tests_lost" in await codes(suite, {"src/add.js": broken, "package.json": script}, NPM)
 
 
 @pytest.mark.parametrize("name", ["Makefile", "GNUmakefile", "makefile"])
@@ -143,13 +143,13 @@ async def test_assertions_that_always_hold(suite: Suite) -> None:
     script = package("node --require ./src/patch.js --test")
     patch = b"const assert = require('node:assert'); for (const name of Object.keys(assert)) assert[name] = () => {};\n"
     changes = {"src/add.js": BROKEN, "src/patch.js": patch, "package.json": script}
-    assert "tests_not_alive" in await codes(suite, changes)
+    assert "tests_not_alive" in await codes(suite, changes, NPM)
 
 
 async def test_a_runner_of_the_candidate_s_own_in_place_of_node(suite: Suite) -> None:
     fake = b"#!/bin/sh\nexit 0\n"
     script = package("PATH=./bin:$PATH sh ./bin/node --test")
-    assert await codes(suite, {"src/add.js": BROKEN, "bin/node": fake, "package.json": script}) & {
+    assert await codes(suite, {"src/add.js": BROKEN, "bin/node": fake, "package.json": script}, NPM) & {
         "report_missing",
         "tests_lost",
     }

@@ -12,7 +12,7 @@ import pytest
 from gatewright.contracts.vocabulary import Scope
 from gatewright.services.reviewer.checks.evasion import evasion
 from gatewright.services.reviewer.subject import Subject
-from tests.attacks.test_false_green import BROKEN, FILES, SOURCE, verdict
+from tests.attacks.test_false_green import BROKEN, FILES, SOURCE, assert_untold, verdict
 from tests.ecosystems.suites import Suite
 from tests.factories import make_contract
 from tests.reviewer.test_checks import changed
@@ -117,7 +117,26 @@ SOURCE_TRICKS: dict[str, tuple[bytes, str]] = {
 }
 
 
-@pytest.mark.parametrize("trick", SOURCE_TRICKS)
+#: Ways to end a process with success; the first trick goes through the gate as well.
+ENDINGS = (
+    "no file can be opened any more",
+    "every descriptor is closed",
+    "the process sends itself a signal",
+    "the process is ended when it collects garbage",
+    "the hook for exceptions of threads ends the process",
+    "a filter of warnings ends the process",
+    "the parent of the tests is killed",
+)
+
+
+@pytest.mark.parametrize("trick", ENDINGS)
+async def test_source_that_ends_its_process_with_success_is_not_told_to_its_end(tmp_path: Path, trick: str) -> None:
+    text, code = SOURCE_TRICKS[trick]
+    assert code == "report_missing"
+    await assert_untold(tmp_path, {"pricing.py": text})
+
+
+@pytest.mark.parametrize("trick", [trick for trick in SOURCE_TRICKS if trick not in ENDINGS])
 async def test_source_that_reaches_into_its_test_run_is_refused(suite: Suite, tmp_path: Path, trick: str) -> None:
     text, code = SOURCE_TRICKS[trick]
     report = await verdict(suite, tmp_path, {"pricing.py": text})
@@ -147,7 +166,14 @@ CONFTEST_TRICKS: dict[str, tuple[bytes, str]] = {
 }
 
 
-@pytest.mark.parametrize("trick", CONFTEST_TRICKS)
+@pytest.mark.parametrize("trick", list(CONFTEST_TRICKS)[1:])
+async def test_a_conftest_that_drops_the_exit_code_of_its_tests_is_not_told_to_its_end(tmp_path: Path, trick: str) -> None:
+    text, code = CONFTEST_TRICKS[trick]
+    assert code == "report_missing"
+    await assert_untold(tmp_path, {"pricing.py": BROKEN, "conftest.py": text})
+
+
+@pytest.mark.parametrize("trick", list(CONFTEST_TRICKS)[:1])
 async def test_a_conftest_that_reaches_into_its_test_run_is_refused(suite: Suite, tmp_path: Path, trick: str) -> None:
     text, code = CONFTEST_TRICKS[trick]
     report = await verdict(suite, tmp_path, {"pricing.py": BROKEN, "conftest.py": text})

@@ -17,6 +17,7 @@ import pytest
 from gatewright.app.stack import state
 from gatewright.app.stack.processes import descendants, identity
 from tests.cli.conftest import MakeRepository
+from tests.command_line import invoke_in
 from tests.processes import killed_on_failure
 
 COMMAND = (sys.executable, "-P", "-m", "gatewright.app.cli.main")
@@ -38,6 +39,11 @@ def call(here: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         (*COMMAND, *words), cwd=here, capture_output=True, text=True, timeout=60, check=False, env=environment
     )
+
+
+def call_here(here: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """The same, in this process: where it is not the process that is looked at."""
+    return invoke_in(here, {name: value for name, value in os.environ.items() if not name.startswith("GATEWRIGHT_")}, words)
 
 
 def begin(here: Path, *words: str) -> subprocess.Popen[str]:
@@ -73,8 +79,10 @@ def test_detached_stack_is_the_only_one_and_goes_down_without_a_trace(repository
     assert [process["name"] for process in processes] == [
         *("nats-server", "fork-server", "gatekeeper", "pm", "techlead", "worker-1", "worker-2", "reviewer", "testrunner")
     ]
-    assert call(repository, "up", "--detach").returncode == 3, "one stack at a time"
-    assert call(repository, *CHANGE, "--test", "true", "--env", "/usr").returncode == 2, "not an environment that it offers"
+    assert call_here(repository, "up", "--detach").returncode == 3, "one stack at a time"
+    assert call_here(repository, *CHANGE, "--test", "true", "--env", "/usr").returncode == 2, (
+        "not an environment that it offers"
+    )
     down = call(repository, "down", "--json")
     assert last_document(down.stdout)["stopped"] is True
     assert [process for process in processes if identity(process["pid"])] == []
@@ -87,7 +95,7 @@ def test_interrupted_run_is_aborted_with_a_bundle_and_leaves_no_process(reposito
     out, _ = process.communicate(timeout=15)
     result = last_document(out)
     assert (process.returncode, result["status"], result["failure"]["code"]) == (1, "ABORTED", "aborted")
-    assert call(repository, "verify", result["run_id"]).returncode == 0
+    assert call_here(repository, "verify", result["run_id"]).returncode == 0
     assert [pid for pid in family if identity(pid)] == []
     assert state.read(repository / ".gatewright") is None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -40,12 +41,47 @@ FILES: Mapping[str, bytes] = {
     "tools/markers.py": MARKERS,
 }
 MakeProject = Callable[..., Path]
+HERE = Path(__file__).parent
+
+
+#: What ends the shared stack, while it runs: it is not left to use up processor time beside the tests of other folders.
+_RUNNING = pytest.StashKey[contextlib.ExitStack]()
 
 
 @pytest.fixture(scope="session")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    with running_stack(tmp_path_factory.mktemp("shared") / "home", workers=2) as stack:
-        yield stack
+def _stacks(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Callable[[], Stack]]:
+    """Tells the shared stack, and starts it where it does not run."""
+    started: dict[contextlib.ExitStack, Stack] = {}
+
+    def running() -> Stack:
+        if _RUNNING not in pytestconfig.stash:
+            end = contextlib.ExitStack()
+            home = tmp_path_factory.mktemp("shared") / "home"
+            started[end] = end.enter_context(running_stack(home, workers=2))
+            pytestconfig.stash[_RUNNING] = end
+        return started[pytestconfig.stash[_RUNNING]]
+
+    yield running
+    end_stack(pytestconfig)
+
+
+@pytest.fixture
+def stack(_stacks: Callable[[], Stack]) -> Stack:
+    return _stacks()
+
+
+def end_stack(config: pytest.Config) -> None:
+    end = config.stash.get(_RUNNING, None)
+    if end is not None:
+        del config.stash[_RUNNING]
+        end.close()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """With the last test of this folder, as far as this process knows, the shared stack ends."""
+    if nextitem is None or HERE not in nextitem.path.parents:
+        end_stack(item.config)
 
 
 @pytest.fixture

@@ -7,9 +7,11 @@ import hashlib
 import json
 import os
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from gatewright.app.environments.errors import NotPreparedError
 from gatewright.app.environments.interpreters import allows
@@ -41,11 +43,35 @@ path = "src/some/about.py"
 """
 
 
+LISTED = Tree({"requirements.txt": "starter\nlisted"})
+
+
 @pytest.fixture
 def wheels(tmp_path: Path) -> Path:
     for name in ("needed", "tested", "grouped", "included", "listed"):
         make_wheel(tmp_path / "wheels", name)
     return tmp_path / "wheels"
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """An environment that two runs asked for at once; one of its packages would start ``mark`` with the interpreter."""
+
+    place: Path
+    wheels: Path
+    prefixes: tuple[Path, Path]
+    notes: tuple[str, ...]
+    mark: Path
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    place = tmp_path_factory.mktemp("prepared")
+    wheels, mark = place / "wheels", place / "ran"
+    make_wheel(wheels, "listed")
+    make_wheel(wheels, "starter", files={"starter.pth": f"import os; open({str(mark)!r}, 'w')\n"})
+    (one, told), (other, told_other) = await asyncio.gather(*(prepare(place, LISTED, wheels) for _ in range(2)))
+    return Prepared(place, wheels, (one, other), (*told, *told_other), mark)
 
 
 async def prepare(tmp_path: Path, tree: Tree, wheels: Path, *commands: str, **settings: bool) -> tuple[Path, list[str]]:
@@ -76,37 +102,46 @@ async def test_what_a_project_declares_for_its_tests_is_installed_and_the_projec
     assert os.access(prefix / "bin/tell", os.X_OK)
 
 
-async def test_the_same_files_give_the_same_environment_without_an_installer(tmp_path: Path, wheels: Path) -> None:
-    tree = Tree({"requirements.txt": "listed"})
-    first, _ = await prepare(tmp_path, tree, wheels)
-    for wheel in wheels.iterdir():
-        wheel.unlink()
-    again, told = await prepare(tmp_path, tree, wheels)
-    assert (again, told) == (first, [])
-    other, _ = await prepare(tmp_path, Tree({"requirements.txt": "# nothing"}), wheels)
-    assert other != first
-
-
-async def test_two_runs_that_ask_at_once_make_it_once(tmp_path: Path, wheels: Path) -> None:
-    tree = Tree({"requirements.txt": "listed"})
-    (one, told), (other, told_other) = await asyncio.gather(*(prepare(tmp_path, tree, wheels) for _ in range(2)))
+async def test_two_runs_that_ask_at_once_make_it_once(prepared: Prepared) -> None:
+    one, other = prepared.prefixes
     assert one == other
-    notes = [*told, *told_other]
-    assert sum(words.startswith("preparing") for words in notes) == 1
-    assert sum(words.startswith("waiting for another run") for words in notes) == 1
+    assert sum(words.startswith("preparing") for words in prepared.notes) == 1
+    assert sum(words.startswith("waiting for another run") for words in prepared.notes) == 1
 
 
-async def test_an_installer_that_fails_leaves_nothing_and_is_quoted(tmp_path: Path, wheels: Path) -> None:
-    with pytest.raises(NotPreparedError) as refused:
-        await prepare(tmp_path, Tree({"requirements.txt": "absent==3"}), wheels)
-    assert refused.value.reason == "environment_not_prepared"
-    assert "requirements.txt: " in refused.value.message
-    assert "No matching distribution found for absent==3" in refused.value.message
-    assert "GATEWRIGHT_SOURCE_BUILDS" in refused.value.message
-    assert [place.suffix for place in (tmp_path / "home/environments").iterdir()] == [".lock"]
+async def test_the_same_files_give_the_same_environment_without_an_installer(prepared: Prepared, tmp_path: Path) -> None:
+    again, told = await prepare(prepared.place, LISTED, tmp_path / "no-wheels")
+    assert (again, told) == (prepared.prefixes[0], [])
 
 
-async def test_a_package_without_a_wheel_is_not_built_and_nothing_of_it_runs(tmp_path: Path, wheels: Path) -> None:
+async def test_what_an_environment_was_made_from_stands_in_the_reports(prepared: Prepared) -> None:
+    prefix = prepared.prefixes[0]
+    sources = json.loads((prefix / PREPARED).read_text())["sources"]
+    said = surroundings(prefix=prefix).versions["environment"]
+    assert said.startswith("pip ")
+    assert said.endswith(f"requirements.txt sha256:{sources['requirements.txt']}")
+
+
+async def test_what_a_package_starts_with_the_interpreter_does_not_run_on_the_host(prepared: Prepared) -> None:
+    await prepare(prepared.place, LISTED, prepared.wheels)
+    assert list(prepared.prefixes[0].glob("lib/python*/site-packages/starter.pth"))
+    assert not prepared.mark.exists()
+
+
+async def test_a_half_made_environment_is_made_anew(prepared: Prepared) -> None:
+    prefix = prepared.prefixes[0]
+    (prefix / PREPARED).unlink()
+    (prefix / "left").write_text("")
+    again, told = await prepare(prepared.place, LISTED, prepared.wheels)
+    assert again == prefix
+    assert told
+    assert not (prefix / "left").exists()
+    assert not prepared.mark.exists()
+
+
+async def test_an_installer_that_fails_is_quoted_and_leaves_nothing_and_nothing_of_a_package_without_a_wheel_runs(
+    tmp_path: Path, wheels: Path
+) -> None:
     import io
     import tarfile
 
@@ -116,37 +151,15 @@ async def test_a_package_without_a_wheel_is_not_built_and_nothing_of_it_runs(tmp
         entry = tarfile.TarInfo("built-1.0/setup.py")
         entry.size = len(script)
         archive.addfile(entry, io.BytesIO(script))
-    with pytest.raises(NotPreparedError):
+    with pytest.raises(NotPreparedError) as refused:
         await prepare(tmp_path, Tree({"requirements.txt": "built"}), wheels)
     assert not proof.exists()
-
-
-async def test_what_a_package_starts_with_the_interpreter_does_not_run_on_the_host(tmp_path: Path, wheels: Path) -> None:
-    proof = tmp_path / "ran"
-    make_wheel(wheels, "starter", files={"starter.pth": f"import os; open({str(proof)!r}, 'w')\n"})
-    prefix, _ = await prepare(tmp_path, Tree({"requirements.txt": "starter\nlisted"}), wheels)
-    await prepare(tmp_path, Tree({"requirements.txt": "starter\nlisted"}), wheels)
-    assert list(prefix.glob("lib/python*/site-packages/starter.pth"))
-    assert not proof.exists()
-
-
-async def test_a_half_made_environment_is_made_anew(tmp_path: Path, wheels: Path) -> None:
-    tree = Tree({"requirements.txt": "listed"})
-    prefix, _ = await prepare(tmp_path, tree, wheels)
-    (prefix / PREPARED).unlink()
-    (prefix / "left").write_text("")
-    again, told = await prepare(tmp_path, tree, wheels)
-    assert again == prefix
-    assert told
-    assert not (prefix / "left").exists()
-
-
-async def test_what_an_environment_was_made_from_stands_in_the_reports(tmp_path: Path, wheels: Path) -> None:
-    prefix, _ = await prepare(tmp_path, Tree({"requirements.txt": "listed"}), wheels)
-    sources = json.loads((prefix / PREPARED).read_text())["sources"]
-    said = surroundings(prefix=prefix).versions["environment"]
-    assert said.startswith("pip ")
-    assert said.endswith(f"requirements.txt sha256:{sources['requirements.txt']}")
+    assert refused.value.reason == "environment_not_prepared"
+    assert "requirements.txt: " in refused.value.message
+    assert "No matching distribution found for built" in refused.value.message
+    assert "GATEWRIGHT_SOURCE_BUILDS" in refused.value.message
+    (lock,) = (tmp_path / "home/environments").iterdir()
+    assert lock.suffix == ".lock"
 
 
 async def test_the_runner_that_a_command_starts_is_asked_for_where_no_file_does() -> None:

@@ -232,7 +232,7 @@ def wait_for_something_new(mirror: Mirror, process: subprocess.Popen[bytes]) -> 
     folder = mirror.path / "objects/pack"
     before = set(folder.iterdir())
     while process.poll() is None and set(folder.iterdir()) <= before:
-        pass
+        time.sleep(0.002)
 
 
 def wait_for_line(process: subprocess.Popen[bytes]) -> None:

@@ -36,11 +36,11 @@ def fixture(tmp_path: Path) -> HandlerFixture:
     return make_handler_fixture(tmp_path, FILES)
 
 
-async def tested(fixture: HandlerFixture, *tests: AcceptanceTest) -> TestReport:
+async def tested(fixture: HandlerFixture, *tests: AcceptanceTest, **settings: int) -> TestReport:
     inputs = Inputs(spec="test it", artifacts=(fixture.artifacts.hold("candidate.patch", b""),))
     runner = Agent(role="TEST_RUNNER", agent_id="testrunner-1")
     task = fixture.contract(task_type="TEST", task_id="run-0123456789.test.a1", assigned_agent=runner, executor=None)
-    handler = make_handler(Settings(home=fixture.state))
+    handler = make_handler(Settings(home=fixture.state, **settings))
     report = await handler.handle(replace(task, inputs=inputs, acceptance_tests=tests), fixture.context())
     return codec.decode(codec.encode(report), TestReport)
 
@@ -80,7 +80,7 @@ async def test_a_second_failure_is_a_failure(fixture: HandlerFixture) -> None:
 
 
 async def test_the_limit_that_ended_a_command_is_reported(fixture: HandlerFixture) -> None:
-    report = await tested(fixture, make_test("loud"))
+    report = await tested(fixture, make_test("loud"), limit_output_bytes=1 << 20)
     (command,) = report.commands
     assert (command.stopped, command.truncated) == ("output", True)
     assert report.failure == "tests_failed: loud was killed at its limit of output"
