@@ -16,7 +16,7 @@ from gatewright.artifacts import stored_digest
 from gatewright.clock import timestamp
 from gatewright.contracts import TaskContract, TestReport
 from gatewright.contracts.reports import TestCommand
-from gatewright.contracts.vocabulary import Agent, Artifact, Surroundings
+from gatewright.contracts.vocabulary import Agent, Artifact, MutationBounds, Surroundings
 from gatewright.environment_state import Seen, refuse_changed, see_environment
 from gatewright.errors import ConfigurationError, DeniedError, SandboxError
 from gatewright.git.mirror import Mirrors
@@ -162,7 +162,7 @@ class TestRunnerHandler:
         ) as workspace:
             place = CommandPlace(candidate, workspace, prefix, limits, _digest(session.environment, given), given)
             for command in commands:
-                await self._run_and_rerun(command, place, session, context)
+                await self._run_and_rerun(command, place, session, context, task.mutation)
             edits = await find_edits(candidate, workspace)
             session.commands = edits.in_proofs(session.commands, session.test_files)
             session.artifacts += await _noted("workspace_changes", edits.note, context)
@@ -170,18 +170,30 @@ class TestRunnerHandler:
         await asyncio.to_thread(refuse_changed, session.environment)
 
     async def _run_and_rerun(
-        self, command: AcceptanceCommand, place: CommandPlace, session: _Session, context: TaskContext
+        self,
+        command: AcceptanceCommand,
+        place: CommandPlace,
+        session: _Session,
+        context: TaskContext,
+        mutation: MutationBounds | None,
     ) -> None:
         """Every run is reported; whether a second one may count is the contract's word, and the gatekeeper's to judge."""
-        first = await self._run_one(command, place, session, context)
+        first = await self._run_one(command, place, session, context, mutation)
         if command.test.may_rerun and not passed(first):
-            await self._run_one(command, place, session, context, run=2)
+            await self._run_one(command, place, session, context, mutation, run=2)
 
     async def _run_one(
-        self, command: AcceptanceCommand, place: CommandPlace, session: _Session, context: TaskContext, *, run: int = 1
+        self,
+        command: AcceptanceCommand,
+        place: CommandPlace,
+        session: _Session,
+        context: TaskContext,
+        mutation: MutationBounds | None,
+        *,
+        run: int = 1,
     ) -> TestCommand:
         limits = place.limits
-        proved = await self._prover.run(command, place, context.progress)
+        proved = await self._prover.run(command, place, context.progress, mutation)
         completed, name = proved.completed, command.test.name
         stdout, stderr, table = await asyncio.gather(
             self._kept(f"{name}.stdout", completed.stdout, session, context),
