@@ -6,6 +6,7 @@ The draw depends on its seed alone: who asks again gets the same. Of each line o
 from __future__ import annotations
 
 import hashlib
+import time
 
 import msgspec
 
@@ -15,8 +16,10 @@ from gatewright.syntax_trees import language_of, parse
 
 #: What the child is started with.
 FUNCTION = "gatewright.services.testrunner.mutation.drawing:draw"
-#: Bytes of a file whose mutants are parsed once more before they are tried: larger ones are left to the tests.
-_PARSED_AGAIN = 200_000
+#: Mutants of all files that are counted.
+MOST_IN_ALL = 50_000
+#: Seconds of processor time for parsing mutants once more before they are tried: the others are left to the tests.
+_PARSING_AGAIN = 2.0
 #: Characters of a piece of source that are shown.
 _SHOWN = 80
 
@@ -31,14 +34,20 @@ class Question(msgspec.Struct, array_like=True):
 
 
 class Drawn(msgspec.Struct, array_like=True, frozen=True):
-    """One mutant: the whole file ``path`` with it, where it is, and the ``before`` and ``after`` of the piece, to be shown."""
+    """One mutant: the file, the bytes and what is put there; where that is, and ``before`` and ``after``, to be shown."""
 
     path: str
-    content: bytes
+    start: int
+    end: int
+    new: bytes
     line: int
     column: int
     before: str
     after: str
+
+    def applied(self, content: bytes) -> bytes:
+        """The file ``content`` with the mutant in it."""
+        return content[: self.start] + self.new + content[self.end :]
 
 
 class Answer(msgspec.Struct, array_like=True):
@@ -72,14 +81,18 @@ def drawn_for(asked: Question) -> Answer:
         root = parse(language, content) if language is not None and written else None
         if language is not None and root is not None and not root.has_error:
             found += ((path, mutant) for mutant in mutants_of(language, content, root, written))
+        if len(found) >= MOST_IN_ALL:
+            break
     drawn: list[Drawn] = []
+    end = time.process_time() + _PARSING_AGAIN
     for path, mutant in _in_order(found, asked.seed):
         if len(drawn) == asked.most:
             break
-        content = asked.contents[path]
-        changed = mutant.edit.applied(content)
-        if _still_parses(path, changed):
-            drawn.append(Drawn(path, changed, mutant.line, mutant.column, *_shown(content, mutant.edit)))
+        content, edit = asked.contents[path], mutant.edit
+        place = (mutant.line, mutant.column)
+        one = Drawn(path, edit.start, edit.end, edit.new, *place, *_shown(content, edit))
+        if time.process_time() > end or _parses(path, one.applied(content)):
+            drawn.append(one)
     return Answer(len(found), tuple(drawn))
 
 
@@ -98,18 +111,16 @@ def _in_order(found: list[tuple[str, Mutant]], seed: str) -> list[tuple[str, Mut
     return [each for _, each in sorted(ranked, key=lambda one: one[0])]
 
 
-def _still_parses(path: str, content: bytes) -> bool:
+def _parses(path: str, content: bytes) -> bool:
     language = language_of(path.encode())
-    if language is None or len(content) > _PARSED_AGAIN:
-        return language is not None
-    root = parse(language, content)
+    root = parse(language, content) if language is not None else None
     return root is not None and not root.has_error
 
 
 def _shown(content: bytes, edit: Edit) -> tuple[str, str]:
-    return _text(content[edit.start : edit.end]), _text(edit.new) or "(nothing)"
+    return _text(content[edit.start : min(edit.end, edit.start + 4 * _SHOWN)]), _text(edit.new) or "(nothing)"
 
 
 def _text(data: bytes) -> str:
-    words = " ".join(data[: 4 * _SHOWN].decode("utf-8", "replace").split())
+    words = " ".join(data.decode("utf-8", "replace").split())
     return words if len(words) <= _SHOWN else words[: _SHOWN - 3] + "..."

@@ -15,6 +15,8 @@ from gatewright.services.testrunner.mutation.grammars import GRAMMARS, Grammar
 MOST_OF_A_FILE = 5_000
 #: Bytes of a callee, a name or a condition that are looked at.
 _LOOKED_AT = 200
+#: Bytes of a condition that is turned round.
+_LONGEST_CONDITION = 1_000
 #: Digits of a number that is changed.
 _MOST_DIGITS = 15
 _RUST_TESTS = frozenset({b"test", b"tests"})
@@ -27,10 +29,6 @@ class Edit:
     start: int
     end: int
     new: bytes
-
-    def applied(self, content: bytes) -> bytes:
-        """``content`` with the edit made."""
-        return content[: self.start] + self.new + content[self.end :]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +51,7 @@ def mutants_of(language: str, content: bytes, root: Node, lines: Sequence[int]) 
             continue
         for place, edit in walk.edits(node):
             row, column = place.start_point
-            if edit.new != content[edit.start : edit.end] and walk.is_written(row + 1):
+            if walk.is_written(row + 1):
                 found.setdefault(edit, Mutant(edit, row + 1, column + 1))
         stack.extend(reversed(node.children))
     return list(found.values())
@@ -135,6 +133,8 @@ class _Walk:
         if condition is None or inner is None or inner.type in grammars.BINARY | grammars.NEGATIONS | grammars.TRUTHS:
             return
         if inner.type.startswith("let"):  # a pattern that binds
+            return
+        if condition.end_byte - condition.start_byte > _LONGEST_CONDITION:  # they may lie in each other
             return
         before, after = self._grammar.negated
         text = self._content[condition.start_byte : condition.end_byte]

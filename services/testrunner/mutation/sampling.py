@@ -78,6 +78,7 @@ class CandidateSample:
         self._tree = tree
         self._bounds = bounds
         self._seed = seed_of(place.candidate.baseline_tree, place.candidate.tree)
+        self._contents: dict[str, bytes] = {}
         self._answer: Answer | None = None
         self._trouble = ""
         self._traced: Told | None = None
@@ -93,7 +94,7 @@ class CandidateSample:
         Raises GitError, SandboxError, ConfigurationError, DeniedError.
         """
         candidate = self._place.candidate
-        contents = await mutable_files(candidate, self._subject.framework.name)
+        contents = self._contents = await mutable_files(candidate, self._subject.framework.name)
         if not contents:
             self._answer = Answer(0, ())
             return
@@ -224,7 +225,7 @@ class CandidateSample:
             candidate.tree,
             plain=not place.workspace.overlay,
             planted=place.provided,
-            replaced={drawn.path.encode(): drawn.content} if drawn is not None else None,
+            replaced={drawn.path.encode(): drawn.applied(self._contents[drawn.path])} if drawn is not None else None,
         ) as workspace:
             limits = dataclasses.replace(place.limits, wall_seconds=seconds)
             subject = dataclasses.replace(self._subject, limits=limits)

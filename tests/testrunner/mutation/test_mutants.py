@@ -92,7 +92,7 @@ def test_written_lines_have_these_mutants_and_each_still_parses(path: str) -> No
     answer = drawn(path, source.encode())
     assert shown(answer) == mutants
     assert answer.possible == len(answer.drawn)
-    assert len({each.content for each in answer.drawn}) == len(answer.drawn)
+    assert len({each.applied(source.encode()) for each in answer.drawn}) == len(answer.drawn)
 
 
 LEFT_ALONE = {
