@@ -17,7 +17,7 @@ from gatewright.artifacts import stored_digest
 from gatewright.clock import timestamp
 from gatewright.contracts import TaskContract, TestReport
 from gatewright.contracts.reports import TestCommand
-from gatewright.contracts.vocabulary import Agent, Artifact, Surroundings
+from gatewright.contracts.vocabulary import Agent, Artifact, MutationBounds, Surroundings
 from gatewright.ecosystems.building import builds
 from gatewright.environment_state import Seen, refuse_changed, see_environment
 from gatewright.errors import ConfigurationError, DeniedError, SandboxError
@@ -176,17 +176,21 @@ class TestRunnerHandler:
                 placed = [
                     (command, dataclasses.replace(place, earlier=_built(commands[:number]))) for number, command in numbered
                 ]
-                await self._run_group(placed, session, context)
+                await self._run_group(placed, session, context, task.mutation)
         session.artifacts += await _noted(REDACTIONS, record_of(session.redactions), context)
         await asyncio.to_thread(refuse_changed, session.environment)
 
     async def _run_group(
-        self, placed: Sequence[tuple[AcceptanceCommand, CommandPlace]], session: _Session, context: TaskContext
+        self,
+        placed: Sequence[tuple[AcceptanceCommand, CommandPlace]],
+        session: _Session,
+        context: TaskContext,
+        mutation: MutationBounds | None,
     ) -> None:
         """Run commands one after another in one place, then look at what they changed there."""
         first = len(session.commands)
         for command, place in placed:
-            await self._run_and_rerun(command, place, session, context)
+            await self._run_and_rerun(command, place, session, context, mutation)
         command, place = placed[0]
         edits = await find_edits(place.candidate, place.workspace)
         files = {number - first: names for number, names in session.test_files.items() if number >= first}
@@ -195,18 +199,30 @@ class TestRunnerHandler:
         session.artifacts += await _noted(name, edits.note, context)
 
     async def _run_and_rerun(
-        self, command: AcceptanceCommand, place: CommandPlace, session: _Session, context: TaskContext
+        self,
+        command: AcceptanceCommand,
+        place: CommandPlace,
+        session: _Session,
+        context: TaskContext,
+        mutation: MutationBounds | None,
     ) -> None:
         """Every run is reported; whether a second one may count is the contract's word, and the gatekeeper's to judge."""
-        first = await self._run_one(command, place, session, context)
+        first = await self._run_one(command, place, session, context, mutation)
         if command.test.may_rerun and not passed(first):
-            await self._run_one(command, place, session, context, run=2)
+            await self._run_one(command, place, session, context, mutation, run=2)
 
     async def _run_one(
-        self, command: AcceptanceCommand, place: CommandPlace, session: _Session, context: TaskContext, *, run: int = 1
+        self,
+        command: AcceptanceCommand,
+        place: CommandPlace,
+        session: _Session,
+        context: TaskContext,
+        mutation: MutationBounds | None,
+        *,
+        run: int = 1,
     ) -> TestCommand:
         limits = place.limits
-        proved = await self._prover.run(command, place, context.progress)
+        proved = await self._prover.run(command, place, context.progress, mutation)
         completed, name = proved.completed, command.test.name
         stdout, stderr, table = await asyncio.gather(
             self._kept(f"{name}.stdout", completed.stdout, session, context),

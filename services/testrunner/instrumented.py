@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import secrets
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gatewright.ecosystems.pipe import PIPE, report_pipe
+from gatewright.ecosystems.pipe import PIPE, ReportPipe, report_pipe
 from gatewright.ecosystems.port import Framework, Order, Purpose, TreeFiles, write_instruments
-from gatewright.ecosystems.records import Told, read_records
+from gatewright.ecosystems.records import LONGEST, Told, read_records
 from gatewright.sandbox import Additions, Completed, Sandbox, SandboxLimits
 from gatewright.sandbox.environments import Shown
 from gatewright.sandbox.port import ADDITIONS_INSIDE
@@ -45,29 +45,83 @@ class Instrumented:
         *,
         only: Sequence[str] = (),
         planted: Sequence[str] = (),
+        lines: Mapping[str, Sequence[int]] | None = None,
     ) -> tuple[Completed, Told]:
         """How it ended and what it told; ``tree`` is what ``workspace`` shows.
 
         Raises SandboxError, ConfigurationError, GitError.
         """
+        order, additions = await self._additions(workspace, tree, purpose, only=only, planted=planted, lines=lines or {})
+        with report_pipe(additions.folder) as pipe:
+            completed = await self._started(workspace, additions)
+            return completed, await _told(pipe, order)
+
+    async def run_until_failure(
+        self, workspace: Workspace, tree: TreeFiles, *, only: Sequence[str] = ()
+    ) -> tuple[Completed | None, Told]:
+        """The same for all tests, or ``only`` these; None, and ended by us, when the first of them is told to have failed."""
+        purpose = Purpose.COLLECT if only else Purpose.ALL
+        order, additions = await self._additions(workspace, tree, purpose, only=only)
+        first = _FirstFailure(order.token)
+        with report_pipe(additions.folder, first.hear) as pipe:
+            running = asyncio.create_task(self._started(workspace, additions))
+            failing = asyncio.create_task(first.told.wait())
+            try:
+                await asyncio.wait((running, failing), return_when=asyncio.FIRST_COMPLETED)
+                completed = running.result() if running.done() else None
+            finally:
+                for task in (running, failing):
+                    task.cancel()
+                await asyncio.wait((running, failing))
+            return completed, await _told(pipe, order)
+
+    async def _started(self, workspace: Workspace, additions: Additions) -> Completed:
+        return await self.sandbox.run(
+            self.argv, workspace=workspace, prefix=self.prefix, limits=self.limits, additions=additions
+        )
+
+    async def _additions(
+        self,
+        workspace: Workspace,
+        tree: TreeFiles,
+        purpose: Purpose,
+        *,
+        only: Sequence[str] = (),
+        planted: Sequence[str] = (),
+        lines: Mapping[str, Sequence[int]] | None = None,
+    ) -> tuple[Order, Additions]:
         folder = workspace.task / f"additions-{uuid.uuid4().hex}"
         folder.mkdir(mode=0o755)
         folder.chmod(0o755)  # whatever the umask
         confined = self.sandbox.name != "none"
         pipe_inside = f"{ADDITIONS_INSIDE if confined else folder}/{PIPE}"
         files_inside = workspace.path_inside if confined or workspace.path is None else str(workspace.path)
-        order = Order(purpose, secrets.token_hex(16), pipe_inside, tuple(only), tuple(planted), files_inside)
+        token = secrets.token_hex(16)
+        order = Order(purpose, token, pipe_inside, tuple(only), tuple(planted), files_inside, lines or {})
         instruments = await self.framework.instruments(self.argv, tree, order)
         await asyncio.to_thread(write_instruments, folder, instruments)
-        with report_pipe(folder) as pipe:
-            completed = await self.sandbox.run(
-                self.argv,
-                workspace=workspace,
-                prefix=self.prefix,
-                limits=self.limits,
-                additions=Additions(folder, instruments.variables),
-            )
-            lines, overflow = pipe.lines(), pipe.overflow
-        told = await asyncio.to_thread(read_records, lines, order.token)
-        told.overflow |= overflow
-        return completed, told
+        return order, Additions(folder, instruments.variables)
+
+
+class _FirstFailure:
+    """Hears what a reporter tells, until a test has failed."""
+
+    def __init__(self, token: str) -> None:
+        self.told = asyncio.Event()
+        self._token = token
+        self._rest = b""
+
+    def hear(self, piece: bytes) -> None:
+        """The next piece of what is told."""
+        *lines, self._rest = (self._rest + piece).split(b"\n")
+        # More than any record has: it is none of ours.
+        self._rest = self._rest if len(self._rest) <= LONGEST else b""
+        if not self.told.is_set() and "failed" in read_records(lines, self._token).outcomes.values():
+            self.told.set()
+
+
+async def _told(pipe: ReportPipe, order: Order) -> Told:
+    lines, overflow = pipe.lines(), pipe.overflow
+    told = await asyncio.to_thread(read_records, lines, order.token)
+    told.overflow |= overflow
+    return told

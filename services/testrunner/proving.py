@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import random
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -17,6 +18,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from gatewright.contracts.reports import TestProof
+from gatewright.contracts.vocabulary import MutationBounds
 from gatewright.ecosystems.port import NO_FILES, Framework, Purpose, Sentinel, TreeFiles
 from gatewright.ecosystems.python.import_roots import import_roots
 from gatewright.ecosystems.records import Told
@@ -31,6 +33,7 @@ from gatewright.services.testrunner.commands import AcceptanceCommand
 from gatewright.services.testrunner.comparison import facts, test_files, with_baseline, with_control
 from gatewright.services.testrunner.compiled import missed
 from gatewright.services.testrunner.instrumented import Instrumented, prepare
+from gatewright.services.testrunner.mutation.sampling import Sampler
 from gatewright.services.testrunner.place import CommandPlace
 from gatewright.services.testrunner.tables import Tables, key_of, written
 from gatewright.workspace import Workspaces
@@ -57,9 +60,18 @@ class Prover:
         self._sandbox = sandbox
         self._workspaces = workspaces
         self._tables = tables
+        self._sampler = Sampler(workspaces)
 
-    async def run(self, command: AcceptanceCommand, place: CommandPlace, progress: Callable[[], None]) -> Proved:
+    async def run(
+        self,
+        command: AcceptanceCommand,
+        place: CommandPlace,
+        progress: Callable[[], None],
+        mutation: MutationBounds | None = None,
+    ) -> Proved:
         """Run ``command`` in the workspace of ``place``. ``progress`` is called when a run has ended and others have not.
+
+        ``mutation``: how many mutants of the change are tried; None: not one.
 
         Raises SandboxError, ConfigurationError, DeniedError, GitError, UnavailableError.
         """
@@ -76,7 +88,13 @@ class Prover:
             completed, told = await subject.run(place.workspace, tree, Purpose.ALL)
             proof = replace(facts(framework, completed, told), unproven="the contract does not ask that it passes")
             return Proved(completed, proof, written(told.outcomes), test_files(told))
-        return await self._prove(subject, place, tree, progress)
+        sample = self._sampler.of(subject, place, tree, mutation) if mutation is not None else None
+        async with _beside(sample.prepare() if sample is not None else _nothing()) as preparing:
+            proved = await self._prove(subject, place, tree, progress)
+            if sample is None or not _is_whole(proved):
+                return proved
+            tried = await sample.tried(preparing, proved.completed.duration_seconds, progress)
+        return dataclasses.replace(proved, proof=replace(proved.proof, mutation=tried))
 
     async def _framework(self, command: AcceptanceCommand, place: CommandPlace, tree: TreeFiles) -> Framework | None:
         """The framework that ``command`` starts on the candidate; else the one that it started on the baseline.
@@ -164,6 +182,17 @@ class Prover:
 
     def _key(self, subject: Instrumented, place: CommandPlace, tree: str) -> str:
         return key_of(tree, subject.argv, place.environment)
+
+
+def _is_whole(proved: Proved) -> bool:
+    """Whether the command passed, as far as that can be told here: else a mutant shows nothing."""
+    completed, proof = proved.completed, proved.proof
+    ended = completed.exit_code == 0 and not completed.timed_out and not completed.stopped
+    return ended and proof.complete and proof.counts is not None and proof.counts.passed > 0
+
+
+async def _nothing() -> None:
+    pass
 
 
 async def _missed(place: CommandPlace, tree: TreeFiles, completed: Completed) -> tuple[str, ...]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import posixpath
 
-from gatewright.services.testrunner.tree_files import list_tree
-
 from gatewright.ecosystems.node.members import copies_of_members, members_of
 from gatewright.errors import DeniedError
 from gatewright.git.mirror import Mirror
+from gatewright.git.mirror_tree import list_tree
 from gatewright.rules.proof import SHADOWED
 from gatewright.sandbox.environments import Environments
 from gatewright.tasks.inputs import refuse_taken_places

@@ -19,7 +19,8 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-import tests.bounded.worst_contents  # noqa: F401 - it adds its cases
+import tests.bounded.worst_contents
+import tests.bounded.worst_mutants  # noqa: F401 - it adds its cases
 from gatewright import scope
 from gatewright.app.report import markdown
 from gatewright.app.report.patch import parse_patch

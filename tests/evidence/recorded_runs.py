@@ -29,6 +29,8 @@ from gatewright.contracts.reports import (
     GateOutcome,
     GateOutcomes,
     GitOutcome,
+    Mutant,
+    MutationSample,
     NextSteps,
     RuleOutcome,
     ScopeCheck,
@@ -46,6 +48,7 @@ from gatewright.contracts.vocabulary import (
     Artifact,
     Executor,
     Interpreter,
+    MutationBounds,
     Sharding,
     Surroundings,
     TimeoutRetry,
@@ -57,6 +60,7 @@ from gatewright.ledger.chain import GENESIS, link
 from gatewright.ledger.evolve import fold
 from gatewright.ledger.run import Run, TaskRole
 from gatewright.rules.completion import RULES
+from gatewright.rules.mutation import evidence_of
 from tests.factories import BASELINE, BASELINE_TREE, make_contract, make_request
 
 TREE = "3" * 40
@@ -72,6 +76,17 @@ SURROUNDINGS = Surroundings(
     host={"system": "Linux"},
     sandbox={"sandbox": "bubblewrap", "other networks": "0"},
     interpreter=Interpreter(prefix="/srv/env", version="3.11.7", sha256="9" * 64, packages_sha256="a" * 64),
+)
+BOUNDS = MutationBounds(time_share=0.5, least_seconds=4, most_mutants=12, must_kill=0.5)
+MUTANTS = MutationSample(
+    seed="b" * 64,
+    possible=2,
+    tried=2,
+    mutants=(
+        Mutant(path="src/a.py", line=14, column=8, before="<", after="<=", outcome="killed", tests=1),
+        Mutant(path="src/a.py", line=15, column=3, before="x", after="None", outcome="survived", tests=2),
+    ),
+    seconds=1.5,
 )
 NAMES = (b"src/a.py", b'src/na\xc3\xafve "quoted".py', b"src/tab\there.py")
 
@@ -166,7 +181,10 @@ class RecordedRun:
             code=code,
             summary="passed" if code == "ok" else "refused",
             violations=() if code == "ok" else (violation,),
-            evidence=(Evidence(name="patch", digest=evidence),) if evidence else (),
+            evidence=(
+                *((Evidence(name="patch", digest=evidence),) if evidence else ()),
+                *((evidence_of("unit", MUTANTS),) if gate == "tests" else ()),
+            ),
             evaluated_at=STAMP,
             task_id=task_id,
             attempt=self.run.attempt if self.transitions else 1,
@@ -280,6 +298,7 @@ class RecordedRun:
                     counts=TestCounts(passed=2, failed=1, skipped=0),
                     failed=("src/test_a.py::test_old",),
                 ),
+                mutation=MUTANTS,
                 table=self.store.put(b"a.py::test_a\tpassed\na.py::test_b\tpassed\na.py::test_c\tskipped\n"),
             ),
         )
@@ -313,6 +332,7 @@ class RecordedRun:
             baseline_commit=self.git.baseline,
             baseline_tree=self.git.baseline_tree,
             request=self.request(),
+            mutation=BOUNDS,
         )
         self.step(e.Event(accepted), self.gate("policy"), self.dispatch(f"{self.run_id}.pm", "pm"))
 
@@ -375,7 +395,14 @@ class RecordedRun:
         review = f"{self.run_id}.review.a{attempt}"
         shown = self.run.tasks[review].contract
         assert shown
-        contract = self.contract(test, task_type="TEST", inputs=shown.inputs, attempt=attempt, assigned_agent=TEST_RUNNER)
+        contract = self.contract(
+            test,
+            task_type="TEST",
+            inputs=shown.inputs,
+            attempt=attempt,
+            assigned_agent=TEST_RUNNER,
+            mutation=BOUNDS,
+        )
         self.step(
             self.review(review),
             self.gate("reviewer", task_id=review),

@@ -41,7 +41,7 @@ from tests.evidence.contradictions import (
     to_end,
     without,
 )
-from tests.evidence.recorded_runs import NAMES, make_aborted, make_failed, make_fixed, make_success
+from tests.evidence.recorded_runs import MUTANTS, NAMES, make_aborted, make_failed, make_fixed, make_success
 
 GIVEN = Agent(role="WORKER", agent_id="worker-1")
 BLOCKING = Finding(code="tests_weakened", message="a test was deleted", blocking=True)
@@ -99,6 +99,33 @@ STORIES: dict[str, Story] = {
     ),
     "modules that came from elsewhere": Story(
         make_success, first_proof(shadowed=("shop -> /srv/shop.py",)), "environment_shadows_candidate", CI
+    ),
+    "a survivor that is left out": Story(
+        make_success, first_proof(mutation=changed(MUTANTS, mutants=MUTANTS.mutants[:1])), "report_contradicts", CI
+    ),
+    "a survivor that is left out with its figures": Story(
+        make_success,
+        first_proof(mutation=changed(MUTANTS, mutants=MUTANTS.mutants[:1], tried=1, possible=1)),
+        "result_contradicts",
+        CI,
+        "reports/gates/",
+    ),
+    "a survivor that was killed": Story(
+        make_success,
+        first_proof(mutation=changed(MUTANTS, mutants=tuple(changed(each, outcome="killed") for each in MUTANTS.mutants))),
+        "result_contradicts",
+        CI,
+        "reports/gates/",
+    ),
+    "no mutants, where they were asked for": Story(make_success, first_proof(mutation=None), "tests_too_weak", CI),
+    "more survivors than the policy lets pass": Story(
+        make_success,
+        first_proof(mutation=changed(MUTANTS, mutants=tuple(changed(each, outcome="survived") for each in MUTANTS.mutants))),
+        "tests_too_weak",
+        CI,
+    ),
+    "a test runner that was asked for no mutants": Story(
+        make_success, task("testrunner", mutation=None), "task_contradicts", "tasks/", EVENTS
     ),
     "no command at all": Story(make_success, commands(lambda _: ()), "tests_incomplete", CI, CONTRACT),
     "a longer limit than the contract's": Story(

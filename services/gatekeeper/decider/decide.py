@@ -111,6 +111,7 @@ def _accept(item: Submitted, verdicts: Sequence[Verdict], now: datetime) -> Tran
         publisher=item.publisher,
         document_sha256=item.document_sha256,
         repository_identity=verdict.repository_identity,
+        mutation=verdict.mutation,
     )
     draft = Draft.begin(item, accepted, now)
     if not draft.judged(verdict.report):

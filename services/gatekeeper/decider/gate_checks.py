@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.contracts import GateReport, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport
+from gatewright.contracts.vocabulary import MutationBounds
 from gatewright.ledger.run import Run, RunTask
 from gatewright.services.gatekeeper.decider.inputs import Continue, Input, RoleReplied, Submitted
 from gatewright.tasks.protocol import ANSWERS
@@ -112,6 +113,7 @@ class IntakeVerdict(Verdict):
     policies: dict[str, str] = field(default_factory=dict)
     host: dict[str, str] = field(default_factory=dict)
     repository_identity: str = ""
+    mutation: MutationBounds | None = None
 
 
 @dataclass(frozen=True, slots=True)

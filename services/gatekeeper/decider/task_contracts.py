@@ -71,6 +71,7 @@ def testing(run: Run, contract: TaskContract, patch: str) -> TaskContract:
         tool_permissions=TESTING,
         required_outputs=(RequiredOutput(name="test_report", type="report", acceptance="test_report.v1"),),
         attempt=run.attempt,
+        mutation=run.accepted.mutation,
     )
 
 

@@ -114,7 +114,8 @@ class GateEngine:
         report = context.close()
         policies = self.policies
         facts = (policies.sha256, self.versions, policies.digests, host())
-        return q.IntakeVerdict(report, document, commit, tree, *facts, identity)
+        rules = policies.packs.pack(document.policy_pack or policies.packs.default).mutation
+        return q.IntakeVerdict(report, document, commit, tree, *facts, identity, rules.bounds() if rules else None)
 
     def _contract(self, run: Run, contract: TaskContract) -> q.Verdict:
         context = self._begin(run, "policy")

@@ -7,9 +7,26 @@ from typing import Literal
 
 from pydantic import AwareDatetime, Field, model_validator
 
-from gatewright.contracts.vocabulary import LandingMode, Network, PolicyPack
+from gatewright.contracts.vocabulary import LandingMode, MutationBounds, Network, PolicyPack
 from gatewright.policy_files import PolicyModel
 from gatewright.rules.proof import Testing, Untested
+
+
+class MutationRules(PolicyModel):
+    """See ``MutationBounds``, which the test runner's task gets of it."""
+
+    time_share: float = Field(ge=0, le=1)
+    least_seconds: float = Field(ge=0, le=600)
+    most_mutants: int = Field(ge=1, le=200)
+    must_kill: float | None = Field(default=None, ge=0, le=1)
+
+    def bounds(self) -> MutationBounds:
+        return MutationBounds(
+            time_share=self.time_share,
+            least_seconds=self.least_seconds,
+            most_mutants=self.most_mutants,
+            must_kill=self.must_kill,
+        )
 
 
 class PackRules(PolicyModel):
@@ -18,13 +35,15 @@ class PackRules(PolicyModel):
     ``broad_paths``: a whole top-level directory is granted, or needs a person's approval. ``wider_permissions``: a contract
     that asks for more than its role may have gets less, or is refused. ``network``: the most that any role gets. ``testing``:
     it is recorded what acceptance commands proved, or one of them at least must have proved something. ``untested_change``: a
-    changed file that no test has loaded is said, or refused.
+    changed file that no test has loaded is said, or refused. ``mutation``: how many mutants of a change are tried against its
+    tests; None: not one.
     """
 
     broad_paths: Literal["granted", "needs_approval"]
     strict_acceptance: bool
     testing: Testing
     untested_change: Untested
+    mutation: MutationRules | None = None
     wider_permissions: Literal["clamp", "refuse"]
     network: Network
     landing: tuple[LandingMode, ...] = Field(min_length=1)

@@ -13,7 +13,7 @@ from tree_sitter import Node
 
 from gatewright.patterns import BytesPattern
 from gatewright.services.reviewer.syntax.language import ParsedSource, line_of
-from gatewright.services.reviewer.syntax.trees import language_of, parse
+from gatewright.syntax_trees import language_of, parse
 
 
 class Doubt(IntEnum):

@@ -6,7 +6,7 @@ from gatewright.patterns import BytesPattern
 from gatewright.services.reviewer.syntax import python
 from gatewright.services.reviewer.syntax.language import ParsedSource, Reader, Words
 from gatewright.services.reviewer.syntax.tests_model import FileTests
-from gatewright.services.reviewer.syntax.trees import language_of, parse
+from gatewright.syntax_trees import language_of, parse
 
 _DISABLED = BytesPattern(rb"@(?:\w+\.)*(?:Disabled\w*|Ignore\w*|EnabledIf\w*|EnabledOn\w*)\b|enabled[ \t]*=[ \t]*false")
 

@@ -183,6 +183,42 @@ class BaselineTests(Document):
     stopped: Limit = ""
 
 
+class Mutant(Document):
+    """One small change of a written line (``line`` and ``column`` from 1) and whether the tests noticed it.
+
+    ``invalid``: no test could be run with it, so that nothing is known.
+    """
+
+    path: NonEmpty
+    line: Positive
+    column: Positive
+    before: str
+    after: str
+    outcome: Literal["killed", "timed_out", "survived", "invalid"]
+    #: How many tests were picked, because they run the line; None: all that the command runs.
+    tests: Count | None = None
+
+
+class MutationSample(Document):
+    """Mutants of what the change has written, in the order of the draw, each tried in an overlay of its own."""
+
+    #: What the order follows from: hexadecimal.
+    seed: NonEmpty
+    #: Mutants that the written lines have.
+    possible: Count
+    tried: Count
+    #: Every one that was tried.
+    mutants: tuple[Mutant, ...]
+    seconds: Seconds
+    #: Whether the time was over before all that were drawn had been tried.
+    out_of_time: bool = False
+    #: Why nothing could be told, in words.
+    unproven: str = ""
+
+    def __post_init__(self) -> None:
+        keep_one_spelling(self, "seconds")
+
+
 class TestProof(Document):
     """What shows that tests ran, and could have failed. ``framework`` is empty when none was recognised."""
 
@@ -209,6 +245,8 @@ class TestProof(Document):
     untouched: Names = ()
     #: ``name -> place`` of modules that the candidate has and that came from elsewhere.
     shadowed: Names = ()
+    #: None where the contract asks for none, or the command did not get that far.
+    mutation: MutationSample | None = None
     #: Artifact URI of each test with its outcome.
     table: str = ""
 

@@ -24,6 +24,7 @@ from gatewright.contracts.vocabulary import (
     Environment,
     Executor,
     Filesystem,
+    MutationBounds,
     Network,
     NonEmpty,
     Person,
@@ -191,6 +192,8 @@ class TaskContract(Document):
     source_branch: SourceBranch | None = None
     #: What was asked for, where ``tool_permissions`` are what was granted instead. Written by the gatekeeper alone.
     requested_permissions: ToolPermissions | None = None
+    #: Of a test runner's task, where its policy pack asks for mutants. Written by the gatekeeper alone.
+    mutation: MutationBounds | None = None
     #: Which answer of the executor to take: 1 for the first attempt, raised by every round of the fix loop.
     attempt: Attempt = 1
     #: What the pm asked a model to write it; None where no model was asked.

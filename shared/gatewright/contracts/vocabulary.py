@@ -280,6 +280,22 @@ class Budget(Document):
         keep_one_spelling(self, "wall_sec", "cost_usd")
 
 
+class MutationBounds(Document):
+    """How many mutants of a change are tried against its tests, and how long. Written by the gatekeeper alone, of its policy.
+
+    ``time_share``: of the seconds that the tests took, at least ``least_seconds``. ``must_kill``: the share of mutants that the
+    tests have to notice; None: it is only said which they did not.
+    """
+
+    time_share: Annotated[float, Meta(ge=0, le=1)]
+    least_seconds: Annotated[float, Meta(ge=0, le=600)]
+    most_mutants: Annotated[int, Meta(ge=1, le=200)]
+    must_kill: Annotated[float, Meta(ge=0, le=1)] | None = None
+
+    def __post_init__(self) -> None:
+        keep_one_spelling(self, "time_share", "least_seconds", "must_kill")
+
+
 class Usage(Document):
     """What one delivery of a task has used up so far, all told; ``delivery`` tells it from the task's others."""
 

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,8 +25,9 @@ _PIECE = 256 * 1024
 class ReportPipe:
     """Gathers what is written while the event loop runs. Made by ``report_pipe``."""
 
-    def __init__(self, reading: int) -> None:
+    def __init__(self, reading: int, heard: Callable[[bytes], None]) -> None:
         self._reading = reading
+        self._heard = heard
         self._pieces: list[bytes] = []
         self._size = 0
 
@@ -46,13 +47,17 @@ class ReportPipe:
             while not self.overflow and (piece := os.read(self._reading, _PIECE)):
                 self._pieces.append(piece)
                 self._size += len(piece)
+                self._heard(piece)
         if self.overflow:
             asyncio.get_running_loop().remove_reader(self._reading)
 
 
 @contextmanager
-def report_pipe(folder: Path) -> Iterator[ReportPipe]:
-    """A pipe in ``folder``, that every account may write to, read by the running event loop until the context is left."""
+def report_pipe(folder: Path, heard: Callable[[bytes], None] = lambda _: None) -> Iterator[ReportPipe]:
+    """A pipe in ``folder``, that every account may write to, read by the running event loop until the context is left.
+
+    ``heard`` is given each piece as it comes.
+    """
     place = folder / PIPE
     os.mkfifo(place, 0o600)
     # Open for writing as well, or the end of each writer would be the end of the file.
@@ -62,7 +67,7 @@ def report_pipe(folder: Path) -> Iterator[ReportPipe]:
         place.chmod(0o222)
         with contextlib.suppress(OSError):  # above the limit of this account: the usual size serves
             fcntl.fcntl(reading, fcntl.F_SETPIPE_SZ, _CAPACITY)
-        pipe = ReportPipe(reading)
+        pipe = ReportPipe(reading, heard)
         loop = asyncio.get_running_loop()
         loop.add_reader(reading, pipe.drain)
         try:

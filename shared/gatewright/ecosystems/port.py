@@ -11,7 +11,7 @@ A command is run three times at most, each time in a workspace of its own:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from random import Random
@@ -70,7 +70,7 @@ class Order:
     """What a reporter is told: the ``token`` that its records carry, what to run, and where the pipe is (a path inside).
 
     ``only`` are ids; for a control those of the planted tests, whose files are ``planted``. ``workspace`` is the place of the
-    files inside.
+    files inside. ``lines``: of these, from 1, by path, it is to be told which tests run them, where the reporter can.
     """
 
     purpose: Purpose
@@ -79,6 +79,7 @@ class Order:
     only: tuple[str, ...] = ()
     planted: tuple[str, ...] = ()
     workspace: str = "/workspace"
+    lines: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

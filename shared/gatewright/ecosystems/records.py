@@ -8,6 +8,8 @@ One record is one line of JSON, at most ``LONGEST`` bytes, so that several proce
 - ``test``: ``id``, ``outcome`` (passed, failed, skipped); a test that is expected to fail and does is skipped, one that is
   expected to fail and passes is what its framework makes of it
 - ``loaded``: ``path``, of a file of the workspace, relative to it
+- ``touched``: ``id``, ``path``, ``line``: a line that was asked about, and a test that ran it; the id is empty for one that is
+  run while tests are loaded
 - ``origin``: ``name``, ``path``: a top-level module of the workspace that came from elsewhere
 - ``end``: ``status``, the exit code that the framework is about to give
 
@@ -34,13 +36,14 @@ class Record(msgspec.Struct, frozen=True):
     """One line, with the fields of every kind."""
 
     token: str
-    kind: Literal["begin", "collected", "test", "loaded", "origin", "end"]
+    kind: Literal["begin", "collected", "test", "loaded", "touched", "origin", "end"]
     framework: str = ""
     version: str = ""
     id: str = ""
     outcome: Outcome | None = None
     name: str = ""
     path: str = ""
+    line: int = 0
     status: int | None = None
 
 
@@ -52,6 +55,9 @@ class Told:
     collected: set[str] = field(default_factory=set)
     duplicates: set[str] = field(default_factory=set)
     loaded: set[str] = field(default_factory=set)
+    #: Tests by the lines, of those that were asked about, that they run.
+    touched: dict[tuple[str, int], set[str]] = field(default_factory=dict)
+    touches: int = 0
     origins: dict[str, str] = field(default_factory=dict)
     framework: str = ""
     version: str = ""
@@ -81,7 +87,7 @@ def read_records(lines: Iterable[bytes], token: str) -> Told:
             continue
         if record.token != token:
             told.forged += 1
-        elif len(told.outcomes) + len(told.collected) + len(told.loaded) + len(told.origins) >= MOST:
+        elif len(told.outcomes) + len(told.collected) + len(told.loaded) + len(told.origins) + told.touches >= MOST:
             told.overflow = True
         else:
             _take(told, record)
@@ -103,6 +109,9 @@ def _take(told: Told, record: Record) -> None:
                 told.outcomes[record.id] = record.outcome
         case "loaded":
             told.loaded.add(record.path)
+        case "touched":
+            told.touches += 1
+            told.touched.setdefault((record.path, record.line), set()).add(record.id)
         case "origin":
             told.origins[record.name] = record.path
         case "end" if record.status is not None:

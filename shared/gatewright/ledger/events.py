@@ -14,7 +14,7 @@ from gatewright.contracts.records import OrchestratorEvent
 from gatewright.contracts.reports import Error, GateReport, Plan, ReviewReport, TaskResult, TestReport
 from gatewright.contracts.run_request import RunRequest
 from gatewright.contracts.task_contract import TaskContract
-from gatewright.contracts.vocabulary import Budget, Document, Usage
+from gatewright.contracts.vocabulary import Budget, Document, MutationBounds, Usage
 from gatewright.errors import MalformedError
 
 State = Literal["S0", "S1", "S2", "S3", "S4", "S5", "S6", "FAILED", "ABORTED"]
@@ -50,7 +50,7 @@ class RunAccepted(Payload, frozen=True):
     policy files by name, ``host`` is what the gatekeeper runs on. ``publisher`` is the identity that submitted it, as the bus
     knew it (``requested_by`` is a claim); ``document_sha256`` is the digest of the document's canonical JSON, so that a
     repetition can be told from another document under the same key. ``repository_identity`` is the same for all spellings of
-    ``repository_url``. These three are empty in runs older than they are.
+    ``repository_url``. These three are empty in runs older than they are. ``mutation`` is what its policy pack says of mutants.
     """
 
     event_type: ClassVar[str] = "run_accepted"
@@ -69,6 +69,7 @@ class RunAccepted(Payload, frozen=True):
     publisher: str = ""
     document_sha256: str = ""
     repository_identity: str = ""
+    mutation: MutationBounds | None = None
 
     @property
     def repository_key(self) -> str:

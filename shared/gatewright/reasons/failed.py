@@ -50,6 +50,7 @@ _PROOFS = {
     "tests_lost": "keep the tests, or name their files (--allow-tests PATH) when they are meant to go",
     "tests_none": "no test ran: look at what the command selects",
     "tests_not_alive": "the command succeeds although a test fails: look at what the change does to how tests are run",
+    "tests_too_weak": "write tests that notice the mutants that the report names; a policy pack says how many must be noticed",
     "untested_change": "write a test that loads the file; a policy pack says whether that is asked for",
     "tests_unproven": "give a test command that is known (--test 'pytest'), or land a change of tests by itself",
 }

@@ -12,6 +12,7 @@ from gatewright import scope
 from gatewright.contracts import TaskContract
 from gatewright.contracts.reports import BaselineTests, TestCommand, TestCounts, TestProof
 from gatewright.rules.broken import Broken
+from gatewright.rules.mutation import sample_in_words
 from gatewright.rules.tests import Ordered, passed
 
 #: What a policy pack asks for: that it is recorded what was proved, or that something was.
@@ -120,6 +121,8 @@ def in_words(proof: TestProof) -> str:
         words.append("the control failed as it must" if alive(proof) else "the control did not fail as it must")
     if proof.baseline_tests is not None:
         words.append(baseline_tests_in_words(proof.baseline_tests))
+    if proof.mutation is not None:
+        words.append(sample_in_words(proof.mutation))
     if proof.unproven:
         words.append(f"unproven: {proof.unproven}")
     return "; ".join(words)

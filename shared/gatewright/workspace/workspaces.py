@@ -13,6 +13,7 @@ import os
 import uuid
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
@@ -95,11 +96,13 @@ class Workspaces:
         *,
         plain: bool = False,
         planted: Mapping[bytes, bytes] | None = None,
+        replaced: Mapping[bytes, bytes] | None = None,
     ) -> AsyncIterator[Workspace]:
         """A workspace that shows ``tree`` (by default that of the commit ``baseline``), and is gone when the context is left.
 
         ``plain``: a copy, even where overlays can be had; it costs what the repository weighs, and has no border inside.
         ``planted``: files by path that are shown beside the tree's, and are no change whatever becomes of them.
+        ``replaced``: other contents, by path, of files in which ``tree`` differs from the baseline; in this workspace alone.
         Raises GitError, UnavailableError (``workspace_unavailable``), DeniedError (``unsafe_path``, ``place_not_free``).
         """
         prepared = await self._prepare()
@@ -108,6 +111,8 @@ class Workspaces:
             changes = () if tree is None else await mirror.changes(baseline, tree)
             wanted = {change.new_id for change in changes if change.status != "D" and change.new_mode != SUBMODULE}
             contents = await mirror.blobs(wanted) if wanted else {}
+            if replaced:
+                changes, contents = _with_others(changes, contents, replaced)
             task = await held.enter_async_context(_task_folder(prepared.tasks))
             lower = await finish(self._layers, task, checkout, changes, contents, planted or {})
             yield await finish(self._furnish, task, lower, frozenset(planted or ()), overlay=prepared.overlay and not plain)
@@ -167,6 +172,15 @@ class Workspaces:
                 self._fault = await overlay_fault(trial, self._account)
             overlay = not self._fault
         return _Prepared(tasks, Baselines(boot / "baselines", self._account, most=self._most_baselines), overlay)
+
+
+def _with_others(
+    changes: Sequence[TreeChange], contents: Mapping[str, bytes], others: Mapping[bytes, bytes]
+) -> tuple[tuple[TreeChange, ...], dict[str, bytes]]:
+    """Under ids of their own: two files may share one blob. A path that is not among ``changes`` is left as it is."""
+    named = {each.path: f"in place of file {number}" for number, each in enumerate(changes) if each.path in others}
+    changed = tuple(replace(each, new_id=named.get(each.path, each.new_id)) for each in changes)
+    return changed, {**contents, **{name: others[path] for path, name in named.items()}}
 
 
 @asynccontextmanager

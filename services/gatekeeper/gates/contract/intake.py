@@ -56,6 +56,7 @@ async def judge_intake(
         inputs=replace(document.inputs, artifacts=inputs),
         log_refs=replace(document.log_refs, run_id=context.report.run_id),
         requested_permissions=None,
+        mutation=None,
     )
     contract = await asyncio.to_thread(judge_contract, context, contract)
     pack: PolicyPack = contract.policy_pack or context.policies.packs.default

@@ -33,7 +33,17 @@ def judge_pack(context: GateContext, name: PolicyPack, repository: Repository | 
             words = f"{retry.max_retries} retries, {name} allows {pack.max_retries}"
             report.violate("policy_pack_refused", f"{rule}.max_retries", words)
     report.checked(f"{rule}.testing", _TESTING[pack.testing])
+    report.checked(f"{rule}.mutation", _mutation(pack))
     return pack
+
+
+def _mutation(pack: PackRules) -> str:
+    rules = pack.mutation
+    if rules is None:
+        return "no mutants are tried"
+    asked = "survivors are said" if rules.must_kill is None else f"tests have to notice {rules.must_kill:.0%} of them"
+    long = f"at least {rules.least_seconds:g} s and else {rules.time_share:.0%} of the tests' time"
+    return f"at most {rules.most_mutants} mutants of the change are tried, for {long}; {asked}"
 
 
 def judge_pack_diff(context: ChangeContext, changed_files: int) -> None:

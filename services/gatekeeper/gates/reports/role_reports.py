@@ -7,6 +7,7 @@ from gatewright.contracts.reports import TestCommand
 from gatewright.environment_state import ADVICE, CHANGED
 from gatewright.ledger.run import Run
 from gatewright.patterns import TextPattern
+from gatewright.rules import mutation
 from gatewright.rules import proof as proofs
 from gatewright.rules.reviews import not_independent, not_passed
 from gatewright.rules.tests import Ordered, broken_by_tests, match_commands, wrong_tree
@@ -57,6 +58,7 @@ def judge_tests(context: GateContext, tests: TestReport, run: Run, contract: Tas
     if tests.status == "ERROR":
         return
     _judge_proof(context, ordered, contract)
+    _judge_mutants(context, ordered, run)
     for one in ordered:
         _note(report, one)
     _same_environment(report, tests, run)
@@ -87,6 +89,20 @@ def _judge_proof(context: GateContext, ordered: tuple[Ordered, ...], contract: T
             context.report.remark(f"{one.test.name}: unproven: {words}")
         if one.test.must_pass and one.final.proof is not None and (tests := one.final.proof.baseline_tests) is not None:
             context.report.remark(f"{one.test.name}: {proofs.baseline_tests_in_words(tests)}")
+
+
+def _judge_mutants(context: GateContext, ordered: tuple[Ordered, ...], run: Run) -> None:
+    """By what the policy said when the run was accepted: that is what the test runner was told."""
+    bounds = run.accepted.mutation
+    if bounds is None:
+        return
+    context.report.checked(mutation.RULE, mutation.asked_in_words(bounds))
+    for broken in mutation.broken_by_mutants(ordered, bounds):
+        context.report.violate(*broken)
+    for name, sample in mutation.samples_of(ordered):
+        context.report.remark(f"{name}: {mutation.sample_in_words(sample)}")
+        seen = mutation.evidence_of(name, sample)
+        context.report.saw(seen.name, seen.digest)
 
 
 def _note(report: GateReportBuilder, one: Ordered) -> None:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from gatewright.artifacts import stored_digest
 from gatewright.contracts import ReexecReport, RunRequest, TaskContract, TestReport
-from gatewright.contracts.reports import Difference
+from gatewright.contracts.reports import Difference, TestCommand
 from gatewright.contracts.vocabulary import Artifact, Repository
 from gatewright.errors import MalformedError, VerificationError
 from gatewright.evidence.signing.keys import PublicKey
@@ -128,6 +128,7 @@ def _soft(first: Run, second: Run) -> Iterator[Difference]:
     for number, (before, after) in enumerate(commands, 1):
         yield from _differ(f"tests.{number}.stdout", before.stdout, after.stdout)
         yield from _differ(f"tests.{number}.stderr", before.stderr, after.stderr)
+        yield from _differ(f"tests.{number}.mutants", *_mutants(before, after))
         if abs(before.duration_sec - after.duration_sec) > max(_SLACK_SECONDS, before.duration_sec):
             yield Difference(key=f"tests.{number}.duration_sec", expected=before.duration_sec, actual=after.duration_sec)
 
@@ -155,6 +156,18 @@ def _patch(run: Run) -> str | None:
 
 def _review(run: Run) -> str | None:
     return run.review.summary if run.review else None
+
+
+def _mutants(before: TestCommand, after: TestCommand) -> tuple[dict[str, str], dict[str, str]]:
+    """What came of the mutants that both have tried: how many that were is a matter of the time that there was."""
+    first, second = (
+        {f"{each.path}:{each.line}:{each.column} {each.after}": each.outcome for each in command.proof.mutation.mutants}
+        if command.proof is not None and command.proof.mutation is not None
+        else {}
+        for command in (before, after)
+    )
+    both = first.keys() & second.keys()
+    return {name: first[name] for name in sorted(both)}, {name: second[name] for name in sorted(both)}
 
 
 def _tests(report: TestReport | None) -> list[dict[str, Any]] | None:

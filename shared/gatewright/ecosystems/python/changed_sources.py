@@ -24,11 +24,16 @@ _NOT_TESTED = frozenset(
 _TOOLS = frozenset(("setup.py", "noxfile.py", "tasks.py", "fabfile.py", "dodo.py", "versioneer.py", "manage.py", "conf.py"))
 
 
+def is_apart(path: str) -> bool:
+    """Whether ``path`` lies in a folder that is beside the program: documents, examples, vendored code."""
+    return not _NOT_TESTED.isdisjoint(path.split("/")[:-1])
+
+
 def loadable(changed: Iterable[str]) -> list[str]:
     """Those of ``changed`` that the reporter tells when a test loads them, sorted."""
     found = []
     for path in changed:
-        *folders, name = path.split("/")
-        if name.endswith(".py") and name not in _TOOLS and _NOT_TESTED.isdisjoint(folders):
+        name = path.rpartition("/")[2]
+        if name.endswith(".py") and name not in _TOOLS and not is_apart(path):
             found.append(path)
     return sorted(found)

@@ -13,7 +13,7 @@ from gatewright.ecosystems.python.reporter.channel import ORDER, TOKEN
 
 #: What the reporter is called inside.
 PACKAGE = "gatewright_reporter"
-_SOURCES = ("__init__.py", "channel.py", "pytest_plugin.py", "unittest_hook.py")
+_SOURCES = ("__init__.py", "channel.py", "pytest_plugin.py", "tracing.py", "unittest_hook.py")
 
 
 @cache
@@ -32,6 +32,7 @@ def python_instruments(order: Order, roots: ImportRoots, more: Mapping[str, byte
         "only": order.only,
         "planted": order.planted,
         "modules": sorted(roots.names),
+        "lines": {path: list(lines) for path, lines in order.lines.items()},
     }
     files = {**reporter_sources(), ORDER: json.dumps(told).encode(), **more}
     places = ["@FOLDER@", *(f"{order.workspace}/{root}".rstrip("/") for root in roots.folders)]

@@ -39,6 +39,7 @@ class Order:
         self.only: dict[str, None] = dict.fromkeys(told["only"])
         self.planted: list[str] = told["planted"]
         self.modules: list[str] = told["modules"]
+        self.lines: dict[str, list[int]] = told["lines"]
 
     def here(self, path: str) -> str | None:
         """``path`` relative to the workspace; None for one that is not in it."""

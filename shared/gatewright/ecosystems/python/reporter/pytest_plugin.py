@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from . import channel
+from . import channel, tracing
 
 _NAME = __name__
 _HANDED_OVER = "gatewright_loaded"
+_TOUCHED = "gatewright_touched"
 
 _tokens = [channel.take_token()]
 _order = channel.Order()
@@ -65,6 +66,18 @@ class _Selecting:
     def __init__(self, config: Any) -> None:
         self.ids = _Ids(config)
         self.collected: list[str] = []
+        self.touched: list[tuple[str, str, int]] = []
+        self._tracer = tracing.Tracer(_order)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection(self) -> None:
+        self._tracer.start()
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: Any) -> Iterator[None]:
+        self.touched += (("", *line) for line in self._tracer.take())
+        yield
+        self.touched += ((self.ids.of(item.nodeid), *line) for line in self._tracer.take())
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[Any]) -> Iterator[None]:
@@ -94,6 +107,7 @@ class _Worker(_Selecting):
     def pytest_sessionfinish(self) -> None:
         origins = channel.strange_origins(_order)
         self._config.workeroutput[_HANDED_OVER] = (channel.loaded_files(_order, _seen), origins)
+        self._config.workeroutput[_TOUCHED] = self.touched
 
 
 class _Reporter(_Selecting):
@@ -152,12 +166,15 @@ class _Reporter(_Selecting):
         loaded, origins = getattr(node, "workeroutput", {}).get(_HANDED_OVER, ((), {}))
         self._loaded.update(loaded)
         self._origins.update(origins)
+        self.touched += getattr(node, "workeroutput", {}).get(_TOUCHED, ())
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: Any) -> Iterator[None]:
         yield
         for nodeid in list(self._states):  # of a worker that died
             self._ended(nodeid)
+        for each, path, line in sorted({tuple(touch) for touch in self.touched}):
+            self._tell("touched", id=each, path=path, line=line)
         for path in sorted(self._loaded.union(channel.loaded_files(_order, _seen))):
             self._tell("loaded", path=path)
         for name, place in {**self._origins, **channel.strange_origins(_order)}.items():

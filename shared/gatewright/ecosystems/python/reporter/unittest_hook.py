@@ -14,7 +14,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
-from . import channel
+from . import channel, tracing
 
 _RUNNER = "unittest.runner"
 #: What a result is told, and what it means.
@@ -98,6 +98,8 @@ class _Reporter:
         self._told: set[str] = set()
         self._heard = False
         self.running = False
+        self._tracer = tracing.Tracer(order)
+        self._tracer.start()
 
     def begin(self, test: Any) -> Any:
         """What is to be run of ``test``, a suite."""
@@ -128,10 +130,16 @@ class _Reporter:
         self._heard = True
         for name, outcome in _OUTCOMES.items():
             setattr(result, name, self._hearing(getattr(result, name), outcome))
-        stop, subtest = result.stopTest, result.addSubTest
+        start, stop, subtest = result.startTest, result.stopTest, result.addSubTest
+
+        def start_test(test: Any) -> Any:
+            self._touched("")
+            return start(test)
 
         def stop_test(test: Any) -> Any:
-            self._ended(_id(self._order, test))
+            name = _id(self._order, test)
+            self._touched(name)
+            self._ended(name)
             return stop(test)
 
         def add_subtest(test: Any, part: Any, error: Any) -> Any:
@@ -139,7 +147,7 @@ class _Reporter:
                 self._states[_id(self._order, test)] = "failed"
             return subtest(test, part, error)
 
-        result.stopTest, result.addSubTest = stop_test, add_subtest
+        result.startTest, result.stopTest, result.addSubTest = start_test, stop_test, add_subtest
 
     def _hearing(self, method: Any, outcome: str) -> Any:
         def heard(test: Any, *arguments: Any) -> Any:
@@ -162,6 +170,10 @@ class _Reporter:
             if (its_owner + ".").startswith(owner + ".") and each not in self._told:
                 self._states[each] = outcome
                 self._ended(each)
+
+    def _touched(self, name: str) -> None:
+        for path, line in self._tracer.take():
+            self._tell("touched", id=name, path=path, line=line)
 
     def _ended(self, name: str) -> None:
         outcome = self._states.pop(name, None)

@@ -29,7 +29,7 @@ _JUDGE = _EVERY | {"owner_agent", "inputs", "executor", "role_contract", "reques
 ADAPTED: dict[str, frozenset[str]] = {
     "techlead": _EVERY | {"requested_permissions", "role_contract"},
     "reviewer": _JUDGE,
-    "testrunner": _JUDGE,
+    "testrunner": _JUDGE | {"mutation"},
 }
 #: What a round of fixing changes in the contract of a shard.
 _FIXED = frozenset({"task_id", "parent_task_id", "attempt", "inputs", "evidence_links", "budget"})
@@ -110,6 +110,8 @@ def _judging(moment: Moment, event: e.TaskDispatched, task: TaskContract) -> Ite
     run, path = moment.before, layout.task_contract(event.task_id)
     if task.attempt != run.attempt:
         yield moment.says(TASK, path, layout.EVENTS, f"it is of attempt {task.attempt}, and {run.attempt} was under way")
+    if event.role == "testrunner" and task.mutation != run.accepted.mutation:
+        yield moment.says(TASK, path, layout.EVENTS, "the testrunner's mutation is not what was accepted with the run")
     shown = {artifact.uri for artifact in task.inputs.artifacts if artifact.name == CANDIDATE}
     if run.candidate is not None and shown != {run.candidate.patch}:
         yield moment.says(TASK, path, layout.PATCH, f"the {event.role} was given another patch than the candidate's")

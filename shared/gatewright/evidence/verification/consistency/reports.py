@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from gatewright.contracts import GateReport
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, gate_file
 from gatewright.ledger import events as e
 from gatewright.ledger.run import Run
+from gatewright.rules import mutation, reviews
 from gatewright.rules import proof as proofs
-from gatewright.rules import reviews
 from gatewright.rules import tests as test_rules
 from gatewright.rules.broken import Broken
 from gatewright.rules.results import broken_by_result
@@ -67,7 +67,19 @@ def _tested(moment: Moment, gate: GateReport) -> Iterator[Contradiction]:
         untested: proofs.Untested = "refused" if gate.code == proofs.UNTESTED else "said"
         broken += [*proofs.broken_by_environment(ordered), *proofs.broken_by_proof(ordered, run.contract, testing)]
         broken += proofs.broken_by_untested(ordered, untested)
-    yield from _weighed(moment, gate, path, broken, test_rules.CODES | proofs.CODES)
+        if run.accepted.mutation is not None:
+            broken += mutation.broken_by_mutants(ordered, run.accepted.mutation)
+            yield from _other_samples(moment, gate, ordered)
+    yield from _weighed(moment, gate, path, broken, test_rules.CODES | proofs.CODES | mutation.CODES)
+
+
+def _other_samples(moment: Moment, gate: GateReport, ordered: Sequence[test_rules.Ordered]) -> Iterator[Contradiction]:
+    """The gate noted which mutants it was told of: a report with others, or with none, is not the one that it saw."""
+    told = {mutation.evidence_of(name, sample) for name, sample in mutation.samples_of(ordered)}
+    seen = {evidence for evidence in gate.evidence if evidence.name.endswith(mutation.EVIDENCE)}
+    for other in sorted(evidence.name for evidence in told ^ seen):
+        path = layout.test(_asked(moment.before, "testrunner"))
+        yield moment.says(RESULT, path, gate_file(moment.gates, gate), f"{other}: the gate saw other mutants")
 
 
 def _weighed(

@@ -5,21 +5,10 @@ A parse that takes too long, or a file that is too large, is a file that does no
 
 from __future__ import annotations
 
+import importlib
 import time
-from collections.abc import Callable
 from functools import cache
 
-import tree_sitter_c_sharp
-import tree_sitter_go
-import tree_sitter_java
-import tree_sitter_javascript
-import tree_sitter_kotlin
-import tree_sitter_php
-import tree_sitter_python
-import tree_sitter_ruby
-import tree_sitter_rust
-import tree_sitter_swift
-import tree_sitter_typescript
 from tree_sitter import Language, Node, Parser, Point
 
 #: Bytes of one file that are parsed.
@@ -34,19 +23,20 @@ _GENERIC = frozenset({"java", "csharp"})
 _MOST_OPEN = 60
 _ENDS = bytes.maketrans(b"{}", b";;")
 
-_GRAMMARS: dict[str, Callable[[], object]] = {
-    "python": tree_sitter_python.language,
-    "javascript": tree_sitter_javascript.language,
-    "typescript": tree_sitter_typescript.language_typescript,
-    "tsx": tree_sitter_typescript.language_tsx,
-    "go": tree_sitter_go.language,
-    "rust": tree_sitter_rust.language,
-    "java": tree_sitter_java.language,
-    "kotlin": tree_sitter_kotlin.language,
-    "csharp": tree_sitter_c_sharp.language,
-    "swift": tree_sitter_swift.language,
-    "php": tree_sitter_php.language_php,
-    "ruby": tree_sitter_ruby.language,
+#: Module and function of each grammar: loaded when a file of the language comes.
+_GRAMMARS = {
+    "python": ("tree_sitter_python", "language"),
+    "javascript": ("tree_sitter_javascript", "language"),
+    "typescript": ("tree_sitter_typescript", "language_typescript"),
+    "tsx": ("tree_sitter_typescript", "language_tsx"),
+    "go": ("tree_sitter_go", "language"),
+    "rust": ("tree_sitter_rust", "language"),
+    "java": ("tree_sitter_java", "language"),
+    "kotlin": ("tree_sitter_kotlin", "language"),
+    "csharp": ("tree_sitter_c_sharp", "language"),
+    "swift": ("tree_sitter_swift", "language"),
+    "php": ("tree_sitter_php", "language_php"),
+    "ruby": ("tree_sitter_ruby", "language"),
 }
 _ENDINGS = {
     **dict.fromkeys((b"py", b"pyi"), "python"),
@@ -99,4 +89,5 @@ def _nests(content: bytes) -> bool:
 
 @cache
 def _grammar(language: str) -> Language:
-    return Language(_GRAMMARS[language]())
+    module, function = _GRAMMARS[language]
+    return Language(getattr(importlib.import_module(module), function)())

@@ -1,0 +1,125 @@
+"""Whether the tests notice small changes of what was written: the mutants that a test runner has tried, judged and told."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from gatewright.contracts.reports import Evidence, Mutant, MutationSample
+from gatewright.contracts.vocabulary import MutationBounds
+from gatewright.rules.broken import Broken
+from gatewright.rules.tests import Ordered, passed
+
+TOO_WEAK: Final = "tests_too_weak"
+CODES: Final = frozenset({TOO_WEAK})
+RULE: Final = "mutants"
+#: How the name of what a gate saw of a sample ends.
+EVIDENCE: Final = ".mutants"
+#: Survivors that a line for people names.
+_QUOTED = 5
+_NOTICED = frozenset({"killed", "timed_out"})
+
+
+def broken_by_mutants(ordered: Sequence[Ordered], bounds: MutationBounds) -> Iterator[Broken]:
+    """1. a sample does not contradict itself, and keeps to its bound  2. where a share is asked for, it was reached.
+
+    A mutant counts once, whatever commands tried it, and is noticed when one of them did. Those with which no test could be run
+    do not count. Where a share is asked for, mutants that could be made and were not tried prove nothing.
+    """
+    told = [one for one in ordered if one.test.must_pass]
+    samples = [one.final.proof.mutation for one in told if one.final.proof is not None and one.final.proof.mutation is not None]
+    for sample in samples:  # 1
+        if words := _contradiction(sample, bounds):
+            yield Broken("report_contradicts", RULE, words)
+            return
+    if bounds.must_kill is None or not all(passed(one.final) for one in told):  # 2
+        return
+    outcomes = _outcomes(sample for sample in samples if not sample.unproven)
+    counted = {mutant: noticed for mutant, noticed in outcomes.items() if noticed is not None}
+    possible = max((sample.possible for sample in samples), default=0)
+    if counted:
+        share = sum(noticed for noticed in counted.values()) / len(counted)
+        if share < bounds.must_kill:
+            left = [mutant for mutant, noticed in counted.items() if not noticed]
+            asked = f"{share:.0%} of {_mutants(len(counted))} noticed, {bounds.must_kill:.0%} are asked for"
+            yield Broken(TOO_WEAK, RULE, f"{asked}: {_quoted(left)}", left[0].path.encode("utf-8", "surrogatepass"))
+    elif possible > len(outcomes) or any(sample.unproven for sample in samples):
+        why = next((sample.unproven for sample in samples if sample.unproven), "the time was over")
+        yield Broken(TOO_WEAK, RULE, f"no mutant has shown anything: {why}")
+    elif not samples and any(one.final.proof is not None and one.final.proof.framework for one in told):
+        yield Broken(TOO_WEAK, RULE, "the test runner has tried no mutants")
+
+
+def sample_in_words(sample: MutationSample) -> str:
+    """What a sample comes to, in one line for people, with the survivors."""
+    if sample.unproven:
+        return f"mutants: {sample.unproven}"
+    if not sample.possible:
+        return "mutants: the written lines have none"
+    survived = [mutant for mutant in sample.mutants if mutant.outcome == "survived"]
+    invalid = sum(mutant.outcome == "invalid" for mutant in sample.mutants)
+    words = f"{_mutants(sample.tried)} of {sample.possible} possible tried in {sample.seconds:.1f} s"
+    words += ", when the time was over" if sample.out_of_time else ""
+    words += f": {sample.tried - len(survived) - invalid} killed"
+    words += f", {invalid} did not run" if invalid else ""
+    return words + f", {len(survived)} survived" + (f": {_quoted(survived)}" if survived else "")
+
+
+def asked_in_words(bounds: MutationBounds) -> str:
+    """What is asked for, in words."""
+    asked = "survivors are said" if bounds.must_kill is None else f"{bounds.must_kill:.0%} must be noticed"
+    return f"at most {bounds.most_mutants}, {asked}"
+
+
+def samples_of(ordered: Iterable[Ordered]) -> Iterator[tuple[str, MutationSample]]:
+    """The samples of commands, each with the name of its test."""
+    for one in ordered:
+        if one.final.proof is not None and (sample := one.final.proof.mutation) is not None:
+            yield one.test.name, sample
+
+
+def evidence_of(name: str, sample: MutationSample) -> Evidence:
+    """What a gate notes that it saw of a sample: a digest of all that it says, so that no survivor can go afterwards."""
+    return Evidence(name=f"{name}{EVIDENCE}", digest=hashlib.sha256(msgspec.json.encode(sample, order="sorted")).hexdigest())
+
+
+def _contradiction(sample: MutationSample, bounds: MutationBounds) -> str:
+    if sample.tried != len(sample.mutants) or sample.tried > sample.possible:
+        return f"{sample.tried} of {_mutants(sample.possible)} were tried, and {len(sample.mutants)} are told"
+    if sample.tried > bounds.most_mutants:
+        return f"{_mutants(sample.tried)} were tried, and {bounds.most_mutants} are the most"
+    if not sample.out_of_time and not sample.unproven and sample.tried < min(sample.possible, bounds.most_mutants):
+        return f"{sample.tried} of {_mutants(sample.possible)} were tried, and there was time for more"
+    if len({_identity(mutant) for mutant in sample.mutants}) != len(sample.mutants):
+        return "a mutant is told twice"
+    return ""
+
+
+def _outcomes(samples: Iterable[MutationSample]) -> dict[Mutant, bool | None]:
+    """Whether each mutant was noticed by any command; None for one that ran in none."""
+    known: dict[tuple[object, ...], Mutant] = {}
+    noticed: dict[tuple[object, ...], bool | None] = {}
+    for mutant in (mutant for sample in samples for mutant in sample.mutants):
+        name = _identity(mutant)
+        known.setdefault(name, mutant)
+        ran = None if mutant.outcome == "invalid" else mutant.outcome in _NOTICED
+        before = noticed.get(name)
+        noticed[name] = ran if before is None else before or bool(ran)
+    return {known[name]: outcome for name, outcome in noticed.items()}
+
+
+def _identity(mutant: Mutant) -> tuple[object, ...]:
+    return mutant.path, mutant.line, mutant.column, mutant.before, mutant.after
+
+
+def _quoted(mutants: Sequence[Mutant]) -> str:
+    shown = [f"{each.path}:{each.line} `{each.before}` -> `{each.after}`" for each in mutants[:_QUOTED]]
+    more = len(mutants) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")
+
+
+def _mutants(number: int) -> str:
+    return f"{number} mutant" if number == 1 else f"{number} mutants"

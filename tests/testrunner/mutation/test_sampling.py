@@ -1,0 +1,154 @@
+"""Mutants of a change, tried in real sandboxes: noticed by good tests, shown where tests are weak, and left nowhere."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from gatewright.contracts.reports import MutationSample
+from gatewright.contracts.vocabulary import MutationBounds
+from gatewright.errors import GitError
+from tests.ecosystems.suites import CODE, PYTEST, Suite, proof_of
+
+#: As much time as it takes.
+BOUNDS = MutationBounds(time_share=1, least_seconds=600, most_mutants=8)
+TESTS = "tests/test_pricing.py"
+CHANGED = b"def price(number):\n    if number < 10:\n        return 7\n    return 8\n"
+STRONG = (
+    b"from pricing import price\n\n\n"
+    b"def test_few():\n    assert price(9) == 7\n\n\ndef test_many():\n    assert price(10) == 8\n"
+)
+WEAK = b"from pricing import price\n\n\ndef test_few():\n    assert price(1)\n\n\ndef test_many():\n    assert price(20)\n"
+#: The same tests of a program that they start.
+OUTSIDE = (
+    b"import subprocess, sys\n\n\n"
+    b"def test_program():\n    words = 'from pricing import price; raise SystemExit(price(9))'\n"
+    b"    assert subprocess.run([sys.executable, '-c', words]).returncode == 7\n"
+)
+
+
+async def sampled(
+    suite: Suite, changes: Mapping[str, bytes | None], *commands: str, bounds: MutationBounds = BOUNDS
+) -> MutationSample:
+    report = await suite.tested(changes, *commands, mutation=bounds)
+    assert report.status == "PASS", suite.printed(report)
+    found = proof_of(report).mutation
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Suite:
+    return Suite(tmp_path, CODE)
+
+
+def shown(sample: MutationSample, outcome: str) -> list[str]:
+    found = (f"{each.path}:{each.line} {each.before} -> {each.after}" for each in sample.mutants if each.outcome == outcome)
+    return sorted(found)
+
+
+def object_id(content: bytes) -> str:
+    """Of a blob."""
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+
+
+async def test_good_tests_notice_each_mutant_by_the_tests_that_run_its_line(suite: Suite) -> None:
+    sample = await sampled(suite, {"pricing.py": CHANGED, TESTS: STRONG})
+    assert (sample.possible, sample.tried, sample.unproven, sample.out_of_time) == (6, 6, "", False)
+    assert {each.outcome for each in sample.mutants} == {"killed"}
+    assert {(each.line, each.tests) for each in sample.mutants} == {(2, 2), (3, 1), (4, 1)}
+
+
+async def test_what_weak_tests_do_not_notice_is_shown_with_its_line_and_left_nowhere(suite: Suite) -> None:
+    changes = {"pricing.py": CHANGED, TESTS: WEAK}
+    tree, _ = await suite.fixture.changed(changes)
+    report = await suite.tested(changes, mutation=replace(BOUNDS, most_mutants=3))
+    sample = proof_of(report).mutation
+    assert sample is not None
+    # One of each line is drawn before the second of any.
+    assert sorted(each.line for each in sample.mutants) == [2, 3, 4]
+    assert [each for each in shown(sample, "survived") if each.startswith("pricing.py:2 ")]
+    assert (report.tree, report.artifacts) == (tree, ())
+    assert list((suite.fixture.state / "workspaces").glob("*/tasks/*")) == []
+    assert len(list((suite.fixture.state / "testrunner" / "tables").iterdir())) == 2
+    mirror = await suite.fixture.mirror()
+    assert await mirror.sizes([object_id(CHANGED)])
+    with pytest.raises(GitError):
+        await mirror.sizes([object_id(CHANGED.replace(b"<", b"<="))])
+
+
+async def test_the_same_change_has_the_same_mutants(suite: Suite) -> None:
+    bounds = replace(BOUNDS, most_mutants=1)
+    first, second = [await sampled(suite, {"pricing.py": CHANGED, TESTS: STRONG}, bounds=bounds) for _ in range(2)]
+    assert (first.seed, first.mutants) == (second.seed, second.mutants)
+
+
+async def test_nothing_is_tried_where_the_contract_does_not_ask(suite: Suite) -> None:
+    assert proof_of(await suite.tested({"pricing.py": CHANGED, TESTS: STRONG})).mutation is None
+
+
+async def test_tests_of_a_program_that_they_start_notice_mutants_too(suite: Suite) -> None:
+    sample = await sampled(suite, {"pricing.py": CHANGED[: CHANGED.index(b"    return 8")], TESTS: OUTSIDE})
+    assert shown(sample, "killed") == ["pricing.py:3 7 -> 8", "pricing.py:3 7 -> None"]
+    assert {each.tests for each in sample.mutants} == {None}
+
+
+async def test_a_mutant_that_hangs_is_noticed(suite: Suite) -> None:
+    endless = b"def price(number):\n    while number:\n        number -= 1\n    return number\n"
+    tests = b"from pricing import price\n\n\ndef test_none():\n    assert not price(2)\n"
+    sample = await sampled(suite, {"pricing.py": endless, TESTS: tests})
+    assert "pricing.py:3 -= -> +=" in shown(sample, "timed_out")
+
+
+async def test_a_mutant_that_cannot_be_imported_does_not_count(suite: Suite) -> None:
+    picky = b"LIMIT = 3\nif LIMIT == 4:\n    raise ImportError\n\n\ndef price(number):\n    return number\n"
+    tests = b"from pricing import price\n\n\ndef test_one():\n    assert price(1) == 1\n"
+    sample = await sampled(suite, {"pricing.py": picky, TESTS: tests})
+    assert {"pricing.py:1 3 -> 4", "pricing.py:2 == -> !="} <= set(shown(sample, "invalid"))
+
+
+async def test_tests_that_need_what_an_earlier_command_made_are_not_believed_to_notice_anything(tmp_path: Path) -> None:
+    made = b"import pathlib\n\npathlib.Path('made').write_text('7')\n"
+    tests = b"from pricing import price\n\n\ndef test_made():\n    assert price(1) == int(open('made').read())\n"
+    suite = Suite(tmp_path, {**CODE, "make.py": made})
+    sample = await sampled(suite, {"pricing.py": CHANGED, TESTS: tests}, "python make.py", PYTEST)
+    assert (sample.tried, sample.unproven) == (0, "the tests do not pass in a workspace of their own")
+
+
+async def test_no_mutant_is_tried_when_the_time_is_over(suite: Suite) -> None:
+    bounds = MutationBounds(time_share=0, least_seconds=0, most_mutants=8)
+    sample = await sampled(suite, {"pricing.py": CHANGED, TESTS: STRONG}, bounds=bounds)
+    assert sample.mutants == ()
+    assert sample.out_of_time or sample.unproven == "they were not drawn within the time"
+
+
+async def test_unittest_tells_which_tests_run_a_line(suite: Suite) -> None:
+    tests = (
+        b"import unittest\n\nfrom pricing import price\n\n\nclass Prices(unittest.TestCase):\n"
+        b"    def test_few(self):\n        self.assertEqual(price(9), 7)\n\n"
+        b"    def test_many(self):\n        self.assertEqual(price(11), 8)\n"
+    )
+    changes = {"pricing.py": CHANGED, TESTS: tests, "tests/__init__.py": b""}
+    sample = await sampled(suite, changes, "python -m unittest discover -s tests -t .", bounds=replace(BOUNDS, most_mutants=3))
+    assert {(each.line, each.tests) for each in sample.mutants} == {(2, 2), (3, 1), (4, 1)}
+
+
+async def test_scripts_of_node_are_mutated_and_python_beside_them_is_not(tmp_path: Path) -> None:
+    suite = Suite(tmp_path, {"package.json": b'{"name": "shop", "scripts": {"test": "node --test"}}\n'})
+    changes = {
+        "price.js": b"exports.price = (number) => number * 2 + 1;\n",
+        "tool.py": b"x = 1 + 2\n",
+        "test/price.test.js": (
+            b"const { test } = require('node:test');\nconst assert = require('node:assert');\n"
+            b"const { price } = require('../price.js');\n"
+            b"test('doubles', () => { assert.equal(price(1) > 0, true); });\n"
+        ),
+    }
+    sample = await sampled(suite, changes, "npm test", bounds=replace(BOUNDS, most_mutants=2))
+    assert (sample.possible, sample.tried) == (4, 2)
+    assert {each.path for each in sample.mutants} == {"price.js"}
+    assert {each.outcome for each in sample.mutants} <= {"killed", "survived"}
