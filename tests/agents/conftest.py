@@ -20,12 +20,15 @@ from tests.e2e.conftest import FILES
 from tests.e2e.stack import PREFIX, Stack, running_stack
 from tests.git.repositories import MakeRepository
 from tests.models.provider import KEY, ScriptedProvider
+from tests.worker.agents.admissions import admit
 
 #: Where ``make agents`` puts them.
 INSTALLATION = Path(__file__).resolve().parents[2] / ".agents"
 #: The agents that this folder is about, and the API by which each asks.
 NATIVE = ("codex", "claude")
-OPENAI, ANTHROPIC, NOWHERE = "openai", "anthropic", "nowhere"
+ACP = ("gemini-cli", "qwen-code", "opencode", "claude-agent-acp")
+OPENAI, ANTHROPIC, GOOGLE, NOWHERE = "openai", "anthropic", "google", "nowhere"
+APIS = {"claude": ANTHROPIC, "claude-agent-acp": ANTHROPIC, "gemini-cli": GOOGLE}
 EDIT_CHECK = "python tools/check.py 0"
 
 
@@ -52,16 +55,22 @@ def models_policy(provider: ScriptedProvider) -> dict[str, Any]:
     providers = [
         {"name": OPENAI, "apis": ["responses", "chat_completions"], "base_url": f"{provider.root}/v1", "key": key},
         {"name": ANTHROPIC, "apis": ["messages"], "base_url": provider.root, "key": key},
-        {"name": NOWHERE, "apis": ["responses", "chat_completions", "messages"], "base_url": "http://127.0.0.1:9", "key": key},
+        {"name": GOOGLE, "apis": ["gemini"], "base_url": provider.root, "key": key},
+        {
+            "name": NOWHERE,
+            "apis": ["responses", "chat_completions", "messages", "gemini"],
+            "base_url": "http://127.0.0.1:9",
+            "key": key,
+        },
     ]
     models = [
         {"name": f"{each}-{script}", "provider": each, "upstream": script, "price": {"input": 1.0, "output": 1.0}}
-        for each in (OPENAI, ANTHROPIC)
+        for each in (OPENAI, ANTHROPIC, GOOGLE)
         for script in SCRIPTS
     ]
-    models += [{"name": f"{each}-unreachable", "provider": NOWHERE, "price": None} for each in (OPENAI, ANTHROPIC)]
+    models += [{"name": f"{each}-unreachable", "provider": NOWHERE, "price": None} for each in (OPENAI, ANTHROPIC, GOOGLE)]
     # What fails comes last: a model that fails is followed by the next of the route.
-    failing = [f"{each}-{script}" for each in (OPENAI, ANTHROPIC) for script in (*FAILING, "unreachable")]
+    failing = [f"{each}-{script}" for each in (OPENAI, ANTHROPIC, GOOGLE) for script in (*FAILING, "unreachable")]
     route = [name for model in models if (name := str(model["name"])) not in failing]
     return {"version": "1", "providers": providers, "models": models, "routes": [{"role": "worker", "models": route + failing}]}
 
@@ -80,7 +89,7 @@ class AgentStack(Stack):
 
     def ask(self, project: Path, agent: str, script: str, *words: str) -> tuple[int, dict[str, Any]]:
         """``gatewright run --agent`` with the script: exit code and result."""
-        model = f"{OPENAI if agent.startswith('codex') else ANTHROPIC}-{script}"
+        model = f"{APIS.get(agent, OPENAI)}-{script}"
         allow = () if "--allow" in words else ("--allow", "src")
         test = () if "--test" in words else ("--test", EDIT_CHECK)
         retries = () if "--max-retries" in words else ("--max-retries", "0")
@@ -99,6 +108,10 @@ def agents(tmp_path_factory: pytest.TempPathFactory, provider: ScriptedProvider)
     policies = Path(shutil.copytree(policy_directory(), top / "policies"))
     (policies / "models.json").write_text(json.dumps(models_policy(provider)))
     home = top / "home"
+    for entry in load_agents(policies).policy.agents:
+        if (found := find_agent(entry, (INSTALLATION,))) is not None:
+            # The probe of each has a test of its own.
+            admit(home, found)
     with running_stack(home, workers=1, stack=AgentStack(home, policies, provider)) as stack:
         assert isinstance(stack, AgentStack)
         yield stack

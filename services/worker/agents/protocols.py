@@ -13,10 +13,22 @@ from gatewright.services.worker.agents.codex.app_server import CodexAppServer
 from gatewright.services.worker.agents.codex.plain import CodexExec
 from gatewright.services.worker.agents.port import AgentOrder, AgentProtocol, Launch
 
+
+def _acp(agent: InstalledAgent) -> AgentProtocol:
+    # The types of the protocol take a second to load, and most workers talk to no agent that speaks it.
+    from gatewright.services.worker.agents.acp.protocol import AcpAgent
+    from gatewright.services.worker.agents.acp.rules import SessionRules
+
+    entry = agent.entry
+    rules = SessionRules(meta=entry.session_meta, mode=entry.session_mode, usage_at=entry.usage_at)
+    return AcpAgent(agent.argv, entry.name, rules)
+
+
 #: A further protocol is a further entry.
 PROTOCOLS: Final[Mapping[ProtocolName, Callable[[InstalledAgent], AgentProtocol]]] = {
     "codex-app-server": lambda agent: CodexAppServer(agent.argv, agent.entry.name, own_catalogue=agent.entry.own_catalogue),
     "codex-exec": lambda agent: CodexExec(agent.argv, agent.entry.name, own_catalogue=agent.entry.own_catalogue),
+    "acp": _acp,
     "claude": lambda agent: ClaudeStream(agent.argv, agent.entry.name),
 }
 

@@ -1,6 +1,6 @@
 """Lets a coding agent make the change, in a box whose only door is the model gateway, and reads what it did from the files.
 
-1. Which agent, which model, what it may use; the key must be there before anything is started.
+1. Which agent, which model, what it may use; it must have been probed, and the key be there, before anything is started.
 2. A workspace of the baseline without the configuration that agents obey.
 3. The agent is told the contract in words, and its questions are answered by the contract. What it wrote outside the scope
    it is told once.
@@ -15,6 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from gatewright import scope
 from gatewright.agents.installation import InstalledAgent, usable_agent
 from gatewright.agents.policy import LoadedAgents
@@ -28,6 +30,7 @@ from gatewright.services.worker.agents.box import BASE_URL, Box, Place, open_box
 from gatewright.services.worker.agents.brief import brief, out_of_scope, what_failed
 from gatewright.services.worker.agents.masking import without_masked
 from gatewright.services.worker.agents.port import AgentEnd, AgentEvent, AgentOrder, AgentProtocol, Tell
+from gatewright.services.worker.agents.probe.admission import admitted, check_permitted
 from gatewright.services.worker.agents.protocols import launch_of, protocol_of
 from gatewright.services.worker.agents.record import AgentRecord, event_name, in_words
 from gatewright.services.worker.executors.model_calls import gateway_for, kept_calls, model_for
@@ -41,18 +44,22 @@ from gatewright.workspace.workspace import Workspace
 
 #: Beyond the time limit, for an agent that is asked to stop.
 _STOP_SECONDS: Final = 5.0
+#: The artifact that says what the probe found of the agent.
+ADMISSION: Final = "agent_admission"
 #: Characters of the agent's own words that a failure quotes.
 _QUOTED: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
 class AgentHost:
-    """What a worker knows of agents: the operator's policies, the folders of the installations, the walls."""
+    """What a worker knows of agents: the operator's policies, the folders of the installations, the walls, and what the probe
+    found of each agent (``admissions``)."""
 
     agents: LoadedAgents
     models: LoadedModels
     installations: tuple[Path, ...]
     sandbox: TalkingSandbox | None
+    admissions: Path
     pool: str | None = None
 
 
@@ -87,6 +94,7 @@ class AgentExecutor:
         if sandbox is None:
             words = "agents are not started without walls; let the policy say sandbox: bubblewrap"
             return ExecutionResult(failure=ExecutionFailure("sandbox_unavailable", words, blocked=True))
+        await self._admit(job, agent)
         model = model_for(self._host.models.policy, job.contract, agent.entry, pool=self._host.pool)
         gateway = gateway_for(self._host.models.policy, job, model, pool=self._host.pool)
         record = AgentRecord(brief(job.contract, "/workspace", await what_failed(job.contract, job.artifacts)))
@@ -109,6 +117,18 @@ class AgentExecutor:
             except UnavailableError as error:
                 faults.append(error.message)
         raise UnavailableError("; ".join(faults) or "agents.json lists no agent", code="agent_not_installed")
+
+    async def _admit(self, job: Job, agent: InstalledAgent) -> None:
+        """Raises DeniedError (``agent_not_admitted``, ``agent_not_permitted``)."""
+        admission = await asyncio.to_thread(admitted, self._host.admissions, agent)
+        job.kept[ADMISSION] = msgspec.json.encode(admission)
+        masked = self._host.agents.policy.masked
+        names: set[str] = set()
+        if not admission.permitted.own_settings:
+            entries = await job.mirror.files(await job.mirror.tree_of(job.baseline), ())
+            names = {part.decode("utf-8", "replace") for entry in entries for part in entry.path.split(b"/")} - set(masked)
+        shell = job.contract.tool_permissions.shell
+        check_permitted(admission, shell=shell, read_only=job.contract.audit_only, names=names)
 
     async def _work(self, job: Job, work: _Work) -> ExecutionResult:
         prefix = await usable_environment(job.contract.environment, self._environments, job.mirror, job.baseline)

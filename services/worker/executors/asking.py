@@ -22,10 +22,11 @@ def asking_executors(
     agents, models = load_agents(settings.policies), load_models(settings.policies)
 
     def agent() -> ChangeExecutor:
+        from gatewright.services.worker.agents.probe.admission import ADMISSIONS
         from gatewright.services.worker.executors.agent import AgentExecutor, AgentHost
 
         walls = sandbox if isinstance(sandbox, BubblewrapSandbox) else None
-        host = AgentHost(agents, models, settings.agent_installations, walls, settings.pool)
+        host = AgentHost(agents, models, settings.agent_installations, walls, settings.home / ADMISSIONS, settings.pool)
         return AgentExecutor(host, workspaces, settings.environments, settings.limits(), scanner)
 
     def model() -> ChangeExecutor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import typer
 
 from gatewright.app.cli.commands.options import JsonOutput
@@ -12,6 +14,7 @@ agents = typer.Typer(no_args_is_help=True, help="The coding agents that may make
 
 def register(app: typer.Typer) -> None:
     agents.command("list")(list_agents)
+    agents.command("probe")(probe)
     agents.command("login-check")(login_check)
     app.add_typer(agents, name="agents")
 
@@ -48,6 +51,36 @@ def list_agents(json_output: JsonOutput = False) -> None:
         fits = "" if row["usable"] or row["folder"] is None else f", and {row['versions']} is wanted"
         say(f"{'✔' if row['usable'] else '✘'} {row['name']:<12} {row['protocol']:<17} {printable(state + fits)}")
     say(f"  models of the worker: {printable(', '.join(models) or 'none')}")
+
+
+@reported
+def probe(
+    agent: str = typer.Argument(metavar="NAME", help="An agent of agents.json."),
+    json_output: JsonOutput = False,
+) -> None:
+    """Try in the box what this agent does of what agents have been seen to do. It must have passed before its first use."""
+    from gatewright.app.cli.context import find_place
+    from gatewright.app.cli.home import make_home
+    from gatewright.app.cli.operations.agent_probe import probe_agent
+    from gatewright.app.cli.outcome import Exit
+
+    place = find_place()
+    make_home(place.home, place.here)
+    marks = {"passed": "✔", "failed": "✘", "recorded": "·"}
+    found: dict[str, Any] = {}
+    for found in probe_agent(agent, place.home):
+        if "step" in found and not json_output:
+            say(f"{marks[found['outcome']]} {found['step']:<18} {printable(found['found'])}")
+    if json_output:
+        emit(found)
+    elif found["admitted"]:
+        may = found["permitted"]
+        say(f"  {printable(agent)} {printable(found['agent_version'])} is admitted: contracts with {', '.join(may['shells'])}")
+        say(f"  tasks that only read: {'yes' if may['read_only'] else 'no'}")
+    else:
+        say(f"  {printable(agent)} {printable(found['agent_version'])} is not admitted")
+    if not found["admitted"]:
+        raise typer.Exit(Exit.FAILED)
 
 
 @reported
