@@ -19,7 +19,7 @@ _WAITING: Final = 200
 _CHARACTERS: Final = 2000
 
 
-def tell_nobody(event: Event, text: str) -> None:
+def untold(event: Event, text: str) -> None:
     """For tasks that are not looked on."""
 
 

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 from gatewright.bus.port import Bus
 from gatewright.clock import Clock
 from gatewright.contracts.vocabulary import Document
-from gatewright.tasks.activity import TellLive, tell_nobody
+from gatewright.tasks.activity import TellLive, untold
 from gatewright.tasks.budget_meter import BudgetMeter
 from gatewright.telemetry.logs import Logger
 
@@ -60,7 +60,7 @@ class TaskContext:
     attempts: int
     progress: Callable[[], None] = _unwatched
     meter: BudgetMeter = field(default_factory=BudgetMeter)
-    tell: TellLive = tell_nobody
+    tell: TellLive = untold
 
     def spend(self, *, tokens: int = 0, cost_usd: float = 0.0, iterations: int = 0) -> None:
         """Raises BudgetError when the task has used more than it was given: stop at once."""
