@@ -18,7 +18,7 @@ SCRIPTS: Mapping[str, Script] = {
     "breakout": [
         Shell(
             f"{GOOD}; touch /usr/out /etc/out /out /gatewright-out; echo x >/proc/sys/kernel/hostname; "
-            "ls -d /root /work /home/* 2>&1; getent hosts example.org; cat /dev/tcp 2>&1; ls -A /workspace; ls -A /workspace/src"
+            "ls -d /root /home/* 2>&1; getent hosts example.org; cat /dev/tcp 2>&1; ls -A /workspace; ls -A /workspace/src"
         ),
         Say("done"),
     ],

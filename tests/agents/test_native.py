@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.agents.conftest import HOSTILE, NATIVE, AgentStack, log_of, processes_of_agents
+from tests.agents.conftest import EDIT_CHECK, HOSTILE, NATIVE, PREFIX, AgentStack, log_of, processes_of_agents
 from tests.git.repositories import Repository
 from tests.models.provider import KEY
 
@@ -127,6 +127,16 @@ def test_a_runaway_agent_is_ended_at_its_budget(agents: AgentStack, project: Pat
     code, result = agents.ask(project, agent, "spender", "--max-tokens", "30000")
     assert (code, failure(result)) == (1, ("FAILED", "budget_exceeded"))
     assert processes_of_agents() == []
+
+
+def test_what_an_agent_says_it_does_is_shown_while_it_works(agents: AgentStack, project: Path) -> None:
+    words = ("--allow", "src", "--test", EDIT_CHECK, "--env", str(PREFIX), "--agent", "codex", "--model", "openai-change")
+    said = agents.process("run", "edit them", *words, cwd=project)
+    assert said.returncode == 0, said.stdout + said.stderr
+    lines = [line for line in said.stdout.splitlines() if "agent: " in line]
+    assert any("$ " in line and "edited" in line for line in lines)
+    assert any("wrote `src/new.py`" in line for line in lines)
+    assert any("I have edited them." in line for line in lines)
 
 
 def test_a_models_reply_is_taken_apart_and_landed(agents: AgentStack, project: Path) -> None:

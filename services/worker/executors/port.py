@@ -9,7 +9,7 @@ from typing import Protocol
 from gatewright.contracts import TaskContract
 from gatewright.environment_state import Seen
 from gatewright.git.mirror import Mirror
-from gatewright.tasks.activity import TellLive, tell_nobody
+from gatewright.tasks.activity import TellLive, untold
 from gatewright.tasks.handler import ArtifactPort
 
 
@@ -37,7 +37,7 @@ class Job:
     artifacts: ArtifactPort
     spend: Spend = _unmetered
     kept: dict[str, bytes] = field(default_factory=dict)
-    tell: TellLive = tell_nobody
+    tell: TellLive = untold
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,7 +105,7 @@ class Route(PolicyModel):
 
     role: ModelRole
     pool: str | None = Field(default=None, min_length=1, max_length=64)
-    models: tuple[str, ...] = Field(min_length=1, max_length=32)
+    models: tuple[str, ...] = Field(min_length=1, max_length=128)
 
 
 class ModelsPolicy(PolicyModel):

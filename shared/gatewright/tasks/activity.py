@@ -1,4 +1,4 @@
-"""Tells those who look on what an agent says it does, while it works. What cannot be sent now is dropped: the bundle has it all."""
+"""Tells those who look on what an agent says it does, while it works. What cannot be sent at once is dropped."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WAITING: Final = 200
 _CHARACTERS: Final = 2000
 
 
-def tell_nobody(event: Event, text: str) -> None:
+def untold(event: Event, text: str) -> None:
     """For tasks that are not looked on."""
 
 
