@@ -22,9 +22,6 @@ SCRIPTS: Mapping[str, Script] = {
         ),
         Say("done"),
     ],
-    "add": [Write("/workspace/src/new.py", "edited = 1\n"), Say("I have added it.")],
-    "add-stray": [Write("/workspace/new.py", "edited = 1\n"), Write("/workspace/src/new.py", "edited = 1\n"), Say("done")],
-    "run": [Shell(GOOD), Say("I was not allowed to.")],
     "refused-key": [Fail(401)],
     "too-many": [Fail(429)],
     "broken": [Fail(500)],
@@ -41,4 +38,12 @@ SCRIPTS: Mapping[str, Script] = {
     ],
     "spender": [Shell("echo again >>src/a.py")],
     "files": [Say("```src/a.py\na = 1\nedited = True\n```\n\n```src/b.py\nb = 1\nedited = True\n```\n")],
+}
+
+#: For agents that ask: a command is refused to them, so they make their change with their own tools.
+ASKING: Mapping[str, Script] = {
+    "add": [Write("/workspace/src/new.py", "edited = 1\n"), Say("I have added it.")],
+    "add-stray": [Write("/workspace/new.py", "edited = 1\n"), Write("/workspace/src/new.py", "edited = 1\n"), Say("done")],
+    "run": [Shell(GOOD), Say("I was not allowed to.")],
+    **{name: SCRIPTS[name] for name in ("liar", "silent", "refused-key", "broken")},
 }
