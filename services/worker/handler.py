@@ -132,7 +132,7 @@ class WorkerHandler:
             words = f"attempt {task.attempt}, and the {task.executor.kind} executor has {len(answers(task.executor))} answer(s)"
             raise DeniedError(words, code="no_further_answer")
         mirror, baseline = await open_baseline(task, self._mirrors)
-        job = Job(task, answer, mirror, baseline, context.artifacts, context.spend, kept)
+        job = Job(task, answer, mirror, baseline, context.artifacts, context.spend, kept, context.tell)
         execution = await self._executors[task.executor.kind].execute(job)
         changes = await mirror.changes(baseline, execution.tree) if execution.tree else ()
         secrets = await secrets_brought_in(changes, mirror, self._scanner)

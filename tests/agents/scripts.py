@@ -33,11 +33,15 @@ SCRIPTS: Mapping[str, Script] = {
         Shell(
             f"{GOOD}; cat src/NOTES.md; env; cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n'; find / -name '*.nk' 2>/dev/null"
         ),
-        Shell("cat $HOME/.codex/* $HOME/.claude/* /etc/passwd /proc/self/mountinfo 2>/dev/null; true"),
+        Shell("cat $HOME/.codex/* $HOME/.claude/* /etc/passwd 2>/dev/null; true"),
         Say("sent"),
     ],
     "spender": [Shell("echo again >>src/a.py")],
-    "files": [Say("```src/a.py\na = 1\nedited = True\n```\n\n```src/b.py\nb = 1\nedited = True\n```\n")],
+    "files": [
+        Say(
+            "```python\n# file: src/a.py\na = 1\nedited = True\n```\n\n```python\n# file: src/b.py\nb = 1\nedited = True\n```\n"
+        )
+    ],
 }
 
 #: For agents that ask: a command is refused to them, so they make their change with their own tools.

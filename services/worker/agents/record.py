@@ -16,6 +16,7 @@ from gatewright.services.worker.agents.port import (
     AgentStarted,
     AgentUsage,
 )
+from gatewright.tasks.activity import Event
 
 #: The artifacts of a task whose change an agent made; the bundle has a place for each.
 PROMPT: Final = "codex_prompt"
@@ -83,3 +84,9 @@ def in_words(event: AgentEvent) -> str:
             return f"problem: {message}\n"
         case AgentUsage():
             return ""
+
+
+def event_name(event: AgentEvent) -> Event:
+    """What an event is called where it is told."""
+    name: Event = msgspec.json.decode(msgspec.json.encode(event))["event"]
+    return name

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -29,12 +29,13 @@ from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.worker.agents.box import BASE_URL, Box, Place, open_box
 from gatewright.services.worker.agents.brief import brief, out_of_scope, what_failed
 from gatewright.services.worker.agents.masking import without_masked
-from gatewright.services.worker.agents.port import AgentEnd, AgentEvent, AgentOrder, AgentProtocol
+from gatewright.services.worker.agents.port import AgentEnd, AgentEvent, AgentOrder, AgentProtocol, Tell
 from gatewright.services.worker.agents.probe.admission import admitted, check_permitted
 from gatewright.services.worker.agents.protocols import launch_of, protocol_of
-from gatewright.services.worker.agents.record import AgentRecord
+from gatewright.services.worker.agents.record import AgentRecord, event_name, in_words
 from gatewright.services.worker.executors.model_calls import gateway_for, kept_calls, model_for
 from gatewright.services.worker.executors.port import ExecutionFailure, ExecutionResult, Job
+from gatewright.tasks.activity import TellLive
 from gatewright.tasks.inputs import command_seconds, usable_environment
 from gatewright.tasks.provided import provided_files
 from gatewright.telemetry.redaction import redact_text
@@ -173,7 +174,7 @@ class AgentExecutor:
             async with open_box(work.sandbox, place, launch, work.gateway) as box:
                 try:
                     async with asyncio.timeout(seconds):
-                        end = await work.protocol.converse(box.wire, order, _both(work.record.tell, job.tell))
+                        end = await work.protocol.converse(box.wire, order, _told(work.record, job.tell))
                 except TimeoutError:
                     failure = ExecutionFailure("task_timeout", f"the agent was ended after {seconds:g} s")
                 except AgentWireError as error:
@@ -230,10 +231,13 @@ def _nothing_done(job: Job, end: AgentEnd, *, changed: bool) -> ExecutionFailure
     return ExecutionFailure("no_change", f"the agent says that it is done, and changed nothing: {_words(end.text)}")
 
 
-def _both(first: Callable[[AgentEvent], None], second: Callable[[AgentEvent], None]) -> Callable[[AgentEvent], None]:
+def _told(record: AgentRecord, live: TellLive) -> Tell:
+    """Into the record, and in words without secrets to those who look on."""
+
     def tell(event: AgentEvent) -> None:
-        first(event)
-        second(event)
+        record.tell(event)
+        if words := in_words(event).strip():
+            live(event_name(event), redact_text(words))
 
     return tell
 

@@ -23,9 +23,11 @@ _SHOWN_BYTES: Final = 400_000
 _FORM: Final = """
 # Form of the answer
 
-Answer with whole files only, each as a fenced block whose first line names it, and nothing else that is fenced:
+Answer with whole files only, each in a fenced block of its own whose first line is a comment that names it. Nothing else may be
+fenced, no part of a file may be left out, and the comment is no part of the file:
 
-```path/of/the/file.py
+```python
+# file: path/of/the/file.py
 the whole content of the file
 ```
 """

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from gatewright.contracts import TaskContract
 from gatewright.environment_state import Seen
 from gatewright.git.mirror import Mirror
-from gatewright.services.worker.agents.port import AgentEvent
+from gatewright.tasks.activity import TellLive, untold
 from gatewright.tasks.handler import ArtifactPort
 
 
@@ -19,10 +19,6 @@ class Spend(Protocol):
 
 def _unmetered(*, tokens: int = 0, cost_usd: float = 0.0, iterations: int = 0) -> None:
     """For executors that have no budget to keep."""
-
-
-def _untold(event: AgentEvent) -> None:
-    """For jobs that are not watched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +37,7 @@ class Job:
     artifacts: ArtifactPort
     spend: Spend = _unmetered
     kept: dict[str, bytes] = field(default_factory=dict)
-    tell: Callable[[AgentEvent], None] = _untold
+    tell: TellLive = untold
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from gatewright.contracts.completion import CompletionReport
 from gatewright.contracts.records import AgentRegistry, OrchestratorEvent, RunManifest, Transition
 from gatewright.contracts.reports import (
+    AgentActivity,
     Error,
     EvidenceBundle,
     EvidenceReport,
@@ -31,6 +32,7 @@ from gatewright.contracts.work_documents import (
 
 __all__ = [
     "AbortRequest",
+    "AgentActivity",
     "AgentRegistry",
     "Blocked",
     "Brief",

@@ -126,7 +126,6 @@ _BUS = {
     "usage_invalid": "correct the executor that reports what it used up",
 }
 _AGENTS = {
-    "agent_unknown": "name an agent of agents.json: `gatewright agents list` prints them",
     "executor_contradicts": "name an agent for the executor agent only, and a model for agent and model",
 }
 _MODELS = {

@@ -7,7 +7,7 @@ from typing import Final
 from gatewright.reasons.reason import Reason, section
 
 _MODELS = {
-    "cassette_miss": "the work asked for something that was not recorded: the message names the first difference; record it anew",
+    "cassette_miss": "the work asked for what was not recorded: the message names the first difference; record it anew",
     "model_reply_invalid": "the provider sent what is no reply of its API: look at its address in models.json",
     "model_reply_too_large": "ask for less at a time: no reply is that large",
 }

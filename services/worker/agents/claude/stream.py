@@ -198,7 +198,7 @@ class _Conversation:
         if what == "command" and self._order.shell == "deny":
             self._telling.problem("policy_violation: the contract forbids commands, and the agent asked for one")
         self._refused_last = not allowed
-        refusal = {"behavior": "deny", "message": "The contract does not allow this, and nobody can be asked."}
+        refusal = {"behavior": "deny", "message": "The contract does not allow this, and no person can be asked."}
         answer = {"behavior": "allow", "updatedInput": given} if allowed else refusal
         await self._reply({"subtype": "success", "request_id": number, "response": answer})
 

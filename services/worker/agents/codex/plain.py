@@ -73,13 +73,14 @@ def _item(telling: Telling, item: Object, *, over: bool) -> None:
     match item.get("type"):
         case "agent_message" if over:
             telling.message(item.get("text"))
+        case "command_execution" if over:
+            telling.command(item.get("command"), item.get("exit_code"))
         case "command_execution":
-            telling.command(item.get("command"), item.get("exit_code") if over else None)
+            telling.command(item.get("command"))
         case "file_change" if over and item.get("status") == "completed":
             changes = item.get("changes")
-            telling.files(change.get("path") for change in changes if isinstance(change, dict)) if isinstance(
-                changes, list
-            ) else None
+            if isinstance(changes, list):
+                telling.files(change.get("path") for change in changes if isinstance(change, dict))
         case "error" if over:
             telling.problem(item.get("message"))
         case _:

@@ -40,7 +40,7 @@ class Door(Protocol):
 
 
 class Closed:
-    """A door behind which nobody answers: every connection is ended at once."""
+    """A door behind which nothing answers: every connection is ended at once."""
 
     @asynccontextmanager
     async def serving(self, listening: socket.socket) -> AsyncIterator[None]:

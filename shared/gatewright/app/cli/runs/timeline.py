@@ -10,7 +10,8 @@ from gatewright.app.cli.runs.budgets import usage_words
 from gatewright.app.cli.runs.retry import in_options
 from gatewright.app.cli.runs.view import RunView, seconds_between
 from gatewright.budgets import Excess
-from gatewright.contracts import Error, GateReport, OrchestratorEvent, ReviewReport, TestReport
+from gatewright.clock import SystemClock, timestamp
+from gatewright.contracts import AgentActivity, Error, GateReport, OrchestratorEvent, ReviewReport, TestReport
 from gatewright.contracts.reports import Violation
 from gatewright.ledger import events as e
 from gatewright.rules.proof import in_words
@@ -23,6 +24,8 @@ STAGES: dict[str, str] = {"S0": "intake", "S1": "plan", "S2": "execute", "S3": "
 DETOUR = "fix"
 #: More violations than this are counted, not listed.
 MOST_VIOLATIONS = 6
+#: Lines of one message of an agent; the bundle has all of it.
+MOST_AGENT_LINES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,15 @@ def lines(record: OrchestratorEvent, view: RunView) -> tuple[TimelineLine, ...]:
     at = seconds_between(view.run.created_at, record.ts)
     stage = stage_name(view.run.state)
     return tuple(TimelineLine(at, stage, mark, who, printable(text)) for mark, who, text in _said(record, view))
+
+
+def activity_lines(view: RunView, said: AgentActivity) -> tuple[TimelineLine, ...]:
+    """What an agent says it does, now. Its words are its own: a claim, and printable."""
+    at = seconds_between(view.run.created_at, timestamp(SystemClock().now()))
+    mark: Mark = "warn" if said.event in {"permission", "problem"} else "plain"
+    stage = stage_name(view.run.state)
+    words = [line.strip() for line in said.text.splitlines() if line.strip()]
+    return tuple(TimelineLine(at, stage, mark, "agent", printable(line)) for line in words[:MOST_AGENT_LINES])
 
 
 def _said(record: OrchestratorEvent, view: RunView) -> list[tuple[Mark, str, str]]:  # noqa: C901, PLR0912 - one case an event
