@@ -144,7 +144,7 @@ def _executor_faults(executor: ProposedExecutor | None, kinds: Sequence[str]) ->
         yield Fault("/executor", "required", "is required: the request does not say how the change is made")
         return
     if executor.kind not in kinds:
-        yield Fault("/executor/kind", "enum", f"must be one of {', '.join(kinds)}")
+        yield Fault("/executor/kind", "invalid", f"must be one of {', '.join(kinds)}")
         return
     if executor.kind == "command" and not executor.commands:
         yield Fault("/executor/commands", "required", "is required: at least one command")

@@ -196,7 +196,7 @@ def _contradictions(options: RunOptions) -> list[Fault]:
     for number, requirement in enumerate(options.requirement):
         if _REQUIREMENT.fullmatch(requirement) is None:
             words = f"--requirement {requirement}: an id is PROJECT-CATEGORY-NUMBER, PAY-SEC-007 say"
-            faults.append(Fault(f"/requirement_ids/{number}", "pattern", words))
+            faults.append(Fault(f"/requirement_ids/{number}", "invalid", words))
     if len(options.env) > 1:
         faults.append(Fault("/environment", "ambiguous", "a run sees one environment: give --env once"))
     return faults
