@@ -12,7 +12,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --no
 # Another Python's packages are not ours; and modules are compiled once, not in each of the many processes that tests start.
 unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE VIRTUAL_ENV
 
-.PHONY: demo test test-faults lint bench lock clean
+.PHONY: demo test test-faults agents lint bench lock clean
 
 demo: $(STAMP)
 	@$(BIN)/python examples/demo/demo.py
@@ -24,6 +24,15 @@ test: $(STAMP)
 # The long series: everything broken at every point, every file of every bundle changed; and the containers.
 test-faults: $(STAMP)
 	@$(PYTEST) -m "long or compose"
+
+# Real coding agents for tests/agents, pinned with digests; about 2 GB. Which registry is npm's own setting. Not `npm ci`: that
+# refuses a lock file without the packages of other platforms, which not every registry has.
+agents: .agents/.ready
+.agents/.ready: tests/agents/package.json tests/agents/package-lock.json
+	@command -v npm >/dev/null || { echo "there is no npm here: install Node.js 22 or newer" >&2; exit 1; }
+	@mkdir -p .agents && cp tests/agents/package.json tests/agents/package-lock.json .agents/
+	@cd .agents && npm install --no-audit --no-fund --loglevel=error
+	@touch $@
 
 lint: $(STAMP)
 	@$(BIN)/python -m ruff check --no-cache .
@@ -43,7 +52,7 @@ lock:
 	$(COMPILE) 3.12 --output-file deploy/image/requirements-build.lock deploy/image/requirements-build.in
 
 clean:
-	rm -rf .venv .venv-* .demo .gatewright .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-* .agents .demo .gatewright .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(STAMP): requirements-dev.lock pyproject.toml
 	@command -v '$(PYTHON)' >/dev/null || { echo "there is no $(PYTHON) here; choose another: make PYTHON=/path/to/python3.12" >&2; exit 1; }

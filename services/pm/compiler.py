@@ -1,7 +1,7 @@
 """Writes the contract that a complete request asks for: no model, no judgement, nothing that the request did not say.
 
-What the request leaves open gets the least: the worker's least privilege, one attempt for each answer of the executor, and a
-change that is dropped when it fails.
+What the request leaves open gets the least: the worker's least privilege, one attempt for each answer of the executor (three
+for one that is asked), and a change that is dropped when it fails.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from gatewright.contracts import RequestTask, RunRequest, TaskContract
 from gatewright.contracts.task_contract import Inputs, LogPaths, LogRefs, Rollback, RuntimeOptions
 from gatewright.contracts.vocabulary import Agent, TimeoutRetry
 from gatewright.services.pm.completeness import check_complete
-from gatewright.worker_role import PERMISSIONS, REQUIRED_OUTPUTS, TOOL_SET, WORKER, answers, resolve_role
+from gatewright.worker_role import ASKED_ANEW, PERMISSIONS, REQUIRED_OUTPUTS, TOOL_SET, WORKER, answers, resolve_role
 
 #: Seconds for a request that sets no limit, and the most retries that a contract may ask for.
 DEFAULT_SECONDS = 600.0
 MOST_RETRIES = 10
+#: Attempts of an agent or a model, where the request does not say: what fails three times in a row is for a person.
+ASKED_TRIES = 3
 #: Specification 8, mechanism 5: the default denylist.
 FORBIDDEN_ACTIONS = ("rm -rf", "sudo", "ssh", "curl", "wget", "edit .env")
 
@@ -62,5 +64,7 @@ def compile_contract(task: RequestTask, owner: Agent) -> TaskContract:
 
 
 def _one_try_per_answer(request: RunRequest) -> TimeoutRetry:
-    tries = len(answers(request.executor)) if request.executor is not None else 1
+    tries = 1
+    if request.executor is not None:
+        tries = ASKED_TRIES if request.executor.kind in ASKED_ANEW else len(answers(request.executor))
     return TimeoutRetry(timeout_sec=DEFAULT_SECONDS, max_retries=min(tries - 1, MOST_RETRIES), retry_backoff_sec=0)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from gatewright import scope
 from gatewright.contracts import RunRequest
 from gatewright.errors import Fault, MalformedError, ScopeError
-from gatewright.worker_role import answers
+from gatewright.worker_role import has_answers
 
 INCOMPLETE = "request_incomplete"
 
@@ -33,8 +33,8 @@ def _missing(request: RunRequest) -> Iterator[Fault]:
     if not request.acceptance_tests:
         yield _required("/acceptance_tests", "the commands that prove the change")
     if request.executor is None:
-        yield _required("/executor", "how the change is made: command, patch or reply")
-    elif not answers(request.executor):
+        yield _required("/executor", "how the change is made: command, patch, reply, agent or model")
+    elif not has_answers(request.executor):
         field = "commands" if request.executor.kind == "command" else "artifacts"
         yield _required(f"/executor/{field}", f"at least one answer for the {request.executor.kind} executor")
 

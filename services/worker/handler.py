@@ -24,6 +24,7 @@ from gatewright.secrets.changes import FoundSecret, secrets_brought_in
 from gatewright.secrets.documents import redact_document
 from gatewright.secrets.redaction import REDACTIONS, Redacted, Redaction, record_of, redact_output
 from gatewright.secrets.scanner import SecretScanner
+from gatewright.services.worker.executors.asking import asking_executors
 from gatewright.services.worker.executors.command import CommandExecutor
 from gatewright.services.worker.executors.patch import PatchExecutor
 from gatewright.services.worker.executors.port import ChangeExecutor, ExecutionFailure, ExecutionResult, Job
@@ -34,7 +35,7 @@ from gatewright.tasks.command_host import probe_commands
 from gatewright.tasks.handler import TaskContext
 from gatewright.tasks.inputs import environment_prefix, open_baseline, reference
 from gatewright.telemetry.redaction import redact_text
-from gatewright.worker_role import answers
+from gatewright.worker_role import answer_of, answers
 from gatewright.workspace import Workspaces
 
 #: Places of secrets that a failure names.
@@ -46,12 +47,13 @@ def make_handler(settings: Settings) -> WorkerHandler:
     state = settings.directory("worker")
     sandbox = make_sandbox(settings.sandbox)
     workspaces = Workspaces.for_sandbox(state / "workspaces", sandbox)
+    mirrors, scanner = Mirrors(settings.mirrors("worker")), settings.scanner()
     executors: Mapping[str, ChangeExecutor] = {
         "command": CommandExecutor(workspaces, sandbox, settings.environments, settings.limits()),
         "patch": PatchExecutor(),
         "reply": ReplyExecutor(),
+        **asking_executors(settings, workspaces, sandbox, scanner),
     }
-    mirrors, scanner = Mirrors(settings.mirrors("worker")), settings.scanner()
     limits = settings.limits()
     return WorkerHandler(settings.agent_id, mirrors, executors, sandbox, workspaces, scanner, settings.environments, limits)
 
@@ -96,14 +98,15 @@ class WorkerHandler:
         """
         started = timestamp(context.clock.now())
         changes: tuple[TreeChange, ...] = ()
+        kept: dict[str, bytes] = {}
         try:
-            execution, changes = await context.meter.within(self._execute(task, context))
+            execution, changes = await context.meter.within(self._execute(task, context, kept))
         except SandboxError as error:
             execution = ExecutionResult(failure=ExecutionFailure(error.reason, redact_text(error.message), blocked=True))
         except (DeniedError, MalformedError, ConfigurationError) as error:
             execution = ExecutionResult(failure=ExecutionFailure(error.reason, redact_text(error.message)))
         finished = timestamp(context.clock.now())
-        logs = await asyncio.to_thread(self._storable, execution.logs)
+        logs = await asyncio.to_thread(self._storable, {**kept, **execution.logs})
         references = tuple(reference(name, data) for name, data in logs.items())
         patch = uri_of(execution.patch) if execution.patch else ""
         used = context.meter.usage
@@ -119,15 +122,17 @@ class WorkerHandler:
         context.log.info("worked", status=result.status, changed=len(changes), failure=result.failure)
         return result
 
-    async def _execute(self, task: TaskContract, context: TaskContext) -> tuple[ExecutionResult, tuple[TreeChange, ...]]:
+    async def _execute(
+        self, task: TaskContract, context: TaskContext, kept: dict[str, bytes]
+    ) -> tuple[ExecutionResult, tuple[TreeChange, ...]]:
         if task.executor is None:
             raise DeniedError("the contract does not say how the change is made", code="executor_missing")
-        given = answers(task.executor)
-        if task.attempt > len(given):
-            words = f"attempt {task.attempt}, and the {task.executor.kind} executor has {len(given)} answer(s)"
+        answer = answer_of(task.executor, task.attempt)
+        if answer is None:
+            words = f"attempt {task.attempt}, and the {task.executor.kind} executor has {len(answers(task.executor))} answer(s)"
             raise DeniedError(words, code="no_further_answer")
         mirror, baseline = await open_baseline(task, self._mirrors)
-        job = Job(task, given[task.attempt - 1], mirror, baseline, context.artifacts, context.spend)
+        job = Job(task, answer, mirror, baseline, context.artifacts, context.spend, kept, context.tell)
         execution = await self._executors[task.executor.kind].execute(job)
         changes = await mirror.changes(baseline, execution.tree) if execution.tree else ()
         secrets = await secrets_brought_in(changes, mirror, self._scanner)
@@ -140,7 +145,7 @@ class WorkerHandler:
     def _surroundings(self, task: TaskContract, execution: ExecutionResult) -> Surroundings:
         """What the change was made with; the prefix only where the executor runs commands, and it is listed here."""
         prefix = None
-        if task.executor is not None and task.executor.kind == "command":
+        if task.executor is not None and task.executor.kind in {"command", "agent"}:
             with contextlib.suppress(DeniedError):
                 prefix = environment_prefix(task.environment, self._environments)
         versions = {"secret_scanner": self._scanner.name}

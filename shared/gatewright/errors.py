@@ -81,6 +81,12 @@ class ExtractionError(DeniedError):
     code = "reply_not_usable"
 
 
+class AgentWireError(DeniedError):
+    """A coding agent says what is no message of its protocol, too much, or nothing. Look at the agent and its version."""
+
+    code = "agent_failed"
+
+
 class BudgetError(DeniedError):
     """A task has used up what it was given. Raise the budget, or order less."""
 

@@ -1,4 +1,4 @@
-"""What every policy file of the operator is made of, and how one is read: frozen models that refuse a field they do not know."""
+"""What every policy file of the operator is made of (frozen models that refuse unknown fields), and how one is read."""
 
 from __future__ import annotations
 

@@ -58,8 +58,25 @@ def resolve_role(contract: TaskContract) -> RoleContract:
     )
 
 
+#: Executors that are asked anew for each attempt: they bring no answers with them.
+ASKED_ANEW = frozenset({"agent", "model"})
+
+
+def has_answers(executor: Executor) -> bool:
+    """Whether there is anything to make a first attempt with."""
+    return executor.kind in ASKED_ANEW or bool(answers(executor))
+
+
+def answer_of(executor: Executor, attempt: int) -> str | None:
+    """What attempt number ``attempt`` is made with: empty for one that is asked anew, None when there is no answer left."""
+    if executor.kind in ASKED_ANEW:
+        return ""
+    given = answers(executor)
+    return given[attempt - 1] if attempt <= len(given) else None
+
+
 def answers(executor: Executor) -> tuple[str, ...]:
-    """What the executor has to offer, one entry an attempt: commands, or names of input artifacts."""
+    """What the executor has to offer, one entry an attempt: commands, or names of input artifacts; none where it is asked."""
     return executor.commands if executor.kind == "command" else executor.artifacts
 
 

@@ -76,20 +76,21 @@ class ScriptedProvider:
         return f"{self.root}/s/{script}" + ("/v1" if openai else "")
 
     def policy(self, script: str, *, role: str = "worker", prices: Mapping[str, float] | None = None) -> dict[str, Any]:
-        """A ``models.json`` with this script as its only provider, of all APIs, and the model ``scripted``.
+        """A ``models.json`` whose only provider plays this script: ``scripted``, ``scripted-claude``, ``scripted-gemini``.
 
         The key is in the variable ``SCRIPTED_KEY``, which the test sets.
         """
         return {
             "version": "1",
             "providers": [
-                self.provider(script),
                 self.provider(script, name="scripted-openai", apis=["responses", "chat_completions"]),
+                self.provider(script, name="scripted-anthropic", apis=["messages"]),
+                self.provider(script, name="scripted-google", apis=["gemini"]),
             ],
             "models": [
                 {"name": "scripted", "provider": "scripted-openai", "price": prices},
-                {"name": "scripted-claude", "provider": "scripted", "price": prices},
-                {"name": "scripted-gemini", "provider": "scripted", "price": prices},
+                {"name": "scripted-claude", "provider": "scripted-anthropic", "price": prices},
+                {"name": "scripted-gemini", "provider": "scripted-google", "price": prices},
             ],
             "routes": [{"role": role, "models": ["scripted", "scripted-claude", "scripted-gemini"]}],
         }

@@ -148,24 +148,19 @@ def _patch(head: str, lines: list[str]) -> str:
     return "\n".join(["*** Begin Patch", head, *lines, "*** End Patch"])
 
 
+Makers = Mapping[str, Callable[..., Any]]
+
+
 def as_call(turn: Turn, offered: Mapping[str, str]) -> Turn:
-    """A shell command, a file or an edit as the call of a tool that is ``offered`` (its kind by its name); other turns as they are.
+    """A command, a file or an edit as the call of a tool that is ``offered`` (its kind by its name); other turns as they are.
 
     Without such a tool the model has nothing to say: so answer side requests of agents, for titles and summaries.
     """
-    tables: tuple[Mapping[str, Callable[..., Any]], tuple[str, ...]]
-    match turn:
-        case Shell(command=command):
-            tables = SHELLS, (command,)
-        case Write(path=path, content=content):
-            tables = WRITERS, (path, content)
-        case Edit(path=path, old=old, new=new):
-            tables = EDITORS, (path, old, new)
-        case Call():
-            return turn if offered else Say("nothing to add")
-        case _:
-            return turn
-    makers, words = tables
+    if isinstance(turn, Call):
+        return turn if offered else Say("nothing to add")
+    if not isinstance(turn, Shell | Write | Edit):
+        return turn
+    makers, words = _makers(turn)
     for name, make in makers.items():
         if name in offered:
             arguments = make(*words)
@@ -173,6 +168,16 @@ def as_call(turn: Turn, offered: Mapping[str, str]) -> Turn:
                 arguments = {"input": arguments}
             return Call(name, arguments, turn.usage)
     return Say("nothing to add")
+
+
+def _makers(turn: Shell | Write | Edit) -> tuple[Makers, tuple[str, ...]]:
+    match turn:
+        case Shell():
+            return SHELLS, (turn.command,)
+        case Write():
+            return WRITERS, (turn.path, turn.content)
+        case Edit():
+            return EDITORS, (turn.path, turn.old, turn.new)
 
 
 def as_text(arguments: Mapping[str, Any] | str) -> str:

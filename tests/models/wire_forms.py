@@ -1,4 +1,4 @@
-"""The four APIs as a provider speaks them: which step a transcript is at, which tools it offers, and a turn as a reply or a stream."""
+"""The four APIs as a provider speaks them: the step of a transcript, the offered tools, a turn as a reply or a stream."""
 
 from __future__ import annotations
 
@@ -131,7 +131,8 @@ def _stream_of_responses(turn: Say | Call, step: int, body: Body, usage: SaidUsa
     item = done["output"][0]
     started = done | {"status": "in_progress", "output": [], "usage": None}
     yield _event({"type": "response.created", "response": started})
-    empty = item | ({"content": []} if isinstance(turn, Say) else {"input": ""} if "input" in item else {"arguments": ""})
+    blank: Body = {"content": []} if isinstance(turn, Say) else {"input": ""} if "input" in item else {"arguments": ""}
+    empty = item | blank
     yield _event({"type": "response.output_item.added", "output_index": 0, "item": empty | {"status": "in_progress"}})
     place = {"item_id": item["id"], "output_index": 0}
     if isinstance(turn, Say):
@@ -173,7 +174,8 @@ def _stream_of_messages(turn: Say | Call, step: int, body: Body, usage: SaidUsag
     message = _head_of_message(step, body) | {"content": [], "usage": _message_usage(usage) | {"output_tokens": 1}}
     yield _named_event({"type": "message_start", "message": message})
     block = _block(turn, step)
-    empty = block | ({"text": ""} if isinstance(turn, Say) else {"input": {}})
+    blank: Body = {"text": ""} if isinstance(turn, Say) else {"input": {}}
+    empty = block | blank
     yield _named_event({"type": "content_block_start", "index": 0, "content_block": empty})
     for piece in pieces:
         kind = (

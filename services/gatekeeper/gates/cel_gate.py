@@ -103,6 +103,8 @@ def contract_document(contract: TaskContract, policies: Policies) -> dict[str, A
             "kind": executor.kind,
             "commands": list(executor.commands),
             "artifacts": list(executor.artifacts),
+            "agent": executor.agent or "",
+            "model": executor.model or "",
         },
         "scope": {
             "allow_dependency_change": opened.allow_dependency_change,

@@ -21,7 +21,7 @@ CONTRACT: Mapping[str, Any] = {
     "acceptance_tests": [{"name": "unit", "cmd": "pytest -q", "must_pass": True}],
     "permissions": {"filesystem": "workspace-write", "shell": "never", "network": "deny", "mcp_tools": []},
     "repository": {"url": "https://git.example.org/shop.git", "target_ref": "refs/heads/main", "landing": "branch"},
-    "executor": {"kind": "command", "commands": ["ruff format {paths}"], "artifacts": []},
+    "executor": {"kind": "command", "commands": ["ruff format {paths}"], "artifacts": [], "agent": "", "model": ""},
     "scope": {
         "allow_dependency_change": False,
         "allow_protected_paths": [],

@@ -13,6 +13,7 @@ from typing import Literal, get_args
 
 from pydantic import Field, TypeAdapter, model_validator
 
+from gatewright.agents.policy import AGENTS_FILE, AgentsPolicy
 from gatewright.contracts import AgentRegistry, codec
 from gatewright.contracts.records import RegisteredAgent
 from gatewright.errors import ConfigurationError, MalformedError
@@ -121,6 +122,7 @@ class Policies:
     approvals: Approvals
     publishers: Publishers
     models: ModelsPolicy
+    agents: AgentsPolicy
     matcher: PathMatcher
     rules: tuple[CelRule, ...]
     sha256: str
@@ -151,6 +153,7 @@ FILES = (
     "approvals.json",
     "publishers.json",
     MODELS_FILE,
+    AGENTS_FILE,
 )
 #: The folder of the organisation's own rules; it may be empty.
 ORGANISATION = "organisation"
@@ -185,6 +188,7 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
         approvals=parse_policy(folder / "approvals.json", Approvals, contents["approvals.json"]),
         publishers=publishers,
         models=parse_policy(folder / MODELS_FILE, ModelsPolicy, contents[MODELS_FILE]),
+        agents=parse_policy(folder / AGENTS_FILE, AgentsPolicy, contents[AGENTS_FILE]),
         rules=rules,
         matcher=PathMatcher([kind.patterns for kind in protected.classes]),
         sha256=_digest(contents, rules, publishers),

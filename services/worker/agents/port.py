@@ -1,12 +1,12 @@
 """What one way of talking to a coding agent implements, and what it is given. Types only.
 
-An agent's permissions, modes, stop reasons, exit codes, diffs and figures are claims: they are recorded and shown, and nothing is
-decided by them. What it did is read from its workspace by the executor, and what it used is counted by the model gateway.
+An agent's permissions, modes, stop reasons, exit codes, diffs and figures are claims: they are recorded and shown, and nothing
+is decided by them. What it did is read from its workspace by the executor, and what it used is counted by the model gateway.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -70,6 +70,13 @@ class AgentProblem(Document, tag="problem", tag_field="event"):
 
 AgentEvent = AgentStarted | AgentMessage | AgentCommand | AgentFileChange | AgentPermission | AgentUsage | AgentProblem
 Tell = Callable[[AgentEvent], None]
+#: Asked when a turn is over and was completed: the next words to the agent in the same session, None when it may go.
+FollowUp = Callable[[], Awaitable[str | None]]
+
+
+async def no_follow_up() -> str | None:
+    """One turn is all."""
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +84,8 @@ class AgentOrder:
     """What an agent is to do. ``directory`` is the workspace as the agent sees it, ``base_url`` the gateway's address there.
 
     ``model`` is the name that the agent asks the gateway for. ``shell`` is the contract's permission (specification 6.1.2);
-    ``resume`` an earlier session's id.
+    ``resume`` an earlier session's id. ``standing_approval``: the operator approves beforehand the commands that a contract
+    wants approved (``on-request``), as they stay in the box. A protocol that knows no second turn does not ask ``follow_up``.
     """
 
     prompt: str
@@ -87,6 +95,8 @@ class AgentOrder:
     shell: Literal["deny", "untrusted", "on-request", "never"] = "never"
     read_only: bool = False
     resume: str | None = None
+    standing_approval: bool = False
+    follow_up: FollowUp = no_follow_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +124,7 @@ class Wire(Protocol):
     """The agent's standard input and output, as JSON objects, one a line; bounded in every direction."""
 
     async def receive(self) -> dict[str, object] | None:
-        """The next object; None at the end. Raises AgentWireError for what is none, a line that is too long, or too much in all."""
+        """The next object; None at the end. Raises AgentWireError for what is none, and for too much of it."""
 
     async def send(self, message: Mapping[str, object]) -> None:
         """Raises AgentWireError when the agent no longer listens."""

@@ -9,6 +9,7 @@ from typing import Protocol
 from gatewright.contracts import TaskContract
 from gatewright.environment_state import Seen
 from gatewright.git.mirror import Mirror
+from gatewright.tasks.activity import TellLive, untold
 from gatewright.tasks.handler import ArtifactPort
 
 
@@ -26,6 +27,7 @@ class Job:
 
     ``baseline`` is a commit id that ``mirror`` holds. ``spend`` is told what was used since the last call, as soon as that is
     known; it raises BudgetError when that is more than there is, and the job is cancelled.
+    ``kept``: what is to be kept as artifacts however the job ends. ``tell`` is given what an agent reports, as it does.
     """
 
     contract: TaskContract
@@ -34,6 +36,8 @@ class Job:
     baseline: str
     artifacts: ArtifactPort
     spend: Spend = _unmetered
+    kept: dict[str, bytes] = field(default_factory=dict)
+    tell: TellLive = untold
 
 
 @dataclass(frozen=True, slots=True)

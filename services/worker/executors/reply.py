@@ -24,18 +24,23 @@ class ReplyExecutor:
     async def execute(self, job: Job) -> ExecutionResult:
         """Raises ExtractionError (``reply_not_usable``), MalformedError, ArtifactError."""
         reply = await read_artifact(job.contract, job.answer, job.artifacts)
-        # In a thread: a long reply must not keep the process from saying that it is at work.
-        extraction = await asyncio.to_thread(extract, reply)
-        paths = tuple(path for path, _ in extraction.files)
-        modes = {entry.path: entry.mode for entry in await job.mirror.files(job.baseline, paths)}
-        changes = [FileChange(path.encode(), modes.get(path.encode(), FILE), content) for path, content in extraction.files]
-        for change in changes:
-            if change.mode not in REGULAR:
-                raise ExtractionError(f"{display(change.path)!r} is a symbolic link or a submodule at the baseline")
-        tree = await job.mirror.write_tree(job.baseline, changes)
-        # A file in the place of a directory, or below a file, would take away what stands there.
-        for done in await job.mirror.changes(job.baseline, tree):
-            if done.status not in _WRITTEN:
-                raise ExtractionError(f"{display(done.path)!r} would be taken away by a file of the reply")
-        summary = f"{len(changes)} file(s) from the reply; {extraction.snippets} block(s) without a name left out"
-        return ExecutionResult(tree, await job.mirror.diff(job.baseline, tree), {REPLY_LOG: reply}, summary)
+        return await change_of(job, reply)
+
+
+async def change_of(job: Job, reply: bytes) -> ExecutionResult:
+    """The files of ``reply``, written over the baseline. Raises ExtractionError."""
+    # In a thread: a long reply must not keep the process from saying that it is at work.
+    extraction = await asyncio.to_thread(extract, reply)
+    paths = tuple(path for path, _ in extraction.files)
+    modes = {entry.path: entry.mode for entry in await job.mirror.files(job.baseline, paths)}
+    changes = [FileChange(path.encode(), modes.get(path.encode(), FILE), content) for path, content in extraction.files]
+    for change in changes:
+        if change.mode not in REGULAR:
+            raise ExtractionError(f"{display(change.path)!r} is a symbolic link or a submodule at the baseline")
+    tree = await job.mirror.write_tree(job.baseline, changes)
+    # A file in the place of a directory, or below a file, would take away what stands there.
+    for done in await job.mirror.changes(job.baseline, tree):
+        if done.status not in _WRITTEN:
+            raise ExtractionError(f"{display(done.path)!r} would be taken away by a file of the reply")
+    summary = f"{len(changes)} file(s) from the reply; {extraction.snippets} block(s) without a name left out"
+    return ExecutionResult(tree, await job.mirror.diff(job.baseline, tree), {REPLY_LOG: reply}, summary)

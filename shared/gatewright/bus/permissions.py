@@ -118,13 +118,18 @@ def access_of(
     queues = tuple(queue for queue in t.consumers(pools) if queue.owner == role)
     return Access(
         identity,
-        (t.result_subject(role), t.dead_subject(role), own_artifacts(identity)),
+        (t.result_subject(role), t.dead_subject(role), own_artifacts(identity), *_looked_on_at(role)),
         (t.CANCEL_SUBJECT,),
         serve=service_subjects(role),
         queues=queues,
         api=(_GET_ARTIFACT,),
         limits=ROLE_LIMITS,
     )
+
+
+def _looked_on_at(role: str) -> tuple[str, ...]:
+    """Only workers have agents that say what they do."""
+    return (t.live_subject(role),) if role == "worker" else ()
 
 
 def publisher_subjects(publisher: str) -> Mapping[str, str]:
@@ -226,7 +231,7 @@ def _operator(pools: tuple[str, ...], uploads: tuple[str, ...]) -> Access:
     return Access(
         OPERATOR,
         (*publisher_subjects(OPERATOR_PUBLISHER).values(), *put_back, *asked, own_artifacts(OPERATOR)),
-        (t.WATCH_SUBJECT, t.CANCEL_SUBJECT),
+        (t.WATCH_SUBJECT, t.CANCEL_SUBJECT, t.LIVE_SUBJECT),
         api=(
             *("INFO", "STREAM.NAMES", "STREAM.LIST", "CONSUMER.NAMES.*", "CONSUMER.LIST.*"),
             *(*look, *_replay("RUNS"), *_replay("DEAD"), *pausing),

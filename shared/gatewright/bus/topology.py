@@ -36,6 +36,8 @@ CONTRACT_SUBJECT = "gw.intake.contract"
 ABORT_SUBJECT = "gw.intake.abort"
 #: Broadcast by the gatekeeper when a run is aborted: the roles that work for it stop.
 CANCEL_SUBJECT = "gw.cancel"
+#: Told by workers while agents work, for those who look on: what they say they do. It is nowhere stored, and no evidence.
+LIVE_SUBJECT = "gw.live.*"
 #: Where the server reports that it delivers a task no more although no role settled it. It is kept only where a stream does.
 EXHAUSTED_SUBJECT = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.TASKS.>"
 #: Where the server repeats what it has stored in the ledger, for those who watch: one subject per run.
@@ -199,6 +201,11 @@ def stream_of(subject: str) -> str:
 
 def task_subject(role: str, pool: str = DEFAULT_POOL, task_class: Priority = DEFAULT_CLASS) -> str:
     return f"gw.task.{role}.{pool}.{task_class}"
+
+
+def live_subject(role: str) -> str:
+    """Where a role tells what goes on, for those who look on."""
+    return f"gw.live.{role}"
 
 
 def result_subject(role: str) -> str:

@@ -4,6 +4,7 @@ from gatewright.contracts.completion import CompletionReport
 from gatewright.contracts.proposals import ContractProposal, PlanProposal, ReviewOpinion
 from gatewright.contracts.records import AgentRegistry, OrchestratorEvent, RunManifest, Transition
 from gatewright.contracts.reports import (
+    AgentActivity,
     Error,
     EvidenceBundle,
     EvidenceReport,
@@ -32,6 +33,7 @@ from gatewright.contracts.work_documents import (
 
 __all__ = [
     "AbortRequest",
+    "AgentActivity",
     "AgentRegistry",
     "Blocked",
     "Brief",

@@ -60,6 +60,7 @@ DOCUMENTS: dict[str, type[Document]] = {
     "tombstone.v1": contracts.Tombstone,
     "transition.v1": contracts.Transition,
     "usage_report.v1": contracts.UsageReport,
+    "agent_activity.v1": contracts.AgentActivity,
     "work_report.v1": contracts.WorkReport,
 }
 #: A refused document with more commas than this gets the decoder's first fault only: the full report would take seconds.

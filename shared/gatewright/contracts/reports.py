@@ -94,6 +94,15 @@ class UsageReport(Document):
     usage: Usage
 
 
+class AgentActivity(Document):
+    """What an agent says it does, told while it works for those who look on. Stored nowhere; the bundle has its transcript."""
+
+    run_id: RunId
+    task_id: NonEmpty
+    event: Literal["started", "message", "command", "file_change", "permission", "usage", "problem"]
+    text: Annotated[str, Meta(max_length=2000)]
+
+
 class ScopeCheck(Document):
     passed: bool
     violations: tuple[str, ...]

@@ -182,16 +182,25 @@ class SourceBranch(Document):
     commits: Positive
 
 
+#: What ``agents.json`` and ``models.json`` call an agent and a model.
+AgentName = Annotated[str, Meta(pattern=rf"^[a-z0-9][a-z0-9-]{{0,31}}{END}")]
+ModelName = Annotated[str, Meta(pattern=rf"^[A-Za-z0-9][A-Za-z0-9._:/-]{{0,127}}{END}")]
+
+
 class Executor(Document):
     """How the worker makes the change.
 
     ``command``: ``commands`` are argv strings, one per attempt, ``{paths}`` stands for the shard's paths.
     ``patch`` and ``reply``: ``artifacts`` name entries of ``inputs.artifacts``, one per attempt.
+    ``agent`` (a coding agent) and ``model`` (a model whose reply is taken apart) are asked anew for each attempt; which ones,
+    ``agent`` and ``model`` name, as the operator's policies do.
     """
 
-    kind: Literal["command", "patch", "reply"]
+    kind: Literal["command", "patch", "reply", "agent", "model"]
     commands: tuple[NonEmpty, ...] = ()
     artifacts: tuple[NonEmpty, ...] = ()
+    agent: AgentName | None = None
+    model: ModelName | None = None
 
 
 class Sharding(Document):

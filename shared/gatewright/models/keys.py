@@ -1,4 +1,4 @@
-"""References to a provider's key: a variable, a file or an entry of the keyring. The value is read when a call is sent, not before."""
+"""References to a provider's key: a variable, a file or an entry of the keyring, read when a call is sent and not before."""
 
 from __future__ import annotations
 

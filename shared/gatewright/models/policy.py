@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from gatewright.contracts.vocabulary import Budget
 from gatewright.errors import DeniedError, MalformedError
@@ -27,8 +27,8 @@ ModelRole = Literal["pm", "techlead", "worker", "reviewer"]
 
 #: Headers that the gateway writes itself; a policy cannot.
 _OWN_HEADERS = frozenset(
-    ("authorization", "x-api-key", "x-goog-api-key", "host", "content-length", "content-type", "transfer-encoding")
-    + ("connection", "accept-encoding", "accept", "expect", "upgrade", "te", "trailer", "cookie", "proxy-authorization")
+    {"authorization", "x-api-key", "x-goog-api-key", "proxy-authorization", "cookie", "host", "content-length", "content-type"}
+    | {"transfer-encoding", "connection", "accept-encoding", "accept", "expect", "upgrade", "te", "trailer"}
 )
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _NAME = r"^[a-z0-9][a-z0-9-]{0,31}$"
@@ -105,10 +105,13 @@ class Route(PolicyModel):
 
     role: ModelRole
     pool: str | None = Field(default=None, min_length=1, max_length=64)
-    models: tuple[str, ...] = Field(min_length=1, max_length=32)
+    models: tuple[str, ...] = Field(min_length=1, max_length=128)
 
 
 class ModelsPolicy(PolicyModel):
+    # A key that was written into the file by mistake is not repeated in a message.
+    model_config = ConfigDict(hide_input_in_errors=True)
+
     version: Literal["1"]
     providers: tuple[Provider, ...]
     models: tuple[Model, ...]

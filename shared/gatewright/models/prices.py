@@ -26,9 +26,18 @@ class TokenUsage:
     def total(self) -> int:
         return self.input + self.output
 
+    def plus(self, other: TokenUsage) -> TokenUsage:
+        """Both together."""
+        return TokenUsage(
+            self.input + other.input,
+            self.cached + other.cached,
+            self.cache_written + other.cache_written,
+            self.output + other.output,
+        )
+
 
 class Price(PolicyModel):
-    """US dollars for a million tokens. Input read from, or written to, the provider's cache costs the same unless it is said."""
+    """US dollars for a million tokens. Input read from, or written to, a provider's cache costs the same unless said."""
 
     input: float = Field(ge=0, le=_MOST)
     output: float = Field(ge=0, le=_MOST)
@@ -42,3 +51,7 @@ class Price(PolicyModel):
         plain = max(usage.input - usage.cached - usage.cache_written, 0)
         parts = plain * self.input + usage.cached * cached + usage.cache_written * written + usage.output * self.output
         return -int(-parts * 1000 // 1)
+
+
+#: What is played from a cassette costs nothing.
+FREE = Price(input=0, output=0)

@@ -1,4 +1,4 @@
-"""What is kept of every call: one line each, and the bodies, by digest and without secrets. Bounded; they become artifacts of the bundle."""
+"""What is kept of every call, for the bundle: one line each, and the bodies by digest, without secrets. Bounded."""
 
 from __future__ import annotations
 

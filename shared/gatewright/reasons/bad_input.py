@@ -127,6 +127,9 @@ _BUS = {
     "schema_not_accepted": "send the document that the role takes",
     "usage_invalid": "correct the executor that reports what it used up",
 }
+_AGENTS = {
+    "executor_contradicts": "name an agent for the executor agent only, and a model for agent and model",
+}
 _MODELS = {
     "cassette_invalid": "name a file that Gatewright recorded, as it was written",
     "model_request_invalid": "send a request as the API of the model describes it",
@@ -141,4 +144,5 @@ BAD_INPUT: Final[tuple[Reason, ...]] = (
     *section("bad_input", "cli.md#when-a-run-does-not-succeed", _PATHS),
     *section("bad_input", "delivery.md#dead-letters", _BUS),
     *section("bad_input", "models.md#when-a-call-fails", _MODELS),
+    *section("bad_input", "agents.md#what-comes-of-it", _AGENTS),
 )

@@ -7,7 +7,7 @@ from typing import Final
 from gatewright.reasons.reason import Reason, section
 
 _MODELS = {
-    "cassette_miss": "the work asked for something that was not recorded: the message names the first difference; record it anew",
+    "cassette_miss": "the work asked for what was not recorded: the message names the first difference; record it anew",
     "model_reply_invalid": "the provider sent what is no reply of its API: look at its address in models.json",
     "model_reply_too_large": "ask for less at a time: no reply is that large",
 }
@@ -37,6 +37,12 @@ _RUNS = {
     "tests_weakened": "keep the tests that the change takes out, skips or empties, or open the file by its name",
     "test_run_evasion": "take out what asks for a test run, ends it or patches it, or open the file by its name",
     "tree_differs": "the change made again has another tree than the one that was judged: run it again",
+}
+_AGENTS = {
+    "agent_declined": "the agent gave up because it was not allowed something: its transcript says what",
+    "agent_failed": "`gatewright show {run} --log` prints what the agent said at last; the bundle has its transcript",
+    "agent_silent": "the agent said nothing for too long: look at its version, or run it again",
+    "no_change": "the agent said that it is done and changed nothing: say what is to be changed, or order an audit",
 }
 _PROOFS = {
     "environment_shadows_candidate": "another copy was tested: take the project out of the environment, or use --env auto",
@@ -145,6 +151,7 @@ _BUNDLES = {
 FAILED: Final[tuple[Reason, ...]] = (
     *section("failed", "cli.md#when-a-run-does-not-succeed", _RUNS),
     *section("failed", "models.md#when-a-call-fails", _MODELS),
+    *section("failed", "agents.md#what-comes-of-it", _AGENTS),
     *section("failed", "testing.md#what-a-green-run-has-to-show", _PROOFS),
     *section("failed", "threat-model.md#reports-and-evidence", _ROLES),
     *section("failed", "prompts.md#answers", _ANSWERS),

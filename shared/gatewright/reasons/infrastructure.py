@@ -81,6 +81,9 @@ _SERVICES = {
 _PROMPTS = {
     "prompts_invalid": "correct the file of prompts that the message names, or take the folder's setting away",
 }
+_AGENTS = {
+    "agent_not_installed": "install the agent, and name the folder in GATEWRIGHT_AGENT_INSTALLATIONS: `gatewright agents list`",
+}
 _MODELS = {
     "model_api_unknown": "name a model for the role whose provider has one of the APIs that the message lists",
     "model_key_missing": "set the variable, or make the file or the entry, that models.json names as the key of the provider",
@@ -115,4 +118,5 @@ INFRASTRUCTURE: Final[tuple[Reason, ...]] = (
     *section("infrastructure", "prompts.md#the-folder", _PROMPTS),
     *section("infrastructure", "cli.md#where-things-are", _HOME),
     *section("infrastructure", "models.md#when-a-call-fails", _MODELS),
+    *section("infrastructure", "agents.md#what-comes-of-it", _AGENTS),
 )

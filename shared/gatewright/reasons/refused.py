@@ -19,7 +19,9 @@ _PUBLISHERS = {
 }
 _CONTRACTS = {
     "action_forbidden": "leave the action out; policies/forbidden_actions.json or the contract forbids it",
-    "agent_unknown": "name an agent that policies/agent_registry.json lists",
+    "agent_not_admitted": "have the operator run `gatewright agents probe NAME` on the worker's host, with this very agent",
+    "agent_not_permitted": "name another agent: the probe of this one found that it cannot be held to such a contract",
+    "agent_unknown": "name an agent that agent_registry.json lists, or for coding agents agents.json: `gatewright agents list`",
     "contract_differs": "the contract is not the one that was asked for: look at the role that made it",
     "danger_full_access": "ask for a sandbox that is confined",
     "denied": "the message names the rule: change what was asked for, or have the rule changed",

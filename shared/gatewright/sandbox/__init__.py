@@ -7,15 +7,31 @@ from typing import Literal
 from gatewright.sandbox.account import SandboxAccount, sandbox_account
 from gatewright.sandbox.argv import parse_command
 from gatewright.sandbox.limits import SandboxLimits
-from gatewright.sandbox.port import Additions, Completed, Sandbox, SandboxReport, WorkingFolder
+from gatewright.sandbox.port import (
+    DOOR_PORT,
+    HOME_INSIDE,
+    Additions,
+    Completed,
+    Furnishing,
+    Sandbox,
+    SandboxReport,
+    Session,
+    TalkingSandbox,
+    WorkingFolder,
+)
 
 __all__ = [
+    "DOOR_PORT",
+    "HOME_INSIDE",
     "Additions",
     "Completed",
+    "Furnishing",
     "Sandbox",
     "SandboxAccount",
     "SandboxLimits",
     "SandboxReport",
+    "Session",
+    "TalkingSandbox",
     "WorkingFolder",
     "make_sandbox",
     "parse_command",

@@ -7,8 +7,8 @@ namespaces, and the filter of ``syscalls.py``. What the walls let through is lis
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,10 +21,22 @@ from gatewright.sandbox.binary import find_bwrap
 from gatewright.sandbox.causes import explain
 from gatewright.sandbox.descent import descend
 from gatewright.sandbox.limits import SandboxLimits, restricting
-from gatewright.sandbox.port import ADDITIONS_INSIDE, SOURCE_DATE_EPOCH, Additions, Completed, SandboxReport, WorkingFolder
-from gatewright.sandbox.prefix import home_folders, inspect_prefix
+from gatewright.sandbox.port import (
+    ADDITIONS_INSIDE,
+    DOOR_PORT,
+    HOME_INSIDE,
+    SOURCE_DATE_EPOCH,
+    Additions,
+    Completed,
+    Furnishing,
+    SandboxReport,
+    Session,
+    WorkingFolder,
+)
+from gatewright.sandbox.prefix import home_folders, inspect_installation, inspect_prefix
 from gatewright.sandbox.probe import probe_bubblewrap
 from gatewright.sandbox.process.namespace import Namespace
+from gatewright.sandbox.process.session import hold_session
 from gatewright.sandbox.process.start_barrier import StartBarrier, behind_gate
 from gatewright.sandbox.process.supervision import NotStartedError, Started, start, supervise
 from gatewright.sandbox.process.watch import disk_nearly_full
@@ -51,6 +63,14 @@ class _View:
         """The same, and what a command is given beyond it."""
         bind = (additions.folder, Path(ADDITIONS_INSIDE))
         return _View((*self.binds, bind), self.links, {**self.variables, **additions.variables_at(ADDITIONS_INSIDE)})
+
+    def with_furnishing(self, furnishing: Furnishing, homes: frozenset[Path], account: SandboxAccount) -> _View:
+        """The same, and what a program that is talked to is given. Raises ConfigurationError for what must not be shown."""
+        shown = [(inspect_installation(place, homes=homes, account=account), place) for place in furnishing.shown]
+        # What lies in a folder that is shown is shown already, and another bind over it would have to be made in it.
+        present = {inside for _, inside in self.binds}
+        more = [pair for pair in shown if pair[1] not in present]
+        return _View((*self.binds, *more), self.links, {**self.variables, **furnishing.variables})
 
 
 class BubblewrapSandbox:
@@ -81,11 +101,7 @@ class BubblewrapSandbox:
     ) -> Completed:
         """See ``Sandbox.run``. The calling thread must live as long as the command, which is killed when the thread ends."""
         check_argv(argv)
-        shown = None if prefix is None else inspect_prefix(prefix, homes=self._homes, account=self._account)
-        variables = environment(
-            prefix, virtual=shown is not None and shown.virtual, home=_HOME, source_date_epoch=source_date_epoch
-        )
-        view = _View(() if shown is None else shown.binds, () if shown is None else shown.links, variables)
+        view = self._view(prefix, _HOME, source_date_epoch)
         if additions is not None:
             view = view.with_additions(additions)
         try:
@@ -93,26 +109,69 @@ class BubblewrapSandbox:
         except OSError as error:
             raise SandboxError(f"the sandbox cannot be made: {error}") from error
 
+    @asynccontextmanager
+    async def session(
+        self,
+        argv: Sequence[str],
+        *,
+        workspace: WorkingFolder,
+        prefix: Path | None,
+        limits: SandboxLimits,
+        furnishing: Furnishing,
+    ) -> AsyncIterator[Session]:
+        """See ``TalkingSandbox.session``. The calling thread must live as long as the program."""
+        check_argv(argv)
+        view = self._view(prefix, HOME_INSIDE, SOURCE_DATE_EPOCH).with_furnishing(furnishing, self._homes, self._account)
+        disk = _with_room(workspace)
+        files = {f"{HOME_INSIDE}/{name}": data for name, data in furnishing.files.items()}
+        with ExitStack() as held:
+            try:
+                started = self._start(held, argv, workspace, view, limits, files)
+            except OSError as error:
+                raise SandboxError(f"the sandbox cannot be made: {error}") from error
+            try:
+                async with hold_session(started, limits, disk=disk, port=DOOR_PORT) as session:
+                    yield session
+            except NotStartedError as error:
+                raise SandboxError(explain(str(error))) from error
+
     async def probe(self) -> SandboxReport:
         """See ``Sandbox.probe``."""
         return await probe_bubblewrap(self, self._account)
 
+    def _view(self, prefix: Path | None, home: str, source_date_epoch: int) -> _View:
+        shown = None if prefix is None else inspect_prefix(prefix, homes=self._homes, account=self._account)
+        virtual = shown is not None and shown.virtual
+        variables = environment(prefix, virtual=virtual, home=home, source_date_epoch=source_date_epoch)
+        return _View(() if shown is None else shown.binds, () if shown is None else shown.links, variables)
+
     async def _run(self, argv: Sequence[str], workspace: WorkingFolder, view: _View, limits: SandboxLimits) -> Completed:
-        disk = next(iter(workspace.sources), None)
-        if disk is not None and disk_nearly_full(disk):
-            # Not the sandbox's failure: the work waits for room, as whatever meets a full disk does.
-            raise HostError("the disk of the workspace is nearly full; make room", code="disk_full")
+        disk = _with_room(workspace)
         with ExitStack() as held:
-            gate = held.enter_context(StartBarrier())
-            files = held.enter_context(_in_memory({**ETC, "seccomp": seccomp_filter() or b""}))
-            command = self._command(argv, workspace, view, limits, files)
-            process = start(command, gate, cwd=_ROOT, env={}, descriptors=tuple(files.values()))
-            tree = Namespace(process)
-            held.callback(tree.close)
+            started = self._start(held, argv, workspace, view, limits, None)
             try:
-                return await supervise(Started(process, gate, tree), limits, disk=disk)
+                return await supervise(started, limits, disk=disk)
             except NotStartedError as error:
                 raise SandboxError(explain(str(error))) from error
+
+    def _start(
+        self,
+        held: ExitStack,
+        argv: Sequence[str],
+        workspace: WorkingFolder,
+        view: _View,
+        limits: SandboxLimits,
+        home: Mapping[str, bytes] | None,
+    ) -> Started:
+        """``home``: files for the home of a program that is talked to, None for a command. ``held`` keeps what it needs."""
+        gate = held.enter_context(StartBarrier())
+        contents = {**ETC, **(home or {}), "seccomp": seccomp_filter() or b""}
+        files = held.enter_context(_in_memory(contents))
+        command = self._command(argv, workspace, view, limits, files, talking=home is not None)
+        process = start(command, gate, cwd=_ROOT, env={}, descriptors=tuple(files.values()))
+        tree = Namespace(process)
+        held.callback(tree.close)
+        return Started(process, gate, tree)
 
     def _command(
         self,
@@ -121,12 +180,16 @@ class BubblewrapSandbox:
         view: _View,
         limits: SandboxLimits,
         files: Mapping[str, int],
+        *,
+        talking: bool,
     ) -> tuple[str, ...]:
         bwrap = find_bwrap()
         arguments = [str(bwrap.path), *_WALLS, *self._system]
+        if talking:
+            arguments += ["--size", str(limits.tmp_bytes), "--perms", "0700", "--tmpfs", HOME_INSIDE]
         for name, file in files.items():
             if name.startswith("/"):
-                arguments += ["--perms", "0644", "--file", str(file), name]
+                arguments += ["--perms", "0600" if name.startswith(HOME_INSIDE) else "0644", "--file", str(file), name]
         if seccomp_filter() is not None:
             arguments += ["--seccomp", str(files["seccomp"])]
         # Process 1 must die with its parent; a command that could reach into it through here could make it forget that.
@@ -141,13 +204,22 @@ class BubblewrapSandbox:
         arguments += [*workspace.mounts, "--remount-ro", "/", "--chdir", workspace.path_inside]
         for name, value in view.variables.items():
             arguments += ["--setenv", name, value]
-        behind = behind_gate((*restricting(limits, count_processes=True), *argv))
+        behind = behind_gate((*restricting(limits, count_processes=True), *argv), talking=talking)
         if not self._account.switched:
             return (*arguments, "--", *behind)
         lower = workspace.sources[1:]
         shown = (*lower, *(source for source, _ in view.binds))
         outer = descend(bwrap, self._account, self._system, shown=shown, writable=workspace.sources[:1])
         return (*outer, *arguments, "--", *behind)
+
+
+def _with_room(workspace: WorkingFolder) -> Path | None:
+    """The folder on the disk that is written to. Raises HostError when there is no room on it."""
+    disk = next(iter(workspace.sources), None)
+    if disk is not None and disk_nearly_full(disk):
+        # Not the sandbox's failure: the work waits for room, as whatever meets a full disk does.
+        raise HostError("the disk of the workspace is nearly full; make room", code="disk_full")
+    return disk
 
 
 @contextmanager

@@ -5,10 +5,12 @@ Types only: the implementations are ``bubblewrap.py`` and ``unconfined.py``, and
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from gatewright.sandbox.limits import SandboxLimits
 
@@ -64,6 +66,22 @@ class Additions:
         return {name: value.replace("@FOLDER@", place) for name, value in self.variables.items()}
 
 
+#: Where a program that is talked to finds its home, which is as new as its walls; not below /tmp, where some agents refuse one.
+HOME_INSIDE: Final = "/home/agent"
+#: 127.0.0.1:DOOR_PORT is the one thing that such a program can connect to: a server of ours.
+DOOR_PORT: Final = 8130
+
+
+@dataclass(frozen=True, slots=True)
+class Furnishing:
+    """What a program that is talked to gets beyond the system: read-only folders of the host, at their own paths, variables of
+    its own, and the files that its home begins with, by path below it."""
+
+    shown: tuple[Path, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, bytes] = field(default_factory=dict)
+
+
 class WorkingFolder(Protocol):
     """Where a command runs. A ``Workspace`` is one."""
 
@@ -114,3 +132,45 @@ class Sandbox(Protocol):
 
     async def probe(self) -> SandboxReport:
         """Run a real command in it, and say what was found."""
+
+
+class Session(Protocol):
+    """A running program. ``door`` listens inside. Not to be used once its context is left, but for how it ended.
+
+    ``exit_code`` is known then; ``stopped`` as soon as a limit ended it, which shows as the end of its output.
+    """
+
+    door: socket.socket
+    stopped: Stopped
+    exit_code: int | None
+
+    @property
+    def complaints(self) -> bytes:
+        """The last of its standard error so far."""
+
+    async def read(self) -> bytes:
+        """The next bytes of its standard output; none at the end. Nothing is read ahead, so a program that floods us waits."""
+
+    async def write(self, data: bytes) -> None:
+        """To its standard input. Waits for one that does not read; raises OSError when it has ended."""
+
+    def finish(self) -> None:
+        """The end of its standard input."""
+
+
+class TalkingSandbox(Protocol):
+    """Runs programs that are talked to. There is none without walls: they are all that holds such a program."""
+
+    def session(
+        self,
+        argv: Sequence[str],
+        *,
+        workspace: WorkingFolder,
+        prefix: Path | None,
+        limits: SandboxLimits,
+        furnishing: Furnishing,
+    ) -> AbstractAsyncContextManager[Session]:
+        """Start ``argv`` in ``workspace``, to talk to it over pipes. When the context is left, nothing of it runs any more.
+
+        Its ``door`` listens on 127.0.0.1:``DOOR_PORT`` inside, where nothing else can be reached. Raises as ``run`` does.
+        """

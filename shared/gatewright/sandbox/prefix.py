@@ -101,6 +101,13 @@ def inspect_prefix(path: Path, *, homes: Iterable[Path], account: SandboxAccount
     return Prefix(path, tuple(pairs), tuple(links.items()), (path / "pyvenv.cfg").is_file())
 
 
+def inspect_installation(path: Path, *, homes: Iterable[Path], account: SandboxAccount) -> Path:
+    """The folder of a program's installation, with all links resolved. Raises ConfigurationError as ``inspect_prefix`` does."""
+    if not path.is_absolute() or ".." in path.parts:
+        raise ConfigurationError(f"the installation {path} is not an absolute path")
+    return _checked(path, frozenset(homes), account)
+
+
 def _checked(shown: Path, homes: frozenset[Path], account: SandboxAccount) -> Path:
     try:
         real = shown.resolve(strict=True)

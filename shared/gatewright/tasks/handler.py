@@ -9,6 +9,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 from gatewright.bus.port import Bus
 from gatewright.clock import Clock
 from gatewright.contracts.vocabulary import Document
+from gatewright.tasks.activity import TellLive, untold
 from gatewright.tasks.budget_meter import BudgetMeter
 from gatewright.telemetry.logs import Logger
 
@@ -50,7 +51,7 @@ class TaskContext:
     each of which may take the contract's ``timeout_sec``, calls it between them.
 
     ``spend(tokens=..., cost_usd=..., iterations=...)`` says what was used since the last call; what costs anything
-    is said as soon as it is known. ``meter.within`` ends work that uses more than the task was given.
+    is said as soon as it is known. ``tell`` is for those who look on, and no evidence. ``meter.within`` ends work that uses more than the task was given.
     """
 
     artifacts: ArtifactPort
@@ -59,6 +60,7 @@ class TaskContext:
     attempts: int
     progress: Callable[[], None] = _unwatched
     meter: BudgetMeter = field(default_factory=BudgetMeter)
+    tell: TellLive = untold
 
     def spend(self, *, tokens: int = 0, cost_usd: float = 0.0, iterations: int = 0) -> None:
         """Raises BudgetError when the task has used more than it was given: stop at once."""

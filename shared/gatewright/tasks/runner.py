@@ -17,6 +17,7 @@ from gatewright.clock import Clock
 from gatewright.contracts.vocabulary import Document
 from gatewright.errors import BusError, MalformedError, UnavailableError
 from gatewright.host_errors import host_errors
+from gatewright.tasks.activity import LiveActivity
 from gatewright.tasks.budget_meter import BudgetMeter, budget_of
 from gatewright.tasks.consumer_loop import ConsumerLoop, DeliverySource, LoopOptions
 from gatewright.tasks.disposition import Disposition, waiting_pause, waits
@@ -155,12 +156,13 @@ class Runner:
         beat, limit = self._consumer.ack_wait / SIGNS, task.seconds + options.grace
         watch = TaskWatch(delivery, limit=limit, beat=beat, patience=options.patience, clock=self._clock, log=log)
         meter = BudgetMeter(budget_of(task.document), delivery=f"{delivery.message.sequence}.{delivery.attempts}")
-        context = TaskContext(self._artifacts, self._clock, log, delivery.attempts, watch.progress, meter)
+        live = LiveActivity(self._bus, self._role, task.ref)
+        context = TaskContext(self._artifacts, self._clock, log, delivery.attempts, watch.progress, meter, live.tell)
         reports = UsageReports(self._bus, self._role, delivery.message, task.ref, meter, log)
         log.info("task_started")
         self._watches[watch] = task.ref.run_id
         try:
-            async with reports.sent():
+            async with reports.sent(), live.sent():
                 handling = await watch.watch(self._patiently(task, context))
                 reports.told_by(handling)
         finally:

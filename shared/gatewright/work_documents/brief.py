@@ -68,7 +68,8 @@ def _criteria(contract: TaskContract) -> str:
 
 
 def _task(contract: TaskContract) -> str:
-    how = f" with {contract.executor.kind}" if contract.executor else ""
+    named = contract.executor.agent or contract.executor.model if contract.executor else None
+    how = f" with {named or contract.executor.kind}" if contract.executor else ""
     return f"{contract.task_type} in {', '.join(contract.allowed_paths)}{how}"
 
 

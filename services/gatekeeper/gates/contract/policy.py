@@ -19,6 +19,7 @@ from gatewright.services.gatekeeper.gates.cel_gate import judge_contract_rules
 from gatewright.services.gatekeeper.gates.change.destructive import by_allowlist, judge_destructive
 from gatewright.services.gatekeeper.gates.commands.gate import judge_commands
 from gatewright.services.gatekeeper.gates.context import GateContext
+from gatewright.services.gatekeeper.gates.contract.asked import judge_asked
 from gatewright.services.gatekeeper.gates.contract.dispatch import judge_dispatch, judge_order
 from gatewright.services.gatekeeper.gates.contract.forbidden_actions import judge_forbidden_commands
 from gatewright.services.gatekeeper.gates.contract.hidden import judge_hidden
@@ -33,6 +34,7 @@ from gatewright.services.gatekeeper.gates.contract.role_contract import judge_ou
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from gatewright.services.gatekeeper.policies.load import Policies
 from gatewright.tasks.inputs import LONGEST_COMMAND
+from gatewright.worker_role import has_answers
 
 LANDABLE = "refs/heads/"
 
@@ -45,6 +47,7 @@ def judge_request(context: GateContext, request: RunRequest) -> None:
     strict = request.strict_acceptance or pack.strict_acceptance
     judge_commands(context, request.acceptance_tests, request.executor, strict=strict)
     _artifacts(context.report, request.executor, request.artifacts)
+    judge_asked(context, request.executor, request.budget)
     judge_provided(context, request.artifacts, request.scope)
     judge_hidden(context, request.acceptance_tests, request.artifacts)
     _repository(context.report, request.repository)
@@ -67,6 +70,7 @@ def judge_contract(context: GateContext, contract: TaskContract, *, from_outside
     if contract.executor is None:
         report.violate("executor_missing", "executor", "the contract does not say how the change is made")
     _artifacts(report, contract.executor, contract.inputs.artifacts)
+    judge_asked(context, contract.executor, contract.budget)
     judge_provided(context, contract.inputs.artifacts, contract.scope)
     judge_hidden(context, contract.acceptance_tests, contract.inputs.artifacts)
     judge_destructive(context, contract, by_allowlist(policies))
@@ -114,13 +118,12 @@ def _is_sacred(path: str, policies: Policies) -> bool:
 def _artifacts(report: GateReportBuilder, executor: Executor | None, artifacts: Iterable[Artifact]) -> None:
     if executor is None:
         return
-    report.checked("executor", executor.kind)
+    report.checked("executor", " ".join(filter(None, (executor.kind, executor.agent, executor.model))))
     known = {artifact.name for artifact in artifacts}
     for name in executor.artifacts:
         if name not in known:
             report.violate("executor_missing", "executor", f"there is no input artifact named {name!r}")
-    given = executor.commands if executor.kind == "command" else executor.artifacts
-    if not given:
+    if not has_answers(executor):
         report.violate("executor_missing", "executor", f"a {executor.kind} executor needs at least one answer")
 
 

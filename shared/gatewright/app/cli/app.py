@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from gatewright.app.cli.commands import (
+    agents,
     approving,
     checking,
     dead,
@@ -52,6 +53,7 @@ def gatewright(
 
 for module in (
     running,
+    agents,
     approving,
     following,
     stack,

@@ -62,6 +62,30 @@ class DoctorSettings(BaseSettings):
     policies: Path = Field(default_factory=policy_directory)
 
 
+class AgentSettings(BaseSettings):
+    """What the command line must know of agents and models; the worker has the same settings."""
+
+    model_config = SettingsConfigDict(env_prefix="GATEWRIGHT_", extra="ignore", frozen=True)
+
+    policies: Path = Field(default_factory=policy_directory)
+    agent_installations: str = ""
+
+    @property
+    def installations(self) -> tuple[Path, ...]:
+        """The folders in which agents are installed."""
+        return tuple(Path(part) for part in self.agent_installations.split(os.pathsep) if part)
+
+
+def model_keys() -> dict[str, str]:
+    """The variables of this process that ``models.json`` names as keys. Raises ConfigurationError."""
+    from gatewright.models.keys import EnvironmentKey
+    from gatewright.models.policy import load_models
+
+    providers = load_models(AgentSettings().policies).policy.providers
+    names = [provider.key.environment for provider in providers if isinstance(provider.key, EnvironmentKey)]
+    return {name: os.environ[name] for name in names if name in os.environ}
+
+
 def load() -> CliSettings:
     """Raises ConfigurationError."""
     try:
@@ -73,17 +97,6 @@ def load() -> CliSettings:
 def inherited_environment() -> dict[str, str]:
     """The environment that the processes of the stack start from."""
     return {name: value for name, value in os.environ.items() if name in _INHERITED or name.startswith(_INHERITED_PREFIXES)}
-
-
-def model_keys() -> dict[str, str]:
-    """The variables that ``models.json`` names as keys, as far as they are set. Raises ConfigurationError."""
-    # Imported late: only what starts a stack needs it.
-    from gatewright.models.keys import EnvironmentKey
-    from gatewright.models.policy import load_models
-
-    providers = load_models(DoctorSettings().policies).policy.providers
-    names = {provider.key.environment for provider in providers if isinstance(provider.key, EnvironmentKey)}
-    return {name: os.environ[name] for name in sorted(names) if os.environ.get(name)}
 
 
 def installer_environment() -> dict[str, str]:

@@ -15,11 +15,13 @@ from gatewright.errors import CommandRefusedError
 from gatewright.evidence.projection.history import RunHistory
 from gatewright.ledger.run import Run, RunTask
 from gatewright.sandbox.argv import parse_command
-from gatewright.worker_role import answers
+from gatewright.worker_role import ASKED_ANEW, answers
 
 _KINDS = {
     "command": "A command made the change, in the sandbox.",
     "patch": "The change was given as a patch; nothing was run to make it.",
+    "agent": "A coding agent made the change, in the sandbox; its words are in codex/.",
+    "model": "A model was asked for the change; whole files were taken from its reply.",
     "reply": "The change was given as the recorded reply of a model; whole files were taken from it.",
 }
 
@@ -59,6 +61,8 @@ def _how(contract: TaskContract | None) -> Element | str:
     """The argv of this task, with its paths in their place; or the name and digest of what was given."""
     if contract is None or contract.executor is None:
         return "not said"
+    if contract.executor.kind in ASKED_ANEW:
+        return tag("code", None, " ".join(filter(None, (contract.executor.agent, contract.executor.model))) or "by default")
     given = answers(contract.executor)
     answer = given[min(contract.attempt, len(given)) - 1] if given else ""
     if contract.executor.kind == "command":

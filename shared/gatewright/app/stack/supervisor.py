@@ -37,11 +37,10 @@ START_ORDER = ("gatekeeper", "pm", "techlead", "worker", "reviewer", "testrunner
 #: Those that look for secrets; the catalogue is loaded once for all of them.
 SCANNING_ROLES = frozenset({"gatekeeper", "worker", "testrunner"})
 
-#: Those that may call models; the gatekeeper and the test runner never do, and see no key.
-MODEL_ROLES = frozenset({"pm", "techlead", "worker", "reviewer"})
-
 _ENVIRONMENTS = "GATEWRIGHT_ENVIRONMENTS"
 _SCANNER = "GATEWRIGHT_SECRET_SCANNER"
+#: Neither the gatekeeper nor the test runner ever calls a model.
+_ASKS_MODELS = frozenset({"pm", "techlead", "worker", "reviewer"})
 _PING_SECONDS = 0.5
 _PING_PAUSE = 0.03
 
@@ -50,6 +49,7 @@ _PING_PAUSE = 0.03
 class StackOptions:
     """What to start. ``home`` is absolute; ``environments`` are prefixes that contracts may name.
 
+    ``model_keys`` are variables that only the roles get which call models: they hold the keys of providers.
     ``shared``: others may submit to it; otherwise it serves one run. ``base_environment`` is all that the roles inherit.
     ``grace``: seconds that a process is given to end by itself. ``adopt``: this process has no other children, so whatever
     the roles leave behind is ended too. Each role is a package of ``package``, run as a program.
@@ -57,13 +57,12 @@ class StackOptions:
 
     home: Path
     base_environment: Mapping[str, str]
+    model_keys: Mapping[str, str] = field(default_factory=dict, repr=False)
     workers: int = 1
     environments: tuple[Path, ...] = ()
     shared: bool = False
     grace: float = 3.0
     adopt: bool = False
-    #: Variables that hold keys of models' providers, for the roles that call models and no others.
-    model_keys: Mapping[str, str] = field(default_factory=dict, repr=False)
     roles: tuple[str, ...] = START_ORDER
     policy: RestartPolicy = field(default_factory=RestartPolicy)
     package: str = "gatewright.services"
@@ -287,8 +286,8 @@ class Supervisor:
                 log = options.home / "logs" / f"{name}.log"
                 # One identity a process: what one of them is given, the others do not see.
                 who = process_identity("worker", number) if role == "worker" else role
-                own = {**environment, "GATEWRIGHT_NATS_SEED": str(seed_file(bus_keys(options.home), who))}
-                own |= options.model_keys if role in MODEL_ROLES else {}
+                keys = options.model_keys if role in _ASKS_MODELS else {}
+                own = {**environment, **keys, "GATEWRIGHT_NATS_SEED": str(seed_file(bus_keys(options.home), who))}
                 yield ProcessPlan(name, self._module(role), own, options.home, log)
 
     def _announce(self) -> None:

@@ -1,4 +1,4 @@
-"""Errors in the shape of each API, so that clients understand them; the reason code stands in the message and, where there is room, by itself."""
+"""Errors in the shape of each API, so that clients understand them; each holds the reason code."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ LARGEST_EVENT = 16 << 20
 
 
 class EventReader:
-    """Gives the JSON objects of the ``data`` fields. What is no JSON object (``[DONE]``, comments, pings without data) is no event."""
+    """Gives the JSON objects of the ``data`` fields; what is none (``[DONE]``, comments) is no event."""
 
     def __init__(self, largest: int = LARGEST_EVENT) -> None:
         self._largest = largest

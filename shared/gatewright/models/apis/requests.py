@@ -1,6 +1,6 @@
 """What a request may hold: known fields, tools that the client runs itself, nothing that the provider would fetch or keep.
 
-A field that is not known is left out, and recorded; one that would give the provider something to do beyond the reply is refused.
+A field that is not known is left out, and recorded; one that gives the provider something to do beyond the reply is refused.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ _KEPT = frozenset({"item_reference"})
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """A request as the gateway understood it. ``body`` is what may be sent on; ``dropped`` are the fields that are not in it."""
+    """A request as the gateway understood it. ``body`` is what may be sent on; ``dropped`` fields are not in it any more."""
 
     endpoint: Endpoint
     model: str
@@ -271,7 +271,7 @@ def _fetched(node: Mapping[str, Any]) -> str | None:
     address = image.get("url") if isinstance(image, dict) else image
     if isinstance(address, str) and not address.startswith("data:"):
         return "`image_url`"
-    if node.get("type") in {"url", "file"} and "media_type" not in node and isinstance(node.get("url"), str):
+    if node.get("type") == "url" and "url" in node:
         return "a source of the type `url`"
     if node.get("type") in _KEPT:
         return "an `item_reference`"

@@ -46,19 +46,20 @@ _NO_WORDS = frozenset(
 
 def usage_of(api: Api, document: Mapping[str, Any]) -> TokenUsage | None:
     """What a reply, or an event of a stream, says of the tokens of its call so far. None when it says nothing."""
+    said: Mapping[str, Any] | None
     match api:
         case "responses":
             said = _object(_object(document, "response") or document, "usage")
-            return said and _of_openai(said, "input_tokens", "output_tokens")
+            return None if said is None else _of_openai(said, "input_tokens", "output_tokens")
         case "chat_completions":
             said = _object(document, "usage")
-            return said and _of_openai(said, "prompt_tokens", "completion_tokens")
+            return None if said is None else _of_openai(said, "prompt_tokens", "completion_tokens")
         case "messages":
             said = _object(_object(document, "message") or document, "usage")
-            return said and _of_messages(said)
+            return None if said is None else _of_messages(said)
         case "gemini":
             said = _object(document, "usageMetadata")
-            return said and _of_gemini(said)
+            return None if said is None else _of_gemini(said)
 
 
 def greatest(first: TokenUsage | None, second: TokenUsage | None) -> TokenUsage | None:

@@ -20,11 +20,13 @@ _SESSIONS: Mapping[Api, frozenset[str]] = {
     "messages": frozenset({"metadata"}),
     "gemini": frozenset({"labels", "session_id", "user_prompt_id"}),
 }
+#: Parts of a conversation whose ``id`` the client makes of the time of day.
+_NUMBERED = frozenset({"functionCall", "functionResponse"})
 #: Texts inside of the strings of a request, each with what stands for it. A pattern is tried only where its first words occur.
 _VOLATILE: tuple[tuple[str, TextPattern, str], ...] = tuple(
     (words, TextPattern(pattern), instead)
     for words, pattern, instead in (
-        ("-", r"\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b", "<uuid>"),
+        ("-", r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}", "<uuid>"),
         ("<current_date>", r"<current_date>[^<]*</current_date>", "<current_date/>"),
         ("<timezone>", r"<timezone>[^<]*</timezone>", "<timezone/>"),
         ("<cwd>", r"<cwd>[^<]*</cwd>", "<cwd/>"),
@@ -64,9 +66,15 @@ def _plain(value: Any, literals: list[tuple[str, str]]) -> Any:
         case list():
             return [_plain(each, literals) for each in value]
         case dict():
-            return {name: _plain(each, literals) for name, each in value.items()}
+            return {name: _plain(_without_id(name, each), literals) for name, each in value.items()}
         case _:
             return value
+
+
+def _without_id(name: str, value: Any) -> Any:
+    if name not in _NUMBERED or not isinstance(value, dict):
+        return value
+    return {key: each for key, each in value.items() if key != "id"}
 
 
 def _plain_text(text: str, literals: list[tuple[str, str]]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 from collections import Counter, defaultdict
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -18,7 +18,7 @@ from gatewright.models.cassettes.difference import COMPARED, nearest_difference
 from gatewright.models.prices import TokenUsage
 from gatewright.models.records import sha256
 
-FORMAT = "gatewright-cassette/1"
+FORMAT: Final = "gatewright-cassette/1"
 #: Bytes of a cassette that is read.
 LARGEST = 512 << 20
 
@@ -71,19 +71,10 @@ class Cassette:
     @classmethod
     def read(cls, data: bytes) -> Cassette:
         """A cassette that plays ``data``. Raises MalformedError (``cassette_invalid``)."""
-        head, _, rest = data.partition(b"\n")
         try:
-            if len(data) > LARGEST:
-                raise ValueError("it is too large")
-            stated = msgspec.json.decode(head, type=_Head)
-            if stated.sha256 != sha256(rest):
-                raise ValueError("its lines are not those that it was written with")
-            calls = tuple(msgspec.json.decode(line, type=Recorded) for line in rest.splitlines())
-            for call in calls:
-                _ = call.pieces
+            return cls(_parsed(data))
         except (ValueError, msgspec.DecodeError) as error:
             raise MalformedError(f"no cassette: {error}", code="cassette_invalid") from None
-        return cls(calls)
 
     @classmethod
     def read_file(cls, path: Path) -> Cassette:
@@ -135,6 +126,19 @@ class Cassette:
     @staticmethod
     def _lines(calls: tuple[Recorded, ...] | list[Recorded]) -> bytes:
         return b"".join(msgspec.json.encode(call) + b"\n" for call in calls)
+
+
+def _parsed(data: bytes) -> tuple[Recorded, ...]:
+    """The calls of a file. Raises ValueError, ``msgspec.DecodeError``."""
+    head, _, rest = data.partition(b"\n")
+    if len(data) > LARGEST:
+        raise ValueError("it is too large")
+    if msgspec.json.decode(head, type=_Head).sha256 != sha256(rest):
+        raise ValueError("its lines are not those that it was written with")
+    calls = tuple(msgspec.json.decode(line, type=Recorded) for line in rest.splitlines())
+    for call in calls:
+        _ = call.pieces
+    return calls
 
 
 def as_piece(data: bytes) -> str:

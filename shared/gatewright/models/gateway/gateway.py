@@ -33,10 +33,9 @@ from gatewright.models.records import CallRecord, CallRecords
 
 #: What clients in this process put before a path; the host means nothing.
 BASE_URL = "http://gateway"
-#: The library's own words about its connections; a client could fill a log with them.
+#: The library's own words about its connections are not kept: a client could fill a log with them.
 _SILENT = logging.getLogger("gatewright.models.http")
-_SILENT.addHandler(logging.NullHandler())
-_SILENT.propagate = False
+_SILENT.disabled = True
 _GOODBYE = 1.0
 
 
@@ -70,7 +69,7 @@ class ModelGateway:
             limits=self.limits,
             spending=self._spending,
             estimate=InputEstimate(),
-            attempts=Attempts(policy, self._upstream, self.limits, chance=chance),
+            attempts=Attempts(self._upstream, self.limits, chance=chance),
             records=self.records,
             cassette=cassette,
             clock=clock or SystemClock(),
@@ -181,7 +180,7 @@ class ModelGateway:
                 whole=False,
             )
             self.records.add(record)
-        body = error_body(endpoint and endpoint.api, status, code, message)
+        body = error_body(None if endpoint is None else endpoint.api, status, code, message)
         response = web.Response(status=status, body=body, content_type="application/json", headers={"x-should-retry": "false"})
         response.force_close()
         return response

@@ -1,4 +1,4 @@
-"""A listening socket for clients in the same process or on the same host: a Unix socket in a folder that no other account can enter."""
+"""A listening socket for clients on the same host: a Unix socket in a folder that no other account can enter."""
 
 from __future__ import annotations
 

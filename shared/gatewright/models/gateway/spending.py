@@ -1,8 +1,8 @@
 """Counts what the calls of a task use, while they are answered, and ends them when that is more than there is.
 
 What a provider will say is only known at the end of a reply. Until then four bytes of words are counted as a token. What was
-counted too much is taken off what the next call uses. A provider's count is believed unless it is a quarter of that estimate or
-less: then the estimate counts, and the record says so.
+counted too much is taken off what the next call uses. A provider's count is believed unless it is far below that estimate: then
+the estimate counts, and the record says so.
 """
 
 from __future__ import annotations
@@ -10,15 +10,17 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
-from gatewright.budgets import BILLION, Excess, nano, overdrawn
+from gatewright.budgets import BILLION, Excess, overdrawn
 from gatewright.contracts.vocabulary import Budget, Usage
 from gatewright.errors import BudgetError
 from gatewright.models.prices import Price, TokenUsage
 
 #: Bytes of words that are counted as one token.
 BYTES_A_TOKEN = 4
-#: A count of this part of the estimate, or less, is not believed.
-LIE = 4
+#: A count of written tokens of this part of the estimate, or less, is not believed; and of tokens that were read, for which the
+#: estimate is a coarse one.
+WRITTEN_LIE = 4
+READ_LIE = 16
 #: Bytes of a reply, words or not, for which at least one token is counted.
 NOISE = 512
 
@@ -118,10 +120,13 @@ class CallMeter:
 
     def __init__(self, spending: Spending, price: Price | None, estimate: TokenUsage) -> None:
         self.doubted = False
+        #: What the provider said, if it was believed.
+        self.believed: TokenUsage | None = None
         self._spending = spending
         self._price = price
         self._estimate = estimate
         self._told: TokenUsage | None = None
+        self._final: TokenUsage | None = None
         self._words = self._bytes = 0
         self._counted_tokens = self._counted_nano = 0
 
@@ -130,30 +135,37 @@ class CallMeter:
         self._count(self.usage)
 
     def streamed(self, size: int, words: int, told: TokenUsage | None) -> None:
-        """``size`` more bytes of the reply hold ``words`` bytes of text; ``told`` is all that they say of usage. Raises BudgetError."""
+        """``size`` more bytes of the reply hold ``words`` bytes of text; ``told`` is what they say. Raises BudgetError."""
         self._bytes += size
         self._words += words
         self._told = told or self._told
         self._count(self.usage)
 
     def settle(self) -> TokenUsage:
-        """The reply has ended: what was told counts, if it can be believed. Raises BudgetError when that is too much."""
+        """The reply has ended: what was told counts, if it can be believed. Later calls say the same.
+
+        Raises BudgetError.
+        """
+        if self._final is not None:
+            return self._final
         told, written = self._told, self._written()
         if told is None:
-            self._count(self.usage)
-            return self.usage
-        read_truly = told.input * LIE > self._estimate.input // LIE or self._estimate.input == 0
-        wrote_truly = told.output * LIE > written or written == 0
-        self.doubted = not (read_truly and wrote_truly)
-        read = told if read_truly else self._estimate
-        final = TokenUsage(read.input, read.cached, read.cache_written, told.output if wrote_truly else written)
-        self._count(final)
-        self._told, self._words, self._bytes, self._estimate = final, 0, 0, TokenUsage()
-        return final
+            self._final = self.usage
+        else:
+            read_truly = told.input * READ_LIE > self._estimate.input or self._estimate.input == 0
+            wrote_truly = told.output * WRITTEN_LIE > written or written == 0
+            self.doubted = not (read_truly and wrote_truly)
+            self.believed = None if self.doubted else told
+            read = told if read_truly else self._estimate
+            self._final = TokenUsage(read.input, read.cached, read.cache_written, told.output if wrote_truly else written)
+        self._count(self._final)
+        return self._final
 
     @property
     def usage(self) -> TokenUsage:
-        """What counts now: the greater of what was told and what was seen, of each."""
+        """What counts now: the greater of what was told and what was seen, of each; at the end what was settled."""
+        if self._final is not None:
+            return self._final
         told = self._told
         read = told if told is not None and told.input > 0 else self._estimate
         written = max(self._written(), told.output if told is not None else 0)
@@ -183,6 +195,3 @@ def _after_credit(amount: int, credit: int) -> tuple[int, int]:
     """What is to be counted of ``amount``, and the credit that is left."""
     left = amount - credit
     return max(left, 0), max(-left, 0)
-
-
-__all__ = ["BYTES_A_TOKEN", "CallMeter", "InputEstimate", "Spend", "Spending", "nano", "nano_of", "spend_freely"]

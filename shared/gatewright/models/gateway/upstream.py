@@ -1,4 +1,4 @@
-"""Sends one request to one provider, with the key put in at the last moment. Follows no redirect, unpacks nothing, tries once."""
+"""Sends a request to a provider, with the key put in at the last moment. Follows no redirect, unpacks nothing, tries once."""
 
 from __future__ import annotations
 

@@ -19,11 +19,16 @@ from typing import Final, Self
 _CREDENTIALS: Final = struct.Struct("3i")  # struct ucred: pid, uid, gid
 #: The words of the command are arguments of this script, never part of it.
 _SCRIPT: Final = 'echo >&0 && read -r go && exec "$@" </dev/null'
+#: A shell reads a socket byte by byte, so what comes after the line is the command's.
+_TALKING_SCRIPT: Final = 'echo >&0 && read -r go && exec "$@"'
 
 
-def behind_gate(argv: Sequence[str]) -> tuple[str, ...]:
-    """The argv that becomes ``argv``, looked for on PATH, once the gate opens; its standard input must be ``Gate.inner``."""
-    return ("/bin/sh", "-c", _SCRIPT, "sandbox", *argv)
+def behind_gate(argv: Sequence[str], *, talking: bool = False) -> tuple[str, ...]:
+    """The argv that becomes ``argv``, looked for on PATH, once the gate opens; its standard input must be ``Gate.inner``.
+
+    ``talking``: that stays its standard input, with ``StartBarrier.open_and_keep`` at the other end.
+    """
+    return ("/bin/sh", "-c", _TALKING_SCRIPT if talking else _SCRIPT, "sandbox", *argv)
 
 
 class StartBarrier:
@@ -61,6 +66,14 @@ class StartBarrier:
         with contextlib.suppress(OSError):
             self._outer.send(b"\n")
         self._outer.close()
+
+    def open_and_keep(self) -> socket.socket:
+        """Let the command run; what is written to the socket is its standard input. It is the caller's to close."""
+        with contextlib.suppress(OSError):
+            self._outer.send(b"\n")
+        kept = socket.socket(fileno=self._outer.detach())
+        kept.setblocking(False)
+        return kept
 
 
 def when_readable(fd: int) -> asyncio.Future[None]:

@@ -98,7 +98,7 @@ async def supervise(started: Started, limits: SandboxLimits, *, disk: Path | Non
     begun = time.monotonic()
     try:
         exit_fd = os.pidfd_open(process.pid)
-        output = Output(*_pipes(process), limits.output_bytes)
+        output = Output(*pipes(process), limits.output_bytes)
     except OSError as error:
         # The command still waits at its gate and ends when that is closed.
         process.kill()
@@ -109,7 +109,7 @@ async def supervise(started: Started, limits: SandboxLimits, *, disk: Path | Non
         try:
             stopped = await _follow(started, exited, output, limits, disk)
         finally:
-            await uncancelled(_end(started, exited, output))
+            await uncancelled(end(started, exited, output.ended))
     finally:
         output.close()
         forget(exit_fd)
@@ -128,7 +128,7 @@ async def supervise(started: Started, limits: SandboxLimits, *, disk: Path | Non
     )
 
 
-def _pipes(process: subprocess.Popen[bytes]) -> tuple[int, int]:
+def pipes(process: subprocess.Popen[bytes]) -> tuple[int, int]:
     """The reading ends, taken away from Popen."""
     if process.stdout is None or process.stderr is None:
         raise SandboxError("the command was started without pipes")
@@ -142,6 +142,14 @@ async def _follow(
     started: Started, exited: asyncio.Future[None], output: Output, limits: SandboxLimits, disk: Path | None
 ) -> Stopped | None:
     """Why the command has to be ended, the empty string when it ended by itself, None when it never started."""
+    if await at_gate(started, exited) is None:
+        return None
+    started.gate.open()
+    return await watch(started.tree, exited, limits, disk, overflow=output.overflow)
+
+
+async def at_gate(started: Started, exited: asyncio.Future[None]) -> int | None:
+    """The process number of the command, once it waits at its gate and can be ended; None when it never came there."""
     waiting = asyncio.ensure_future(started.gate.waiting())
     either: tuple[asyncio.Future[Any], ...] = (waiting, exited)
     try:
@@ -155,19 +163,25 @@ async def _follow(
     _give_up_first(pid)
     # The command may have begun a session of its own before its starter's group was told.
     _yield_processor(os.PRIO_PROCESS, pid)
-    started.gate.open()
+    return pid
+
+
+async def watch(
+    tree: Tree, exited: asyncio.Future[None], limits: SandboxLimits, disk: Path | None, *, overflow: asyncio.Future[None]
+) -> Stopped:
+    """Wait until the command has ended by itself (the empty string), or has to be ended, and why."""
     deadline = time.monotonic() + limits.wall_seconds
     pause = _FIRST_LOOK_SECONDS
     while True:
         left = deadline - time.monotonic()
         if left <= 0:
             return "time"
-        await asyncio.wait({exited, output.overflow}, timeout=min(left, pause), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({exited, overflow}, timeout=min(left, pause), return_when=asyncio.FIRST_COMPLETED)
         if exited.done():
             return ""
-        if output.overflow.done():
+        if overflow.done():
             return "output"
-        if stopped := exceeded(started.tree.members(), limits, disk):
+        if stopped := exceeded(tree.members(), limits, disk):
             return stopped
         pause = _LOOK_SECONDS
 
@@ -178,12 +192,13 @@ def _give_up_first(pid: int) -> None:
         Path(f"/proc/{pid}/oom_score_adj").write_bytes(b"1000")
 
 
-async def _end(started: Started, exited: asyncio.Future[None], output: Output) -> None:
+async def end(started: Started, exited: asyncio.Future[None], silent: asyncio.Future[None]) -> None:
+    """Kill all of it, wait until nothing is left. ``silent`` is done when its pipes are closed. Raises SandboxError."""
     try:
         async with asyncio.timeout(_END_SECONDS):
             await started.tree.end()
             await exited
-            await output.ended
+            await silent
     except TimeoutError as error:
         raise SandboxError("the command was killed but does not end; the host needs a look") from error
     finally:

@@ -85,6 +85,14 @@ class RunFlags:
         str | None,
         typer.Option(metavar="BRANCH", help="Commits that exist: what BRANCH adds to --ref, squashed into one change."),
     ] = None
+    agent: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="A coding agent makes the change: its name in agents.json, or any."),
+    ] = None
+    model: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The model of the agent; without --agent it is asked for whole files."),
+    ] = None
     approval: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A person's signed approval: see gatewright approve.")
     ] = None
@@ -162,6 +170,8 @@ class RunFlags:
             patch=self.patch,
             replies=tuple(self.reply or ()),
             head=self.head,
+            agent=self.agent,
+            model=self.model,
             approval=self.approval,
             provide=tuple(self.provide or ()),
             tests=tuple(self.test or ()),

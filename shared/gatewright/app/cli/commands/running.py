@@ -19,8 +19,8 @@ ABORT_WAIT = 30.0
 
 _HELP_RUN = """Have a change made, judged, tested and landed.
 
-The change is made by --exec (a command, in a sandbox), --patch (a diff), --reply (a model's answer) or --head (commits \
-that exist). \
+The change is made by --agent (a coding agent, in a sandbox), --model (a model), --exec (a command, in a sandbox), --patch \
+(a diff), --reply (a model's recorded answer) or --head (commits that exist). \
 It may touch only the --allow paths, and lands only when every --test command succeeds on it.
 
 Example: gatewright run "rename parse to read" --allow src --exec "python rename.py" --test "python -m pytest -q"

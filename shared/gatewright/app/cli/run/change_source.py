@@ -12,12 +12,15 @@ from gatewright.app.cli.user_git import person
 from gatewright.contracts.vocabulary import Executor, Person, SourceBranch
 from gatewright.errors import Fault
 from gatewright.git.host.checkout import branch_change
+from gatewright.worker_role import ASKED_ANEW
 
 PATCH = "patch.diff"
 #: The name that stands for standard input.
 STDIN = "-"
 #: What the schema of a contract takes: the first attempt and ten retries.
 _MOST_ATTEMPTS = 11
+#: How often an agent or a model is asked, where the user does not say.
+_ASKED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,8 @@ class ChangeSource:
     @property
     def attempts(self) -> int:
         """How many attempts it has an answer for."""
+        if self.executor.kind in ASKED_ANEW:
+            return _ASKED
         return min(_MOST_ATTEMPTS, max(1, len(self.executor.commands), len(self.executor.artifacts)))
 
 

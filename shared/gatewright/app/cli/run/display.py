@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 from gatewright.app.cli.output import emit, printable, say
 from gatewright.app.cli.runs.result import RunResult, closing_words, result_of
-from gatewright.app.cli.runs.timeline import SIGNS, TimelineLine, lines
+from gatewright.app.cli.runs.timeline import SIGNS, TimelineLine, activity_lines, lines
 from gatewright.app.cli.runs.view import RunView
 from gatewright.app.cli.runs.waits import Wait, WaitNotice, wait_lines
-from gatewright.contracts import OrchestratorEvent
+from gatewright.contracts import AgentActivity, OrchestratorEvent
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -32,6 +32,9 @@ class Display(Protocol):
 
     def waits(self, view: RunView, waits: Sequence[Wait]) -> None:
         """What the run waits for has changed; empty once it waits for nothing."""
+
+    def activity(self, view: RunView, said: AgentActivity) -> None:
+        """What an agent says it does."""
 
     def close(self, view: RunView) -> None:
         """The run is over, or is left as it stands."""
@@ -57,6 +60,9 @@ class JsonDisplay:
 
     def waits(self, view: RunView, waits: Sequence[Wait]) -> None:
         emit(WaitNotice(view.run.run_id, tuple(waits)))
+
+    def activity(self, view: RunView, said: AgentActivity) -> None:
+        """Nothing: lines are events of the run, and this is none."""
 
     def close(self, view: RunView) -> None:
         emit(result_of(view))
@@ -87,6 +93,10 @@ class PlainDisplay:
     def waits(self, view: RunView, waits: Sequence[Wait]) -> None:  # noqa: ARG002 - the lines say it all
         for words in wait_lines(waits):
             say(words)
+
+    def activity(self, view: RunView, said: AgentActivity) -> None:
+        for line in activity_lines(view, said):
+            say(plain(line))
 
     def close(self, view: RunView) -> None:
         say()

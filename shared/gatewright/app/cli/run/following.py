@@ -12,8 +12,10 @@ from gatewright.app.cli.run.display import Display, make_display
 from gatewright.app.cli.runs.outputs import with_tails
 from gatewright.app.cli.runs.view import RunView, advance
 from gatewright.app.cli.runs.waits import WaitFinder
+from gatewright.bus.port import Message
+from gatewright.bus.topology import LIVE_SUBJECT
 from gatewright.client.client import Client
-from gatewright.contracts import OrchestratorEvent
+from gatewright.contracts import AgentActivity, OrchestratorEvent, codec
 from gatewright.errors import UnavailableError
 from gatewright.ledger.events import RunFinished
 
@@ -76,6 +78,26 @@ async def _tell_waits(finder: WaitFinder, current: Callable[[], RunView | None],
             display.waits(view, found)
 
 
+@contextlib.asynccontextmanager
+async def told_of_agents(
+    client: Client, run_id: str, home: Path | None, current: Callable[[], RunView | None], display: Display
+) -> AsyncIterator[None]:
+    """Meanwhile the display is told what agents say they do, where the system runs on this host and its operator looks on."""
+    over = False
+
+    async def hear(message: Message) -> None:
+        said, view = codec.decode(message.data, AgentActivity), current()
+        if said.run_id == run_id and view is not None and not over:
+            display.activity(view, said)
+
+    if home is not None:
+        await client.bus.listen(LIVE_SUBJECT, hear)
+    try:
+        yield
+    finally:
+        over = True
+
+
 async def follow_to_end(client: Client, run_id: str, home: Path | None, *, json_output: bool) -> Exit:
     """Show a run until its bundle is sealed; the exit code that it deserves. Interrupting it leaves the run alone.
 
@@ -86,6 +108,7 @@ async def follow_to_end(client: Client, run_id: str, home: Path | None, *, json_
     with display:
         async with (
             told_of_waits(WaitFinder(client.bus, home), lambda: view, display),
+            told_of_agents(client, run_id, home, lambda: view, display),
             contextlib.aclosing(events_to_the_seal(client, run_id)) as events,
         ):
             async for record in events:

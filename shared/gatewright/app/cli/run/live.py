@@ -15,10 +15,10 @@ from rich.text import Text
 
 from gatewright.app.cli.output import printable
 from gatewright.app.cli.runs.result import RunResult, closing_words
-from gatewright.app.cli.runs.timeline import SIGNS, STAGES, Mark, TimelineLine, lines, stage_name
+from gatewright.app.cli.runs.timeline import SIGNS, STAGES, Mark, TimelineLine, activity_lines, lines, stage_name
 from gatewright.app.cli.runs.view import RunView, moment
 from gatewright.app.cli.runs.waits import Wait, wait_lines
-from gatewright.contracts import OrchestratorEvent
+from gatewright.contracts import AgentActivity, OrchestratorEvent
 
 _STYLES: dict[Mark, str] = {"good": "green", "bad": "bold red", "given": "cyan", "plain": "dim", "warn": "yellow"}
 _ENDINGS = {"SUCCESS": "bold green", "FAILED": "bold red", "ABORTED": "bold yellow"}
@@ -66,6 +66,10 @@ class LiveDisplay:
 
     def waits(self, view: RunView, waits: Sequence[Wait]) -> None:
         self._view, self._waits = view, tuple(waits)
+
+    def activity(self, view: RunView, said: AgentActivity) -> None:
+        for line in activity_lines(view, said):
+            self._console.print(_drawn(line, new_stage=False))
 
     def close(self, view: RunView) -> None:
         self._view, self._note = view, ""

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gatewright.app.cli.home import find_repository
-from gatewright.app.cli.run.change_source import BranchAnswer, read_answer, read_branch
+from gatewright.app.cli.run.asked import missing_agent, missing_key
+from gatewright.app.cli.run.change_source import BranchAnswer, ChangeSource, read_answer, read_branch
 from gatewright.app.cli.run.hidden_files import read_hidden
 from gatewright.app.cli.run.places import in_repository
 from gatewright.app.cli.run.preflight import missing_programs
@@ -26,6 +27,7 @@ from gatewright.contracts.vocabulary import (
     Budget,
     ChangeKind,
     Environment,
+    Executor,
     LandingMode,
     PolicyPack,
     Priority,
@@ -39,6 +41,8 @@ from gatewright.evidence.approvals import APPROVAL
 from gatewright.git.refs import check_landing_ref
 from gatewright.git.tracked import refuse_tracked_folder
 
+#: ``--agent any``: the first agent of agents.json that the worker has.
+ANY_AGENT = "any"
 EXAMPLE = 'gatewright run "rename parse to read" --allow src --exec "python rename.py" --test "python -m pytest -q"'
 _REQUIREMENT = re.compile(r"[A-Z][A-Z0-9]*-[A-Z][A-Z0-9]*-[0-9]{3,}")  # noqa: TID251 - the operator's own text
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")  # noqa: TID251 - the operator's own text
@@ -61,6 +65,8 @@ class RunOptions:
     patch: str | None = None
     replies: tuple[str, ...] = ()
     head: str | None = None
+    agent: str | None = None
+    model: str | None = None
     approval: Path | None = None
     provide: tuple[str, ...] = ()
     tests: tuple[str, ...] = ()
@@ -101,13 +107,17 @@ def prepare(options: RunOptions, here: Path, *, on_this_host: bool = False, prop
     opened = "/scope/allow_protected_paths"
     tests = tuple(in_repository(path, repository, here, opened, faults) for path in options.allow_tests)
     options = replace(options, allow=allow, allow_tests=tests)
-    answer = read_answer(options.commands, options.patch, options.replies, faults)
+    answer = _answer(options, faults)
     branch = _branch(options, repository, faults)
     approval = _approval(options, faults)
     provided = read_provided(options.provide, repository, here, faults)
     hidden = read_hidden(options.hidden_files, here, faults)
     prefix = _prefix(options, here, faults)
     target = _target(options, faults)
+    if on_this_host and options.agent is not None:
+        faults += missing_agent(None if options.agent == ANY_AGENT else options.agent, options.model)
+    elif on_this_host and options.model is not None:
+        faults += missing_key(options.model)
     if on_this_host and (prefix is None or prefix.is_dir()):
         faults += missing_programs(options.commands, (*options.tests, *options.hidden_tests), prefix)
     if faults:
@@ -122,7 +132,7 @@ def prepare(options: RunOptions, here: Path, *, on_this_host: bool = False, prop
         # What may change at all and what of it is a test are two questions to the gate, and one to a person.
         allowed_paths=tuple(dict.fromkeys((*options.allow, *options.allow_tests))),
         acceptance_tests=(*_tests("test", options.tests), *_tests("hidden", options.hidden_tests)),
-        executor=answer.executor if answer.executor.commands or answer.executor.artifacts else None,
+        executor=answer.executor if _ways(options) else None,
         sharding=Sharding(count=options.shards),
         environment=Environment(prefix=str(prefix)) if prefix else None,
         scope=_scope(options),
@@ -143,6 +153,17 @@ def _tests(name: str, commands: tuple[str, ...]) -> tuple[AcceptanceTest, ...]:
         AcceptanceTest(name=f"{name}-{number}", cmd=command, must_pass=True, hidden=name == "hidden")
         for number, command in enumerate(commands, start=1)
     )
+
+
+def _answer(options: RunOptions, faults: list[Fault]) -> ChangeSource:
+    """An agent or a model that is to be asked, or an answer that is there already."""
+    if options.agent is not None:
+        return ChangeSource(
+            Executor(kind="agent", agent=None if options.agent == ANY_AGENT else options.agent, model=options.model)
+        )
+    if options.model is not None:
+        return ChangeSource(Executor(kind="model", model=options.model))
+    return read_answer(options.commands, options.patch, options.replies, faults)
 
 
 def _budget(options: RunOptions) -> Budget | None:
@@ -181,16 +202,24 @@ def _missing(options: RunOptions) -> list[Fault]:
         faults.append(Fault("/allowed_paths", "missing", "say which paths may change: --allow PATH (repeatable)"))
     if not options.tests:
         faults.append(Fault("/acceptance_tests", "missing", "say which command proves the change: --test CMD (repeatable)"))
-    if not (options.commands or options.patch or options.replies or options.head):
-        words = "say how the change is made: --exec CMD, --patch FILE, --reply FILE or --head BRANCH"
+    if not _ways(options):
+        words = (
+            "say how the change is made: --agent NAME, --model NAME, --exec CMD, --patch FILE, --reply FILE or --head BRANCH"
+        )
         faults.append(Fault("/executor", "missing", words))
     return faults
 
 
+def _ways(options: RunOptions) -> int:
+    """How many ways to make the change were named; --model says more about --agent, or is one by itself."""
+    others = (options.commands, options.patch, options.replies, options.head)
+    return sum(map(bool, (options.agent or options.model, *others)))
+
+
 def _contradictions(options: RunOptions) -> list[Fault]:
     faults = []
-    if sum(map(bool, (options.commands, options.patch, options.replies, options.head))) > 1:
-        faults.append(Fault("/executor", "ambiguous", "give only one of --exec, --patch, --reply and --head"))
+    if _ways(options) > 1:
+        faults.append(Fault("/executor", "ambiguous", "give only one of --agent, --exec, --patch, --reply and --head"))
     if options.land == "target" and not options.target_ref:
         faults.append(Fault("/repository/target_ref", "missing", "--land target needs --target-ref BRANCH"))
     for number, requirement in enumerate(options.requirement):

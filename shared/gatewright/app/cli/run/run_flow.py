@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from gatewright.app.cli.outcome import Exit, exit_of_error, exit_of_run
 from gatewright.app.cli.output import complain, discard_output
 from gatewright.app.cli.run.display import Display
-from gatewright.app.cli.run.following import events_to_the_seal, told_of_waits
+from gatewright.app.cli.run.following import events_to_the_seal, told_of_agents, told_of_waits
 from gatewright.app.cli.run.proposing import with_proposal
 from gatewright.app.cli.run.request import Prepared, with_artifacts
 from gatewright.app.cli.runs.outputs import with_tails
@@ -133,6 +133,7 @@ class RunFlow:
     async def _show_events(self, session: Session, run_id: str) -> None:
         async with (
             told_of_waits(WaitFinder(session.client.bus, session.home), lambda: self.view, self.display),
+            told_of_agents(session.client, run_id, session.home, lambda: self.view, self.display),
             contextlib.aclosing(events_to_the_seal(session.client, run_id)) as events,
         ):
             async for record in events:

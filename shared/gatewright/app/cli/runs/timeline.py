@@ -11,7 +11,8 @@ from gatewright.app.cli.runs.consulted import consultation_in, consulted_words
 from gatewright.app.cli.runs.retry import in_options
 from gatewright.app.cli.runs.view import RunView, seconds_between
 from gatewright.budgets import Excess
-from gatewright.contracts import Error, GateReport, OrchestratorEvent, ReviewReport, TestReport
+from gatewright.clock import SystemClock, timestamp
+from gatewright.contracts import AgentActivity, Error, GateReport, OrchestratorEvent, ReviewReport, TestReport
 from gatewright.contracts.reports import Violation
 from gatewright.ledger import events as e
 from gatewright.rules.proof import in_words
@@ -24,6 +25,8 @@ STAGES: dict[str, str] = {"S0": "intake", "S1": "plan", "S2": "execute", "S3": "
 DETOUR = "fix"
 #: More violations than this are counted, not listed.
 MOST_VIOLATIONS = 6
+#: Lines of one message of an agent; the bundle has all of it.
+MOST_AGENT_LINES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,15 @@ def lines(record: OrchestratorEvent, view: RunView) -> tuple[TimelineLine, ...]:
     asked = consultation_in(e.payload_of(record))
     said += [("plain", "", f"  {words}") for words in consulted_words(asked)] if asked is not None else []
     return tuple(TimelineLine(at, stage, mark, who, printable(text)) for mark, who, text in said)
+
+
+def activity_lines(view: RunView, said: AgentActivity) -> tuple[TimelineLine, ...]:
+    """What an agent says it does, now. Its words are its own: a claim, and printable."""
+    at = seconds_between(view.run.created_at, timestamp(SystemClock().now()))
+    mark: Mark = "warn" if said.event in {"permission", "problem"} else "plain"
+    stage = stage_name(view.run.state)
+    words = [line.strip() for line in said.text.splitlines() if line.strip()]
+    return tuple(TimelineLine(at, stage, mark, "agent", printable(line)) for line in words[:MOST_AGENT_LINES])
 
 
 def _said(record: OrchestratorEvent, view: RunView) -> list[tuple[Mark, str, str]]:  # noqa: C901, PLR0912 - one case an event

@@ -1,0 +1,31 @@
+"""Whether the agent and the model that a contract names are ones of the operator's policies, and may be used by the worker."""
+
+from __future__ import annotations
+
+from gatewright.contracts.vocabulary import Budget, Executor
+from gatewright.errors import DeniedError, MalformedError
+from gatewright.services.gatekeeper.gates.context import GateContext
+from gatewright.worker_role import ASKED_ANEW
+
+
+def judge_asked(context: GateContext, executor: Executor | None, budget: Budget | None) -> None:
+    """Violations: ``agent_unknown``, ``executor_contradicts``, and those of ``ModelsPolicy.grant``."""
+    report, policies = context.report, context.policies
+    if executor is None:
+        return
+    if executor.kind not in ASKED_ANEW or (executor.kind == "model" and executor.agent is not None):
+        named = executor.agent or (executor.model if executor.kind not in ASKED_ANEW else None)
+        if named is not None:
+            report.violate("executor_contradicts", "executor", f"a {executor.kind} executor has no use for {named}")
+            return
+    if executor.kind not in ASKED_ANEW:
+        return
+    model = executor.model
+    report.checked("agents", executor.agent or "by default")
+    try:
+        if executor.agent is not None:
+            model = model or policies.agents.agent(executor.agent).model
+        report.checked("models", model or "by default")
+        policies.models.grant("worker", model=model, budget=budget)
+    except (MalformedError, DeniedError) as error:
+        report.violate(error.reason, "models" if error.reason.startswith("model") else "agents", error.message)

@@ -1,0 +1,97 @@
+"""What an agent has said of its tool calls so far: a question names a call, and is judged by all that was said of it."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from acp.schema import ToolCallProgress, ToolCallStart, ToolCallUpdate
+
+from gatewright.services.worker.agents.acp.question import readings_of, worst
+from gatewright.services.worker.agents.permission import What
+from gatewright.services.worker.agents.telling import Telling, quoted
+
+#: Calls that are remembered; beyond, the oldest are forgotten.
+MAX_CALLS: Final = 1_000
+_EXITS: Final = ("exitCode", "exit_code", "exit")
+
+
+@dataclass(slots=True)
+class _Call:
+    title: str = ""
+    command: str = ""
+    what: set[What] = field(default_factory=set)
+    paths: dict[str, None] = field(default_factory=dict)
+    told: bool = False
+    ended: bool = False
+
+
+class ToolCalls:
+    """The calls of one session, told as commands and files."""
+
+    def __init__(self, telling: Telling) -> None:
+        self._telling = telling
+        self._calls: OrderedDict[str, _Call] = OrderedDict()
+
+    def learn(self, said: ToolCallStart | ToolCallProgress) -> None:
+        """An update of a call: tell what it runs once that is known, and what it wrote once it says that it is done."""
+        call = self._merge(said)
+        ends = said.status in ("completed", "failed") and not call.ended
+        if "command" in call.what and not call.told and (call.command or ends):
+            call.told = True
+            self._telling.command(call.command or call.title)
+        if ends:
+            call.ended = True
+            status = _exit_status(said.raw_output)
+            if "command" in call.what and status is not None:
+                self._telling.command(call.command or call.title, status)
+            elif said.status == "completed" and worst(call.what) == "edit":
+                self._telling.files(call.paths)
+
+    def ask(self, said: ToolCallUpdate) -> tuple[What, str]:
+        """What a question about a call is for, in the worst reading of all that was said of it, and in words."""
+        call = self._merge(said)
+        words = call.command or call.title or said.tool_call_id
+        if call.paths:
+            words = f"{words} ({', '.join(list(call.paths)[:5])})"
+        return worst(call.what), quoted(words)
+
+    def _merge(self, said: ToolCallUpdate | ToolCallStart | ToolCallProgress) -> _Call:
+        name = said.tool_call_id[:200]
+        call = self._calls.setdefault(name, _Call())
+        self._calls.move_to_end(name)
+        if len(self._calls) > MAX_CALLS:
+            self._calls.popitem(last=False)
+        call.what.update(readings_of(said))
+        if said.title:
+            call.title = said.title[:500]
+        call.command = _command(said.raw_input) or call.command
+        for path in _paths(said):
+            if len(call.paths) < 100:
+                call.paths[path[:4096]] = None
+        return call
+
+
+def _command(raw: object) -> str:
+    found = raw.get("command") if isinstance(raw, Mapping) else None
+    if isinstance(found, list):
+        return quoted(" ".join(word for word in found[:100] if isinstance(word, str)))
+    return quoted(found) if isinstance(found, str) else ""
+
+
+def _paths(said: ToolCallUpdate | ToolCallStart | ToolCallProgress) -> list[str]:
+    changed = [item.path for item in said.content or () if item.type == "diff"]
+    return changed or [place.path for place in said.locations or ()]
+
+
+def _exit_status(raw: object) -> int | None:
+    """Where agents put it: at the top of the output, or under ``metadata``."""
+    for place in (raw, raw.get("metadata") if isinstance(raw, Mapping) else None):
+        if isinstance(place, Mapping):
+            for name in _EXITS:
+                status = place.get(name)
+                if type(status) is int and -(1 << 31) <= status < 1 << 31:
+                    return status
+    return None

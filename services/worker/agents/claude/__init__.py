@@ -1,0 +1,1 @@
+"""Claude Code: its stream of JSON, spoken natively."""

@@ -1,0 +1,112 @@
+"""The home that Codex begins with: one provider, the model gateway, and everything off that would look for a network."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from gatewright.permissions import SHELL_MEANINGS
+from gatewright.services.worker.agents.port import AgentOrder
+
+CODEX_HOME: Final = "@HOME@/.codex"
+#: The variable that Codex takes its key from. The key is none: the gateway has the real one.
+KEY: Final = "GATEWRIGHT_MODEL_KEY"
+DUMMY_KEY: Final = "held-by-the-gateway"
+_PROVIDER: Final = "gatewright"
+#: Its own walls cannot be built inside ours, and are not needed there.
+SANDBOX: Final = "danger-full-access"
+_OFF: Final = (
+    "plugins",
+    "apps",
+    "unbounded_connection_retries",
+    "remote_plugin",
+    "goals",
+    "memories",
+    "enable_request_compression",
+)
+
+
+def configuration(order: AgentOrder, *, catalogue: bool) -> str:
+    """``config.toml``. With ``catalogue`` the models are those of our own file, not those that the program knows."""
+    # A string of JSON is a basic string of TOML.
+    text = json.dumps
+    lines = [
+        f"model = {text(order.model)}",
+        f"model_provider = {text(_PROVIDER)}",
+        f"sandbox_mode = {text(SANDBOX)}",
+        "check_for_update_on_startup = false",
+        'web_search = "disabled"',
+        *([f"model_catalog_json = {text(f'{CODEX_HOME}/models.json')}"] if catalogue else []),
+        f"[model_providers.{_PROVIDER}]",
+        f"name = {text(_PROVIDER)}",
+        f"base_url = {text(f'{order.base_url}/v1')}",
+        'wire_api = "responses"',
+        f"env_key = {text(KEY)}",
+        # The gateway tries again by itself, and knows better what for.
+        "request_max_retries = 1",
+        "stream_max_retries = 1",
+        "[analytics]",
+        "enabled = false",
+        "[otel]",
+        'exporter = "none"',
+        "[agents]",
+        "enabled = false",
+        "[history]",
+        'persistence = "none"',
+        "[features]",
+        *(f"{name} = false" for name in _OFF),
+        *(["shell_tool = false"] if SHELL_MEANINGS[order.shell].approval_policy is None else []),
+        f"[projects.{text(order.directory)}]",
+        'trust_level = "untrusted"',
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def approval_policy(order: AgentOrder) -> str:
+    """As Codex names it. Without a shell tool it asks for whatever could be run all the same, and is refused it."""
+    return SHELL_MEANINGS[order.shell].approval_policy or "untrusted"
+
+
+def catalogue(model: str) -> str:
+    """The list of models with one entry: a model that Codex does not know gets no tool to write files with."""
+    entry = {
+        "slug": model,
+        "display_name": model,
+        "description": "A model behind the gateway.",
+        "default_reasoning_level": "medium",
+        "supported_reasoning_levels": [{"effort": "medium", "description": "as the model does"}],
+        "shell_type": "unified_exec",
+        "visibility": "list",
+        "supported_in_api": True,
+        "priority": 1,
+        "additional_speed_tiers": [],
+        "service_tiers": [],
+        "availability_nux": None,
+        "upgrade": None,
+        "base_instructions": _INSTRUCTIONS,
+        "include_skills_usage_instructions": False,
+        "include_plugin_usage_instructions": False,
+        "include_apps_usage_instructions": False,
+        "default_reasoning_summary": "none",
+        "supports_reasoning_summaries": False,
+        "support_verbosity": False,
+        "default_verbosity": None,
+        "apply_patch_tool_type": "freeform",
+        "web_search_tool_type": "text",
+        "truncation_policy": {"mode": "tokens", "limit": 10000},
+        "supports_parallel_tool_calls": False,
+        "supports_image_detail_original": False,
+        "context_window": 128000,
+        "max_context_window": 128000,
+        "effective_context_window_percent": 95,
+        "experimental_supported_tools": [],
+        "input_modalities": ["text"],
+        "supports_search_tool": False,
+    }
+    return json.dumps({"models": [entry]})
+
+
+_INSTRUCTIONS: Final = (
+    "You are a coding agent. You work in a folder with the files of a repository, without a network. Read what you need with "
+    "shell commands, change files with apply_patch, run the tests that you are given, and stop when the task is done."
+)

@@ -1,0 +1,151 @@
+"""Probes an agent, keeps what was found beside others of this home, and says for each use whether it still holds.
+
+What was found is of one program with one entry of agents.json: when either changes, the agent has to be probed again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from gatewright.agents.installation import InstalledAgent
+from gatewright.agents.policy import AgentEntry
+from gatewright.clock import Clock, timestamp
+from gatewright.errors import DeniedError, UnavailableError
+from gatewright.services.worker.agents.probe.result import Admission, StepResult, permitted
+from gatewright.services.worker.agents.probe.steps import SINGLE, asks, handshake
+from gatewright.services.worker.agents.probe.trial import Bench
+
+#: Where admissions are kept, below the home folder.
+ADMISSIONS: Final = "agents"
+_MOST_BYTES: Final = 1 << 20
+_CHUNK: Final = 1 << 20
+#: Digests of programs by what the file system says of them: a program has hundreds of megabytes, a worker many tasks.
+_DIGESTS: dict[tuple[str, int, int, int], str] = {}
+
+
+async def probe(
+    bench: Bench, agent: InstalledAgent, clock: Clock, told: Callable[[StepResult], None] = lambda _: None
+) -> Admission:
+    """All steps, one after the other; ``told`` each as it comes. One without a handshake is not asked further."""
+    first, version = await handshake(bench)
+    found = [first]
+    told(first)
+    if first.outcome == "passed":
+        asking, models, connections = await asks(bench)
+        found += [asking, models, connections]
+        for each in found[1:]:
+            told(each)
+        for step in SINGLE:
+            found.append(await step(bench))
+            told(found[-1])
+    return admission_of(agent, version, found, timestamp(clock.now()))
+
+
+def admission_of(agent: InstalledAgent, version: str, found: Sequence[StepResult], when: str) -> Admission:
+    """What ``found`` means for ``agent`` as it is now; ``version`` is the one that it says itself."""
+    good, may = permitted(found)
+    return Admission(
+        version="1",
+        agent=agent.entry.name,
+        agent_version=version or agent.version,
+        program_sha256=program_digest(agent.argv),
+        entry_sha256=_entry_digest(agent.entry),
+        probed_at=when,
+        steps=tuple(found),
+        admitted=good,
+        permitted=may,
+    )
+
+
+def program_digest(program: Sequence[str]) -> str:
+    """A digest over the files that the words of a command name, and the ``package.json`` that each belongs to."""
+    whole = hashlib.sha256()
+    for word in program:
+        path = Path(word)
+        if not path.is_absolute() or not path.is_file():
+            continue
+        package = next((above / "package.json" for above in path.parents if (above / "package.json").is_file()), None)
+        for file in (path, *([package] if package else [])):
+            whole.update(_digest(file).encode())
+    return whole.hexdigest()
+
+
+def keep(folder: Path, admission: Admission) -> Path:
+    """Write it below ``folder``, in place of what was found of this agent before."""
+    folder.mkdir(parents=True, exist_ok=True)
+    place = folder / f"{admission.agent}.json"
+    handle, name = tempfile.mkstemp(dir=folder)
+    with os.fdopen(handle, "wb") as file:
+        file.write(msgspec.json.format(msgspec.json.encode(admission), indent=2) + b"\n")
+    Path(name).replace(place)
+    return place
+
+
+def admitted(folder: Path, agent: InstalledAgent) -> Admission:
+    """What was found of ``agent`` as it is now. Raises DeniedError (``agent_not_admitted``)."""
+    name = agent.entry.name
+    try:
+        with (folder / f"{name}.json").open("rb") as file:
+            found = msgspec.json.decode(file.read(_MOST_BYTES), type=Admission)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise _refusal(name, "was not probed here") from error
+    now = (name, program_digest(agent.argv), _entry_digest(agent.entry))
+    if (found.agent, found.program_sha256, found.entry_sha256) != now:
+        raise _refusal(name, "is another one than was probed here")
+    if not found.admitted:
+        failed = ", ".join(f"{each.step}: {each.found}" for each in found.steps if each.outcome == "failed")
+        raise _refusal(name, f"did not pass the probe ({failed})")
+    return found
+
+
+def check_permitted(admission: Admission, *, shell: str, read_only: bool, names: Iterable[str]) -> None:
+    """Raises DeniedError (``agent_not_permitted``) for a task that this agent may not be given.
+
+    ``names`` are those of the files and folders of the repository that it would be shown.
+    """
+    may = admission.permitted
+    fault = ""
+    if shell not in may.shells:
+        fault = f"`shell: {shell}` cannot be held: it may have contracts with {', '.join(may.shells)}"
+    elif read_only and not may.read_only:
+        fault = "it writes where it must not: no task that only reads is given to it"
+    elif not may.own_settings and (found := sorted(SETTINGS.intersection(names))):
+        fault = f"it obeys settings that a repository holds, and this one holds {', '.join(found)}"
+    if fault:
+        raise DeniedError(f"the agent {admission.agent} may not do this: {fault}", code="agent_not_permitted")
+
+
+#: Names of files and folders that coding agents read settings from.
+SETTINGS: Final = frozenset(
+    {".claude", ".mcp.json", ".gemini", ".qwen", ".opencode", "opencode.json", "opencode.jsonc", ".codex", ".env"}
+)
+
+
+def _refusal(agent: str, why: str) -> DeniedError:
+    return DeniedError(f"the agent {agent} {why}; run: gatewright agents probe {agent}", code="agent_not_admitted")
+
+
+def _entry_digest(entry: AgentEntry) -> str:
+    return hashlib.sha256(entry.model_dump_json().encode()).hexdigest()
+
+
+def _digest(path: Path) -> str:
+    try:
+        status = path.stat()
+        key = (str(path), status.st_ino, status.st_size, status.st_mtime_ns)
+        if key not in _DIGESTS:
+            whole = hashlib.sha256()
+            with path.open("rb") as file:
+                while data := file.read(_CHUNK):
+                    whole.update(data)
+            _DIGESTS[key] = whole.hexdigest()
+    except OSError as error:
+        raise UnavailableError(f"the program {path} cannot be read: {error}", code="agent_not_installed") from error
+    return _DIGESTS[key]

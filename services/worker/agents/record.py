@@ -1,0 +1,92 @@
+"""What is kept of a conversation with an agent: its words, as it said them. Claims, all of it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from gatewright.services.worker.agents.port import (
+    AgentCommand,
+    AgentEvent,
+    AgentFileChange,
+    AgentMessage,
+    AgentPermission,
+    AgentProblem,
+    AgentStarted,
+    AgentUsage,
+)
+from gatewright.tasks.activity import Event
+
+#: The artifacts of a task whose change an agent made; the bundle has a place for each.
+PROMPT: Final = "codex_prompt"
+EVENTS: Final = "codex_events"
+TRANSCRIPT: Final = "codex_transcript"
+THREAD: Final = "codex_thread_id"
+COMPLAINTS: Final = "stderr"
+_MOST_BYTES: Final = 16 << 20
+
+
+class AgentRecord:
+    """The events of one conversation, in order, up to a size."""
+
+    def __init__(self, prompt: str) -> None:
+        self.prompt = prompt
+        self.session = ""
+        self.last_problem = ""
+        self.complaints = b""
+        self._events: list[AgentEvent] = []
+        self._bytes = 0
+
+    def tell(self, event: AgentEvent) -> None:
+        """One more event."""
+        if isinstance(event, AgentStarted):
+            self.session = event.session
+        if isinstance(event, AgentProblem):
+            self.last_problem = event.message
+        size = len(msgspec.json.encode(event))
+        if self._bytes + size <= _MOST_BYTES:
+            self._bytes += size
+            self._events.append(event)
+
+    def logs(self) -> dict[str, bytes]:
+        """The artifacts, by name."""
+        return {
+            PROMPT: self.prompt.encode("utf-8", "replace"),
+            EVENTS: b"".join(msgspec.json.encode(event) + b"\n" for event in self._events),
+            TRANSCRIPT: self._transcript().encode("utf-8", "replace"),
+            THREAD: self.session.encode("utf-8", "replace"),
+            COMPLAINTS: self.complaints,
+        }
+
+    def _transcript(self) -> str:
+        lines = ["# What the agent was told", "", self.prompt, "", "# What it said", ""]
+        lines += [line for event in self._events if (line := in_words(event))]
+        return "\n".join(lines) + "\n"
+
+
+def in_words(event: AgentEvent) -> str:
+    """One event for people; empty for what they need not read."""
+    match event:
+        case AgentStarted(agent=agent, version=version, session=session):
+            return f"*{agent} {version}, session {session}*\n"
+        case AgentMessage(text=text):
+            return f"{text}\n"
+        case AgentCommand(command=command, exit_code=None):
+            return f"    $ {command}"
+        case AgentCommand(command=command, exit_code=code):
+            return f"    $ {command} -> {code}\n"
+        case AgentFileChange(paths=paths):
+            return "wrote " + ", ".join(f"`{path}`" for path in paths) + "\n"
+        case AgentPermission(asked=asked, subject=subject, answer=answer):
+            return f"asked for leave ({asked}): {subject}: **{answer}**\n"
+        case AgentProblem(message=message):
+            return f"problem: {message}\n"
+        case AgentUsage():
+            return ""
+
+
+def event_name(event: AgentEvent) -> Event:
+    """What an event is called where it is told."""
+    name: Event = msgspec.json.decode(msgspec.json.encode(event))["event"]
+    return name

@@ -1,0 +1,95 @@
+"""Tells what an agent reports as events: cut where it is long, ended where it is endless."""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Iterable
+from typing import Final
+
+from gatewright.services.worker.agents.port import (
+    AgentCommand,
+    AgentEvent,
+    AgentFileChange,
+    AgentMessage,
+    AgentPermission,
+    AgentProblem,
+    AgentStarted,
+    AgentUsage,
+    Answered,
+    Asked,
+    Tell,
+)
+
+#: Events of one conversation, beside questions and their answers, which are bounded where they are answered.
+MAX_EVENTS: Final = 5_000
+#: Characters of one message, of all of them, and of anything else that is quoted.
+MAX_MESSAGE: Final = 16_384
+MAX_MESSAGES: Final = 2_000_000
+MAX_QUOTE: Final = 2_000
+_MAX_PATHS: Final = 100
+
+
+def quoted(text: object, most: int = MAX_QUOTE) -> str:
+    """``text`` cut to ``most`` characters, and such that it can be written as UTF-8; empty for what is no text."""
+    return text[:most].encode("utf-8", "replace").decode("utf-8") if isinstance(text, str) else ""
+
+
+class Telling:
+    """``directory`` is the workspace as the agent names it: paths below it are told without it."""
+
+    def __init__(self, tell: Tell, directory: str) -> None:
+        self._tell = tell
+        self._directory = directory
+        self._events = 0
+        self._characters = 0
+        #: The last message, whole or its beginning.
+        self.last = ""
+
+    def started(self, agent: str, version: str, session: str) -> None:
+        """A session stands."""
+        self._event(AgentStarted(agent=quoted(agent, 200), version=quoted(version, 200), session=quoted(session, 200)))
+
+    def message(self, text: object) -> None:
+        """Words of the agent."""
+        words = quoted(text, MAX_MESSAGE)
+        if not words.strip():
+            return
+        self.last = words
+        self._characters += len(words)
+        if self._characters <= MAX_MESSAGES:
+            self._event(AgentMessage(text=words))
+
+    def command(self, command: object, exit_code: object = None) -> None:
+        """A command that the agent says it runs, or has run."""
+        code = exit_code if type(exit_code) is int and abs(exit_code) < 1 << 31 else None
+        self._event(AgentCommand(command=quoted(command), exit_code=code))
+
+    def files(self, paths: Iterable[object]) -> None:
+        """Files that the agent says it wrote."""
+        named = tuple(dict.fromkeys(self._below(path) for path in paths if isinstance(path, str)))[:_MAX_PATHS]
+        if named:
+            self._event(AgentFileChange(paths=named))
+
+    def answered(self, asked: Asked, subject: object, answer: Answered, offered: tuple[str, ...] = ()) -> None:
+        """A question and its answer. These are told whatever else was."""
+        self._tell(AgentPermission(asked=asked, subject=quoted(subject), answer=answer, offered=offered))
+
+    def usage(self, input_tokens: object, output_tokens: object) -> None:
+        """Tokens, as the agent counts them."""
+        if type(input_tokens) is int and type(output_tokens) is int and min(input_tokens, output_tokens) >= 0:
+            self._event(AgentUsage(input_tokens=min(input_tokens, 1 << 53), output_tokens=min(output_tokens, 1 << 53)))
+
+    def problem(self, message: object) -> None:
+        """What the agent, or the talk with it, has to complain about."""
+        self._event(AgentProblem(message=quoted(message) or "the agent complains without words"))
+
+    def _event(self, event: AgentEvent) -> None:
+        self._events += 1
+        if self._events < MAX_EVENTS:
+            self._tell(event)
+        elif self._events == MAX_EVENTS:
+            self._tell(AgentProblem(message=f"the agent reports more than {MAX_EVENTS} events; further ones are not recorded"))
+
+    def _below(self, path: str) -> str:
+        plain = quoted(os.path.normpath(path[:4096]), 4096)
+        return plain.removeprefix(f"{self._directory}/")

@@ -1,0 +1,117 @@
+"""Asks a model once, through the gateway, for whole files, and takes its reply as a recorded one is taken."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from gatewright.errors import DeniedError
+from gatewright.models.choice import provider_of
+from gatewright.models.gateway import ModelGateway
+from gatewright.models.policy import Api, LoadedModels
+from gatewright.secrets.scanner import SecretScanner
+from gatewright.services.worker.agents.brief import brief, fenced, what_failed
+from gatewright.services.worker.agents.record import PROMPT
+from gatewright.services.worker.executors.model_calls import gateway_for, kept_calls, model_for
+from gatewright.services.worker.executors.port import ExecutionFailure, ExecutionResult, Job
+from gatewright.services.worker.executors.reply import REPLY_LOG, change_of
+from gatewright.tasks.inputs import command_seconds
+
+_MOST_TOKENS: Final = 32_000
+#: Bytes of the files below the allowed paths that the model is shown.
+_SHOWN_BYTES: Final = 400_000
+_FORM: Final = """
+# Form of the answer
+
+Answer with whole files only, each in a fenced block of its own whose first line is a comment that names it. Nothing else may be
+fenced, no part of a file may be left out, and the comment is no part of the file:
+
+```python
+# file: path/of/the/file.py
+the whole content of the file
+```
+"""
+
+
+class ModelExecutor:
+    """One call an attempt: no tools, no loop. ``pool`` chooses the worker's route."""
+
+    def __init__(self, models: LoadedModels, scanner: SecretScanner, pool: str | None = None) -> None:
+        self._models = models
+        self._scanner = scanner
+        self._pool = pool
+
+    async def execute(self, job: Job) -> ExecutionResult:
+        """Raises ExtractionError (``reply_not_usable``), and what ``AgentExecutor.execute`` does of models."""
+        policy = self._models.policy
+        model = model_for(policy, job.contract, None, pool=self._pool)
+        gateway = gateway_for(policy, job, model, pool=self._pool)
+        order = (
+            brief(job.contract, "the repository", await what_failed(job.contract, job.artifacts)) + await _files(job) + _FORM
+        )
+        job.kept[PROMPT] = order.encode("utf-8", "replace")
+        provider = provider_of(policy, model)
+        apis = provider.apis if provider is not None else ()
+        try:
+            async with asyncio.timeout(command_seconds(job.contract)):
+                reply = await _ask(gateway, model, order, apis)
+        except TimeoutError:
+            return ExecutionResult(failure=ExecutionFailure("task_timeout", "the model did not answer in time"))
+        finally:
+            job.kept.update(await asyncio.to_thread(kept_calls, gateway, self._scanner))
+        gateway.check()
+        if isinstance(reply, ExecutionFailure):
+            return ExecutionResult(failure=reply)
+        job.kept[REPLY_LOG] = reply.encode("utf-8", "replace")
+        return await change_of(job, job.kept[REPLY_LOG])
+
+
+async def _files(job: Job) -> str:
+    """The files that may change, as data."""
+    entries = await job.mirror.files(job.baseline, tuple(job.contract.allowed_paths))
+    parts, left = ["\n# The files below these paths\n"], _SHOWN_BYTES
+    for entry in entries:
+        content = await job.mirror.blob(entry.object_id)
+        if len(content) > left or b"\0" in content:
+            parts.append(f"{entry.path.decode('utf-8', 'replace')}: not shown\n")
+            continue
+        left -= len(content)
+        parts.append(f"{entry.path.decode('utf-8', 'replace')}:\n{fenced(content.decode('utf-8', 'replace'))}\n")
+    return "\n".join(parts)
+
+
+async def _ask(gateway: ModelGateway, model: str, order: str, apis: tuple[Api, ...]) -> str | ExecutionFailure:
+    """The reply's text, or why there is none."""
+    path, body = _request(model, order, apis)
+    async with gateway.client() as client, client.post(path, json=body) as response:
+        answer: Any = await response.json(content_type=None)
+        if response.status != 200:
+            error = answer.get("error") if isinstance(answer, dict) else None
+            words = str(error.get("message", ""))[:300] if isinstance(error, dict) else ""
+            return ExecutionFailure("model_unavailable", f"the model's provider answered {response.status}: {words}")
+    text = _text(answer)
+    return text or ExecutionFailure("model_unavailable", "the model answered without words")
+
+
+def _request(model: str, order: str, apis: tuple[Api, ...]) -> tuple[str, dict[str, Any]]:
+    messages = [{"role": "user", "content": order}]
+    if "chat_completions" in apis:
+        return "/v1/chat/completions", {"model": model, "messages": messages}
+    if "messages" in apis:
+        return "/v1/messages", {"model": model, "messages": messages, "max_tokens": _MOST_TOKENS}
+    if "responses" in apis:
+        return "/v1/responses", {"model": model, "input": order}
+    raise DeniedError(f"{model} cannot be asked for text: its provider has none of the APIs for it", code="model_not_allowed")
+
+
+def _text(answer: Any) -> str:
+    """The words of a reply in any of the three forms; empty for what is none."""
+    try:
+        if "choices" in answer:
+            return str(answer["choices"][0]["message"]["content"] or "")
+        if "content" in answer:
+            return "".join(part["text"] for part in answer["content"] if part["type"] == "text")
+        items = [item for item in answer["output"] if item["type"] == "message"]
+        return "".join(part["text"] for item in items for part in item["content"] if part["type"] == "output_text")
+    except (KeyError, IndexError, TypeError):
+        return ""

@@ -1,0 +1,75 @@
+"""Looks for the programs of agents on this host, in the folders that the operator names. Reads files, runs nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gatewright.agents.policy import AgentEntry
+from gatewright.errors import UnavailableError
+
+#: The setting of the worker and of the command line that names the folders.
+SETTING: Final = "GATEWRIGHT_AGENT_INSTALLATIONS"
+_LARGEST_PACKAGE: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledAgent:
+    """An agent that is there. ``argv`` starts its program; ``folder`` is the installation, which the box has to show."""
+
+    entry: AgentEntry
+    folder: Path
+    argv: tuple[str, ...]
+    version: str
+
+    @property
+    def version_holds(self) -> bool:
+        """Whether it is one of the versions that the entry names."""
+        return self.entry.versions.hold(self.version)
+
+
+def find_agent(entry: AgentEntry, installations: Iterable[Path]) -> InstalledAgent | None:
+    """The agent in the first installation that has it, None where none has."""
+    for folder in installations:
+        program = _first(folder, entry.program)
+        interpreter = _first(folder, entry.interpreter) if entry.interpreter else None
+        if program is None or (entry.interpreter and interpreter is None):
+            continue
+        words = (str(program),) if interpreter is None else (str(interpreter), str(program))
+        return InstalledAgent(entry, folder, (*words, *entry.arguments), _version(folder / entry.package))
+    return None
+
+
+def usable_agent(entry: AgentEntry, installations: Sequence[Path]) -> InstalledAgent:
+    """The same. Raises UnavailableError (``agent_not_installed``) where it is not there, or of another version."""
+    found = find_agent(entry, installations)
+    if found is None:
+        where = ", ".join(map(str, installations)) or f"no folder: {SETTING} names none"
+        raise UnavailableError(f"{entry.name} is not installed here (looked in {where})", code="agent_not_installed")
+    if not found.version_holds:
+        wanted = f"from {entry.versions.since} on and before {entry.versions.before}"
+        words = f"{entry.name} is {found.version or 'of no version'} here, and agents.json takes versions {wanted}"
+        raise UnavailableError(words, code="agent_not_installed")
+    return found
+
+
+def _first(folder: Path, places: Iterable[str]) -> Path | None:
+    for place in places:
+        file = folder / place
+        if file.is_file() and os.access(file, os.R_OK):
+            return file
+    return None
+
+
+def _version(package: Path) -> str:
+    try:
+        with package.open("rb") as file:
+            said = json.loads(file.read(_LARGEST_PACKAGE))
+    except (OSError, ValueError):
+        return ""
+    version = said.get("version") if isinstance(said, dict) else None
+    return version if isinstance(version, str) else ""

@@ -1,0 +1,142 @@
+"""``agents.json``: the coding agents that contracts may name, how each is started, what is peculiar about it. No code."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, field_validator, model_validator
+
+from gatewright.errors import MalformedError
+from gatewright.policy_files import PolicyModel, parse_policy, read_policy
+
+AGENTS_FILE = "agents.json"
+#: The ways of talking to an agent.
+ProtocolName = Literal["codex-app-server", "codex-exec", "claude", "acp"]
+Api = Literal["responses", "chat_completions", "messages", "gemini"]
+_APIS: Mapping[ProtocolName, Api] = {"codex-app-server": "responses", "codex-exec": "responses", "claude": "messages"}
+_NAME = r"^[a-z0-9][a-z0-9-]{0,31}$"
+_VERSION = r"^[0-9]+(\.[0-9]+){0,3}$"
+#: What the box says itself: a policy cannot.
+_OWN_VARIABLES = frozenset({"HOME", "PATH", "LD_PRELOAD", "LD_LIBRARY_PATH"})
+
+
+def _inside(path: str) -> str:
+    pure = PurePosixPath(path)
+    if pure.is_absolute() or ".." in pure.parts or not pure.parts:
+        raise ValueError("a path inside the installation, or inside the home, without ..")
+    return path
+
+
+Inside = Annotated[str, AfterValidator(_inside)]
+
+
+class Versions(PolicyModel):
+    """From ``since`` on, and before ``before``: what was tried."""
+
+    since: str = Field(pattern=_VERSION)
+    before: str = Field(pattern=_VERSION)
+
+    def hold(self, version: str) -> bool:
+        """Whether ``version`` (numbers and dots; what follows is not looked at) is one of them."""
+        found = _numbers(version)
+        return bool(found) and _numbers(self.since) <= found < _numbers(self.before)
+
+
+class AgentEntry(PolicyModel):
+    """One agent. ``program`` are places in an installation, the first that is there counts; so for ``interpreter``, which
+    runs it where it is named. ``package`` is the ``package.json`` that says the version.
+
+    ``model`` is its model where a contract names none; ``api`` is by what it asks, where its protocol leaves that open.
+    ``variables`` and ``files`` (of its home) may hold ``@HOME@``, ``@MODEL@`` and ``@BASE_URL@``. ``own_catalogue``: Codex is
+    told of the model, for it gives one that it does not know no tool to write with. ``session_meta``, ``session_mode`` and
+    ``usage_at`` are for the Agent Client Protocol. ``standing_approval``: commands that a contract wants approved
+    (``shell: on-request``) are approved, as they stay in the box.
+    """
+
+    name: str = Field(pattern=_NAME)
+    protocol: ProtocolName
+    program: tuple[Inside, ...] = Field(min_length=1)
+    interpreter: tuple[Inside, ...] = ()
+    arguments: tuple[str, ...] = ()
+    package: Inside
+    versions: Versions
+    api: Api | None = None
+    model: str | None = None
+    variables: dict[str, str] = Field(default_factory=dict)
+    files: dict[Inside, str] = Field(default_factory=dict)
+    own_catalogue: bool = False
+    session_meta: dict[str, Any] | None = None
+    session_mode: str | None = None
+    usage_at: tuple[str, ...] = ()
+    standing_approval: bool = False
+
+    @property
+    def asks_by(self) -> Api | None:
+        """The API by which it asks its model; None where that is not known."""
+        return self.api or _APIS.get(self.protocol)
+
+    @field_validator("variables")
+    @classmethod
+    def _no_own_variables(cls, variables: dict[str, str]) -> dict[str, str]:
+        if taken := sorted(_OWN_VARIABLES & set(variables)):
+            raise ValueError(f"{taken[0]} is said by the box")
+        return variables
+
+
+class AgentsPolicy(PolicyModel):
+    """``masked`` are names of files and folders of the repository that agents do not see: configuration that they would obey.
+
+    ``agents``: the first that this host has is what a contract gets that names none.
+    """
+
+    version: Literal["1"]
+    masked: tuple[str, ...]
+    agents: tuple[AgentEntry, ...]
+
+    @model_validator(mode="after")
+    def _whole(self) -> AgentsPolicy:
+        for name, count in Counter(entry.name for entry in self.agents).items():
+            if count > 1:
+                raise ValueError(f"the agent {name} is listed {count} times")
+        for name in self.masked:
+            if not name or "/" in name or name in {".", ".."}:
+                raise ValueError(f"{name!r} is no name of a file")
+        return self
+
+    def agent(self, name: str) -> AgentEntry:
+        """Raises MalformedError (``agent_unknown``)."""
+        for entry in self.agents:
+            if entry.name == name:
+                return entry
+        known = ", ".join(entry.name for entry in self.agents) or "none"
+        raise MalformedError(f"{AGENTS_FILE} has no agent {name[:64]!r}; it lists {known}", code="agent_unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedAgents:
+    """The policy of agents, and the digest of its file, which goes into the evidence."""
+
+    policy: AgentsPolicy
+    sha256: str
+
+
+def load_agents(folder: Path) -> LoadedAgents:
+    """Read ``agents.json`` of the operator's folder. Raises ConfigurationError naming the file and the place."""
+    path = folder / AGENTS_FILE
+    data = read_policy(path)
+    return LoadedAgents(parse_policy(path, AgentsPolicy, data), hashlib.sha256(data).hexdigest())
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    numbers = []
+    for part in version.split(".")[:4]:
+        digits = part[: len(part) - len(part.lstrip("0123456789"))]
+        if not digits or len(digits) > 9:
+            break
+        numbers.append(int(digits))
+    return tuple(numbers)

@@ -1,0 +1,106 @@
+"""``agents``: which coding agents contracts may name here, and whether one could begin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from gatewright.app.cli.commands.options import JsonOutput
+from gatewright.app.cli.output import emit, printable, reported, say
+
+agents = typer.Typer(no_args_is_help=True, help="The coding agents that may make a change, and the models that they ask.")
+
+
+def register(app: typer.Typer) -> None:
+    agents.command("list")(list_agents)
+    agents.command("probe")(probe)
+    agents.command("login-check")(login_check)
+    app.add_typer(agents, name="agents")
+
+
+@reported
+def list_agents(json_output: JsonOutput = False) -> None:
+    """The agents of agents.json, and where they are installed on this host; the models of the worker, in order."""
+    from gatewright.agents.installation import find_agent
+    from gatewright.agents.policy import load_agents
+    from gatewright.app.cli.settings import AgentSettings
+    from gatewright.models.policy import load_models
+
+    settings = AgentSettings()
+    policy = load_agents(settings.policies).policy
+    models = load_models(settings.policies).policy.route("worker")
+    rows = []
+    for entry in policy.agents:
+        found = find_agent(entry, settings.installations)
+        rows.append(
+            {
+                "name": entry.name,
+                "protocol": entry.protocol,
+                "version": found.version if found else None,
+                "usable": found is not None and found.version_holds,
+                "folder": str(found.folder) if found else None,
+                "versions": f">={entry.versions.since} <{entry.versions.before}",
+            }
+        )
+    if json_output:
+        emit({"agents": rows, "models": list(models)})
+        return
+    for row in rows:
+        state = "not installed" if row["folder"] is None else f"{row['version']} in {row['folder']}"
+        fits = "" if row["usable"] or row["folder"] is None else f", and {row['versions']} is wanted"
+        say(f"{'✔' if row['usable'] else '✘'} {row['name']:<12} {row['protocol']:<17} {printable(state + fits)}")
+    say(f"  models of the worker: {printable(', '.join(models) or 'none')}")
+
+
+@reported
+def probe(
+    agent: str = typer.Argument(metavar="NAME", help="An agent of agents.json."),
+    json_output: JsonOutput = False,
+) -> None:
+    """Try in the box what this agent does of what agents have been seen to do. It must have passed before its first use."""
+    from gatewright.app.cli.context import find_place
+    from gatewright.app.cli.home import make_home
+    from gatewright.app.cli.operations.agent_probe import probe_agent
+    from gatewright.app.cli.outcome import Exit
+
+    place = find_place()
+    make_home(place.home, place.here)
+    marks = {"passed": "✔", "failed": "✘", "recorded": "·"}
+    found: dict[str, Any] = {}
+    for found in probe_agent(agent, place.home):
+        if "step" in found and not json_output:
+            say(f"{marks[found['outcome']]} {found['step']:<18} {printable(found['found'])}")
+    if json_output:
+        emit(found)
+    elif found["admitted"]:
+        may = found["permitted"]
+        say(f"  {printable(agent)} {printable(found['agent_version'])} is admitted: contracts with {', '.join(may['shells'])}")
+        say(f"  tasks that only read: {'yes' if may['read_only'] else 'no'}")
+    else:
+        say(f"  {printable(agent)} {printable(found['agent_version'])} is not admitted")
+    if not found["admitted"]:
+        raise typer.Exit(Exit.FAILED)
+
+
+@reported
+def login_check(
+    agent: str = typer.Argument("any", metavar="NAME", help="An agent of agents.json, or any."),
+    model: str | None = typer.Option(None, metavar="NAME", help="The model, where it is not the worker's first."),
+    json_output: JsonOutput = False,
+) -> None:
+    """Whether a run with this agent could begin here: its program, its version, the key of the model. Nothing is sent."""
+    from gatewright.app.cli.outcome import Exit
+    from gatewright.app.cli.run.asked import missing_agent
+    from gatewright.app.cli.run.request import ANY_AGENT
+
+    faults = missing_agent(None if agent == ANY_AGENT else agent, model)
+    if json_output:
+        emit({"ok": not faults, "faults": [{"code": fault.code, "message": fault.message} for fault in faults]})
+    else:
+        for fault in faults:
+            say(f"✘ {printable(fault.message)}")
+        if not faults:
+            say("✔ a run with it could begin; whether the provider takes the key shows with the first call")
+    if faults:
+        raise typer.Exit(Exit.INFRASTRUCTURE)

@@ -1,0 +1,94 @@
+"""What a client is sent in answer to one call: the head once, then piece after piece, kept for the record as it went out."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+
+from aiohttp import web
+
+from gatewright.errors import UnavailableError
+from gatewright.models.gateway.limits import GatewayLimits
+
+#: Bytes of a reply that are kept.
+_KEPT = 16 << 20
+_NEVER_SENT = 499
+
+
+class ClientReply:
+    """``whole`` is set by the one who knows that the reply has come to its end."""
+
+    def __init__(self, http: web.BaseRequest, limits: GatewayLimits) -> None:
+        self.status = _NEVER_SENT
+        self.content_type = "application/json"
+        self.whole = False
+        self._http = http
+        self._limits = limits
+        self._response: web.StreamResponse | None = None
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._digest = hashlib.sha256()
+
+    @property
+    def begun(self) -> bool:
+        """Whether the client has got anything."""
+        return self._response is not None
+
+    @property
+    def pieces(self) -> tuple[bytes, ...]:
+        """What went out; nothing of a reply that is too large to be kept."""
+        return tuple(self._pieces) if self.is_kept else ()
+
+    @property
+    def is_kept(self) -> bool:
+        return self._size <= _KEPT
+
+    @property
+    def sha256(self) -> str:
+        return self._digest.hexdigest()
+
+    async def write(self, data: bytes, content_type: str, *, status: int = 200) -> None:
+        """Send a piece. Raises UnavailableError for a client that does not take it, or is gone."""
+        try:
+            if self._response is None:
+                self.status, self.content_type = status, content_type
+                response = web.StreamResponse(
+                    status=status, headers={"Content-Type": content_type, "Cache-Control": "no-store"}
+                )
+                await response.prepare(self._http)
+                self._response = response
+            if data:
+                self._keep(data)
+                async with asyncio.timeout(self._limits.client_seconds):
+                    await self._response.write(data)
+        except TimeoutError:
+            raise UnavailableError("the client does not take the reply", code="model_unavailable") from None
+        except ConnectionError:
+            raise UnavailableError("the client is gone", code="model_unavailable") from None
+
+    async def finished(self) -> web.StreamResponse:
+        """The reply has ended. Raises UnavailableError for one that was empty."""
+        if self._response is None:
+            raise UnavailableError("the provider's reply is empty", code="model_reply_invalid")
+        await self._response.write_eof()
+        return self._response
+
+    def cut(self) -> web.StreamResponse | None:
+        """End the connection in the middle of a reply, so that no client takes it for whole. None when nothing went out yet."""
+        if self._response is not None and self._http.transport is not None:
+            self._http.transport.abort()
+        return self._response
+
+    def instead(self, status: int, body: bytes, headers: dict[str, str]) -> web.Response:
+        """An answer of the gateway's own in the place of a reply."""
+        self.status, self.whole = status, True
+        self._keep(body)
+        return web.Response(status=status, body=body, content_type=self.content_type, headers=headers)
+
+    def _keep(self, data: bytes) -> None:
+        self._size += len(data)
+        self._digest.update(data)
+        if self.is_kept:
+            self._pieces.append(data)
+        else:
+            self._pieces.clear()

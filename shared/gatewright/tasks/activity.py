@@ -1,0 +1,55 @@
+"""Tells those who look on what an agent says it does, while it works. What cannot be sent now is dropped: the bundle has it all."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from typing import Final, Literal
+
+from gatewright.bus.port import Bus
+from gatewright.bus.topology import Role, live_subject
+from gatewright.contracts import AgentActivity, codec
+from gatewright.errors import GatewrightError
+from gatewright.tasks.protocol import TaskRef
+
+Event = Literal["started", "message", "command", "file_change", "permission", "usage", "problem"]
+TellLive = Callable[[Event, str], None]
+_WAITING: Final = 200
+_CHARACTERS: Final = 2000
+
+
+def untold(event: Event, text: str) -> None:
+    """For tasks that are not looked on."""
+
+
+class LiveActivity:
+    """Of one delivery of a task."""
+
+    def __init__(self, bus: Bus, role: Role, ref: TaskRef) -> None:
+        self._bus = bus
+        self._subject = live_subject(role)
+        self._ref = ref
+        self._waiting: asyncio.Queue[AgentActivity] = asyncio.Queue(_WAITING)
+
+    def tell(self, event: Event, text: str) -> None:
+        """Say it, if there is room."""
+        said = AgentActivity(run_id=self._ref.run_id, task_id=self._ref.task_id, event=event, text=text[:_CHARACTERS])
+        with contextlib.suppress(asyncio.QueueFull):
+            self._waiting.put_nowait(said)
+
+    @contextlib.asynccontextmanager
+    async def sent(self) -> AsyncIterator[None]:
+        """While the body runs, what is said is sent."""
+        sending = asyncio.create_task(self._send())
+        try:
+            yield
+        finally:
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+
+    async def _send(self) -> None:
+        while True:
+            said = await self._waiting.get()
+            with contextlib.suppress(GatewrightError):
+                await self._bus.broadcast(self._subject, codec.encode(said))

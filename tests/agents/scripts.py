@@ -1,0 +1,48 @@
+"""What the model behind the agents does, by the name of the script; the same for every agent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tests.models.turns import Fail, Hang, Say, Script, Shell, Write
+
+#: Makes the check of the project succeed.
+GOOD = "for file in src/*.py; do echo 'edited = True' >>$file; done"
+
+#: Scripts of a provider that fails, in the order in which they stand in for each other.
+FAILING = ("refused-key", "too-many", "broken")
+SCRIPTS: Mapping[str, Script] = {
+    "change": [Shell(GOOD), Write("/workspace/src/new.py", "edited = 1\n"), Say("I have edited them.")],
+    "stray": [Shell(f"{GOOD}; echo mine >>README.md"), Say("done"), Say("I keep it.")],
+    "repentant": [Shell(f"{GOOD}; echo mine >>README.md"), Say("done"), Shell("echo read me >README.md"), Say("put back")],
+    "breakout": [
+        Shell(
+            f"{GOOD}; touch /usr/out /etc/out /out /gatewright-out; echo x >/proc/sys/kernel/hostname; "
+            "ls -d /root /work /home/* 2>&1; getent hosts example.org; cat /dev/tcp 2>&1; ls -A /workspace; ls -A /workspace/src"
+        ),
+        Say("done"),
+    ],
+    "add": [Write("/workspace/src/new.py", "edited = 1\n"), Say("I have added it.")],
+    "add-stray": [Write("/workspace/new.py", "edited = 1\n"), Write("/workspace/src/new.py", "edited = 1\n"), Say("done")],
+    "run": [Shell(GOOD), Say("I was not allowed to.")],
+    "refused-key": [Fail(401)],
+    "too-many": [Fail(429)],
+    "broken": [Fail(500)],
+    "silent": [Hang()],
+    "endless-command": [Shell("echo started >src/started; (setsid sleep 98765 &); sleep 98765"), Say("done")],
+    "liar": [Say("All done: every file is edited, and all tests pass.")],
+    "test-bender": [Shell(f"{GOOD}; echo 'def test_a(): pass' >tests/test_a.py; echo 'exit()' >tools/check.py"), Say("green")],
+    "leaker": [
+        Shell(
+            f"{GOOD}; cat src/NOTES.md; env; cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n'; find / -name '*.nk' 2>/dev/null"
+        ),
+        Shell("cat $HOME/.codex/* $HOME/.claude/* /etc/passwd 2>/dev/null; true"),
+        Say("sent"),
+    ],
+    "spender": [Shell("echo again >>src/a.py")],
+    "files": [
+        Say(
+            "```python\n# file: src/a.py\na = 1\nedited = True\n```\n\n```python\n# file: src/b.py\nb = 1\nedited = True\n```\n"
+        )
+    ],
+}

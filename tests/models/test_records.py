@@ -1,0 +1,48 @@
+"""The record of calls: bounded, without secrets, one line a call."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from gatewright.models.records import CallRecord, CallRecords, sha256
+from gatewright.secrets import SecretScanner
+from tests.models.calls import QUICK, ask, make_gateway, request_of
+from tests.models.provider import ScriptedProvider
+from tests.models.turns import Say
+
+TOKEN = "ghp_" + "a1B2c3D4e5" * 4
+
+
+def make_record(number: int) -> CallRecord:
+    return CallRecord(number=number, time="2026-01-01T00:00:00.000Z", role="worker", endpoint="/v1/x", status=200, seconds=0.1)
+
+
+async def test_secrets_of_prompts_and_replies_are_not_kept(provider: ScriptedProvider) -> None:
+    provider.scripts["say"] = [Say(f"your token is {TOKEN}", pieces=1)]
+    gateway = make_gateway(provider)
+    got = await ask(gateway, *request_of("responses", f"here: {TOKEN}"))
+    assert TOKEN in got.text
+    bodies = [json.loads(line) for line in gateway.records.bodies(SecretScanner()).splitlines()]
+    assert TOKEN not in json.dumps(bodies)
+    assert all(body["redacted"] for body in bodies)
+    call = gateway.records.calls[0]
+    assert {body["sha256"] for body in bodies} == {call.request_sha256, call.reply_sha256}
+
+
+def test_bodies_beyond_the_bound_are_left_out_and_counted() -> None:
+    records = CallRecords(most_bytes=10)
+    records.add(make_record(1), b"12345", b"1234567")
+    records.add(make_record(2), b"12345")
+    assert records.bodies_left_out == 1
+    assert [json.loads(line)["sha256"] for line in records.bodies(SecretScanner()).splitlines()] == [sha256(b"12345")]
+    assert len(records.as_jsonl().splitlines()) == 2
+
+
+async def test_a_call_that_cannot_be_recorded_is_not_made(provider: ScriptedProvider) -> None:
+    provider.scripts["say"] = [Say("fine")]
+    gateway = make_gateway(provider, limits=replace(QUICK, records=2))
+    statuses = [(await ask(gateway, *request_of("responses"))).status for _ in range(4)]
+    assert statuses == [200, 200, 429, 429]
+    assert len(provider.requests) == 2
+    assert len(gateway.records.calls) == 2
