@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import msgspec
 from msgspec.structs import replace
 
 from gatewright import scope
@@ -144,10 +145,17 @@ def _executor_faults(executor: ProposedExecutor | None, kinds: Sequence[str]) ->
         yield Fault("/executor", "required", "is required: the request does not say how the change is made")
         return
     if executor.kind not in kinds:
-        yield Fault("/executor/kind", "enum", f"must be one of {', '.join(kinds)}")
+        yield Fault("/executor/kind", "invalid", f"must be one of {', '.join(kinds)}")
         return
-    if executor.kind == "command" and not executor.commands:
-        yield Fault("/executor/commands", "required", "is required: at least one command")
+    try:
+        _executor(executor)
+    except msgspec.ValidationError as error:
+        yield Fault("/executor", "invalid", str(error)[:200])
+        return
+    if executor.kind == "model" and executor.model is None:
+        yield Fault("/executor/model", "required", "is required: the name of a model")
+    if (executor.kind == "command") != bool(executor.commands):
+        yield Fault("/executor/commands", "required", "at least one command for the executor command, and none for others")
     for number, command in enumerate(executor.commands):
         try:
             parse_command(command)
@@ -156,7 +164,9 @@ def _executor_faults(executor: ProposedExecutor | None, kinds: Sequence[str]) ->
 
 
 def _executor(proposed: ProposedExecutor) -> Executor:
-    return Executor(kind="command", commands=proposed.commands)
+    """As a contract has it. Raises msgspec.ValidationError for a name that is none."""
+    fields = {"kind": proposed.kind, "commands": proposed.commands, "agent": proposed.agent, "model": proposed.model}
+    return msgspec.convert({name: value for name, value in fields.items() if value}, Executor)
 
 
 def _in_words(kind: str, commands: Sequence[str]) -> str:

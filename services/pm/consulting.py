@@ -82,6 +82,6 @@ def _unconfirmed(whole: RunRequest, confirm: Sequence[str], record: Consultation
     executor = f"{how.kind} {'; '.join(how.commands)}".strip() if how is not None else "none"
     message = f"proposed, and not run: paths {', '.join(whole.allowed_paths)}; tests {tests}; executor {executor}"
     faults = tuple(
-        ErrorFault(pointer=f"/{name}", code="unconfirmed", message="was left open, and is proposed") for name in confirm
+        ErrorFault(pointer=f"/{name}", code=UNCONFIRMED, message="was left open, and is proposed") for name in confirm
     )
     return Error(code=UNCONFIRMED, message=message, faults=faults, family="bad_input", consultation=record)

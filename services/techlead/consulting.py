@@ -70,7 +70,7 @@ class Consulting:
     def _faults(self, task: TaskContract, proposal: PlanProposal, files: Sequence[bytes], most: int) -> tuple[Fault, ...]:
         """1. not too many  2. paths that a contract may name  3. what the plan gate says of the plan that it would be."""
         if len(proposal.shards) > most:
-            return (Fault("/shards", "maxItems", f"must have at most {most} item(s)"),)
+            return (Fault("/shards", "invalid", f"must have at most {most} item(s)"),)
         faults = [
             Fault(f"/shards/{number}/paths/{place}", error.reason, error.message)
             for number, shard in enumerate(proposal.shards)

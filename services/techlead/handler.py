@@ -55,8 +55,8 @@ class TechLeadHandler:
         allowed = [scope.check_allowed_path(path) for path in task.allowed_paths]
         wanted = task.sharding.count if task.sharding is not None else 1
         executor = task.executor
-        # One patch or one reply is one whole: only a command can be told which paths are its own.
-        if wanted == 1 or executor is None or executor.kind != "command":
+        # One patch or one reply is one whole: only who makes a change anew can be told which paths are its own.
+        if wanted == 1 or executor is None or executor.kind in {"patch", "reply"}:
             return (Group(tuple(task.allowed_paths), 0),)
         if not all(scope.takes_paths(command) for command in executor.commands):
             raise MalformedError(f"a command without {scope.PATHS_WORD} cannot be split", code="plan_invalid")

@@ -10,7 +10,6 @@ from typing import Annotated
 from pydantic import Field, field_validator
 from pydantic_settings import NoDecode
 
-from gatewright.resources import policy_directory
 from gatewright.service.command_settings import CommandSettings
 
 
@@ -25,7 +24,6 @@ class Settings(CommandSettings):
     """
 
     agent_id: str = Field(default_factory=_own_name, min_length=1)
-    policies: Path = Field(default_factory=policy_directory)
     #: Folders in which the programs of coding agents are installed; separated by ``:`` in the variable.
     agent_installations: Annotated[tuple[Path, ...], NoDecode] = ()
 

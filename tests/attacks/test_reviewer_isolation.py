@@ -120,6 +120,7 @@ async def test_a_review_leaves_nothing_behind_but_its_mirror(tmp_path: Path) -> 
     task = fixture.contract(task_type="REVIEW", task_id=f"{RUN}.review.a1", assigned_agent=REVIEWER, executor=None)
     stored = dict(fixture.artifacts.stored)
     report = await make_handler(Settings(home=fixture.state)).handle(replace(task, inputs=inputs), fixture.context())
+    assert isinstance(report, ReviewReport)
     assert report.verdict == "PASS"
     assert "its writes were not confined by the kernel" in report.evidence
     assert snapshot(fixture.repository) == before

@@ -45,7 +45,7 @@ async def reviewed(
     files: dict[str, bytes | None] | None = None,
 ) -> ReviewReport | Error:
     provider.scripts["review"] = answering(opinion)
-    _, patch = await fixture.changed(files or CHANGE)  # type: ignore[arg-type]
+    _, patch = await fixture.changed(files or CHANGE)
     return await handled(fixture, provider, order(fixture, patch))
 
 
@@ -145,7 +145,7 @@ async def test_an_answer_in_another_form_is_no_review(
 
 async def test_a_model_that_cannot_be_asked_is_no_review(fixture: HandlerFixture, provider: ScriptedProvider) -> None:
     provider.scripts["review"] = [Fail(401)]
-    _, patch = await fixture.changed(CHANGE)  # type: ignore[arg-type]
+    _, patch = await fixture.changed(CHANGE)
     error = await handled(fixture, provider, order(fixture, patch))
     assert isinstance(error, Error)
     assert error.code == "model_key_refused"

@@ -106,7 +106,9 @@ async def test_who_ordered_or_made_the_change_does_not_review_it(fixture: Handle
 async def test_a_process_named_like_the_worker_does_not_review(fixture: HandlerFixture) -> None:
     _, patch = await fixture.changed({"src/a.py": b"x = 2\n"})
     handler = make_handler(Settings(home=fixture.state, agent_id="worker-1"))
-    assert (await handler.handle(order(fixture, patch), fixture.context())).verdict == "BLOCKED"
+    report = await handler.handle(order(fixture, patch), fixture.context())
+    assert isinstance(report, ReviewReport)
+    assert report.verdict == "BLOCKED"
 
 
 async def test_a_candidate_that_cannot_be_rebuilt_is_blocked(fixture: HandlerFixture) -> None:

@@ -43,6 +43,7 @@ async def test_a_question_is_answered_counted_and_recorded(
     assert proposal.shards[0].paths == ("src",)
     assert (record.model, record.asked, record.tokens, record.directive) == (name, 2, 3300, PROMPT.directive)
     assert record.cost_usd == pytest.approx((3000 + 2 * 300) / 1e6)
+    assert task.meter.usage is not None
     assert task.meter.usage.tokens == 3300
     kept = {each.name: await task.artifacts.get(each.uri) for each in record.artifacts}
     assert list(kept) == ["prompt.json", "answer-1.txt", "answer-2.txt", "proposed.json", "calls.jsonl"]

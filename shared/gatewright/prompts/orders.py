@@ -21,7 +21,7 @@ PM_ANSWER, TECHLEAD_ANSWER, REVIEWER_ANSWER = "contract_proposal.v1", "plan_prop
 #: Characters of a patch that a model is shown; a larger one is not reviewed by a model at all.
 MAX_PATCH = 400_000
 #: The kinds of executor that the pm's model may propose.
-PM_EXECUTORS = ("command",)
+PM_EXECUTORS = ("agent", "model", "command")
 _OPEN = "(left open: propose it)"
 
 

@@ -54,7 +54,9 @@ _PROOFS = {
     "untested_change": "write a test that loads the file; a policy pack says whether that is asked for",
     "tests_unproven": "give a test command that is known (--test 'pytest'), or land a change of tests by itself",
 }
-_MODELS = {
+_ANSWERS = {
+    "directive_mismatch": "the model answered another order: ask again, or name another model for the role",
+    "model_finding": "correct what the finding names; the model said it, and the rules let the change pass",
     "structured_output_invalid": "the model gave no answer of the form that was asked for: name another model for the role",
     "review_unfounded": "the model's verdict names no place of the change: name another model for the reviewer",
 }
@@ -153,7 +155,7 @@ FAILED: Final[tuple[Reason, ...]] = (
     *section("failed", "agents.md#what-comes-of-it", _AGENTS),
     *section("failed", "testing.md#what-a-green-run-has-to-show", _PROOFS),
     *section("failed", "threat-model.md#reports-and-evidence", _ROLES),
-    *section("failed", "prompts.md#answers", _MODELS),
+    *section("failed", "prompts.md#answers", _ANSWERS),
     *section("failed", "work-documents.md#the-definition-of-done", _COMPLETION),
     *section("failed", "bundle.md#what-verify-does-and-what-it-finds", _CONTRADICTIONS | _INCOMPLETE_BUNDLES | _BUNDLES),
 )

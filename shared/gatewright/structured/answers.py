@@ -58,7 +58,7 @@ async def judged(text: str, question: Question[P]) -> tuple[P | None, tuple[Faul
     except UnicodeEncodeError:
         return None, (Fault("", "not_json", "not UTF-8"),)
     if len(data) > MAX_BYTES:  # 1
-        return None, (Fault("", "too_large", f"{len(data)} bytes; at most {MAX_BYTES} are read"),)
+        return None, (Fault("", "answer_too_large", f"{len(data)} bytes; at most {MAX_BYTES} are read"),)
     if not (data.startswith(b"{") and data.endswith(b"}")):  # 2
         return None, (Fault("", "not_json", "one JSON object and nothing else: no words around it, no code fence"),)
     try:
@@ -66,6 +66,6 @@ async def judged(text: str, question: Question[P]) -> tuple[P | None, tuple[Faul
     except MalformedError as error:
         return None, error.faults
     if document.directive_ack != question.prompt.directive:  # 4
-        return None, (Fault("/directive_ack", "directive_ack", f"must be {question.prompt.directive}"),)
+        return None, (Fault("/directive_ack", "directive_mismatch", f"must be {question.prompt.directive}"),)
     faults = tuple(await question.rules(document))  # 5
     return (None, faults) if faults else (document, ())

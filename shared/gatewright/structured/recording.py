@@ -37,7 +37,7 @@ async def consultation_of(
 ) -> Consultation:
     """The record of ``asking``, its parts stored. ``proposed`` None: no answer could be used. Raises BusError."""
     question: Question[P] = asking.question
-    parts = [("prompt.json", question.prompt.encode())]
+    parts: list[tuple[str, bytes]] = [("prompt.json", question.prompt.encode())]
     parts += [(f"answer-{n}.txt", text.encode("utf-8", "replace")) for n, text in enumerate(asking.answers, 1)]
     parts += [("proposed.json", codec.encode(proposed))] if proposed is not None else []
     parts += [("calls.jsonl", spent.records)] if spent.records else []

@@ -155,8 +155,8 @@ def _listening(folder: Path | None) -> Iterator[tuple[socket.socket, str]]:
     if folder is None:
         from gatewright.models.gateway import private_socket
 
-        with private_socket() as (listening, path):
-            yield listening, str(path)
+        with private_socket() as (listening, place):
+            yield listening, str(place)
         return
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     name = f"{secrets.token_hex(8)}.sock"

@@ -36,7 +36,6 @@ START_ORDER = ("gatekeeper", "pm", "techlead", "worker", "reviewer", "testrunner
 
 #: Those that look for secrets; the catalogue is loaded once for all of them.
 SCANNING_ROLES = frozenset({"gatekeeper", "worker", "testrunner"})
-
 #: Those that may call models; the gatekeeper and the test runner never do, and see no key.
 MODEL_ROLES = frozenset({"pm", "techlead", "worker", "reviewer"})
 

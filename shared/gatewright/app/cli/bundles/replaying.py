@@ -94,7 +94,7 @@ async def _carry_out(session: Session, order: ReexecutionOrder, *, quiet: bool) 
 def _stack(place: CommandContext, environments: tuple[Path, ...]) -> StackOptions:
     return StackOptions(
         home=place.home,
-        # What models were asked is in the bundle: nobody is asked again, and nothing is paid for.
+        # What models were asked is in the bundle: none is asked again, and nothing is paid for.
         base_environment={**inherited_environment(), "GATEWRIGHT_CONSULT": ""},
         workers=os.cpu_count() or 1,
         environments=environments,

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from gatewright.app.cli.output import printable
-from gatewright.app.cli.run.request import Prepared, RunOptions
+from gatewright.app.cli.run.request import ANY_AGENT, Prepared, RunOptions
 from gatewright.app.cli.runs.view import RunView
 from gatewright.client.client import Client
 from gatewright.contracts import RunRequest, codec
@@ -24,7 +24,7 @@ PROPOSAL = "proposal.json"
 
 def leaves_open(options: RunOptions) -> bool:
     """Whether ``options`` say what is to be done, and not all of where, how and by what it is proved."""
-    executor = options.commands or options.patch or options.replies or options.head
+    executor = options.commands or options.patch or options.replies or options.head or options.agent or options.model
     return bool(options.request.strip()) and not ((options.allow or options.allow_tests) and options.tests and executor)
 
 
@@ -83,6 +83,8 @@ def confirmed(options: RunOptions, proposed: Sequence[str]) -> RunOptions:
         allow=(*options.allow, *given.get("--allow", ())),
         tests=(*options.tests, *given.get("--test", ())),
         commands=(*options.commands, *given.get("--exec", ())),
+        agent=next(iter(given.get("--agent", ())), options.agent),
+        model=next(iter(given.get("--model", ())), options.model),
     )
 
 
@@ -94,7 +96,7 @@ def with_origin(prepared: Prepared, view: RunView) -> Prepared:
 
 def proposal_lines(proposed: Sequence[str]) -> list[str]:
     """A proposal as its requester reads it."""
-    titles = {"--allow": "paths", "--test": "test", "--exec": "executor"}
+    titles = {"--allow": "paths", "--test": "test", "--exec": "executor", "--agent": "agent", "--model": "model"}
     pairs = zip(proposed[::2], proposed[1::2], strict=True)
     return [f"  {titles.get(option, option):9} {printable(value)}" for option, value in pairs]
 
@@ -105,5 +107,12 @@ def _options(asked: RunRequest, whole: RunRequest) -> Iterator[str]:
         yield from ("--allow", path)
     for test in whole.acceptance_tests if not asked.acceptance_tests else ():
         yield from ("--test", test.cmd)
-    for command in whole.executor.commands if asked.executor is None and whole.executor is not None else ():
+    how = whole.executor if asked.executor is None else None
+    if how is None:
+        return
+    for command in how.commands:
         yield from ("--exec", command)
+    if how.kind == "agent":
+        yield from ("--agent", how.agent or ANY_AGENT)
+    if how.model is not None:
+        yield from ("--model", how.model)

@@ -136,7 +136,7 @@ def prepare(options: RunOptions, here: Path, *, on_this_host: bool = False, prop
         # What may change at all and what of it is a test are two questions to the gate, and one to a person.
         allowed_paths=tuple(dict.fromkeys((*options.allow, *options.allow_tests))),
         acceptance_tests=(*_tests("test", options.tests), *_tests("hidden", options.hidden_tests)),
-        executor=answer.executor if answer.executor.commands or answer.executor.artifacts else None,
+        executor=answer.executor if _ways(options) else None,
         sharding=Sharding(count=options.shards),
         environment=_environment(shown),
         scope=_scope(options),
@@ -229,7 +229,7 @@ def _contradictions(options: RunOptions) -> list[Fault]:
     for number, requirement in enumerate(options.requirement):
         if _REQUIREMENT.fullmatch(requirement) is None:
             words = f"--requirement {requirement}: an id is PROJECT-CATEGORY-NUMBER, PAY-SEC-007 say"
-            faults.append(Fault(f"/requirement_ids/{number}", "pattern", words))
+            faults.append(Fault(f"/requirement_ids/{number}", "invalid", words))
     return faults
 
 
