@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gatewright.contracts.reports import BaselineTests
-from gatewright.rules.proof import baseline_tests_in_words, in_words
+from gatewright.rules.proof import Testing, baseline_tests_in_words, broken_by_left_out, in_words
+from gatewright.rules.tests import match_commands
 from tests.ecosystems.suites import PYTEST, Suite, codes, proof_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -157,3 +159,20 @@ async def test_a_file_in_the_place_of_the_folder_of_tests_does_not_keep_them_awa
     found = await on_candidate(suite, {"pricing.py": BROKEN, "tests": b"moved\n", "test_c.py": b"def test_c(): pass\n"})
     assert found.paths == ("test_c.py", "tests/test_a.py", "tests/test_b.py")
     assert found.failed == ("tests/test_a.py::test_doubles",)
+
+
+async def test_a_report_that_leaves_the_baseline_s_tests_out_is_refused_where_proof_is_asked_for(suite: Suite) -> None:
+    report = await suite.tested({"tests/test_a.py": TESTS + b"# said\n"})
+    assert suite.contract is not None
+
+    def refused(changed: bytes, testing: Testing, **proof: object) -> list[str]:
+        command = replace(report.commands[0], proof=replace(proof_of(report), **proof))
+        ordered = match_commands(replace(report, commands=(command,)), suite.contract)[0]
+        return [each.code for each in broken_by_left_out(ordered, (b"pricing.py", changed), testing)]
+
+    assert refused(b"tests/test_a.py", "proved") == []
+    for changed in (b"tests/test_a.py", b"pytest.ini"):
+        assert refused(changed, "proved", baseline_tests=None) == ["tests_unproven"]
+    assert refused(b"README.md", "proved", baseline_tests=None) == []
+    assert refused(b"tests/test_a.py", "recorded", baseline_tests=None) == []
+    assert refused(b"tests/test_a.py", "proved", baseline_tests=None, collected_before=0) == []

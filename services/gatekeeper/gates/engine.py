@@ -39,7 +39,7 @@ from gatewright.services.gatekeeper.gates.context import ChangeContext, GateCont
 from gatewright.services.gatekeeper.gates.contract.intake import judge_intake
 from gatewright.services.gatekeeper.gates.contract.plan import judge_plan
 from gatewright.services.gatekeeper.gates.contract.policy import judge_compiled, judge_contract
-from gatewright.services.gatekeeper.gates.landing.completion import judge_completion
+from gatewright.services.gatekeeper.gates.landing.completion import changed_paths, judge_completion
 from gatewright.services.gatekeeper.gates.landing.landing import land
 from gatewright.services.gatekeeper.gates.landing.locks import Claim, PathLocks
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
@@ -87,7 +87,8 @@ class GateEngine:
                 return await _keep(context, review)
             case q.TestsCheck(run=run, report=tests):
                 context = self._begin(run, "tests", tests.task_id)
-                await asyncio.to_thread(judge_tests, context, tests, run, _contract(run))
+                changed = await changed_paths(run, self.artifacts)
+                await asyncio.to_thread(judge_tests, context, tests, run, _contract(run), changed)
                 note_redactions(context, tests, tests.artifacts)
                 outputs = [uri for command in tests.commands for uri in stored_by(command)]
                 await check_artifacts(context, [*outputs, *(artifact.uri for artifact in tests.artifacts)])

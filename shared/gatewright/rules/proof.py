@@ -11,6 +11,8 @@ from typing import Final, Literal
 from gatewright import scope
 from gatewright.contracts import TaskContract
 from gatewright.contracts.reports import BaselineTests, TestCommand, TestCounts, TestProof
+from gatewright.ecosystems.runner.names import is_runner_setting, is_test
+from gatewright.git.paths import display
 from gatewright.rules.broken import Broken
 from gatewright.rules.mutation import sample_in_words
 from gatewright.rules.tests import Ordered, passed
@@ -72,6 +74,21 @@ def _unended_baseline_tests(demanded: Iterable[Ordered]) -> Iterator[Broken]:
         if tests is not None and not tests.complete:
             words = f"{one.test.name}: {baseline_tests_in_words(tests)}; land the change of {_quoted(tests.paths)} by itself"
             yield Broken(UNPROVEN, RULE, words)
+
+
+def broken_by_left_out(ordered: Sequence[Ordered], changed: Iterable[bytes], testing: Testing) -> Iterator[Broken]:
+    """Where proof is asked for: a change of tests, or of what runs them, on which the baseline's tests ought to have run.
+
+    ``changed`` are the paths of the change. By their names alone, which is less than the test runner goes by.
+    """
+    deciding = [path for path in changed if is_test(path) or is_runner_setting(path)]
+    for one in ordered if deciding and testing == "proved" else ():
+        proof = one.final.proof
+        if not one.test.must_pass or not passed(one.final) or proof is None or proof.baseline_tests is not None:
+            continue
+        if proof.framework and proof.collected_before:  # else the baseline has no tests
+            words = f"{display(deciding[0])} is changed, and it is not told what the baseline's tests came to on the candidate"
+            yield Broken(UNPROVEN, RULE, f"{one.test.name}: {words}")
 
 
 def broken_by_environment(ordered: Sequence[Ordered]) -> Iterator[Broken]:

@@ -32,7 +32,7 @@ async def judge_completion(context: ChangeContext, run: Run) -> None:
     6. documents that were asked for were written  7. an audit changes nothing and leaves a report.
     Raises GitError, ArtifactError, BusError.
     """
-    changed = await _changed(run, context.artifacts)
+    changed = await changed_paths(run, context.artifacts)
     _shards(context.report, run)  # 1
     _owners(context, run, changed)  # 2
     _tests(context, run)  # 3
@@ -42,7 +42,8 @@ async def judge_completion(context: ChangeContext, run: Run) -> None:
     _audit(context, changed)  # 7
 
 
-async def _changed(run: Run, artifacts: Artifacts) -> tuple[bytes, ...]:
+async def changed_paths(run: Run, artifacts: Artifacts) -> tuple[bytes, ...]:
+    """Of the candidate; none before there is one. Raises ArtifactError, BusError."""
     if run.candidate is None or not run.candidate.names:
         return ()
     names = await artifacts.get_artifact(run.candidate.names)

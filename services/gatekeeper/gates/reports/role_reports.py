@@ -41,10 +41,10 @@ def judge_review(context: GateContext, review: ReviewReport, run: Run) -> None:
         report.violate(*broken)
 
 
-def judge_tests(context: GateContext, tests: TestReport, run: Run, contract: TaskContract) -> None:
+def judge_tests(context: GateContext, tests: TestReport, run: Run, contract: TaskContract, changed: tuple[bytes, ...]) -> None:
     """Whether the acceptance commands proved the candidate: the rules are those of ``gatewright.rules.tests``, and of
     ``gatewright.rules.proof`` as far as the contract's pack asks for proof; and whether the environment is the one that the
-    change was made with.
+    change was made with. ``changed`` are the candidate's paths.
     """
     report, candidate = context.report, _candidate(run)
     if tests.status != "ERROR":
@@ -57,7 +57,7 @@ def judge_tests(context: GateContext, tests: TestReport, run: Run, contract: Tas
         report.violate(*broken)
     if tests.status == "ERROR":
         return
-    _judge_proof(context, ordered, contract)
+    _judge_proof(context, ordered, contract, changed)
     _judge_mutants(context, ordered, run)
     for one in ordered:
         _note(report, one)
@@ -74,13 +74,16 @@ def stored_by(command: TestCommand) -> tuple[str, ...]:
     return tuple(uri for uri in (command.stdout, command.stderr, table) if uri)
 
 
-def _judge_proof(context: GateContext, ordered: tuple[Ordered, ...], contract: TaskContract) -> None:
+def _judge_proof(
+    context: GateContext, ordered: tuple[Ordered, ...], contract: TaskContract, changed: tuple[bytes, ...]
+) -> None:
     """What is only unproven is said where the pack does not refuse it, and what the baseline's tests came to."""
     packs = context.policies.packs
     name = contract.policy_pack or packs.default
     testing, untested = packs.pack(name).testing, packs.pack(name).untested_change
     context.report.checked(proofs.RULE, f"policy_pack.{name}.testing: {testing}, untested_change: {untested}")
-    for broken in (*proofs.broken_by_proof(ordered, contract, testing), *proofs.broken_by_untested(ordered, untested)):
+    found = [*proofs.broken_by_proof(ordered, contract, testing), *proofs.broken_by_left_out(ordered, changed, testing)]
+    for broken in (*found, *proofs.broken_by_untested(ordered, untested)):
         context.report.violate(*broken)
     if untested == "said" and (files := proofs.untested_changes(ordered)):
         context.report.remark(f"changed, and loaded by no test: {', '.join(files)}")

@@ -34,7 +34,7 @@ def check_reports(telling: Telling) -> Iterator[Contradiction]:
             case e.GateJudged(report=report) if report.gate == "reviewer":
                 yield from _reviewed(moment, report)  # 1, 3
             case e.GateJudged(report=report) if report.gate == "tests":
-                yield from _tested(moment, report)  # 2, 3
+                yield from _tested(moment, report, telling.changed)  # 2, 3
             case e.TaskFinished():
                 yield from _finished(moment, moment.payload)  # 4
             case _:
@@ -52,7 +52,7 @@ def _reviewed(moment: Moment, gate: GateReport) -> Iterator[Contradiction]:
     yield from _weighed(moment, gate, path, [*broken, *reviews.not_passed(review)], reviews.CODES)
 
 
-def _tested(moment: Moment, gate: GateReport) -> Iterator[Contradiction]:
+def _tested(moment: Moment, gate: GateReport, changed: tuple[bytes, ...]) -> Iterator[Contradiction]:
     run, tests = moment.before, moment.before.tests
     verdict = gate_file(moment.gates, gate)
     if tests is None or run.contract is None:
@@ -66,7 +66,7 @@ def _tested(moment: Moment, gate: GateReport) -> Iterator[Contradiction]:
         ordered = test_rules.match_commands(tests, run.contract)[0]
         untested: proofs.Untested = "refused" if gate.code == proofs.UNTESTED else "said"
         broken += [*proofs.broken_by_environment(ordered), *proofs.broken_by_proof(ordered, run.contract, testing)]
-        broken += proofs.broken_by_untested(ordered, untested)
+        broken += [*proofs.broken_by_left_out(ordered, changed, testing), *proofs.broken_by_untested(ordered, untested)]
         if run.accepted.mutation is not None:
             broken += mutation.broken_by_mutants(ordered, run.accepted.mutation)
             yield from _other_samples(moment, gate, ordered)
