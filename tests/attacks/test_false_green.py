@@ -13,8 +13,9 @@ import pytest
 
 from gatewright.app.cli.runs.retry import retry_options
 from gatewright.contracts import GateReport
+from gatewright.contracts.reports import TestProof
 from gatewright.contracts.vocabulary import PolicyPack
-from gatewright.services.testrunner.comparison import facts
+from gatewright.services.testrunner.comparison import facts, lost_tests
 from tests.attacks.real_gate import open_gate
 from tests.ecosystems import running
 from tests.ecosystems.suites import PYTEST, Suite
@@ -149,13 +150,19 @@ ENDINGS = (
 )
 
 
-async def assert_untold(folder: Path, changes: Mapping[str, bytes]) -> None:
-    """The command succeeds, and the facts that the gate judges say that its tests were not told to their end."""
-    files = {path: content.decode() for path, content in {**FILES, **changes}.items()}
+async def ran_alone(folder: Path, changes: Mapping[str, bytes | None]) -> tuple[running.Ran, TestProof]:
+    """The command alone on the candidate, where it must succeed, and the facts of it that the gate judges."""
+    files = {path: content.decode() for path, content in {**FILES, **changes}.items() if content is not None}
     suite = running.Suite(folder, PYTEST.split(), files, Path(sys.prefix))
     ran = await suite.all()
-    proof = facts(await suite.framework(), ran.completed, ran.told)
-    assert (ran.completed.exit_code, proof.complete) == (0, False), ran.words
+    assert ran.completed.exit_code == 0, ran.words
+    return ran, facts(await suite.framework(), ran.completed, ran.told)
+
+
+async def assert_untold(folder: Path, changes: Mapping[str, bytes | None]) -> None:
+    """The command succeeds, and its tests were not told to their end."""
+    ran, proof = await ran_alone(folder, changes)
+    assert not proof.complete, ran.words
 
 
 @pytest.mark.parametrize("trick", ENDINGS)
@@ -264,7 +271,30 @@ FILE_TRICKS: dict[str, tuple[dict[str, bytes | None], str]] = {
 }
 
 
-@pytest.mark.parametrize("trick", FILE_TRICKS)
+#: One of a kind; they go through the gate as well.
+THROUGH_THE_GATE = ("a test is deleted", "settings deselect tests", "a module takes the name of pytest")
+TOLD_BEFORE = {
+    "tests/test_a.py::test_doubles",
+    "tests/test_a.py::test_none",
+    "tests/test_other.py::test_other",
+    "tests/test_z.py::test_later",
+}
+
+
+async def test_an_honest_change_loses_none_of_the_tests_of_the_baseline(tmp_path: Path) -> None:
+    ran, proof = await ran_alone(tmp_path, {"README.md": b"more\n"})
+    assert (proof.complete, lost_tests(TOLD_BEFORE, ran.told.outcomes)) == (True, [])
+
+
+@pytest.mark.parametrize("trick", [trick for trick in FILE_TRICKS if trick not in THROUGH_THE_GATE])
+async def test_tests_and_settings_that_select_less_are_seen_in_what_is_told(tmp_path: Path, trick: str) -> None:
+    files, code = FILE_TRICKS[trick]
+    ran, proof = await ran_alone(tmp_path, {"pricing.py": BROKEN, **files})
+    assert proof.complete is (code == "tests_lost")
+    assert lost_tests(TOLD_BEFORE, ran.told.outcomes)
+
+
+@pytest.mark.parametrize("trick", THROUGH_THE_GATE)
 async def test_tests_and_settings_that_select_less_are_refused(suite: Suite, tmp_path: Path, trick: str) -> None:
     files, code = FILE_TRICKS[trick]
     report = await verdict(suite, tmp_path, {"pricing.py": BROKEN, **files})

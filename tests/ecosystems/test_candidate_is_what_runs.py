@@ -12,8 +12,10 @@ from gatewright.contracts import TestReport
 from gatewright.contracts.vocabulary import Environment
 from gatewright.rules.proof import broken_by_untested, in_words
 from gatewright.rules.tests import match_commands
+from gatewright.services.testrunner.comparison import facts
 from gatewright.services.testrunner.handler import make_handler
 from gatewright.services.testrunner.settings import Settings
+from tests.ecosystems import running
 from tests.ecosystems.environments import make_environment, script, write
 from tests.ecosystems.suites import Suite, codes, proof_of
 
@@ -72,39 +74,54 @@ def make_project(tmp_path: Path) -> MakeProject:
     def make(files: Mapping[str, str], how: str = "nothing") -> Project:
         project = Project(tmp_path, files)
         script(project.prefix, "pytest", "pytest", "main")
-        install(project, how)
+        install(project.prefix, project.site, how)
         return project
 
     return make
 
 
-def install(project: Project, how: str) -> None:
+def install(prefix: Path, site: Path, how: str) -> None:
     """The baseline, as one of the usual installers leaves it."""
-    elsewhere = project.prefix / "editable"
+    elsewhere = prefix / "editable"
     if how == "nothing":
         return
     if how == "copy":
-        write(project.site, INSTALLED)
+        write(site, INSTALLED)
         return
     write(elsewhere, INSTALLED)
     if how == "editable":
-        (project.site / "shop.pth").write_text(f"{elsewhere}\n")
+        (site / "shop.pth").write_text(f"{elsewhere}\n")
         return
     if how == "early":
         place = f"{elsewhere}/shop"
         load = f"u.spec_from_file_location('shop', '{place}/__init__.py', submodule_search_locations=['{place}'])"
         text = f"import sys, importlib.util as u; s = {load}; m = sys.modules['shop'] = u.module_from_spec(s)\n"
-        (project.site / "shop.pth").write_text(text)
+        (site / "shop.pth").write_text(text)
         return
     way = "insert(0, EditableFinder)" if how == "finder first" else "append(EditableFinder)"
     text = FINDER.replace("{place!r}", repr(str(elsewhere))).replace("{way}", way)
-    (project.site / "editable_shop_finder.py").write_text(text)
-    (project.site / "shop.pth").write_text("import editable_shop_finder; editable_shop_finder.install()\n")
+    (site / "editable_shop_finder.py").write_text(text)
+    (site / "shop.pth").write_text("import editable_shop_finder; editable_shop_finder.install()\n")
 
 
 @pytest.mark.parametrize("how", ["nothing", "copy", "editable", "finder"])
 @pytest.mark.parametrize(("files", "core"), [(FLAT, "shop/core.py"), (SRC, "src/shop/core.py")], ids=["flat", "src"])
 async def test_the_candidate_runs_however_the_project_is_installed(
+    tmp_path: Path, files: Mapping[str, str], core: str, how: str
+) -> None:
+    prefix = tmp_path / "environment"
+    site = make_environment(prefix)
+    script(prefix, "pytest", "pytest", "main")
+    install(prefix, site, how)
+    suite = running.Suite(tmp_path / "suite", ("pytest", "-q"), {**files, core: TWO}, prefix)
+    ran = await suite.all()
+    proof = facts(await suite.framework(), ran.completed, ran.told, [core])
+    assert (ran.completed.exit_code, proof.complete) == (0, True), ran.words
+    assert (proof.shadowed, proof.untouched) == ((), ())
+
+
+@pytest.mark.parametrize(("files", "core", "how"), [(FLAT, "shop/core.py", "copy"), (SRC, "src/shop/core.py", "finder")])
+async def test_the_candidate_is_proved_beside_an_installed_copy(
     make_project: MakeProject, files: Mapping[str, str], core: str, how: str
 ) -> None:
     project = make_project(files, how)

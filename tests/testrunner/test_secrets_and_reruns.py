@@ -36,17 +36,17 @@ def fixture(tmp_path: Path) -> HandlerFixture:
     return make_handler_fixture(tmp_path, FILES)
 
 
-async def tested(fixture: HandlerFixture, *tests: AcceptanceTest, **settings: int) -> TestReport:
+async def report_of(fixture: HandlerFixture, *tests: AcceptanceTest, settings: Settings | None = None) -> TestReport:
     inputs = Inputs(spec="test it", artifacts=(fixture.artifacts.hold("candidate.patch", b""),))
     runner = Agent(role="TEST_RUNNER", agent_id="testrunner-1")
     task = fixture.contract(task_type="TEST", task_id="run-0123456789.test.a1", assigned_agent=runner, executor=None)
-    handler = make_handler(Settings(home=fixture.state, **settings))
+    handler = make_handler(settings or Settings(home=fixture.state))
     report = await handler.handle(replace(task, inputs=inputs, acceptance_tests=tests), fixture.context())
     return codec.decode(codec.encode(report), TestReport)
 
 
 async def test_output_is_stored_without_its_secrets_and_with_a_record(fixture: HandlerFixture) -> None:
-    report = await tested(fixture, make_test("leak"))
+    report = await report_of(fixture, make_test("leak"))
     (command,) = report.commands
     assert fixture.artifacts.stored[command.stdout] == b"ok\n"
     assert fixture.artifacts.stored[command.stderr] == b"[redacted:github_token]\n"
@@ -57,7 +57,7 @@ async def test_output_is_stored_without_its_secrets_and_with_a_record(fixture: H
 
 
 async def test_a_failed_command_runs_again_where_the_contract_allows_it(fixture: HandlerFixture) -> None:
-    report = await tested(fixture, make_test("flaky", may_rerun=True), make_test("leak"))
+    report = await report_of(fixture, make_test("flaky", may_rerun=True), make_test("leak"))
     assert report.status == "PASS"
     assert [(command.name, command.run, command.exit_code) for command in report.commands] == [
         ("flaky", 1, 3),
@@ -69,18 +69,18 @@ async def test_a_failed_command_runs_again_where_the_contract_allows_it(fixture:
 
 
 async def test_a_failed_command_does_not_run_again_by_itself(fixture: HandlerFixture) -> None:
-    report = await tested(fixture, make_test("flaky"))
+    report = await report_of(fixture, make_test("flaky"))
     assert (report.status, len(report.commands)) == ("FAIL", 1)
 
 
 async def test_a_second_failure_is_a_failure(fixture: HandlerFixture) -> None:
-    report = await tested(fixture, make_test("broken", may_rerun=True))
+    report = await report_of(fixture, make_test("broken", may_rerun=True))
     assert [command.run for command in report.commands] == [1, 2]
     assert report.failure == "tests_failed: broken ended with 3, and so it did when it was run again"
 
 
 async def test_the_limit_that_ended_a_command_is_reported(fixture: HandlerFixture) -> None:
-    report = await tested(fixture, make_test("loud"), limit_output_bytes=1 << 20)
+    report = await report_of(fixture, make_test("loud"), settings=Settings(home=fixture.state, limit_output_bytes=1 << 20))
     (command,) = report.commands
     assert (command.stopped, command.truncated) == ("output", True)
     assert report.failure == "tests_failed: loud was killed at its limit of output"
