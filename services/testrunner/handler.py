@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import hashlib
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -148,6 +149,8 @@ class TestRunnerHandler:
         return surroundings(sandbox=self._walls, prefix=prefix, versions=versions, environment=session.environment)
 
     async def _run(self, task: TaskContract, session: _Session, context: TaskContext, *, plain: bool = False) -> None:
+        seconds = task.budget.wall_sec if task.budget is not None else None
+        until = None if seconds is None else time.monotonic() + seconds
         # First of all, so that an ERROR too says which candidate it is about.
         candidate = await rebuild_candidate(task, self._mirrors, context.artifacts)
         session.tree = candidate.tree
@@ -160,7 +163,7 @@ class TestRunnerHandler:
         async with self._workspaces.open(
             candidate.mirror, candidate.baseline, candidate.tree, plain=plain, planted=given
         ) as workspace:
-            place = CommandPlace(candidate, workspace, prefix, limits, _digest(session.environment, given), given)
+            place = CommandPlace(candidate, workspace, prefix, limits, _digest(session.environment, given), given, until)
             for command in commands:
                 await self._run_and_rerun(command, place, session, context, task.mutation)
             edits = await find_edits(candidate, workspace)

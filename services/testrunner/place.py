@@ -15,6 +15,8 @@ from gatewright.workspace import Workspace
 class CommandPlace:
     """``workspace`` shows ``candidate`` and the files ``provided`` beside it.
 
+    ``until``: when, by ``time.monotonic``, the run has no time left; None where it has no such budget.
+
     ``environment`` is the digest of what lies below ``prefix`` and of the provided files, empty for none.
     """
 
@@ -24,3 +26,4 @@ class CommandPlace:
     limits: SandboxLimits
     environment: str
     provided: Mapping[bytes, bytes]
+    until: float | None = None

@@ -46,7 +46,7 @@ class Tracer:
             _watch(tree, path, frozenset(lines))
             return compile(ast.fix_missing_locations(tree), place, "exec", dont_inherit=True)
 
-        SourceFileLoader.get_code = get_code  # type: ignore[method-assign]
+        SourceFileLoader.get_code = get_code  # type: ignore[assignment, method-assign]
 
     def take(self) -> list[tuple[str, int]]:
         """The lines that ran, sorted; forgotten then."""
