@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import hashlib
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -154,6 +155,8 @@ class TestRunnerHandler:
         return surroundings(sandbox=self._walls, prefix=prefix, versions=versions, environment=session.environment)
 
     async def _run(self, task: TaskContract, session: _Session, context: TaskContext, *, plain: bool = False) -> None:
+        seconds = task.budget.wall_sec if task.budget is not None else None
+        until = None if seconds is None else time.monotonic() + seconds
         # First of all, so that an ERROR too says which candidate it is about.
         candidate = await rebuild_candidate(task, self._mirrors, context.artifacts)
         session.tree = candidate.tree
@@ -170,7 +173,7 @@ class TestRunnerHandler:
             numbered = tuple(group)
             shown = await with_hidden_files(task, candidate, context.artifacts) if hidden else candidate
             async with self._workspaces.open(shown.mirror, shown.baseline, shown.tree, plain=plain, planted=given) as workspace:
-                place = CommandPlace(shown, workspace, prefix, limits, digest, given)
+                place = CommandPlace(shown, workspace, prefix, limits, digest, given, until=until)
                 for argv in _built(commands[: numbered[0][0]]):
                     await self._sandbox.run(argv, workspace=workspace, prefix=prefix, limits=limits)
                 placed = [

@@ -16,6 +16,7 @@ class CommandPlace:
     """``workspace`` shows ``candidate`` and the files ``provided`` beside it.
 
     ``earlier`` are the contract's commands before the present one that build something: every further workspace needs them.
+    ``until``: when, by ``time.monotonic``, the run has no time left; None where it has no such budget.
     ``environment`` is the digest of what lies below ``prefix`` and of the provided files, empty for none.
     """
 
@@ -26,3 +27,4 @@ class CommandPlace:
     environment: str
     provided: Mapping[bytes, bytes]
     earlier: tuple[tuple[str, ...], ...] = ()
+    until: float | None = None

@@ -35,6 +35,8 @@ _DRAWING: Final = 20.0
 #: A mutant that takes so many times as long as all tests without it, and some seconds more, hangs.
 _TIMES: Final = 3
 _MORE: Final = 2.0
+#: Of the seconds that the run's own budget has left, what may be spent here.
+_OF_WHAT_IS_LEFT: Final = 0.5
 #: Of the time, what may be spent on waiting to know which tests run which lines.
 _FOR_TOUCHED: Final = 0.5
 _ALONE: Final = "the tests do not pass in a workspace of their own"
@@ -132,6 +134,9 @@ class CandidateSample:
         """
         begun = time.monotonic()
         allowed = max(self._bounds.time_share * seconds, self._bounds.least_seconds)
+        if self._place.until is not None:
+            # Never at the cost of the run: landing wants some of its time, too.
+            allowed = min(allowed, max(0.0, (self._place.until - begun) * _OF_WHAT_IS_LEFT))
         self._end, self._longest = begun + allowed, _TIMES * seconds + _MORE
         await asyncio.wait((preparing,), timeout=allowed * _FOR_TOUCHED)
         if preparing.done():

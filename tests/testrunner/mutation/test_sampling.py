@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from gatewright.contracts.reports import MutationSample
-from gatewright.contracts.vocabulary import MutationBounds
+from gatewright.contracts.vocabulary import Budget, MutationBounds
 from gatewright.errors import GitError
 from tests.ecosystems.suites import CODE, PYTEST, Suite, proof_of
 
@@ -124,6 +124,13 @@ async def test_no_mutant_is_tried_when_the_time_is_over(suite: Suite) -> None:
     sample = await sampled(suite, {"pricing.py": CHANGED, TESTS: STRONG}, bounds=bounds)
     assert sample.mutants == ()
     assert sample.out_of_time or sample.unproven == "they were not drawn within the time"
+
+
+async def test_mutants_do_not_use_up_the_time_that_the_run_has(suite: Suite) -> None:
+    report = await suite.tested({"pricing.py": CHANGED, TESTS: STRONG}, mutation=BOUNDS, budget=Budget(wall_sec=0.001))
+    sample = proof_of(report).mutation
+    assert sample is not None
+    assert (report.status, sample.mutants) == ("PASS", ())
 
 
 async def test_unittest_tells_which_tests_run_a_line(suite: Suite) -> None:

@@ -21,6 +21,8 @@ _TOUCHED = "gatewright_touched"
 _tokens = [channel.take_token()]
 _order = channel.Order()
 _seen = channel.watch_reading()
+_tracer = tracing.Tracer(_order)
+_tracer.start()
 os.environ.pop("PYTEST_PLUGINS", None)
 
 
@@ -67,17 +69,12 @@ class _Selecting:
         self.ids = _Ids(config)
         self.collected: list[str] = []
         self.touched: list[tuple[str, str, int]] = []
-        self._tracer = tracing.Tracer(_order)
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_collection(self) -> None:
-        self._tracer.start()
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: Any) -> Iterator[None]:
-        self.touched += (("", *line) for line in self._tracer.take())
+        self.touched += (("", *line) for line in _tracer.take())
         yield
-        self.touched += ((self.ids.of(item.nodeid), *line) for line in self._tracer.take())
+        self.touched += ((self.ids.of(item.nodeid), *line) for line in _tracer.take())
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[Any]) -> Iterator[None]:

@@ -1,15 +1,21 @@
-"""Which test runs which of the lines that were asked about; without these nothing is traced.
+"""Which test runs which of the lines that were asked about; without these nothing is changed.
 
-A program that is traced already (a debugger, a measurement of coverage) is left alone: then nothing is known.
+The statements of these lines get a call before them when their module is loaded, so that a suite runs about as fast as it does
+otherwise, and what traces the program (a debugger, a measurement of coverage) goes on undisturbed. A module that is loaded in
+another way than from its source is not told of.
 """
 
 from __future__ import annotations
 
-import sys
-import threading
+import ast
+import builtins
+from collections.abc import Callable, Iterable
+from importlib.machinery import SourceFileLoader
 from typing import Any
 
 from . import channel
+
+_PROBE = "__gatewright_ran__"
 
 
 class Tracer:
@@ -17,37 +23,68 @@ class Tracer:
 
     def __init__(self, order: channel.Order) -> None:
         self._order = order
-        self._files: dict[str, tuple[str, frozenset[int]] | None] = {}
         self._now: set[tuple[str, int]] = set()
 
     def start(self) -> None:
-        """From now on, in every thread."""
-        if self._order.lines and sys.gettrace() is None:
-            threading.settrace(self._called)
-            sys.settrace(self._called)
+        """From now on, in every module that is loaded."""
+        if not self._order.lines:
+            return
+
+        def ran(path: str, *lines: int) -> None:
+            self._now.update((path, line) for line in lines)
+
+        setattr(builtins, _PROBE, ran)
+        usual: Callable[..., Any] = SourceFileLoader.get_code
+
+        def get_code(loader: Any, fullname: str) -> Any:
+            path = self._order.here(loader.get_filename(fullname))
+            lines = self._order.lines.get(path) if path is not None else None
+            if not lines or path is None:
+                return usual(loader, fullname)
+            place = loader.get_filename(fullname)
+            tree = ast.parse(loader.get_data(place))
+            _watch(tree, path, frozenset(lines))
+            return compile(ast.fix_missing_locations(tree), place, "exec", dont_inherit=True)
+
+        SourceFileLoader.get_code = get_code  # type: ignore[assignment, method-assign]
 
     def take(self) -> list[tuple[str, int]]:
         """The lines that ran, sorted; forgotten then."""
         ran, self._now = sorted(self._now), set()
         return ran
 
-    def _called(self, frame: Any, event: str, argument: Any) -> Any:  # noqa: ARG002 - Python's
-        name = frame.f_code.co_filename
-        try:
-            wanted = self._files[name]
-        except KeyError:
-            wanted = self._files[name] = self._wanted(name)
-        if wanted is None:
-            return None
-        path, lines = wanted
 
-        def ran(frame: Any, event: str, argument: Any) -> Any:  # noqa: ARG001 - Python's
-            if frame.f_lineno in lines:
-                self._now.add((path, frame.f_lineno))
-            return ran
+def _watch(tree: ast.AST, path: str, lines: frozenset[int]) -> None:
+    """Put the call before each statement that has one of ``lines`` outside of the statements in it."""
+    for node in ast.walk(tree):
+        for name in ("body", "orelse", "finalbody"):
+            statements = getattr(node, name, None)
+            if isinstance(statements, list) and statements and isinstance(statements[0], ast.stmt):
+                setattr(node, name, list(_watched(statements, path, lines)))
 
-        return ran
 
-    def _wanted(self, name: str) -> tuple[str, frozenset[int]] | None:
-        path = self._order.here(name)
-        return (path, frozenset(self._order.lines[path])) if path in self._order.lines else None
+def _watched(statements: list[ast.stmt], path: str, lines: frozenset[int]) -> Iterable[ast.stmt]:
+    for number, statement in enumerate(statements):
+        own = sorted(lines.intersection(_own_lines(statement)))
+        if own and not _must_be_first(statement, number):
+            words = [ast.Constant(path), *map(ast.Constant, own)]
+            call = ast.Expr(ast.Call(func=ast.Name(_PROBE, ast.Load()), args=list(words), keywords=[]))
+            yield ast.copy_location(call, statement)
+        yield statement
+
+
+def _own_lines(statement: ast.stmt) -> Iterable[int]:
+    """From its first line to its last, or to the first statement in it."""
+    inner = getattr(statement, "body", None)
+    end = getattr(statement, "end_lineno", None) or statement.lineno
+    if isinstance(inner, list) and inner and isinstance(inner[0], ast.stmt):
+        # One that begins in the same line is told by its own call as well.
+        end = max(statement.lineno, inner[0].lineno - 1)
+    return range(statement.lineno, end + 1)
+
+
+def _must_be_first(statement: ast.stmt, number: int) -> bool:
+    """A docstring, or an import from the future."""
+    if isinstance(statement, ast.ImportFrom) and statement.module == "__future__":
+        return True
+    return number == 0 and isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)

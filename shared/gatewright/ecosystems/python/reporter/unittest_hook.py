@@ -32,7 +32,9 @@ def start() -> None:
     """Wait for the runner; then whatever else would customise this Python does so."""
     if channel.TOKEN in os.environ:
         order = channel.Order()
-        sys.meta_path.insert(0, _Waiting(order, channel.watch_reading()))
+        tracer = tracing.Tracer(order)
+        tracer.start()
+        sys.meta_path.insert(0, _Waiting(order, channel.watch_reading(), tracer))
     others = [place for place in sys.path if place != os.path.dirname(os.path.dirname(os.path.abspath(__file__)))]  # noqa: PTH100, PTH120
     spec = PathFinder.find_spec("sitecustomize", others)
     if spec is not None and spec.loader is not None:
@@ -42,9 +44,10 @@ def start() -> None:
 class _Waiting:
     """Finds the runner's module once, and changes it when it has been run."""
 
-    def __init__(self, order: channel.Order, seen: set[str]) -> None:
+    def __init__(self, order: channel.Order, seen: set[str], tracer: tracing.Tracer) -> None:
         self._order = order
         self._seen = seen
+        self._tracer = tracer
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if name != _RUNNER:
@@ -59,7 +62,7 @@ class _Waiting:
             execute(module)
             token = channel.take_token()
             if token:
-                _change(module, _Reporter(self._order, self._seen, channel.open_channel(self._order.pipe, token)))
+                _change(module, _Reporter(self._order, self._seen, self._tracer, channel.open_channel(self._order.pipe, token)))
 
         spec.loader.exec_module = execute_and_change  # type: ignore[method-assign]
         return spec
@@ -89,7 +92,7 @@ def _change(module: Any, reporter: _Reporter) -> None:
 
 
 class _Reporter:
-    def __init__(self, order: channel.Order, seen: set[str], tell: channel.Tell) -> None:
+    def __init__(self, order: channel.Order, seen: set[str], tracer: tracing.Tracer, tell: channel.Tell) -> None:
         self._order = order
         self._seen = seen
         self._tell = tell
@@ -98,8 +101,7 @@ class _Reporter:
         self._told: set[str] = set()
         self._heard = False
         self.running = False
-        self._tracer = tracing.Tracer(order)
-        self._tracer.start()
+        self._tracer = tracer
 
     def begin(self, test: Any) -> Any:
         """What is to be run of ``test``, a suite."""
