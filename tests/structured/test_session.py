@@ -71,7 +71,7 @@ async def test_the_model_is_shown_its_own_answer_and_what_is_wrong_with_it(
     [
         (Fail(401), "model_key_refused"),
         (Fail(400), "model_unavailable"),
-        (Raw((b"<html>no</html>",)), "model_reply_invalid"),
+        (Raw((b"<html>no</html>",)), "model_unavailable"),
     ],
 )
 async def test_a_model_that_cannot_be_asked_is_the_gateways_reason(

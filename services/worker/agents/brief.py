@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 from typing import Final
 
 from gatewright.contracts import ReviewReport, TaskContract, TestReport, codec
 from gatewright.errors import ArtifactError, MalformedError
 from gatewright.git.paths import display
+from gatewright.prompts.fence import fenced
+from gatewright.prompts.library import PromptLibrary, ReplyForm
+from gatewright.prompts.orders import worker_order
+from gatewright.prompts.prompt import Prompt
 from gatewright.sandbox import DOOR_PORT
 from gatewright.tasks.handler import ArtifactPort
 
@@ -17,6 +20,10 @@ _EVIDENCE: Final = "failed."
 _QUOTED: Final = 8_000
 _PATHS: Final = 50
 
+_AGAIN: Final = (
+    "The round before attempt {attempt} was refused. You begin at the files that that round began at: make the whole change, "
+    "so that what is told below does not happen again."
+)
 _RULES: Final = (
     "You work in a box: {directory} has the repository's files, without git.",
     f"There is no network but the model's address (port {DOOR_PORT}): package managers, web searches and git remotes fail.",
@@ -28,34 +35,30 @@ _RULES: Final = (
 )
 
 
-def brief(contract: TaskContract, directory: str, failed: str) -> str:
-    """The whole order; ``failed`` is what came of the round before, empty for the first."""
-    lines = ["# Task", "", contract.inputs.spec.strip(), "", "# Paths that you may change", ""]
-    lines += [f"- {path}" for path in contract.allowed_paths]
-    lines += ["", "# Commands that must succeed afterwards", ""]
-    lines += [f"- `{test.cmd}`" for test in contract.acceptance_tests if test.must_pass] or ["- none"]
-    lines += ["", "# Rules", ""]
-    lines += [f"- {rule.format(directory=directory)}" for rule in _rules(contract)]
-    if failed:
-        lines += ["", f"# The round before this one was refused (this is attempt {contract.attempt})", ""]
-        lines += [
-            "You begin at the files that that round began at. Make the whole change, so that this does not happen:",
-            "",
-        ]
-        lines += [fenced(failed)]
-    return "\n".join(lines) + "\n"
+def brief(
+    library: PromptLibrary,
+    contract: TaskContract,
+    failed: str,
+    form: ReplyForm = "workspace",
+    *,
+    directory: str = "the repository",
+    data: Sequence[str] = (),
+) -> Prompt:
+    """The whole order, for an agent (``workspace``) or a model (``files``). Raises PromptsError.
+
+    ``failed`` is what came of the round before, empty for the first; ``data`` are further blocks behind fences.
+    """
+    done = (_AGAIN.format(attempt=contract.attempt),) if failed else ()
+    shown = (*((fenced("what came of the round before", failed),) if failed else ()), *data)
+    rules = _rules(contract) if form == "workspace" else ()
+    decisions = [rule.format(directory=directory) for rule in rules]
+    return worker_order(library, contract, form, data=shown, done=done, decisions=decisions)
 
 
 def _rules(contract: TaskContract) -> Sequence[str]:
     if contract.audit_only:
         return (*_RULES, "This is an audit: change nothing at all, and say what you found.")
     return _RULES
-
-
-def fenced(text: str) -> str:
-    """``text`` as data between two marks that it cannot know."""
-    mark = secrets.token_hex(8)
-    return f"<data {mark}>\n{text.strip()}\n</data {mark}>"
 
 
 def out_of_scope(paths: Sequence[bytes]) -> str:

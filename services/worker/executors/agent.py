@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +24,7 @@ from gatewright.environment_state import refuse_changed, see_environment
 from gatewright.errors import AgentWireError, GatewrightError, UnavailableError
 from gatewright.models.gateway import ModelGateway
 from gatewright.models.policy import LoadedModels
+from gatewright.prompts.library import PromptLibrary
 from gatewright.sandbox import SandboxLimits, TalkingSandbox
 from gatewright.sandbox.environments import Shown
 from gatewright.secrets.scanner import SecretScanner
@@ -62,6 +63,7 @@ class AgentHost:
     sandbox: TalkingSandbox | None
     admissions: Path
     pool: str | None = None
+    library: PromptLibrary = field(default_factory=PromptLibrary)
 
 
 class AgentExecutor:
@@ -98,7 +100,9 @@ class AgentExecutor:
         await self._admit(job, agent)
         model = model_for(self._host.models.policy, job.contract, agent.entry, pool=self._host.pool)
         gateway = gateway_for(self._host.models.policy, job, model, pool=self._host.pool)
-        record = AgentRecord(brief(job.contract, "/workspace", await what_failed(job.contract, job.artifacts)))
+        failed = await what_failed(job.contract, job.artifacts)
+        prompt = brief(self._host.library, job.contract, failed, directory="/workspace")
+        record = AgentRecord(prompt.in_one)
         try:
             return await self._work(job, _Work(agent, protocol_of(agent), gateway, record, model, sandbox))
         finally:

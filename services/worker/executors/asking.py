@@ -7,6 +7,7 @@ from functools import cache
 
 from gatewright.agents.policy import load_agents
 from gatewright.models.policy import load_models
+from gatewright.prompts.library import PromptLibrary
 from gatewright.sandbox import Sandbox
 from gatewright.sandbox.bubblewrap import BubblewrapSandbox
 from gatewright.secrets.scanner import SecretScanner
@@ -19,6 +20,7 @@ def asking_executors(
     settings: Settings, workspaces: Workspaces, sandbox: Sandbox, scanner: SecretScanner
 ) -> Mapping[str, ChangeExecutor]:
     """By the kind that contracts name. Raises ConfigurationError for a policy file that cannot be used."""
+    library = PromptLibrary(settings.prompts)
     agents, models = load_agents(settings.policies), load_models(settings.policies)
 
     def agent() -> ChangeExecutor:
@@ -26,13 +28,15 @@ def asking_executors(
         from gatewright.services.worker.executors.agent import AgentExecutor, AgentHost
 
         walls = sandbox if isinstance(sandbox, BubblewrapSandbox) else None
-        host = AgentHost(agents, models, settings.agent_installations, walls, settings.home / ADMISSIONS, settings.pool)
+        host = AgentHost(
+            agents, models, settings.agent_installations, walls, settings.home / ADMISSIONS, settings.pool, library
+        )
         return AgentExecutor(host, workspaces, settings.environments, settings.limits(), scanner)
 
     def model() -> ChangeExecutor:
         from gatewright.services.worker.executors.model import ModelExecutor
 
-        return ModelExecutor(models, scanner, settings.pool)
+        return ModelExecutor(models, scanner, settings.pool, library)
 
     return {"agent": _OnFirstUse(agent), "model": _OnFirstUse(model)}
 

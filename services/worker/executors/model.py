@@ -9,8 +9,10 @@ from gatewright.errors import DeniedError
 from gatewright.models.choice import provider_of
 from gatewright.models.gateway import ModelGateway
 from gatewright.models.policy import Api, LoadedModels
+from gatewright.prompts.fence import fenced
+from gatewright.prompts.library import PromptLibrary
 from gatewright.secrets.scanner import SecretScanner
-from gatewright.services.worker.agents.brief import brief, fenced, what_failed
+from gatewright.services.worker.agents.brief import brief, what_failed
 from gatewright.services.worker.agents.record import PROMPT
 from gatewright.services.worker.executors.model_calls import gateway_for, kept_calls, model_for
 from gatewright.services.worker.executors.port import ExecutionFailure, ExecutionResult, Job
@@ -20,23 +22,15 @@ from gatewright.tasks.inputs import command_seconds
 _MOST_TOKENS: Final = 32_000
 #: Bytes of the files below the allowed paths that the model is shown.
 _SHOWN_BYTES: Final = 400_000
-_FORM: Final = """
-# Form of the answer
-
-Answer with whole files only, each in a fenced block of its own whose first line is a comment that names it. Nothing else may be
-fenced, no part of a file may be left out, and the comment is no part of the file:
-
-```python
-# file: path/of/the/file.py
-the whole content of the file
-```
-"""
 
 
 class ModelExecutor:
     """One call an attempt: no tools, no loop. ``pool`` chooses the worker's route."""
 
-    def __init__(self, models: LoadedModels, scanner: SecretScanner, pool: str | None = None) -> None:
+    def __init__(
+        self, models: LoadedModels, scanner: SecretScanner, pool: str | None = None, library: PromptLibrary | None = None
+    ) -> None:
+        self._library = library or PromptLibrary()
         self._models = models
         self._scanner = scanner
         self._pool = pool
@@ -46,9 +40,8 @@ class ModelExecutor:
         policy = self._models.policy
         model = model_for(policy, job.contract, None, pool=self._pool)
         gateway = gateway_for(policy, job, model, pool=self._pool)
-        order = (
-            brief(job.contract, "the repository", await what_failed(job.contract, job.artifacts)) + await _files(job) + _FORM
-        )
+        failed = await what_failed(job.contract, job.artifacts)
+        order = brief(self._library, job.contract, failed, "files", data=await _files(job)).in_one
         job.kept[PROMPT] = order.encode("utf-8", "replace")
         provider = provider_of(policy, model)
         apis = provider.apis if provider is not None else ()
@@ -66,18 +59,19 @@ class ModelExecutor:
         return await change_of(job, job.kept[REPLY_LOG])
 
 
-async def _files(job: Job) -> str:
-    """The files that may change, as data."""
+async def _files(job: Job) -> list[str]:
+    """The files that may change, as data; the names of those that are not shown come last."""
     entries = await job.mirror.files(job.baseline, tuple(job.contract.allowed_paths))
-    parts, left = ["\n# The files below these paths\n"], _SHOWN_BYTES
+    parts, hidden, left = [], [], _SHOWN_BYTES
     for entry in entries:
+        name = entry.path.decode("utf-8", "replace")
         content = await job.mirror.blob(entry.object_id)
         if len(content) > left or b"\0" in content:
-            parts.append(f"{entry.path.decode('utf-8', 'replace')}: not shown\n")
+            hidden.append(name)
             continue
         left -= len(content)
-        parts.append(f"{entry.path.decode('utf-8', 'replace')}:\n{fenced(content.decode('utf-8', 'replace'))}\n")
-    return "\n".join(parts)
+        parts.append(fenced(name, content, limit=_SHOWN_BYTES))
+    return [*parts, fenced("files that are not shown", "\n".join(hidden))] if hidden else parts
 
 
 async def _ask(gateway: ModelGateway, model: str, order: str, apis: tuple[Api, ...]) -> str | ExecutionFailure:

@@ -22,6 +22,11 @@ class Prompt:
     directive: str
     digests: Mapping[str, str]
 
+    @property
+    def in_one(self) -> str:
+        """System prompt and order as one text, for who takes no system prompt."""
+        return f"{self.system}\n{self.order}"
+
     def encode(self) -> bytes:
         """Exactly what is sent, as the bundle keeps it."""
         return msgspec.json.encode({"system": self.system, "user": self.order})
