@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import random
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -26,12 +27,13 @@ from gatewright.git.changes import FileChange
 from gatewright.git.modes import FILE
 from gatewright.sandbox import Completed, Sandbox
 from gatewright.services.testrunner.baseline_tests import run_baseline_tests
+from gatewright.services.testrunner.before import FailuresBefore, bounded, has_failed
 from gatewright.services.testrunner.commands import AcceptanceCommand
 from gatewright.services.testrunner.comparison import facts, test_files, with_baseline, with_control
 from gatewright.services.testrunner.compiled import missed
-from gatewright.services.testrunner.instrumented import Instrumented, prepare
+from gatewright.services.testrunner.instrumented import Instrumented, build_earlier
 from gatewright.services.testrunner.place import CommandPlace
-from gatewright.services.testrunner.tables import Tables, key_of, written
+from gatewright.services.testrunner.tables import Tables, key_of, read_table, written
 from gatewright.services.testrunner.tree_files import list_tree
 from gatewright.workspace import Workspaces
 
@@ -57,12 +59,22 @@ class Prover:
         self._sandbox = sandbox
         self._workspaces = workspaces
         self._tables = tables
+        self._before = FailuresBefore(sandbox, workspaces)
 
     async def run(self, command: AcceptanceCommand, place: CommandPlace, progress: Callable[[], None]) -> Proved:
         """Run ``command`` in the workspace of ``place``. ``progress`` is called when a run has ended and others have not.
 
         Raises SandboxError, ConfigurationError, DeniedError, GitError, UnavailableError.
         """
+        proved = await self._run(command, place, progress)
+        if not command.test.must_pass or not has_failed(proved.completed) or proved.proof.shadowed:
+            return proved
+        progress()
+        failed = [each for each, outcome in read_table(proved.table).items() if outcome == "failed"]
+        proof = await self._before.told(proved.proof, command.argv, failed, bounded(place, proved.completed))
+        return dataclasses.replace(proved, proof=proof)
+
+    async def _run(self, command: AcceptanceCommand, place: CommandPlace, progress: Callable[[], None]) -> Proved:
         tree = await list_tree(place.candidate.mirror, place.candidate.tree) if may_be_tests(command.argv) else None
         framework = await self._framework(command, place, tree) if tree is not None else None
         if tree is None or framework is None:
@@ -126,7 +138,7 @@ class Prover:
         planted = {**place.provided, **new}
         async with self._workspaces.open(candidate.mirror, candidate.baseline, shown, planted=planted) as workspace:
             only = (sentinel.failing, sentinel.passing)
-            await prepare(subject, place, workspace)
+            await build_earlier(place, workspace, subject.sandbox)
             run = await subject.run(workspace, tree, Purpose.CONTROL, only=only, planted=tuple(sentinel.files))
         return sentinel, *run
 
@@ -158,7 +170,7 @@ class Prover:
         if not await subject.framework.recognises(subject.argv, tree):
             return None
         async with self._workspaces.open(candidate.mirror, candidate.baseline, planted=place.provided) as workspace:
-            await prepare(subject, place, workspace)
+            await build_earlier(place, workspace, subject.sandbox)
             _, told = await subject.run(workspace, tree, Purpose.COLLECT, only=only)
         return told if told.complete else None
 
