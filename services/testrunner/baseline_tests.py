@@ -23,7 +23,7 @@ from gatewright.git.mirror_tree import list_tree
 from gatewright.git.modes import ABSENT, REGULAR, SUBMODULE
 from gatewright.sandbox import Completed
 from gatewright.services.testrunner.comparison import contradicts, count_outcomes, listed, test_files
-from gatewright.services.testrunner.instrumented import Instrumented, prepare
+from gatewright.services.testrunner.instrumented import Instrumented, build_earlier
 from gatewright.services.testrunner.place import CommandPlace
 from gatewright.tasks.inputs import RebuiltCandidate
 from gatewright.workspace import Workspace, Workspaces
@@ -57,7 +57,7 @@ async def run_baseline_tests(
     async with workspaces.open(
         candidate.mirror, candidate.baseline, mixed, plain=not place.workspace.overlay, planted=provided
     ) as workspace:
-        await prepare(subject, place, workspace)
+        await build_earlier(place, workspace, subject.sandbox)
         completed, told = await subject.run(workspace, files, Purpose.ALL)
         rewritten = await _rewritten(workspace, told)
     return _facts(deciding, completed, told, rewritten)

@@ -18,13 +18,13 @@ from gatewright.services.testrunner.place import CommandPlace
 from gatewright.workspace import Workspace
 
 
-async def prepare(subject: Instrumented, place: CommandPlace, workspace: Workspace) -> None:
+async def build_earlier(place: CommandPlace, workspace: Workspace, sandbox: Sandbox) -> None:
     """Build in ``workspace`` what the contract's earlier commands have built in that of ``place``.
 
     What fails here makes the command after it fail, or tell no tests. Raises SandboxError, ConfigurationError.
     """
     for argv in place.earlier:
-        await subject.sandbox.run(argv, workspace=workspace, prefix=subject.prefix, limits=subject.limits)
+        await sandbox.run(argv, workspace=workspace, prefix=place.prefix, limits=place.limits)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,13 +29,14 @@ from gatewright.git.mirror_tree import list_tree
 from gatewright.git.modes import FILE
 from gatewright.sandbox import Completed, Sandbox
 from gatewright.services.testrunner.baseline_tests import run_baseline_tests
+from gatewright.services.testrunner.before import FailuresBefore, bounded, has_failed
 from gatewright.services.testrunner.commands import AcceptanceCommand
 from gatewright.services.testrunner.comparison import facts, test_files, with_baseline, with_control
 from gatewright.services.testrunner.compiled import missed
-from gatewright.services.testrunner.instrumented import Instrumented, prepare
+from gatewright.services.testrunner.instrumented import Instrumented, build_earlier
 from gatewright.services.testrunner.mutation.sampling import Sampler
 from gatewright.services.testrunner.place import CommandPlace
-from gatewright.services.testrunner.tables import Tables, key_of, written
+from gatewright.services.testrunner.tables import Tables, key_of, read_table, written
 from gatewright.workspace import Workspaces
 
 _Control = tuple[Sentinel, Completed, Told] | None
@@ -61,6 +62,7 @@ class Prover:
         self._workspaces = workspaces
         self._tables = tables
         self._sampler = Sampler(workspaces)
+        self._before = FailuresBefore(sandbox, workspaces)
 
     async def run(
         self,
@@ -75,6 +77,21 @@ class Prover:
 
         Raises SandboxError, ConfigurationError, DeniedError, GitError, UnavailableError.
         """
+        proved = await self._run(command, place, progress, mutation)
+        if not command.test.must_pass or not has_failed(proved.completed) or proved.proof.shadowed:
+            return proved
+        progress()
+        failed = [each for each, outcome in read_table(proved.table).items() if outcome == "failed"]
+        proof = await self._before.told(proved.proof, command.argv, failed, bounded(place, proved.completed))
+        return dataclasses.replace(proved, proof=proof)
+
+    async def _run(
+        self,
+        command: AcceptanceCommand,
+        place: CommandPlace,
+        progress: Callable[[], None],
+        mutation: MutationBounds | None,
+    ) -> Proved:
         tree = await list_tree(place.candidate.mirror, place.candidate.tree) if may_be_tests(command.argv) else None
         framework = await self._framework(command, place, tree) if tree is not None else None
         if tree is None or framework is None:
@@ -144,7 +161,7 @@ class Prover:
         planted = {**place.provided, **new}
         async with self._workspaces.open(candidate.mirror, candidate.baseline, shown, planted=planted) as workspace:
             only = (sentinel.failing, sentinel.passing)
-            await prepare(subject, place, workspace)
+            await build_earlier(place, workspace, subject.sandbox)
             run = await subject.run(workspace, tree, Purpose.CONTROL, only=only, planted=tuple(sentinel.files))
         return sentinel, *run
 
@@ -176,7 +193,7 @@ class Prover:
         if not await subject.framework.recognises(subject.argv, tree):
             return None
         async with self._workspaces.open(candidate.mirror, candidate.baseline, planted=place.provided) as workspace:
-            await prepare(subject, place, workspace)
+            await build_earlier(place, workspace, subject.sandbox)
             _, told = await subject.run(workspace, tree, Purpose.COLLECT, only=only)
         return told if told.complete else None
 

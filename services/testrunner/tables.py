@@ -30,6 +30,11 @@ def written(table: Table) -> bytes:
     return "".join(lines).encode("utf-8", "backslashreplace")
 
 
+def read_table(data: bytes) -> dict[str, str]:
+    """What ``written`` has made. Raises UnicodeDecodeError."""
+    return {each: outcome for line in data.decode().splitlines() for each, tab, outcome in (line.rpartition("\t"),) if tab}
+
+
 def key_of(tree: str, argv: Sequence[str], environment: str) -> str:
     """What a table depends on: a digest."""
     return hashlib.sha256(json.dumps([__version__, tree, list(argv), environment]).encode()).hexdigest()
@@ -53,11 +58,11 @@ class Tables:
 
 def _read(place: Path) -> dict[str, str] | None:
     try:
-        text = place.read_bytes().decode()
+        table = read_table(place.read_bytes())
         os.utime(place)
     except (OSError, UnicodeDecodeError):
         return None
-    return {each: outcome for line in text.splitlines() for each, tab, outcome in (line.rpartition("\t"),) if tab}
+    return table
 
 
 def _write(folder: Path, key: str, table: Table) -> None:

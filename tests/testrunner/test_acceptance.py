@@ -76,7 +76,7 @@ async def test_all_commands_run_in_order_even_after_a_failure(fixture: HandlerFi
     assert (report.status, report.failure) == ("FAIL", "tests_failed: check false ended with 1")
     assert report.summary is not None
     assert (report.summary.passed, report.summary.failed, report.summary.skipped) == (2, 1, 0)
-    assert fixture.steps == 3
+    assert fixture.steps == 4, "three commands, and the one that failed before it is run on the baseline"
 
 
 async def test_a_command_that_need_not_pass_decides_nothing(fixture: HandlerFixture, runner: TestRunnerHandler) -> None:

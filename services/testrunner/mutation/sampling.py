@@ -22,7 +22,7 @@ from gatewright.ecosystems.port import Purpose, TreeFiles
 from gatewright.ecosystems.records import Told
 from gatewright.errors import PatchError
 from gatewright.sandbox import Completed
-from gatewright.services.testrunner.instrumented import Instrumented, prepare
+from gatewright.services.testrunner.instrumented import Instrumented, build_earlier
 from gatewright.services.testrunner.mutation.drawing import FUNCTION, Answer, Drawn, Question, answer_in
 from gatewright.services.testrunner.mutation.subjects import mutable_files
 from gatewright.services.testrunner.place import CommandPlace
@@ -120,7 +120,7 @@ class CandidateSample:
         async with self._workspaces.open(
             candidate.mirror, candidate.baseline, candidate.tree, plain=not place.workspace.overlay, planted=place.provided
         ) as workspace:
-            await prepare(self._subject, place, workspace)
+            await build_earlier(self._subject, place, workspace)
             completed, told = await self._subject.run(workspace, self._tree, Purpose.ALL, lines=lines)
         if told.complete and told.outcomes and "failed" not in told.outcomes.values():
             self._traced, self._passes = told, True
@@ -235,7 +235,7 @@ class CandidateSample:
         ) as workspace:
             limits = dataclasses.replace(place.limits, wall_seconds=seconds)
             subject = dataclasses.replace(self._subject, limits=limits)
-            await prepare(subject, place, workspace)
+            await build_earlier(subject, place, workspace)
             completed, told = await subject.run_until_failure(workspace, self._tree, only=only)
         return outcome_of(completed, told, only)
 

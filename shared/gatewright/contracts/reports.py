@@ -240,6 +240,10 @@ class TestProof(Document):
     control: TestControl | None = None
     #: None when the change touches nothing that decides what is tested.
     baseline_tests: BaselineTests | None = None
+    #: For a command that failed: how it ended on the baseline, where of its tests only those that failed were run, and which of
+    #: these failed there too.
+    exit_before: int | None = None
+    failed_before: Names = ()
     #: Files of tests that were changed while the commands ran.
     rewritten: Names = ()
     untouched: Names = ()

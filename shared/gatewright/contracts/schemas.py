@@ -31,6 +31,7 @@ WORDS = {
     "minLength": "must have a length of at least {}",
     "maxLength": "must have a length of at most {}",
     "minItems": "must have at least {} item(s)",
+    "maxItems": "must have at most {} item(s)",
     "minimum": "must be at least {}",
     "maximum": "must be at most {}",
     "exclusiveMinimum": "must be greater than {}",

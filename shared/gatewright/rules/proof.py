@@ -121,8 +121,9 @@ def why_unproven(command: TestCommand) -> str:
 
 def in_words(proof: TestProof) -> str:
     """What a proof comes to, in one line for people; empty when nothing was told."""
+    before = failed_before_in_words(proof)
     if not proof.framework or proof.counts is None:
-        return f"unproven: {proof.unproven}" if proof.unproven else ""
+        return "; ".join(([f"unproven: {proof.unproven}"] if proof.unproven else []) + ([before] if before else []))
     now = proof.counts.passed + proof.counts.failed + proof.counts.skipped
     if proof.collected_before is None:
         words = [f"{_tests(now)}, those before are not known"]
@@ -142,7 +143,16 @@ def in_words(proof: TestProof) -> str:
         words.append(sample_in_words(proof.mutation))
     if proof.unproven:
         words.append(f"unproven: {proof.unproven}")
+    if before:
+        words.append(before)
     return "; ".join(words)
+
+
+def failed_before_in_words(proof: TestProof) -> str:
+    """What a command that failed does without the change, for people; empty when it succeeds there, or that is not known."""
+    if proof.failed_before:
+        return f"failed before the change too: {_quoted(proof.failed_before)}"
+    return f"it failed before the change too (it ended with {proof.exit_before})" if proof.exit_before else ""
 
 
 def baseline_tests_in_words(tests: BaselineTests) -> str:

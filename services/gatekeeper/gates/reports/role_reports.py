@@ -90,6 +90,8 @@ def _judge_proof(
     for one in ordered:
         if one.test.must_pass and one.final.proof is not None and (words := one.final.proof.unproven):
             context.report.remark(f"{one.test.name}: unproven: {words}")
+        if one.test.must_pass and one.final.proof is not None and (words := proofs.failed_before_in_words(one.final.proof)):
+            context.report.remark(f"{one.test.name}: {words}")
         if one.test.must_pass and one.final.proof is not None and (tests := one.final.proof.baseline_tests) is not None:
             context.report.remark(f"{one.test.name}: {proofs.baseline_tests_in_words(tests)}")
 
