@@ -61,7 +61,7 @@ def test_json_result_of_refused_input_keeps_the_shape(gatewright: Command, make_
     [
         (("--allow", "src", "--exec", "true", "--patch", "p", "--test", "true"), "/executor"),
         ((*COMPLETE, "--land", "target"), "/repository/target_ref"),
-        ((*COMPLETE, "--env", "a", "--env", "b"), "/environment"),
+        ((*COMPLETE, "--mount", "absent"), "/environment/at"),
         ((*COMPLETE, "--env", "absent"), "/environment/prefix"),
         (("--allow", "src", "--patch", "absent.diff", "--test", "true"), "/artifacts"),
         (("--allow", "src", "--reply", ".", "--test", "true"), "/artifacts"),

@@ -65,6 +65,28 @@ async def test_a_title_that_is_no_text_is_told_all_the_same(title: str, tmp_path
     assert list(ran.told.outcomes.values()) == ["passed"]
 
 
+COPY = {"node_modules/demo/index.js": "exports.add = () => 0;\n", "node_modules/demo/package.json": '{"name": "demo"}'}
+BY_NAME = "const { test } = require('node:test');\nrequire('demo');\ntest('loads', () => {});\n"
+
+
+@needs_node
+async def test_an_installed_copy_of_the_project_that_tests_ask_for_by_name_is_told(tmp_path: Path) -> None:
+    files = {"package.json": package(), "index.js": SOURCE, "test/name.test.js": BY_NAME, **COPY}
+    ran = await Suite(tmp_path, NPM, files).all()
+    assert ran.told.complete
+    assert ran.told.origins == {"demo": "/workspace/node_modules/demo/index.js"}
+
+
+@needs_node
+async def test_the_project_itself_and_a_copy_that_another_package_needs_are_no_copies_that_are_tested(tmp_path: Path) -> None:
+    other = {"node_modules/other/index.js": "require('demo');\n", "test/other.test.js": "require('other');\n"}
+    exported = package(exports={".": "./index.js"})
+    files = {"package.json": exported, "index.js": SOURCE, "test/name.test.js": BY_NAME, **COPY, **other}
+    ran = await Suite(tmp_path, NPM, files).all()
+    assert ran.told.complete
+    assert ran.told.origins == {}
+
+
 @needs_node
 async def test_people_still_read_what_the_runner_says(tmp_path: Path) -> None:
     script = package("node --test --test-reporter=tap")

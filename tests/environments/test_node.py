@@ -161,6 +161,53 @@ async def test_a_lock_that_leads_elsewhere_is_refused_before_anything_is_asked(
 
 
 @pytest.mark.parametrize(
+    "name",
+    [
+        "../../victim/node_modules/led",
+        "node_modules/../../led",
+        "/etc/node_modules/led",
+        "node_modules/a/b/led",
+        "node_modules/@s/../../led",
+        "../led",
+        "led",
+    ],
+)
+async def test_a_lock_that_puts_packages_outside_is_refused(tmp_path: Path, registry: NpmRegistry, name: str) -> None:
+    """npm writes where a lock says, and empties folders of packages before."""
+    entry = registry.entries["node_modules/needed"]
+    manifest = {"name": "top", "devDependencies": {"needed": "^1.0.0"}}
+    tree = Tree({"package.json": json.dumps(manifest), "package-lock.json": registry.lock(manifest, **{name: entry})})
+    with pytest.raises(NotPreparedError, match=r"package-lock.json: .*led"):
+        await prepare(tmp_path, tree, fake_npm(tmp_path, INSTALLS))
+    assert not (tmp_path / "started").exists()
+
+
+async def test_the_older_form_of_a_lock_is_held_to_the_same(tmp_path: Path, registry: NpmRegistry) -> None:
+    manifest = json.dumps({"name": "top", "dependencies": {"needed": "^1.0.0"}})
+    good = {"version": "1.0.0", "integrity": "sha512-x"}
+    for name, entry in (
+        ("../../led", good),
+        ("led", {**good, "version": "git+https://example.org/a.git"}),
+        ("needed", {**good, "dependencies": {"led": {**good, "version": "file:../x"}}}),
+    ):
+        lock = json.dumps({"name": "top", "lockfileVersion": 1, "dependencies": {name: entry}})
+        with pytest.raises(NotPreparedError, match=r"package-lock.json: .*led"):
+            await prepare(tmp_path, Tree({"package.json": manifest, "package-lock.json": lock}), fake_npm(tmp_path, INSTALLS))
+    lock = json.dumps(
+        {"name": "top", "lockfileVersion": 1, "dependencies": {"@s/needed": {**good, "dependencies": {"a": good}}}}
+    )
+    await prepare(tmp_path, Tree({"package.json": manifest, "package-lock.json": lock}), fake_npm(tmp_path, INSTALLS))
+
+
+@pytest.mark.parametrize("glob", ["../*", "packages/../../x", "{..,packages}/*", "/home/*", "~/x", "!../x"])
+async def test_workspaces_outside_of_the_repository_are_refused(tmp_path: Path, registry: NpmRegistry, glob: str) -> None:
+    """npm ci empties the packages of all workspaces."""
+    files = {"package.json": json.dumps({**TOP, "workspaces": [glob]}), "package-lock.json": registry.lock(TOP)}
+    with pytest.raises(NotPreparedError, match="workspaces outside"):
+        await prepare(tmp_path, Tree(files), fake_npm(tmp_path, INSTALLS))
+
+
+@pytest.mark.parametrize(
     "spec",
     [
         "git+https://example.org/a.git",

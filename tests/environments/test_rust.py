@@ -73,6 +73,22 @@ async def test_a_crate_that_is_not_of_crates_io_is_refused_with_what_to_do(sourc
         await rust_plans(tree, (), Installer({"PATH": "/usr/bin"}))
 
 
+@pytest.mark.parametrize(
+    "table",
+    [
+        '[dependencies]\nled = { git = "https://example.org/a" }\n',
+        '[target."cfg(unix)".dev-dependencies]\nled = { version = "1", registry = "other" }\n',
+        '[workspace.dependencies]\nled = { git = "https://example.org/a" }\n',
+        '[patch.crates-io]\nneeded = { git = "https://example.org/a" }\n',
+    ],
+)
+async def test_a_manifest_that_asks_for_what_is_not_of_crates_io_is_refused(table: str) -> None:
+    lock = LOCKED.format(name="needed", source=CRATES_IO) + 'checksum = "0"\n'
+    tree = Tree({"Cargo.toml": f'[package]\nname = "small"\n{table}', "Cargo.lock": lock})
+    with pytest.raises(NotPreparedError, match=r"Cargo.toml asks for what does not come from crates.io"):
+        await rust_plans(tree, (), Installer({"PATH": "/usr/bin"}))
+
+
 async def test_a_crate_without_a_digest_is_refused() -> None:
     tree = Tree({"Cargo.toml": MANIFEST, "Cargo.lock": LOCKED.format(name="led", source=CRATES_IO)})
     with pytest.raises(NotPreparedError, match="led has no digest"):

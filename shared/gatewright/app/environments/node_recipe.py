@@ -71,6 +71,9 @@ async def node_recipe(tree: TreeFiles, folder: str) -> NodeRecipe:
     """For the lock in ``folder``. Raises NotPreparedError for what is not taken."""
     inside = below(tree, folder)
     lock = next(name for name in LOCKS if name in inside.paths)
+    for glob in await workspace_globs(inside):
+        if ".." in glob or glob.lstrip("!").startswith(("/", "~")):
+            raise NotPreparedError(f"{MANIFEST} has workspaces outside of the repository: {glob[:100]!r}")
     manifests = (MANIFEST, *(posixpath.join(each, MANIFEST) for each in await _folders(inside)))
     if len(manifests) > _MOST_MANIFESTS:
         raise NotPreparedError(f"more than {_MOST_MANIFESTS} packages in one repository: {ADVICE}")
@@ -174,23 +177,30 @@ def _npm_hosts(lock: str, content: Mapping[str, Any], tree: TreeFiles) -> Iterat
     else:
         entries = list(_nested(content.get("dependencies"), 0))
     for name, entry in entries:
-        if PACKAGES not in name.split("/"):
-            continue  # the project itself and its workspaces
-        resolved, version = entry.get("resolved"), entry.get("version")
-        if entry.get("link") is True:
-            if not isinstance(resolved, str) or not _is_own_folder(resolved, tree):
-                raise _refused(lock, name, resolved)
-        elif entry.get("inBundle") is True or entry.get("bundled") is True:
-            continue  # a part of the package above it
-        else:
-            if isinstance(version, str) and not _is_safe(version, "", tree):
-                raise _refused(lock, name, version)
-            if resolved is not None and resolved is not False:
-                yield _host(lock, name, resolved)
-                if not isinstance(entry.get("integrity"), str):
-                    raise NotPreparedError(
-                        f"{lock}: {name} has no digest: run `npm install` with a newer npm, and commit the lock"
-                    )
+        # npm puts each package where its name says, and empties the folders of packages that it finds.
+        if not _is_place(name):
+            raise _refused(lock, name, name)
+        if PACKAGES in name.split("/"):
+            yield from _host_of_entry(lock, name, entry, tree)
+        elif name and not _is_own_folder(name, tree):
+            raise _refused(lock, name, name)
+
+
+def _host_of_entry(lock: str, name: str, entry: Mapping[str, Any], tree: TreeFiles) -> Iterator[str]:
+    """Where a package comes from; nothing for a link, a part of another package, and what the lock gives no place."""
+    resolved, version = entry.get("resolved"), entry.get("version")
+    if entry.get("link") is True:
+        if not isinstance(resolved, str) or not _is_own_folder(resolved, tree):
+            raise _refused(lock, name, resolved)
+        return
+    if entry.get("inBundle") is True or entry.get("bundled") is True:
+        return
+    if isinstance(version, str) and not _is_safe(version, "", tree):
+        raise _refused(lock, name, version)
+    if resolved is not None and resolved is not False:
+        yield _host(lock, name, resolved)
+    if not isinstance(entry.get("integrity"), str):
+        raise NotPreparedError(f"{lock}: {name} has no digest: run `npm install` with a newer npm, and commit the lock")
 
 
 def _yarn_hosts(lock: str, content: bytes) -> Iterator[str]:
@@ -220,6 +230,17 @@ def _nested(table: object, depth: int) -> Iterator[tuple[str, Mapping[str, Any]]
         if isinstance(entry, dict):
             yield f"{PACKAGES}/{name}", entry
             yield from _nested(entry.get("dependencies"), depth + 1)
+
+
+def _is_place(name: str) -> bool:
+    """Whether a package lies in the project: a path, and after each ``node_modules`` a name, or a scope with one."""
+    if not name:
+        return True
+    parts = name.split("/")
+    if posixpath.isabs(name) or any(part in {"", ".", ".."} or "\\" in part for part in parts):
+        return False
+    packages = name.split(f"{PACKAGES}/")[1:]
+    return all(each.strip("/").count("/") == (1 if each.startswith("@") else 0) for each in packages)
 
 
 def _host(lock: str, name: str, resolved: object) -> str:

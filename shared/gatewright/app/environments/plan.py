@@ -125,7 +125,7 @@ def _finish(prefix: Path, mark: int, record: bytes) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """All of it, folders that are closed to writing as well."""
+    """All of it, folders without the right to write as well."""
     if not folder.exists():
         return
     for each, folders, _ in os.walk(folder):

@@ -49,6 +49,8 @@ async def rust_plans(tree: TreeFiles, commands: Sequence[str], installer: Instal
     lock = await _content(tree, _LOCK)
     if not _locked_crates(lock):  # 1
         return ()
+    for path, content in files.items():
+        _refuse_elsewhere(path, _parsed(path, content))
     cargo = shutil.which("cargo", path=installer.search)
     if cargo is None:
         raise NotPreparedError("Cargo.lock is installed by cargo, which this host has not: install it")
@@ -117,6 +119,20 @@ def _asks_for_crates(manifest: bytes) -> bool:
     kinds = ("dependencies", "dev-dependencies", "build-dependencies")
     specs = [spec for table in tables for kind in kinds for spec in _values(table.get(kind))]
     return any(not isinstance(spec, dict) or not ({"path", "workspace"} & spec.keys()) for spec in specs)
+
+
+def _refuse_elsewhere(path: str, manifest: Mapping[str, Any]) -> None:
+    """cargo looks for what its lock has not, and would have git ask any host."""
+    workspace, target, patch = (manifest.get(name) for name in ("workspace", "target", "patch"))
+    tables = [manifest, *_tables(target), *([workspace] if isinstance(workspace, dict) else [])]
+    kinds = ("dependencies", "dev-dependencies", "build-dependencies", "replace")
+    listed = [spec for table in tables for kind in kinds for spec in _values(table.get(kind))]
+    for spec in (*listed, *(spec for each in _tables(patch) for spec in _values(each))):
+        led = next((key for key in ("git", "registry", "registry-index") if isinstance(spec, dict) and key in spec), None)
+        if led is not None:
+            raise NotPreparedError(
+                f"{path} asks for what does not come from crates.io: {led} = {str(spec[led])[:100]!r}; {ADVICE}"
+            )
 
 
 def _values(table: object) -> list[object]:

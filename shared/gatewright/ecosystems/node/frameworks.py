@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib import resources
 from random import Random
 
-from gatewright.ecosystems.node.commands import NODE_TEST, NodeCommand, may_start_node, runner_of
+from gatewright.ecosystems.node.commands import NODE_TEST, NodeCommand, manifest_of, may_start_node, runner_of
 from gatewright.ecosystems.node.places import Model, chosen, new_place
 from gatewright.ecosystems.planting import sentence, sum_of
 from gatewright.ecosystems.port import Instruments, Order, Sentinel, TreeFiles
@@ -17,10 +17,10 @@ from gatewright.ecosystems.subtree import below
 
 _REPORTERS = resources.files("gatewright.ecosystems.node") / "reporters"
 #: The reporters that are brought in by a preloaded module; all of them, for a script that starts several runners.
-_PRELOADED = ("tell.cjs", "preload.cjs", "mocha.cjs", "jest.cjs", "vitest.mjs")
+_PRELOADED = ("tell.cjs", "origins.cjs", "preload.cjs", "mocha.cjs", "jest.cjs", "vitest.mjs")
 #: What is loaded for each runner.
 _FILES = {
-    NODE_TEST: ("tell.cjs", "node_test.mjs"),
+    NODE_TEST: ("tell.cjs", "origins.cjs", "node_test.mjs"),
     "mocha": _PRELOADED,
     "jest": _PRELOADED,
     "vitest": _PRELOADED,
@@ -49,16 +49,19 @@ class NodeTests:
 
     async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: Order) -> Instruments:
         """See ``Framework.instruments``."""
-        told = {
+        told: dict[str, object] = {
             "purpose": order.purpose,
             "token": order.token,
             "pipe": order.pipe,
             "only": order.only,
             "workspace": order.workspace,
         }
-        files = {name: (_REPORTERS / name).read_bytes() for name in _FILES[self.name]}
         started = await runner_of(argv, tree)
+        own = (await manifest_of(below(tree, started.folder if started is not None else ""))).get("name")
+        told["own"] = [own] if isinstance(own, str) and own else []
+        files = {name: (_REPORTERS / name).read_bytes() for name in _FILES[self.name]}
         options = _node_test_options(started, order) if self.name == NODE_TEST else "--require=@FOLDER@/preload.cjs"
+        options = f"--require=@FOLDER@/origins.cjs {options}"
         return Instruments({**files, "order.json": json.dumps(told).encode()}, {"NODE_OPTIONS": options})
 
     async def sentinel(self, argv: Sequence[str], tree: TreeFiles, draw: Random) -> Sentinel | None:

@@ -59,4 +59,4 @@ function through() {
   ended = true;
 }
 
-module.exports = { order, begin, tellTest, through };
+module.exports = { order, begin, tell, tellTest, through };
