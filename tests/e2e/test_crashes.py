@@ -36,10 +36,14 @@ def assert_landed_once(run: Run, project: Path, stack: Stack) -> None:
 
 
 @pytest.mark.parametrize(
-    "role", ["worker", *(pytest.param(role, marks=pytest.mark.long) for role in ("testrunner", "gatekeeper"))]
+    ("role", "fixture"),
+    # Workers are killed in the shared stack, whose other tests do not notice.
+    [("worker", "stack"), *(pytest.param(role, "own_stack", marks=pytest.mark.long) for role in ("testrunner", "gatekeeper"))],
 )
-def test_a_role_killed_at_its_work_does_not_lose_the_run(role: str, stack: Stack, make_project: MakeProject) -> None:
-    project = make_project()
+def test_a_role_killed_at_its_work_does_not_lose_the_run(
+    role: str, fixture: str, request: pytest.FixtureRequest, make_project: MakeProject
+) -> None:
+    project, stack = make_project(), request.getfixturevalue(fixture)
     with stack.client() as client:
         run_id = start(client, project)
         wait_until(lambda: client.get(run_id).state == AT_WORK[role])
