@@ -10,12 +10,13 @@ from msgspec.structs import replace
 from gatewright.contracts.reports import TestControl, TestCounts, TestProof
 from gatewright.ecosystems.port import Framework, Sentinel
 from gatewright.ecosystems.python.changed_sources import loadable
+from gatewright.ecosystems.python.pytest_settings import SETTING_FILES
 from gatewright.ecosystems.records import Told
 from gatewright.rules.proof import file_of
 from gatewright.sandbox import Completed
 
 #: Files that a test framework of Python reads before its tests.
-_SETTINGS = frozenset({"conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", "pyproject.toml", "tox.ini", "setup.cfg"})
+_SETTINGS = SETTING_FILES | {"conftest.py"}
 #: Names that a proof lists.
 _MOST = 100
 #: Frameworks whose reporters tell which files were loaded.

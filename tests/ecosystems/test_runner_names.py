@@ -6,7 +6,9 @@ import json
 
 import pytest
 
+from gatewright.ecosystems.python.pytest_settings import SETTING_FILES
 from gatewright.ecosystems.runner.names import is_runner_setting, is_test
+from gatewright.ecosystems.runner.settings import is_manifest
 from gatewright.resources import policy_directory
 
 
@@ -27,3 +29,8 @@ def test_sources_manifests_and_makefiles_further_down_are_neither(path: bytes) -
 @pytest.mark.parametrize("path", [b"conftest.py", b"src/test_a.py", b"tests/data/a.json", b"web/a.test.ts", b"a_test.go"])
 def test_tests_and_what_lies_among_them_are_known(path: bytes) -> None:
     assert is_test(path)
+
+
+@pytest.mark.parametrize("name", sorted(SETTING_FILES))
+def test_every_file_that_pytest_reads_settings_of_is_a_setting_of_a_runner_or_a_manifest(name: str) -> None:
+    assert is_runner_setting(name.encode()) or is_manifest(name.encode())

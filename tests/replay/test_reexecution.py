@@ -95,3 +95,18 @@ def test_other_words_versions_and_much_longer_times_are_soft() -> None:
         "tests.1.stdout",
         "tests.1.duration_sec",
     }
+
+
+def test_a_mutant_that_came_to_another_end_is_soft_and_one_that_there_was_no_time_for_is_none() -> None:
+    run = MAKERS["success"]().run
+    assert run.tests
+    first = run.tests.commands[0]
+    assert first.proof
+    assert first.proof.mutation
+    killed = tuple(replace(mutant, outcome="killed") for mutant in first.proof.mutation.mutants)
+    for mutants, told in ((killed, True), (first.proof.mutation.mutants[:1], False)):
+        proof = replace(first.proof, mutation=replace(first.proof.mutation, mutants=mutants))
+        tests = replace(run.tests, commands=(replace(first, proof=proof), *run.tests.commands[1:]))
+        report = compare(run, changed(run, tests=tests), WHEN)
+        assert report.status == "pass"
+        assert ("tests.1.mutants" in {difference.key for difference in report.soft_diffs}) is told

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from gatewright.contracts.reports import TestProof
+from gatewright.ecosystems.python.pytest_settings import SETTING_FILES
 from gatewright.ecosystems.records import Told
 from gatewright.services.testrunner.comparison import lost_tests, with_baseline
+from gatewright.services.testrunner.comparison import test_files as files_of
 from gatewright.services.testrunner.tables import Tables, key_of, written
 
 
@@ -45,3 +47,9 @@ async def test_a_table_is_remembered_for_its_tree_command_and_environment(tmp_pa
 
 def test_a_table_has_one_line_a_test_whatever_its_name() -> None:
     assert written({"b\nc\tpassed": "failed", "a": ""}) == b"a\t\nb\\nc\\tpassed\tfailed\n"
+
+
+@pytest.mark.parametrize("name", [*sorted(SETTING_FILES), "conftest.py"])
+def test_a_setting_that_pytest_read_decides_how_tests_ran(name: str) -> None:
+    told = Told(outcomes={"tests/test_a.py::test_a": "passed"}, loaded={name, "shop/cart.py"})
+    assert files_of(told) == {name, "tests/test_a.py"}

@@ -15,12 +15,12 @@ from typing import Final, Literal
 
 import msgspec
 
-from gatewright.bounded.judge import BeyondLimitError, BoundedJudge, ProcessBounds
+from gatewright.bounded.judge import BoundedJudge, ProcessBounds
 from gatewright.contracts.reports import Mutant, MutationSample
 from gatewright.contracts.vocabulary import MutationBounds
 from gatewright.ecosystems.port import Purpose, TreeFiles
 from gatewright.ecosystems.records import Told
-from gatewright.errors import PatchError
+from gatewright.errors import GatewrightError, PatchError
 from gatewright.sandbox import Completed
 from gatewright.services.testrunner.instrumented import Instrumented, build_earlier
 from gatewright.services.testrunner.mutation.drawing import FUNCTION, Answer, Drawn, Question, answer_in
@@ -102,10 +102,14 @@ class CandidateSample:
             return
         try:
             patch = await candidate.mirror.diff(candidate.baseline_tree, candidate.tree)
-            question = Question(patch, contents, self._seed, self._bounds.most_mutants)
-            answer = answer_in(await self._judge.ask(msgspec.msgpack.encode(question)))
-        except (BeyondLimitError, PatchError) as error:
+        except PatchError as error:
             self._trouble = f"the change is too large to be mutated: {error.message}"
+            return
+        question = Question(patch, contents, self._seed, self._bounds.most_mutants)
+        try:
+            answer = answer_in(await self._judge.ask(msgspec.msgpack.encode(question)))
+        except GatewrightError as error:  # whatever keeps the child from answering: the tests themselves have not failed
+            self._trouble = f"the mutants could not be drawn: {error.message}"
             return
         self._answer = answer
         if answer.drawn and self._subject.framework.name in _TELL_TOUCHED:

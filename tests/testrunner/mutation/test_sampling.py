@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from gatewright.bounded.judge import BoundedJudge, ProcessBounds
 from gatewright.contracts.reports import MutationSample
 from gatewright.contracts.vocabulary import Budget, MutationBounds
 from gatewright.errors import GitError
+from gatewright.services.testrunner.mutation.drawing import FUNCTION
 from tests.ecosystems.suites import CODE, PYTEST, Suite, proof_of
 
 #: As much time as it takes.
@@ -131,6 +133,12 @@ async def test_mutants_do_not_use_up_the_time_that_the_run_has(suite: Suite) -> 
     sample = proof_of(report).mutation
     assert sample is not None
     assert (report.status, sample.mutants) == ("PASS", ())
+
+
+async def test_mutants_that_cannot_be_drawn_are_said_and_the_tests_count_all_the_same(suite: Suite) -> None:
+    suite.runner._prover._sampler._judge = BoundedJudge(FUNCTION, ProcessBounds(0.0))
+    sample = await sampled(suite, {"pricing.py": CHANGED, TESTS: STRONG})
+    assert (sample.mutants, sample.unproven) == ((), "the mutants could not be drawn: not judged within 0 s")
 
 
 async def test_unittest_tells_which_tests_run_a_line(suite: Suite) -> None:

@@ -6,7 +6,7 @@ import configparser
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from gatewright.ecosystems.port import TreeFiles
 
@@ -21,6 +21,8 @@ _FILES: Sequence[tuple[str, str]] = (
     ("tox.ini", "pytest"),
     ("setup.cfg", "tool:pytest"),
 )
+#: Their names, each once: the one list of them.
+SETTING_FILES: Final = frozenset(name for name, _ in _FILES)
 
 
 @dataclass(frozen=True, slots=True)
