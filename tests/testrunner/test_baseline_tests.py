@@ -163,9 +163,9 @@ async def test_a_file_in_the_place_of_the_folder_of_tests_does_not_keep_them_awa
 
 async def test_a_report_that_leaves_the_baseline_s_tests_out_is_refused_where_proof_is_asked_for(suite: Suite) -> None:
     report = await suite.tested({"tests/test_a.py": TESTS + b"# said\n"})
-    assert suite.contract is not None
 
     def refused(changed: bytes, testing: Testing, **proof: object) -> list[str]:
+        assert suite.contract is not None
         command = replace(report.commands[0], proof=replace(proof_of(report), **proof))
         ordered = match_commands(replace(report, commands=(command,)), suite.contract)[0]
         return [each.code for each in broken_by_left_out(ordered, (b"pricing.py", changed), testing)]
