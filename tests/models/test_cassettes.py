@@ -6,6 +6,7 @@ import asyncio
 import json
 import uuid
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from gatewright.contracts.vocabulary import Budget
 from gatewright.errors import MalformedError
 from gatewright.models.apis.endpoints import Endpoint
 from gatewright.models.apis.requests import read_request
-from gatewright.models.cassettes import Cassette, canonical_request
+from gatewright.models.cassettes import Cassette, CassetteFolder, canonical_request
 from gatewright.models.cassettes.cassette import as_piece
 from gatewright.models.cassettes.difference import nearest_difference
 from gatewright.models.gateway import ModelGateway
@@ -262,6 +263,36 @@ async def test_equal_requests_at_once_each_get_a_reply_of_their_own(provider: Sc
 
         texts = await asyncio.gather(*(one() for _ in range(8)))
     assert {number for number in range(8) for text in texts if f"answer-{number}-" in text} == set(range(8))
+
+
+async def test_a_folder_plays_what_several_tasks_recorded(provider: ScriptedProvider, tmp_path: Path) -> None:
+    provider.scripts["say"] = [Say("recorded")]
+    scanner, requests = SecretScanner(), [request_of("responses", "one"), request_of("gemini", "two")]
+    recording = CassetteFolder(tmp_path / "tapes", "record")
+    for number, request in enumerate(requests):
+        cassette = recording.cassette()
+        await ask(make_gateway(provider, cassette=cassette), *request)
+        path = await asyncio.to_thread(recording.keep, cassette, f"run-1.task/../{number}", scanner)
+        assert path is not None
+        assert path.parent == tmp_path / "tapes"
+    assert recording.keep(recording.cassette(), "nothing", scanner) is None
+    provider.requests.clear()
+    playing = CassetteFolder(tmp_path / "tapes", "play")
+    for request in requests:
+        assert (await ask(make_gateway(provider, cassette=playing.cassette()), *request)).status == 200
+    assert playing.cassette().left == 0
+    assert playing.keep(playing.cassette(), "again", scanner) is None
+    assert provider.requests == []
+
+
+def test_a_folder_without_cassettes_or_with_a_damaged_one_plays_nothing(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "missing"):
+        with pytest.raises(MalformedError, match=r"cassette|cannot be read"):
+            CassetteFolder(folder, "play").cassette()
+    (tmp_path / "a.cassette.jsonl").write_bytes(Cassette().as_jsonl() + b"{}")
+    with pytest.raises(MalformedError) as caught:
+        CassetteFolder(tmp_path, "play").cassette()
+    assert caught.value.reason == "cassette_invalid"
 
 
 def test_a_cassette_knows_what_was_not_asked_for() -> None:

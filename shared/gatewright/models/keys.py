@@ -12,7 +12,7 @@ from gatewright.errors import ConfigurationError
 from gatewright.policy_files import PolicyModel
 
 #: Bytes of a file that holds a key; more is no key.
-_LARGEST = 16_384
+_LARGEST = 4096
 _VISIBLE = range(0x21, 0x7F)
 
 

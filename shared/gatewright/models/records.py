@@ -102,7 +102,7 @@ class CallRecords:
 
 
 def without_secrets(place: str, body: bytes, scanner: SecretScanner) -> Redacted:
-    """``body`` with each secret replaced; a stream whose words hold one becomes those words, since its events cut it in pieces."""
+    """``body`` with each secret replaced; a stream whose words hold one becomes those words: its events cut it in pieces."""
     if body.startswith(_STREAM):
         reader = EventReader(len(body) + 1)
         words = written_text([*reader.feed(body), *reader.finish()]).encode("utf-8", "replace")

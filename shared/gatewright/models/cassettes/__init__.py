@@ -2,5 +2,6 @@
 
 from gatewright.models.cassettes.canonical import canonical_request
 from gatewright.models.cassettes.cassette import Cassette, Recorded
+from gatewright.models.cassettes.folder import CassetteFolder
 
-__all__ = ["Cassette", "Recorded", "canonical_request"]
+__all__ = ["Cassette", "CassetteFolder", "Recorded", "canonical_request"]

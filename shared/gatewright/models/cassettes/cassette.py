@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 from collections import Counter, defaultdict
+from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal
 
@@ -91,6 +92,16 @@ class Cassette:
         return self._played is not None
 
     @property
+    def played(self) -> tuple[Recorded, ...]:
+        """What it plays; nothing when it records."""
+        return self._played or ()
+
+    @property
+    def recorded(self) -> tuple[Recorded, ...]:
+        """What it has recorded so far."""
+        return tuple(self._recorded)
+
+    @cached_property
     def sha256(self) -> str | None:
         """The digest of what it plays, as its file states it; None for one that records."""
         return sha256(self._lines(self._played)) if self._played is not None else None

@@ -11,6 +11,8 @@ from urllib.parse import quote
 _INSTEAD = b"[redacted:provider_key]"
 #: A shorter key would stand in any text by chance; no provider has one.
 _SHORTEST = 8
+#: So many first bytes of a key are looked for before the rest is compared.
+_SURE = 4
 
 
 class KeyScrubber:
@@ -18,7 +20,6 @@ class KeyScrubber:
 
     def __init__(self, keys: Iterable[str]) -> None:
         forms = sorted({form for key in keys for form in _forms(key)}, key=len, reverse=True)
-        self._longest = len(forms[0]) if forms else 0
         self._pattern = re.compile(b"|".join(map(re.escape, forms))) if forms else None  # noqa: TID251 - literals of our own
         self._starts = tuple(forms)
         self._kept = b""
@@ -50,11 +51,18 @@ class KeyScrubber:
 
     def _beginning(self, data: bytes) -> int:
         """How many of the last bytes are the beginning of a key."""
-        for length in range(min(self._longest - 1, len(data)), 0, -1):
-            tail = data[len(data) - length :]
-            if any(form.startswith(tail) for form in self._starts):
-                return length
-        return 0
+        return max((_overlap(data, form) for form in self._starts), default=0)
+
+
+def _overlap(data: bytes, form: bytes) -> int:
+    """How many of the last bytes of ``data`` are the first of ``form``, but not all of it."""
+    window = data[max(len(data) - len(form) + 1, 0) :]
+    place = window.find(form[:_SURE])
+    while place >= 0:
+        if form.startswith(window[place:]):
+            return len(window) - place
+        place = window.find(form[:_SURE], place + 1)
+    return next((length for length in range(_SURE - 1, 0, -1) if window.endswith(form[:length])), 0)
 
 
 def _forms(key: str) -> Iterable[bytes]:
