@@ -63,7 +63,7 @@ def models_policy(provider: ScriptedProvider) -> dict[str, Any]:
             "key": key,
         },
     ]
-    models = [
+    models: list[dict[str, Any]] = [
         {"name": f"{each}-{script}", "provider": each, "upstream": script, "price": {"input": 1.0, "output": 1.0}}
         for each in (OPENAI, ANTHROPIC, GOOGLE)
         for script in SCRIPTS
