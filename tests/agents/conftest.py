@@ -26,9 +26,7 @@ from tests.worker.agents.admissions import admit
 INSTALLATION = Path(__file__).resolve().parents[2] / ".agents"
 #: The agents that this folder is about, and the API by which each asks.
 NATIVE = ("codex", "claude")
-ACP = ("gemini-cli", "qwen-code", "opencode", "claude-agent-acp")
-OPENAI, ANTHROPIC, GOOGLE, NOWHERE = "openai", "anthropic", "google", "nowhere"
-APIS = {"claude": ANTHROPIC, "claude-agent-acp": ANTHROPIC, "gemini-cli": GOOGLE}
+OPENAI, ANTHROPIC, NOWHERE = "openai", "anthropic", "nowhere"
 EDIT_CHECK = "python tools/check.py 0"
 
 
@@ -55,22 +53,16 @@ def models_policy(provider: ScriptedProvider) -> dict[str, Any]:
     providers = [
         {"name": OPENAI, "apis": ["responses", "chat_completions"], "base_url": f"{provider.root}/v1", "key": key},
         {"name": ANTHROPIC, "apis": ["messages"], "base_url": provider.root, "key": key},
-        {"name": GOOGLE, "apis": ["gemini"], "base_url": provider.root, "key": key},
-        {
-            "name": NOWHERE,
-            "apis": ["responses", "chat_completions", "messages", "gemini"],
-            "base_url": "http://127.0.0.1:9",
-            "key": key,
-        },
+        {"name": NOWHERE, "apis": ["responses", "chat_completions", "messages"], "base_url": "http://127.0.0.1:9", "key": key},
     ]
     models: list[dict[str, Any]] = [
         {"name": f"{each}-{script}", "provider": each, "upstream": script, "price": {"input": 1.0, "output": 1.0}}
-        for each in (OPENAI, ANTHROPIC, GOOGLE)
+        for each in (OPENAI, ANTHROPIC)
         for script in SCRIPTS
     ]
-    models += [{"name": f"{each}-unreachable", "provider": NOWHERE, "price": None} for each in (OPENAI, ANTHROPIC, GOOGLE)]
+    models += [{"name": f"{each}-unreachable", "provider": NOWHERE, "price": None} for each in (OPENAI, ANTHROPIC)]
     # What fails comes last: a model that fails is followed by the next of the route.
-    failing = [f"{each}-{script}" for each in (OPENAI, ANTHROPIC, GOOGLE) for script in (*FAILING, "unreachable")]
+    failing = [f"{each}-{script}" for each in (OPENAI, ANTHROPIC) for script in (*FAILING, "unreachable")]
     route = [name for model in models if (name := str(model["name"])) not in failing]
     return {"version": "1", "providers": providers, "models": models, "routes": [{"role": "worker", "models": route + failing}]}
 
@@ -89,11 +81,18 @@ class AgentStack(Stack):
 
     def ask(self, project: Path, agent: str, script: str, *words: str) -> tuple[int, dict[str, Any]]:
         """``gatewright run --agent`` with the script: exit code and result."""
-        model = f"{APIS.get(agent, OPENAI)}-{script}"
+        model = f"{OPENAI if agent.startswith('codex') else ANTHROPIC}-{script}"
         allow = () if "--allow" in words else ("--allow", "src")
         test = () if "--test" in words else ("--test", EDIT_CHECK)
         retries = () if "--max-retries" in words else ("--max-retries", "0")
         return self.run(project, *allow, *test, *retries, "--agent", agent, "--model", model, *words)
+
+
+def admit_installed(home: Path, policies: Path) -> None:
+    """The probe of each agent has a test of its own."""
+    for entry in load_agents(policies).policy.agents:
+        if (found := find_agent(entry, (INSTALLATION,))) is not None:
+            admit(home, found)
 
 
 @pytest.fixture(scope="session")
@@ -108,10 +107,7 @@ def agents(tmp_path_factory: pytest.TempPathFactory, provider: ScriptedProvider)
     policies = Path(shutil.copytree(policy_directory(), top / "policies"))
     (policies / "models.json").write_text(json.dumps(models_policy(provider)))
     home = top / "home"
-    for entry in load_agents(policies).policy.agents:
-        if (found := find_agent(entry, (INSTALLATION,))) is not None:
-            # The probe of each has a test of its own.
-            admit(home, found)
+    admit_installed(home, policies)
     with running_stack(home, workers=1, stack=AgentStack(home, policies, provider)) as stack:
         assert isinstance(stack, AgentStack)
         yield stack

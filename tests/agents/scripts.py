@@ -22,9 +22,6 @@ SCRIPTS: Mapping[str, Script] = {
         ),
         Say("done"),
     ],
-    "add": [Write("/workspace/src/new.py", "edited = 1\n"), Say("I have added it.")],
-    "add-stray": [Write("/workspace/new.py", "edited = 1\n"), Write("/workspace/src/new.py", "edited = 1\n"), Say("done")],
-    "run": [Shell(GOOD), Say("I was not allowed to.")],
     "refused-key": [Fail(401)],
     "too-many": [Fail(429)],
     "broken": [Fail(500)],
@@ -45,4 +42,12 @@ SCRIPTS: Mapping[str, Script] = {
             "```python\n# file: src/a.py\na = 1\nedited = True\n```\n\n```python\n# file: src/b.py\nb = 1\nedited = True\n```\n"
         )
     ],
+}
+
+#: For agents that ask: a command is refused to them, so they make their change with their own tools.
+ASKING: Mapping[str, Script] = {
+    "add": [Write("/workspace/src/new.py", "edited = 1\n"), Say("I have added it.")],
+    "add-stray": [Write("/workspace/new.py", "edited = 1\n"), Write("/workspace/src/new.py", "edited = 1\n"), Say("done")],
+    "run": [Shell(GOOD), Say("I was not allowed to.")],
+    **{name: SCRIPTS[name] for name in ("liar", "silent", "refused-key", "broken")},
 }

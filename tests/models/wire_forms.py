@@ -23,6 +23,10 @@ def api_of(path: str) -> Api | None:
     return "gemini" if "/models/" in path and ":" in path else None
 
 
+#: Qwen Code opens every transcript with this answer, which no model gave.
+_PRIMING = "Got it. Thanks for the context!"
+
+
 def step_of(api: Api, body: Body) -> int:
     """How many turns of the model the transcript holds."""
     match api:
@@ -31,7 +35,8 @@ def step_of(api: Api, body: Body) -> int:
             calls = {str(i.get("call_id")).rpartition("_")[0] for i in items or [] if str(i.get("type")).endswith("_call")}
             return len(calls) + sum(1 for item in items or [] if item.get("role") == "assistant")
         case "chat_completions" | "messages":
-            return sum(1 for message in body.get("messages", []) if message.get("role") == "assistant")
+            said = [message for message in body.get("messages", []) if message.get("role") == "assistant"]
+            return sum(1 for message in said if not str(message.get("content")).startswith(_PRIMING))
         case "gemini":
             return sum(1 for content in body.get("contents", []) if content.get("role") == "model")
 
