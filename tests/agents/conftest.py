@@ -55,7 +55,7 @@ def models_policy(provider: ScriptedProvider) -> dict[str, Any]:
         {"name": ANTHROPIC, "apis": ["messages"], "base_url": provider.root, "key": key},
         {"name": NOWHERE, "apis": ["responses", "chat_completions", "messages"], "base_url": "http://127.0.0.1:9", "key": key},
     ]
-    models = [
+    models: list[dict[str, Any]] = [
         {"name": f"{each}-{script}", "provider": each, "upstream": script, "price": {"input": 1.0, "output": 1.0}}
         for each in (OPENAI, ANTHROPIC)
         for script in SCRIPTS

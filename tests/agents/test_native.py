@@ -123,6 +123,15 @@ def test_an_injected_order_finds_no_key_and_no_environment_to_leak(agents: Agent
 
 
 @every_agent
+def test_an_agent_is_told_what_failed_and_cures_it_in_the_next_round(agents: AgentStack, project: Path, agent: str) -> None:
+    code, result = agents.ask(project, agent, "fixer", "--max-retries", "2")
+    assert (code, result["status"], result["failure"]) == (0, "SUCCESS", None)
+    prompts = [file.read_text() for file in sorted(Path(result["bundle"]).glob("codex/*/prompt.md"))]
+    assert len(prompts) == 2
+    assert "python tools/check.py 0 -> 1" in "".join(prompts)
+
+
+@every_agent
 def test_a_runaway_agent_is_ended_at_its_budget(agents: AgentStack, project: Path, agent: str) -> None:
     code, result = agents.ask(project, agent, "spender", "--max-tokens", "30000")
     assert (code, failure(result)) == (1, ("FAILED", "budget_exceeded"))
