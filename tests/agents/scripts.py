@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from typing import Any
 
-from tests.models.turns import Fail, Hang, Say, Script, Shell, Write
+from tests.models.turns import Fail, Hang, Say, Script, Shell, Turn, Write
 
 #: Makes the check of the project succeed.
 GOOD = "for file in src/*.py; do echo 'edited = True' >>$file; done"
 
 #: Scripts of a provider that fails, in the order in which they stand in for each other.
 FAILING = ("refused-key", "too-many", "broken")
+
+
+def _fixer(body: dict[str, Any]) -> Turn:
+    """Does half of the work, and the whole of it once it is told that that was refused."""
+    told = json.dumps(body)
+    if "src/b.py was done" in told:
+        return Say("now it is whole")
+    if "echo half" in told:
+        return Say("done")
+    if "was refused" in told:
+        return Shell(f"{GOOD}; echo src/b.py was done")
+    return Shell("echo 'edited = True' >>src/a.py; echo half")
+
+
 SCRIPTS: Mapping[str, Script] = {
+    "fixer": _fixer,
     "change": [Shell(GOOD), Write("/workspace/src/new.py", "edited = 1\n"), Say("I have edited them.")],
     "stray": [Shell(f"{GOOD}; echo mine >>README.md"), Say("done"), Say("I keep it.")],
     "repentant": [Shell(f"{GOOD}; echo mine >>README.md"), Say("done"), Shell("echo read me >README.md"), Say("put back")],
     "breakout": [
         Shell(
             f"{GOOD}; touch /usr/out /etc/out /out /gatewright-out; echo x >/proc/sys/kernel/hostname; "
-            "ls -d /root /work /home/* 2>&1; getent hosts example.org; cat /dev/tcp 2>&1; ls -A /workspace; ls -A /workspace/src"
+            "ls -d /root /home/* 2>&1; getent hosts example.org; cat /dev/tcp 2>&1; ls -A /workspace; ls -A /workspace/src"
         ),
         Say("done"),
     ],

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.agents.conftest import HOSTILE, NATIVE, AgentStack, log_of, processes_of_agents
+from tests.agents.conftest import EDIT_CHECK, HOSTILE, NATIVE, PREFIX, AgentStack, log_of, processes_of_agents
 from tests.git.repositories import Repository
 from tests.models.provider import KEY
 
@@ -123,10 +123,29 @@ def test_an_injected_order_finds_no_key_and_no_environment_to_leak(agents: Agent
 
 
 @every_agent
+def test_an_agent_is_told_what_failed_and_cures_it_in_the_next_round(agents: AgentStack, project: Path, agent: str) -> None:
+    code, result = agents.ask(project, agent, "fixer", "--max-retries", "2")
+    assert (code, result["status"], result["failure"]) == (0, "SUCCESS", None)
+    prompts = [file.read_text() for file in sorted(Path(result["bundle"]).glob("codex/*/prompt.md"))]
+    assert len(prompts) == 2
+    assert "python tools/check.py 0 -> 1" in "".join(prompts)
+
+
+@every_agent
 def test_a_runaway_agent_is_ended_at_its_budget(agents: AgentStack, project: Path, agent: str) -> None:
     code, result = agents.ask(project, agent, "spender", "--max-tokens", "30000")
     assert (code, failure(result)) == (1, ("FAILED", "budget_exceeded"))
     assert processes_of_agents() == []
+
+
+def test_what_an_agent_says_it_does_is_shown_while_it_works(agents: AgentStack, project: Path) -> None:
+    words = ("--allow", "src", "--test", EDIT_CHECK, "--env", str(PREFIX), "--agent", "codex", "--model", "openai-change")
+    said = agents.process("run", "edit them", *words, cwd=project)
+    assert said.returncode == 0, said.stdout + said.stderr
+    lines = [line for line in said.stdout.splitlines() if "agent: " in line]
+    assert any("$ " in line and "edited" in line for line in lines)
+    assert any("wrote `src/new.py`" in line for line in lines)
+    assert any("I have edited them." in line for line in lines)
 
 
 def test_a_models_reply_is_taken_apart_and_landed(agents: AgentStack, project: Path) -> None:

@@ -122,7 +122,7 @@ def test_the_profile_refuses_by_default_and_allows_what_bubblewrap_needs_and_no_
     assert profile["defaultAction"] == "SCMP_ACT_ERRNO"
     freely = [group for group in profile["syscalls"] if group["action"] == "SCMP_ACT_ALLOW" and not group.get("args")]
     ordinary, sandbox = (set(group["names"]) for group in freely)
-    assert sandbox == {"clone", "mount", "pivot_root", "sethostname", "umount2", "unshare"}
+    assert sandbox == {"clone", "mount", "pivot_root", "sethostname", "setns", "umount2", "unshare"}
     assert not ordinary & (sandbox | NEVER | {"clone3", "socket", "personality"})
     assert not any("includes" in group for group in profile["syscalls"])
     (vsock,) = [group for group in profile["syscalls"] if group["names"] == ["socket"]]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 import threading
 from collections import Counter
 from collections.abc import Mapping
@@ -45,7 +46,8 @@ class SeenRequest:
 class ScriptedProvider:
     """``with ScriptedProvider({"fix": [Write("a.py", "x"), Say("done")]}) as provider``; it runs in a thread of its own."""
 
-    def __init__(self, scripts: Mapping[str, Script] | None = None) -> None:
+    def __init__(self, scripts: Mapping[str, Script] | None = None, *, tls: ssl.SSLContext | None = None) -> None:
+        self._tls = tls
         self.scripts: dict[str, Script] = dict(scripts or {})
         self.requests: list[SeenRequest] = []
         self.port = 0
@@ -68,7 +70,7 @@ class ScriptedProvider:
 
     @property
     def root(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
 
     def base_url(self, script: str, api: Api) -> str:
         """What a client of ``api`` takes as its base URL, or a policy as the provider's, for this script."""
@@ -105,7 +107,7 @@ class ScriptedProvider:
         server = web.Server(self._handle, handler_cancellation=True, access_log=None)
         self._runner = web.ServerRunner(server, shutdown_timeout=0.1)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        site = web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=self._tls)
         await site.start()
         self.port = self._runner.addresses[0][1]
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import pytest
+
 from gatewright.models.records import CallRecord, CallRecords, sha256
 from gatewright.secrets import SecretScanner
-from tests.models.calls import QUICK, ask, make_gateway, request_of
+from tests.models.calls import APIS, QUICK, ask, make_gateway, request_of
 from tests.models.provider import ScriptedProvider
 from tests.models.turns import Say
+from tests.models.wire_forms import Api
 
 TOKEN = "ghp_" + "a1B2c3D4e5" * 4
 
@@ -28,6 +31,16 @@ async def test_secrets_of_prompts_and_replies_are_not_kept(provider: ScriptedPro
     assert all(body["redacted"] for body in bodies)
     call = gateway.records.calls[0]
     assert {body["sha256"] for body in bodies} == {call.request_sha256, call.reply_sha256}
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_a_secret_that_a_stream_cuts_in_pieces_is_not_kept_either(provider: ScriptedProvider, api: Api) -> None:
+    provider.scripts["say"] = [Say(f"your token is {TOKEN}", pieces=15)]
+    gateway = make_gateway(provider)
+    await ask(gateway, *request_of(api, streamed=True))
+    kept = gateway.records.bodies(SecretScanner())
+    assert b"your token is [redacted:" in kept
+    assert TOKEN[4:8].encode() not in kept
 
 
 def test_bodies_beyond_the_bound_are_left_out_and_counted() -> None:

@@ -9,11 +9,15 @@ from dataclasses import dataclass, field
 import msgspec
 
 from gatewright.contracts.vocabulary import Document
-from gatewright.secrets import SecretScanner, redact_output
+from gatewright.models.apis.event_stream import EventReader
+from gatewright.models.apis.usage import written_text
+from gatewright.secrets import Redacted, SecretScanner, redact_output
 
 #: The names of the artifacts of a task.
 CALLS = "model_calls"
 BODIES = "model_bodies"
+#: How a stream of events begins.
+_STREAM = (b"data:", b"event:", b"id:", b"retry:", b":")
 
 
 class CallRecord(Document):
@@ -87,7 +91,7 @@ class CallRecords:
         """One line of JSON for each body: its digest, and its text without secrets. Runs long: use a thread."""
         lines = []
         for digest, body in self._bodies.items():
-            redacted = redact_output(digest, body, scanner)
+            redacted = without_secrets(digest, body, scanner)
             line: Mapping[str, object] = {
                 "sha256": digest,
                 "text": redacted.data.decode("utf-8", "replace"),
@@ -95,6 +99,16 @@ class CallRecords:
             }
             lines.append(msgspec.json.encode(line) + b"\n")
         return b"".join(lines)
+
+
+def without_secrets(place: str, body: bytes, scanner: SecretScanner) -> Redacted:
+    """``body`` with each secret replaced; a stream whose words hold one becomes those words, since its events cut it in pieces."""
+    if body.startswith(_STREAM):
+        reader = EventReader(len(body) + 1)
+        words = written_text([*reader.feed(body), *reader.finish()]).encode("utf-8", "replace")
+        if (redacted := redact_output(place, words, scanner)).redactions:
+            return redacted
+    return redact_output(place, body, scanner)
 
 
 def sha256(data: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Tells those who look on what an agent says it does, while it works. What cannot be sent now is dropped: the bundle has it all."""
+"""Tells those who look on what an agent says it does, while it works. What cannot be sent at once is dropped."""
 
 from __future__ import annotations
 

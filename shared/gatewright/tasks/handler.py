@@ -51,7 +51,8 @@ class TaskContext:
     each of which may take the contract's ``timeout_sec``, calls it between them.
 
     ``spend(tokens=..., cost_usd=..., iterations=...)`` says what was used since the last call; what costs anything
-    is said as soon as it is known. ``tell`` is for those who look on, and no evidence. ``meter.within`` ends work that uses more than the task was given.
+    is said as soon as it is known. ``meter.within`` ends work that uses more than the task was given. ``tell`` is for those who
+    look on, and no evidence.
     """
 
     artifacts: ArtifactPort

@@ -78,7 +78,7 @@ async def test_a_command_that_is_asked_for_is_declined(shell: Any) -> None:
     order = AgentOrder("do it", "/workspace", "m", "http://x", shell)
     end, events, wire = await talk(Codex([asked]), order)
     assert answers(wire) == [{"decision": "decline"}]
-    assert AgentPermission("command", "touch x", "reject", ("accept", "decline")) in events
+    assert AgentPermission(asked="command", subject="touch x", answer="reject", offered=("accept", "decline")) in events
     assert end.how == "declined"
     assert any(isinstance(event, AgentProblem) and "policy_violation" in event.message for event in events) == (shell == "deny")
 
@@ -141,16 +141,9 @@ async def test_what_another_thread_did_is_not_told() -> None:
 
 
 async def test_malformed_items_are_no_events_and_no_harm() -> None:
-    said: list[Says] = [
-        {"method": "item/completed", "params": {"threadId": "thread-1", "item": item}}
-        for item in (
-            None,
-            [],
-            {"type": "fileChange", "status": "completed", "changes": 5},
-            {"type": 7},
-            {"type": "agentMessage", "text": 3},
-        )
-    ]
+    items: list[Any] = [None, [], {"type": "fileChange", "status": "completed", "changes": 5}, {"type": 7}]
+    items += [{"type": "agentMessage", "text": 3}]
+    said: list[Says] = [{"method": "item/completed", "params": {"threadId": "thread-1", "item": item}} for item in items]
     said += [{"method": 5, "params": {}}, {"method": "turn/completed", "params": 1}, {"id": None}, {}]
     said += [
         {

@@ -22,6 +22,7 @@ from gatewright.evidence.verification.findings import PRECEDENCE
 from gatewright.evidence.verification.reading import MAX_PATCH_BYTES, Reading, read
 from gatewright.evidence.verification.verify import run_steps
 from gatewright.ledger.run import Run
+from gatewright.worker_role import ASKED_ANEW
 
 #: A command that takes up to twice its time, or a second more, has taken the same time.
 _SLACK_SECONDS = 1.0
@@ -49,7 +50,7 @@ def read_order(bundle: Path, trusted: Sequence[PublicKey], repository: str | Non
     """The run of a verified bundle, and its order made ready to be given again; ``repository``: where it lies now.
 
     Raises VerificationError (``bundle_not_verified``): a forged order is not carried out. MalformedError
-    (``not_reexecutable``) when the run was aborted or never had a baseline, ``artifact_missing``.
+    (``not_reexecutable``) when the run was aborted, never had a baseline, or asked an agent or a model, ``artifact_missing``.
     """
     reading, _, _ = run_steps(bundle, trusted)
     run = reading.run
@@ -62,6 +63,9 @@ def read_order(bundle: Path, trusted: Sequence[PublicKey], repository: str | Non
     document = run.request or run.contract
     if document is None or not run.accepted.baseline_commit:
         raise MalformedError(f"{run.run_id} was refused before its baseline was known", code="not_reexecutable")
+    if document.executor is not None and document.executor.kind in ASKED_ANEW:
+        words = f"the {document.executor.kind} of {run.run_id} would be asked anew, and say something else"
+        raise MalformedError(words, code="not_reexecutable")
     given = document.artifacts if isinstance(document, RunRequest) else document.inputs.artifacts
     return run, ReexecutionOrder(_again(document, run, repository), tuple((item, _bytes(reading, item)) for item in given))
 

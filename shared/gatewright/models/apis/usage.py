@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from gatewright.models.policy import Api
@@ -76,29 +76,19 @@ def greatest(first: TokenUsage | None, second: TokenUsage | None) -> TokenUsage 
 
 def text_bytes(value: object) -> int:
     """Bytes of all words in ``value``; what is no words (ids, images, encrypted parts) does not count."""
-    total, pending = 0, [value]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, str):
-            total += len(node) if node.isascii() else len(node.encode("utf-8", "surrogatepass"))
-        elif isinstance(node, list):
-            pending += node
-        elif isinstance(node, dict):
-            pending += [child for name, child in node.items() if name not in _NO_WORDS]
-    return total
+    return sum(len(words) if words.isascii() else len(words.encode("utf-8", "surrogatepass")) for words in _words(value))
 
 
 def written_bytes(api: Api, event: Mapping[str, Any]) -> int:
     """Bytes of words that an event of a stream adds to the reply."""
-    match api:
-        case "responses":
-            return text_bytes(event.get("delta")) if str(event.get("type", "")).endswith(".delta") else 0
-        case "chat_completions":
-            return text_bytes(event.get("choices"))
-        case "messages":
-            return text_bytes(event.get("delta")) if event.get("type") == "content_block_delta" else 0
-        case "gemini":
-            return text_bytes(event.get("candidates"))
+    return text_bytes(_added(api, event))
+
+
+def written_text(events: Iterable[Mapping[str, Any]]) -> str:
+    """The words of a stream of any API in one piece, as its client puts them together."""
+    apis: tuple[Api, ...] = ("responses", "chat_completions", "messages", "gemini")
+    parts = (part for event in events for part in (_added(api, event) for api in apis) if part is not None)
+    return "".join(words for part in parts for words in _words(part))
 
 
 def reply_bytes(api: Api, reply: Mapping[str, Any]) -> int:
@@ -118,6 +108,31 @@ def is_end(api: Api, event: Mapping[str, Any]) -> bool:
             return event.get("type") == "message_stop"
         case "gemini":
             return any(isinstance(each, dict) and each.get("finishReason") for each in _list(event.get("candidates")))
+
+
+def _added(api: Api, event: Mapping[str, Any]) -> object:
+    match api:
+        case "responses":
+            return event.get("delta") if str(event.get("type", "")).endswith(".delta") else None
+        case "chat_completions":
+            return event.get("choices")
+        case "messages":
+            return event.get("delta") if event.get("type") == "content_block_delta" else None
+        case "gemini":
+            return event.get("candidates")
+
+
+def _words(value: object) -> Iterator[str]:
+    """All words in ``value``, in its order."""
+    pending = [value]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, str):
+            yield node
+        elif isinstance(node, list):
+            pending += reversed(node)
+        elif isinstance(node, dict):
+            pending += [child for name, child in reversed(node.items()) if name not in _NO_WORDS]
 
 
 def _of_openai(said: Mapping[str, Any], read: str, written: str) -> TokenUsage:

@@ -35,6 +35,7 @@ _VOLATILE: tuple[tuple[str, TextPattern, str], ...] = tuple(
         ("OS Version:", r"OS Version:[^\n]*", "OS Version: <system>"),
         ("perating system is:", r"(operating system is:)[^\n]*", r"\1 <system>"),
         ("Wall time:", r"Wall time: [0-9.]+ seconds?", "Wall time: <seconds>"),
+        ("Process Group PGID:", r"Process Group PGID: [0-9]+", "Process Group PGID: <id>"),
         ("Chunk ID:", r"Chunk ID: [0-9a-f]+", "Chunk ID: <id>"),
         ("x-anthropic-billing-header:", r"x-anthropic-billing-header:[^\n]*", "x-anthropic-billing-header: <client>"),
     )

@@ -16,7 +16,8 @@ from gatewright.contracts.vocabulary import Document
 from gatewright.errors import DeniedError, MalformedError
 from gatewright.models.cassettes.difference import COMPARED, nearest_difference
 from gatewright.models.prices import TokenUsage
-from gatewright.models.records import sha256
+from gatewright.models.records import sha256, without_secrets
+from gatewright.secrets import SecretScanner, redact_output
 
 FORMAT: Final = "gatewright-cassette/1"
 #: Bytes of a cassette that is read.
@@ -102,25 +103,31 @@ class Cassette:
     def record(self, call: Recorded) -> None:
         self._recorded.append(call)
 
-    def play(self, request: bytes) -> Recorded:
-        """The reply to a canonical request: to the n-th equal one the n-th that was recorded.
-
-        Raises DeniedError (``cassette_miss``), with the first difference to the nearest recorded request. Runs long then.
-        """
+    def find(self, request: bytes) -> Recorded | None:
+        """The reply to a canonical request: to the n-th equal one the n-th that was recorded. None for what is not there."""
         digest = sha256(request)
         place, same = self._asked[digest], self._by_digest.get(digest, [])
-        if place < len(same):
-            self._asked[digest] += 1
-            return same[place]
+        if place >= len(same):
+            return None
+        self._asked[digest] += 1
+        return same[place]
+
+    def miss(self, request: bytes) -> DeniedError:
+        """What to say of a request that it does not have: the first difference to the nearest one. Runs long: use a thread."""
         here = sum(self._asked.values())
         near = sorted(enumerate(self._played or ()), key=lambda pair: abs(pair[0] - here))[:COMPARED]
         found = nearest_difference(request, [call.request.encode("utf-8", "surrogatepass") for _, call in near])
         words = "nothing is recorded" if found is None else found.words
-        raise DeniedError(f"the cassette has no such call: {words}", code="cassette_miss")
+        return DeniedError(f"the cassette has no such call: {words}", code="cassette_miss")
 
-    def as_jsonl(self) -> bytes:
-        """What was recorded, as the one form of file that there is: a head with the digest of the lines, and a line a call."""
-        lines = self._lines(self._recorded)
+    def as_jsonl(self, scanner: SecretScanner | None = None) -> bytes:
+        """What was recorded, as the one form of file that there is: a head with the digest of the lines, and a line a call.
+
+        With ``scanner`` secrets are taken out of requests, which are matched all the same; a reply with one is left out, and
+        plays as one that broke off. Runs long then.
+        """
+        calls = self._recorded if scanner is None else [_without_secrets(call, scanner) for call in self._recorded]
+        lines = self._lines(calls)
         return msgspec.json.encode(_Head(format=FORMAT, sha256=sha256(lines))) + b"\n" + lines
 
     @staticmethod
@@ -139,6 +146,13 @@ def _parsed(data: bytes) -> tuple[Recorded, ...]:
     for call in calls:
         _ = call.pieces
     return calls
+
+
+def _without_secrets(call: Recorded, scanner: SecretScanner) -> Recorded:
+    request = redact_output("request", call.request.encode(), scanner)
+    reply = without_secrets("reply", b"".join(call.pieces), scanner)
+    call = msgspec.structs.replace(call, request=request.data.decode())
+    return msgspec.structs.replace(call, reply=(), whole=False) if reply.redactions else call
 
 
 def as_piece(data: bytes) -> str:

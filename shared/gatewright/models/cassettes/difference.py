@@ -32,7 +32,10 @@ def nearest_difference(asked: bytes, recorded: Sequence[bytes]) -> Difference | 
     wanted = dict(_leaves(json.loads(asked)))
     best: tuple[int, dict[tuple[str | int, ...], Any]] | None = None
     for each in recorded:
-        leaves = dict(_leaves(json.loads(each)))
+        try:
+            leaves = dict(_leaves(json.loads(each)))
+        except ValueError:  # what was taken out of it was more than a word
+            continue
         shared = sum(1 for path, value in wanted.items() if leaves.get(path, _ABSENT) == value) - abs(len(leaves) - len(wanted))
         if best is None or shared > best[0]:
             best = (shared, leaves)

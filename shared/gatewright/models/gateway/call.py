@@ -156,7 +156,9 @@ class ModelCall:
             shared.estimate.learn(name, words, meter.believed)
 
     async def _play(self, cassette: Cassette, canonical: bytes) -> None:
-        recorded = await asyncio.to_thread(cassette.play, canonical)
+        recorded = cassette.find(canonical)
+        if recorded is None:
+            raise await asyncio.to_thread(cassette.miss, canonical)
         self._model_used, self._provider = recorded.model_used, recorded.provider
         meter = CallMeter(self._shared.spending, FREE, TokenUsage())
         self._meters.append(meter)

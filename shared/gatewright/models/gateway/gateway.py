@@ -168,7 +168,8 @@ class ModelGateway:
     def _refuse(self, request: web.BaseRequest, status: int, code: str, message: str) -> web.Response:
         endpoint = endpoint_of(request.method, request.raw_path)
         if not self.records.full:
-            words = f"{request.method} {request.raw_path}".encode("ascii", "replace").decode()[:200]
+            # Without the query: clients put keys there.
+            words = f"{request.method} {request.raw_path.partition('?')[0]}".encode("ascii", "replace").decode()[:200]
             record = CallRecord(
                 number=len(self.records.calls) + 1,
                 time=timestamp(self._shared.clock.now()),
