@@ -58,7 +58,9 @@ def models(root: str) -> dict[str, Any]:
         found += [{"name": f"{name}-{script}", "provider": name, "upstream": script, "price": None} for script in ASKING]
         found.append({"name": f"{name}-unreachable", "provider": f"no-{name}", "price": None})
     # What fails comes last: a model that fails is followed by the next of the route.
-    route = sorted((each["name"] for each in found), key=lambda name: name.endswith(("refused-key", "broken", "unreachable")))
+    route = sorted(
+        (str(each["name"]) for each in found), key=lambda name: name.endswith(("refused-key", "broken", "unreachable"))
+    )
     return {"version": "1", "providers": providers, "models": found, "routes": [{"role": "worker", "models": route}]}
 
 

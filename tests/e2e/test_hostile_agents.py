@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gatewright.contracts import RunRequest
-from gatewright.contracts.vocabulary import AcceptanceTest, Environment, Executor, Repository
+from gatewright.contracts.vocabulary import AcceptanceTest, Environment, Executor, Repository, TimeoutRetry
 from gatewright.resources import policy_directory
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import PREFIX, Stack, running_stack
@@ -62,6 +62,8 @@ AGENTS: Mapping[str, tuple[str, ...]] = {
         "sh:echo x > /usr/lib/pwned; echo x > /etc/pwned; echo x > /home/agent/../pwned; echo x > /tmp/pwned",
         f"sh:{GOOD}",
     ),
+    "complains": ("sh:head -c 50000000 /dev/zero | tr '\\0' x >&2", f"ask:{ONCE}:{GOOD}"),
+    "removes-folder": ("sh:rm -rf /workspace/src", "say:gone"),
     "array": ("raw:[1]",),
     "number": ("raw:5",),
     "null": ("raw:null",),
@@ -109,6 +111,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentStack]:
     base = make_base(tmp_path_factory.mktemp("hostile"))
     admit_all(base / "home", base / "policies", base / "installation")
     with running_stack(base / "home", workers=2, stack=AgentStack(base / "home", base)) as stack:
+        assert isinstance(stack, AgentStack)
         yield stack
 
 
@@ -116,7 +119,7 @@ def refs(project: Path) -> str:
     return subprocess.run(["git", "show-ref"], cwd=project, check=True, capture_output=True, text=True).stdout
 
 
-def run(stack: Stack, project: Path, agent: str) -> dict[str, Any]:
+def run(stack: Stack, project: Path, agent: str, *, retries: int = 0) -> dict[str, Any]:
     """The run of one agent on one project, as the client sees its end, and the bundle's own words."""
     request = RunRequest(
         request="edit every file of src",
@@ -126,6 +129,7 @@ def run(stack: Stack, project: Path, agent: str) -> dict[str, Any]:
         acceptance_tests=(AcceptanceTest(name="edited", cmd=CHECK, must_pass=True),),
         executor=Executor(kind="agent", agent=agent),
         environment=Environment(prefix=str(PREFIX)),
+        timeout_retry=TimeoutRetry(timeout_sec=60, max_retries=retries, retry_backoff_sec=0),
     )
     with stack.client() as client:
         ended = client.ended(client.submit_request(request), timeout=100)
@@ -144,10 +148,11 @@ def landed(project: Path, before: str) -> set[str]:
     return changed
 
 
-def test_an_agent_that_asks_and_obeys_lands_its_change(hostile: AgentStack, make_project: MakeProject) -> None:
+@pytest.mark.parametrize("agent", ["honest", "complains"])
+def test_an_agent_that_asks_and_obeys_lands_its_change(agent: str, hostile: AgentStack, make_project: MakeProject) -> None:
     project = make_project()
     before = refs(project)
-    ended = run(hostile, project, "honest")
+    ended = run(hostile, project, agent)
     assert (ended["status"], ended["code"]) == ("SUCCESS", "ok")
     assert landed(project, before) == {"src/a.py", "src/b.py"}
 
@@ -200,3 +205,34 @@ def test_what_an_agent_does_beside_its_change_leaves_no_mark(
         assert "late" not in shown.stdout
     assert not Path("/tmp/pwned").exists()
     assert not processes_with(MARK)
+
+
+def test_an_agent_that_is_begun_again_after_it_removed_its_folder_commits_nothing_of_the_checkout(
+    hostile: AgentStack, make_project: MakeProject
+) -> None:
+    project = make_project()
+    (project / "private.txt").write_text("not yours\n")
+    (project / "src" / "a.py").write_text("in the middle of it\n")
+    before = refs(project)
+    ended = run(hostile, project, "removes-folder", retries=2)
+    assert ended["status"] == "FAILED"
+    assert len(list(ended["bundle"].glob("codex/*"))) > 1, ended
+    assert refs(project) == before
+    assert (project / "private.txt").read_text() == "not yours\n"
+    assert (project / "src" / "a.py").read_text() == "in the middle of it\n"
+    every = subprocess.run(
+        ["git", "log", "--all", "--format=", "--name-only"], cwd=project, check=True, capture_output=True, text=True
+    )
+    assert "private.txt" not in every.stdout
+
+
+def test_an_agent_that_was_not_probed_is_not_started(hostile: AgentStack, make_project: MakeProject) -> None:
+    admission = hostile.home / "agents" / "honest.json"
+    kept = admission.read_bytes()
+    admission.unlink()
+    try:
+        ended = run(hostile, make_project(), "honest")
+    finally:
+        admission.write_bytes(kept)
+    assert (ended["status"], ended["code"]) == ("FAILED", "agent_not_admitted")
+    assert not list(ended["bundle"].glob("codex/*/events.jsonl"))

@@ -99,9 +99,10 @@ def turn(number: int) -> None:
         return
     if "late" in FAULTS:
         subprocess.Popen(["/bin/sh", "-c", "sleep 2; echo late > late.txt"], stdin=subprocess.DEVNULL, stdout=sys.stderr)
-    result = {"stopReason": "cancelled" if stopped.is_set() else "end_turn"}
-    usage = {"totalTokens": sum(used), "inputTokens": used[0], "outputTokens": used[1]}
-    send({"id": number, "result": result if "silent" in FAULTS else {**result, "usage": usage}})
+    end: dict[str, Any] = {"stopReason": "cancelled" if stopped.is_set() else "end_turn"}
+    if "silent" not in FAULTS:
+        end["usage"] = {"totalTokens": sum(used), "inputTokens": used[0], "outputTokens": used[1]}
+    send({"id": number, "result": end})
 
 
 def main() -> None:
