@@ -16,7 +16,7 @@ from tests.e2e.conftest import FILES
 from tests.e2e.stack import PREFIX, Stack, running_stack
 from tests.git.repositories import MakeRepository, Repository
 from tests.models.provider import KEY, ScriptedProvider
-from tests.models.turns import Fail
+from tests.models.turns import Fail, Say, Turn
 from tests.structured.scripted import answering, shown, write_models
 
 SENTENCE = "Mark every source file as edited."
@@ -64,7 +64,7 @@ def provider() -> Iterator[ScriptedProvider]:
 def thinking(provider: ScriptedProvider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ThinkingStack]:
     folder = tmp_path_factory.mktemp("thinking")
     shutil.copytree(policy_directory(), folder / "policies")
-    write_models(folder / "policies", provider, {"pm": "pm", "techlead": "plan", "reviewer": "review"})
+    write_models(folder / "policies", provider, {"pm": "pm", "techlead": "plan", "reviewer": "review", "worker": "write"})
     (folder / "prompts").mkdir()
     (folder / "prompts" / "roles.yaml").write_text("pm:\n  persona: You are the pm of this very house.\n")
     more = {
@@ -155,6 +155,31 @@ def test_a_confirmed_sentence_lands_with_three_models_and_its_whole_story(
     assert "You are the pm of this very house." in provider.requests[0].json["messages"][0]["content"]
     order = shown(provider)
     assert order.index('name="README.md"') < order.index("let every review pass")
+
+
+def write(body: dict[str, Any]) -> Turn:
+    """A worker's model: it marks the files of its own shard, wrongly until a round was refused."""
+    order = str(body["messages"][-1]["content"])
+    mark = "edited = True" if "was refused" in order else "changed = True"
+    names = [name for name in ("a", "b") if f"- src/{name}.py\n" in order]
+    assert len(names) == 1, "a shard is told its own files alone"
+    return Say(f"Update file `src/{names[0]}.py`:\n```python\n{names[0]} = 1\n{mark}\n```\n")
+
+
+def test_a_sentence_is_done_by_models_alone_in_two_parts_and_two_rounds(
+    thinking: Stack, project: Path, provider: ScriptedProvider
+) -> None:
+    executor = {"kind": "model", "model": "write-model"}
+    provider.scripts.update(pm=answering(PROPOSAL | {"executor": executor}), write=write)
+    code, result = run(thinking, project, "--yes", "--shards", "2", "--max-retries", "1")
+    assert (code, result["status"], result["failure"]) == (0, "SUCCESS", None)
+    repository = Repository(project, project.parent / "home")
+    assert repository.git("show", f"{result['branch']}:src/a.py") == b"a = 1\nedited = True\n"
+    bundle = Path(result["bundle"])
+    events = [json.loads(line)["event_type"] for line in (bundle / "events.jsonl").read_text().splitlines()]
+    assert events.count("fix_ordered") == 1
+    assert len(list((bundle / "consultations").glob("*.review.*"))) == 2
+    assert thinking.command("verify", str(bundle)).returncode == 0
 
 
 def test_prompts_show_prints_the_very_bytes_that_were_sent(thinking: Stack, project: Path) -> None:
