@@ -45,7 +45,7 @@ def address(registry: NpmRegistry) -> Iterator[str]:
         yield found
 
 
-def tree_of(registry: NpmRegistry, scripts: Mapping[str, str] | None = None, **files: str) -> Tree:
+def tree_of(registry: NpmRegistry, scripts: Mapping[str, str] | None = None, files: Mapping[str, str] | None = None) -> Tree:
     """A project with one workspace, locked to all that the registry has."""
     asked = {name.removeprefix("node_modules/"): "^1.0.0" for name in registry.entries}
     top = {**TOP, "devDependencies": asked, "scripts": dict(scripts or {})}
@@ -55,7 +55,7 @@ def tree_of(registry: NpmRegistry, scripts: Mapping[str, str] | None = None, **f
             "package-lock.json": registry.lock(top, **LINKS),
             "packages/one/package.json": json.dumps(MEMBER),
             "packages/one/index.js": "exports.word = 'candidate';\n",
-            **files,
+            **(files or {}),
         }
     )
 
@@ -111,7 +111,7 @@ async def test_the_registry_that_a_repository_names_is_not_asked(tmp_path: Path,
     asked: list[str] = []
     with served({}, asked) as other:
         settings = {".npmrc": f"registry={other}/\nignore-scripts=false\n", "packages/one/.npmrc": f"registry={other}/\n"}
-        await prepare(tmp_path, tree_of(registry, **settings), npm_for(tmp_path, address))
+        await prepare(tmp_path, tree_of(registry, files=settings), npm_for(tmp_path, address))
     assert asked == []
 
 
@@ -226,7 +226,7 @@ async def test_a_manifest_that_asks_for_what_no_registry_has_is_refused(
     """npm looks for what its lock has not, and would run git, or fetch from anywhere."""
     member = json.dumps({**MEMBER, table: {"led": spec}})
     with pytest.raises(NotPreparedError, match=r"packages/one/package.json asks for .*led"):
-        await prepare(tmp_path, tree_of(registry, **{"packages/one/package.json": member}), fake_npm(tmp_path, "touch ran"))
+        await prepare(tmp_path, tree_of(registry, files={"packages/one/package.json": member}), fake_npm(tmp_path, "touch ran"))
 
 
 def fake_npm(folder: Path, script: str) -> Installer:

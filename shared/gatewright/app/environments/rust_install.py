@@ -126,13 +126,13 @@ def _refuse_elsewhere(path: str, manifest: Mapping[str, Any]) -> None:
     workspace, target, patch = (manifest.get(name) for name in ("workspace", "target", "patch"))
     tables = [manifest, *_tables(target), *([workspace] if isinstance(workspace, dict) else [])]
     kinds = ("dependencies", "dev-dependencies", "build-dependencies", "replace")
-    listed = [spec for table in tables for kind in kinds for spec in _values(table.get(kind))]
-    for spec in (*listed, *(spec for each in _tables(patch) for spec in _values(each))):
-        led = next((key for key in ("git", "registry", "registry-index") if isinstance(spec, dict) and key in spec), None)
+    specs = [spec for table in tables for kind in kinds for spec in _tables(table.get(kind))]
+    specs += [spec for table in _tables(patch) for spec in _tables(table)]
+    for spec in specs:
+        led = next((key for key in ("git", "registry", "registry-index") if key in spec), None)
         if led is not None:
-            raise NotPreparedError(
-                f"{path} asks for what does not come from crates.io: {led} = {str(spec[led])[:100]!r}; {ADVICE}"
-            )
+            said = f"{led} = {str(spec[led])[:100]!r}"
+            raise NotPreparedError(f"{path} asks for what does not come from crates.io: {said}; {ADVICE}")
 
 
 def _values(table: object) -> list[object]:

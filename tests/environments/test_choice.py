@@ -1,0 +1,49 @@
+"""Which environments ``--env auto`` prepares: those that the commands need; all that are declared for one that says nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gatewright.app.environments.errors import NotPreparedError
+from gatewright.app.environments.plan import Installer
+from gatewright.app.environments.prepare import prepare_environments
+from gatewright.sandbox.environments import read_record
+from tests.ecosystems.python.trees import Tree
+from tests.environments.test_node import INSTALLS, fake_npm
+
+LOCK = '{"name": "front", "lockfileVersion": 3, "packages": {"": {"name": "front"}}}'
+TREE = {
+    "requirements.txt": "# nothing\n",
+    "front/package.json": '{"name": "front"}',
+    "front/package-lock.json": LOCK,
+    "Cargo.toml": '[package]\nname = "small"\n',
+    "go.mod": "module example.org/small\n",
+}
+
+
+async def prepared(folder: Path, installer: Installer, *commands: str) -> list[str]:
+    made = await prepare_environments(folder / "home", Tree(TREE), commands, installer, print)
+    return [record.ecosystem for record in map(read_record, made) if record is not None]
+
+
+async def test_each_command_gets_what_it_needs_and_one_that_says_nothing_gets_all(tmp_path: Path) -> None:
+    installer = fake_npm(tmp_path, INSTALLS)
+    assert await prepared(tmp_path, installer, "python3.12 -m unittest") == ["python"]
+    assert await prepared(tmp_path, installer, "npm test") == ["node"]
+    assert await prepared(tmp_path, installer, "npm test", "python -m unittest") == ["python", "node"]
+    assert await prepared(tmp_path, installer, "make test") == ["python", "node"]
+
+
+async def test_packages_of_a_folder_are_shown_in_that_folder(tmp_path: Path) -> None:
+    (made,) = await prepare_environments(tmp_path / "home", Tree(TREE), ("npm test",), fake_npm(tmp_path, INSTALLS), print)
+    record = read_record(made)
+    assert record is not None
+    assert record.mounts == {"front/node_modules": "files/front/node_modules"}
+    assert list(record.sources) == ["front/package-lock.json", "front/package.json"]
+
+
+async def test_what_no_file_declares_is_told_by_ecosystem(tmp_path: Path) -> None:
+    with pytest.raises(NotPreparedError, match=r"no package-lock.json.*; leave --env out"):
+        await prepare_environments(tmp_path / "home", Tree({}), ("npm test",), Installer({"PATH": ""}), print)
