@@ -193,6 +193,7 @@ class RunFlags:
             policy_pack=self.policy_pack.value,
             priority=self.priority.value,
             requirement=tuple(self.requirement or ()),
+            yes=self.yes,
             max_retries=self.max_retries,
             timeout=self.timeout,
             max_seconds=self.max_seconds,

@@ -40,7 +40,7 @@ def run(*, flags: RunFlags, json_output: JsonOutput = False) -> None:
 
     from gatewright.app.cli.run.start import start_run
 
-    raise typer.Exit(asyncio.run(start_run(flags.options(), flags.workers, json_output=json_output, yes=flags.yes)))
+    raise typer.Exit(asyncio.run(start_run(flags.options(), flags.workers, json_output=json_output)))
 
 
 @reported

@@ -80,6 +80,7 @@ def confirmed(options: RunOptions, proposed: Sequence[str]) -> RunOptions:
         given.setdefault(option, []).append(value)
     return replace(
         options,
+        yes=False,
         allow=(*options.allow, *given.get("--allow", ())),
         tests=(*options.tests, *given.get("--test", ())),
         commands=(*options.commands, *given.get("--exec", ())),

@@ -83,6 +83,7 @@ class RunOptions:
     policy_pack: PolicyPack = "low"
     priority: Priority = "normal"
     requirement: tuple[str, ...] = ()
+    yes: bool = False
     max_retries: int | None = None
     timeout: float = 300.0
     max_seconds: float | None = None

@@ -29,13 +29,13 @@ from gatewright.ecosystems.detection import first_way
 from gatewright.errors import GatewrightError
 
 
-async def start_run(options: RunOptions, workers: int | None, *, json_output: bool, yes: bool = False) -> Exit:
+async def start_run(options: RunOptions, workers: int | None, *, json_output: bool) -> Exit:
     """Check the options, then carry out the run. The exit code; errors are reported in the form that was asked for.
 
-    What leaves something open is proposed first; with ``yes`` the proposal is run as well.
+    What leaves something open is proposed first; with ``options.yes`` the proposal is run as well.
     """
     code, view = await _run_once(options, workers, json_output=json_output)
-    if view is None or not view.proposed or not yes:
+    if view is None or not view.proposed or not options.yes:
         return code
     if not json_output:
         say("proposed, and run because of --yes:")
