@@ -135,6 +135,7 @@ def test_an_agent_is_told_what_failed_and_cures_it_in_the_next_round(agents: Age
 def test_a_runaway_agent_is_ended_at_its_budget(agents: AgentStack, project: Path, agent: str) -> None:
     code, result = agents.ask(project, agent, "spender", "--max-tokens", "30000")
     assert (code, failure(result)) == (1, ("FAILED", "budget_exceeded"))
+    assert log_of(result, "events.jsonl")
     assert processes_of_agents() == []
 
 
