@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from gatewright.app.environments.node_recipe import PUBLIC_HOSTS
+
 
 @contextmanager
 def served(pages: Mapping[str, bytes], asked: list[str] | None = None) -> Iterator[str]:
@@ -57,7 +59,7 @@ class NpmRegistry:
         archive = packed({"package/package.json": json.dumps(described), **{f"package/{path}": files[path] for path in files}})
         path = f"/{name}/-/{name}-{version}.tgz"
         integrity = "sha512-" + base64.b64encode(hashlib.sha512(archive).digest()).decode()
-        address = f"https://registry.npmjs.org{path}"
+        address = f"https://{PUBLIC_HOSTS[0]}{path}"
         self.pages[path] = archive
         self.pages[f"/{name}"] = json.dumps(
             {

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from gatewright.app.environments.errors import NotPreparedError
+from gatewright.app.environments.node_recipe import PUBLIC_HOSTS
 from gatewright.app.environments.plan import Installer
 from gatewright.app.environments.prepare import prepare_environments
 from gatewright.host_facts import surroundings
@@ -22,6 +23,7 @@ from tests.ecosystems.python.trees import Tree
 from tests.environments.registries import NpmRegistry, served
 from tests.sandbox.places import Folder, Run
 
+NPM_HOST, YARN_HOST = PUBLIC_HOSTS
 NPM = shutil.which("npm", path="/usr/bin:/usr/local/bin")
 needs_npm = pytest.mark.skipif(NPM is None, reason="there is no npm below /usr (Debian: apt install nodejs npm)")
 TOP = {"name": "top", "version": "1.0.0", "workspaces": ["packages/*"]}
@@ -130,7 +132,7 @@ async def test_packages_of_another_registry_need_a_word_of_the_user(
 ) -> None:
     entry = registry.entries["node_modules/needed"]
     host = address.removeprefix("http://")
-    entry["resolved"] = str(entry["resolved"]).replace("https://registry.npmjs.org", address)
+    entry["resolved"] = str(entry["resolved"]).replace(f"https://{NPM_HOST}", address)
     with served({}) as elsewhere, pytest.raises(NotPreparedError) as refused:
         await prepare(tmp_path, tree_of(registry), npm_for(tmp_path, elsewhere))
     assert f"its packages come from {host}, which is no registry that npm is configured with" in refused.value.message
@@ -142,10 +144,10 @@ async def test_packages_of_another_registry_need_a_word_of_the_user(
     [
         {"version": "1.0.0", "resolved": "git+ssh://git@example.org/a/b.git#abc"},
         {"version": "1.0.0", "resolved": "file:../../outside.tgz", "integrity": "sha512-x"},
-        {"version": "1.0.0", "resolved": "http://registry.npmjs.org/needed/-/needed-1.0.0.tgz", "integrity": "sha512-x"},
+        {"version": "1.0.0", "resolved": f"http://{NPM_HOST}/needed/-/needed-1.0.0.tgz", "integrity": "sha512-x"},
         {"version": "1.0.0", "resolved": "https://user:word@example.org/x.tgz", "integrity": "sha512-x"},
         {"version": "git+https://example.org/a.git", "integrity": "sha512-x"},
-        {"version": "1.0.0", "resolved": "https://registry.npmjs.org/needed/-/needed-1.0.0.tgz"},
+        {"version": "1.0.0", "resolved": f"https://{NPM_HOST}/needed/-/needed-1.0.0.tgz"},
         {"resolved": "../outside", "link": True},
         {"resolved": "/etc", "link": True},
         {"link": True},
@@ -331,10 +333,10 @@ YARN = '# yarn lockfile v1\n\nneeded@^1.0.0:\n  version "1.0.0"\n  resolved "%s"
         ("pnpm-lock.yaml", PNPM % "directory: ../outside, type: directory"),
         ("pnpm-lock.yaml", "packages:\n  needed@1.0.0:\n    resolution:\n      tarball: https://example.org/a.tgz\n"),
         ("yarn.lock", YARN % "git+https://example.org/a.git#abc"),
-        ("yarn.lock", YARN % "http://registry.yarnpkg.com/needed.tgz"),
+        ("yarn.lock", YARN % f"http://{YARN_HOST}/needed.tgz"),
         ("yarn.lock", YARN % "file:../a.tgz"),
         ("yarn.lock", '# yarn lockfile v1\n\n"needed@file:..":\n  version "1.0.0"\n'),
-        ("yarn.lock", '# yarn lockfile v1\n\nn@1:\n  version "1.0.0"\n  resolved "https://registry.yarnpkg.com/n.tgz"\n'),
+        ("yarn.lock", f'# yarn lockfile v1\n\nn@1:\n  version "1.0.0"\n  resolved "https://{YARN_HOST}/n.tgz"\n'),
         ("yarn.lock", "__metadata:\n  version: 8\n"),
     ],
 )
@@ -358,7 +360,7 @@ async def test_settings_of_pnpm_that_the_repository_brings_are_not_used(tmp_path
 
 
 async def test_a_lock_of_yarn_is_asked_for_at_the_registry_that_is_configured(tmp_path: Path) -> None:
-    tree = Tree({"package.json": "{}", "yarn.lock": YARN % f"https://registry.yarnpkg.com/needed.tgz#{'0' * 40}"})
+    tree = Tree({"package.json": "{}", "yarn.lock": YARN % f"https://{YARN_HOST}/needed.tgz#{'0' * 40}"})
     asked = '[ "$1" = config ] && echo https://registry.example.org/npm/ && exit 0'
     installer = fake_npm(tmp_path, f"{asked}\n{INSTALLS}")
     shutil.move(tmp_path / "bin/npm", tmp_path / "bin/yarn")

@@ -28,8 +28,11 @@ _LOCK = "Cargo.lock"
 _MANIFEST = "Cargo.toml"
 _VERSION = 1
 _CONFIGURATIONS = (".cargo/config.toml", ".cargo/config")
-#: What locks call crates.io.
-_REGISTRIES = frozenset({"registry+https://github.com/rust-lang/crates.io-index", "sparse+https://index.crates.io/"})
+#: What locks call crates.io: names that cargo gives it, and no addresses that anything of ours asks.
+_INDEX = "crates.io-index"
+_REGISTRIES = frozenset(
+    {f"registry+https://github.com/rust-lang/{_INDEX}", f"sparse+https://{'.'.join(('index', 'crates', 'io'))}/"}
+)
 _MOST_FILES = 20_000
 _VENDORED = "crates"
 _HOME = "cargo"
