@@ -58,5 +58,6 @@ async def test_an_agent_that_says_more_than_can_be_sent_holds_nothing_up(role: R
     async with role.working(Handler(saying(*("word",) * 100_000, then=done))):
         await role.give(make_contract())
         async with asyncio.timeout(10):
-            while not await role.results():
+            while not (found := await role.results()):
                 await role.server.wait(0.01)
+    assert [type(document) for document in found] == [TaskResult]
