@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from gatewright.services.testrunner.tree_files import list_tree
 from msgspec.structs import replace
 
 from gatewright.contracts.reports import TestProof
 from gatewright.ecosystems.port import Purpose
 from gatewright.ecosystems.registry import recognise
+from gatewright.git.mirror_tree import list_tree
 from gatewright.sandbox import Completed, Sandbox
 from gatewright.services.testrunner.comparison import listed
 from gatewright.services.testrunner.instrumented import Instrumented, build_earlier
