@@ -124,7 +124,7 @@ class CandidateSample:
         async with self._workspaces.open(
             candidate.mirror, candidate.baseline, candidate.tree, plain=not place.workspace.overlay, planted=place.provided
         ) as workspace:
-            await build_earlier(self._subject, place, workspace)
+            await build_earlier(place, workspace, self._subject.sandbox)
             completed, told = await self._subject.run(workspace, self._tree, Purpose.ALL, lines=lines)
         if told.complete and told.outcomes and "failed" not in told.outcomes.values():
             self._traced, self._passes = told, True
@@ -239,7 +239,7 @@ class CandidateSample:
         ) as workspace:
             limits = dataclasses.replace(place.limits, wall_seconds=seconds)
             subject = dataclasses.replace(self._subject, limits=limits)
-            await build_earlier(subject, place, workspace)
+            await build_earlier(place, workspace, subject.sandbox)
             completed, told = await subject.run_until_failure(workspace, self._tree, only=only)
         return outcome_of(completed, told, only)
 

@@ -25,10 +25,10 @@ NPM_LOCKS = ("npm-shrinkwrap.json", "package-lock.json")
 _PNPM_LOCK = "pnpm-lock.yaml"
 _YARN_LOCK = "yarn.lock"
 LOCKS = (*NPM_LOCKS, _PNPM_LOCK, _YARN_LOCK)
-#: Hosts that stand for the registry that is configured: npm asks that one instead, and so do we for yarn's alias of it. They are
-#: names in locks that others wrote, and no addresses that anything of ours asks: hence written as labels.
-_PUBLIC = ".".join(("registry", "npmjs", "org"))
-_YARN_ALIAS = ".".join(("registry", "yarnpkg", "com"))
+#: Hosts that stand for the registry that is configured: npm asks that one instead, and so do we for yarn's alias of it. They
+#: are names in the locks of others, and no addresses that anything of ours asks: hence written as labels.
+_PUBLIC = ".".join(("registry", "npmjs", "org"))  # noqa: FLY002
+_YARN_ALIAS = ".".join(("registry", "yarnpkg", "com"))  # noqa: FLY002
 PUBLIC_HOSTS = (_PUBLIC, _YARN_ALIAS)
 #: In a lock of pnpm: whatever has a place of its own.
 _LED_ELSEWHERE = BytesPattern(

@@ -29,8 +29,9 @@ _MANIFEST = "Cargo.toml"
 _VERSION = 1
 _CONFIGURATIONS = (".cargo/config.toml", ".cargo/config")
 #: What locks call crates.io: names that cargo gives it, and no addresses that anything of ours asks.
-_INDEX = "crates.io-index"
-_REGISTRIES = frozenset(
+_GIT_INDEX = "https://github.com/rust-lang/crates.io-index"
+_SPARSE_INDEX = ".".join(("index", "crates", "io"))  # noqa: FLY002
+_REGISTRIES = frozenset({f"registry+{_GIT_INDEX}", f"sparse+https://{_SPARSE_INDEX}/"})
     {f"registry+https://github.com/rust-lang/{_INDEX}", f"sparse+https://{'.'.join(('index', 'crates', 'io'))}/"}
 )
 _MOST_FILES = 20_000
