@@ -32,8 +32,6 @@ _CONFIGURATIONS = (".cargo/config.toml", ".cargo/config")
 _GIT_INDEX = "https://github.com/rust-lang/crates.io-index"
 _SPARSE_INDEX = ".".join(("index", "crates", "io"))  # noqa: FLY002
 _REGISTRIES = frozenset({f"registry+{_GIT_INDEX}", f"sparse+https://{_SPARSE_INDEX}/"})
-    {f"registry+https://github.com/rust-lang/{_INDEX}", f"sparse+https://{'.'.join(('index', 'crates', 'io'))}/"}
-)
 _MOST_FILES = 20_000
 _VENDORED = "crates"
 _HOME = "cargo"
