@@ -16,11 +16,12 @@ from msgspec.structs import replace as changed
 from gatewright.clock import timestamp
 from gatewright.contracts import Transition
 from gatewright.contracts.records import Cause, OrchestratorEvent
-from gatewright.contracts.reports import Evidence, GateName, TestCommand, Violation
+from gatewright.contracts.reports import Evidence, GateName, MutationSample, TestCommand, Violation
 from gatewright.contracts.vocabulary import AcceptanceTest, Budget, Usage
 from gatewright.ledger import events as e
 from gatewright.ledger.chain import GENESIS, link
 from tests.evidence.recorded_runs import (
+    MUTANTS,
     RecordedRun,
     make_aborted,
     make_fixed,
@@ -329,3 +330,8 @@ def to_end(status: e.Ending, code: str, message: str) -> Callable[[], RecordedRu
 
 def evidence(name: str, digest: str) -> tuple[Evidence, ...]:
     return (Evidence(name=name, digest=digest),)
+
+
+def all_mutants(outcome: str) -> MutationSample:
+    """The sample, as if every mutant had ended so."""
+    return changed(MUTANTS, mutants=tuple(changed(each, outcome=outcome) for each in MUTANTS.mutants))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Literal
@@ -53,7 +52,6 @@ from gatewright.contracts.vocabulary import (
     Surroundings,
     TimeoutRetry,
 )
-from gatewright.errors import ArtifactError
 from gatewright.evidence.projection.names import quoted
 from gatewright.ledger import events as e
 from gatewright.ledger.chain import GENESIS, link
@@ -61,6 +59,7 @@ from gatewright.ledger.evolve import fold
 from gatewright.ledger.run import Run, TaskRole
 from gatewright.rules.completion import RULES
 from gatewright.rules.mutation import evidence_of
+from tests.evidence.recorded_artifacts import Store
 from tests.factories import BASELINE, BASELINE_TREE, make_contract, make_request
 
 TREE = "3" * 40
@@ -105,26 +104,6 @@ class GitFacts:
     commit: str = COMMIT
     patch: bytes = b""
     names: tuple[bytes, ...] = NAMES
-
-
-@dataclass
-class Store:
-    """Artifacts in a dictionary: the part of a bus that a bundle needs."""
-
-    blobs: dict[str, bytes] = field(default_factory=dict)
-    asked: list[str] = field(default_factory=list)
-
-    def put(self, data: bytes) -> str:
-        uri = f"artifact:sha256:{hashlib.sha256(data).hexdigest()}"
-        self.blobs[uri] = data
-        return uri
-
-    async def get_artifact(self, uri: str) -> bytes:
-        self.asked.append(uri)
-        try:
-            return self.blobs[uri]
-        except KeyError:
-            raise ArtifactError(f"{uri} is not there") from None
 
 
 @dataclass

@@ -14,6 +14,7 @@ from tests.evidence.contradictions import (
     OTHER_TREE,
     VIOLATION,
     Story,
+    all_mutants,
     as_told,
     commands,
     contract,
@@ -55,6 +56,7 @@ EVENTS = "events.jsonl"
 CONTRACT = "contract.json"
 CANDIDATE = "git/candidate_tree.txt"
 DONE = "reports/completion_report.json"
+LEFT_OUT = changed(MUTANTS, mutants=MUTANTS.mutants[:1])
 
 STORIES: dict[str, Story] = {
     # what the tests say
@@ -100,29 +102,16 @@ STORIES: dict[str, Story] = {
     "modules that came from elsewhere": Story(
         make_success, first_proof(shadowed=("shop -> /srv/shop.py",)), "environment_shadows_candidate", CI
     ),
-    "a survivor that is left out": Story(
-        make_success, first_proof(mutation=changed(MUTANTS, mutants=MUTANTS.mutants[:1])), "report_contradicts", CI
-    ),
+    "a survivor that is left out": Story(make_success, first_proof(mutation=LEFT_OUT), "report_contradicts", CI),
     "a survivor that is left out with its figures": Story(
-        make_success,
-        first_proof(mutation=changed(MUTANTS, mutants=MUTANTS.mutants[:1], tried=1, possible=1)),
-        "result_contradicts",
-        CI,
-        "reports/gates/",
+        make_success, first_proof(mutation=changed(LEFT_OUT, tried=1, possible=1)), "result_contradicts", CI, "reports/gates/"
     ),
     "a survivor that was killed": Story(
-        make_success,
-        first_proof(mutation=changed(MUTANTS, mutants=tuple(changed(each, outcome="killed") for each in MUTANTS.mutants))),
-        "result_contradicts",
-        CI,
-        "reports/gates/",
+        make_success, first_proof(mutation=all_mutants("killed")), "result_contradicts", CI, "reports/gates/"
     ),
     "no mutants, where they were asked for": Story(make_success, first_proof(mutation=None), "tests_too_weak", CI),
     "more survivors than the policy lets pass": Story(
-        make_success,
-        first_proof(mutation=changed(MUTANTS, mutants=tuple(changed(each, outcome="survived") for each in MUTANTS.mutants))),
-        "tests_too_weak",
-        CI,
+        make_success, first_proof(mutation=all_mutants("survived")), "tests_too_weak", CI
     ),
     "a test runner that was asked for no mutants": Story(
         make_success, task("testrunner", mutation=None), "task_contradicts", "tasks/", EVENTS

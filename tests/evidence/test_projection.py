@@ -19,7 +19,8 @@ from gatewright.evidence.projection.history import evidence_records, evidence_tr
 from gatewright.evidence.projection.materials import materialize
 from gatewright.evidence.projection.names import name_list
 from gatewright.ledger import events as e
-from tests.evidence.recorded_runs import MAKERS, NAMES, RecordedRun, Store, make_failed, make_fixed, make_success
+from tests.evidence.recorded_artifacts import Store
+from tests.evidence.recorded_runs import MAKERS, NAMES, RecordedRun, make_failed, make_fixed, make_success
 
 
 async def project(recorded: RecordedRun) -> dict[str, bytes]:

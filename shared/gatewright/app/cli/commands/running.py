@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gatewright.app.cli.commands.option_groups import grouped
 from gatewright.app.cli.commands.options import JsonOutput
 from gatewright.app.cli.commands.run_options import RunFlags
+from gatewright.app.cli.option_groups import grouped
 from gatewright.app.cli.output import emit, reported, say
 
 if TYPE_CHECKING:
