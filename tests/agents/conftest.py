@@ -43,7 +43,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             continue
         item.add_marker(pytest.mark.agents)
         named = getattr(item, "callspec", None)
-        if named is not None and (why := missing(named.params.get("agent", "codex"))):
+        if why := missing("codex" if named is None else named.params.get("agent", "codex")):
             item.add_marker(pytest.mark.skip(reason=why))
 
 

@@ -9,7 +9,7 @@ from importlib import resources
 from random import Random
 
 from gatewright.ecosystems.planting import sum_of, words
-from gatewright.ecosystems.port import Instruments, Order, Sentinel, TreeFiles
+from gatewright.ecosystems.port import PROGRAMS, Instruments, Order, Sentinel, TreeFiles
 from gatewright.ecosystems.shell import order_files
 from gatewright.ecosystems.subtree import read_text
 from gatewright.patterns import TextPattern
@@ -58,8 +58,11 @@ class GoTest:
     async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: Order) -> Instruments:
         """See ``Framework.instruments``."""
         del argv, tree
-        files = {**order_files(order), "runner.sh": (resources.files("gatewright.ecosystems.go") / "runner.sh").read_bytes()}
-        return Instruments(files, {"GOFLAGS": "'-exec=sh @FOLDER@/runner.sh'"})
+        program = (resources.files("gatewright.ecosystems.go") / "runner.sh").read_bytes()
+        # One word: before 1.20 Go knows no quotes in this variable.
+        return Instruments(
+            {**order_files(order), f"{PROGRAMS}runner.sh": program}, {"GOFLAGS": f"-exec=@FOLDER@/{PROGRAMS}runner.sh"}
+        )
 
     async def sentinel(self, argv: Sequence[str], tree: TreeFiles, draw: Random) -> Sentinel | None:
         """See ``Framework.sentinel``: a file in a package that has tests."""

@@ -1,6 +1,7 @@
+#!/bin/sh
 # go test starts each test binary through this, in the folder of its package: it tells the binary's tests, runs them, and tells
 # what became of each. A process of its own, so that code under test that ends its process early cannot end this one.
-folder=${0%/*}
+folder=${0%/*}/..
 . "$folder/order.sh"
 
 # What `go run` starts is no test.
@@ -23,8 +24,12 @@ tell() {
     printf '{"token":"%s","kind":%s}\n' "$token" "$1" >>"$pipe"
 }
 
+# Before 1.20, Go does not mark its own lines: there they are told from lines that tests could print as well.
+marking=test2json
+"$program" -test.list '^$' -test.v=test2json >/dev/null 2>&1 </dev/null || marking=true
+
 run() {
-    "$program" "$@" -test.v=test2json >"$work/out"
+    "$program" "$@" -test.v="$marking" >"$work/out"
     status=$?
     # What go test prints of a package that passes is a summary.
     if [ "$verbose" ] || [ "$status" -ne 0 ]; then
@@ -53,6 +58,11 @@ fi
 
 # A test that is listed, was to be run and has no outcome: its process went away before it. Where the command chooses among the
 # tests, those that it began count.
+if [ "$marking" = true ]; then
+    awk '/^(--- |=== RUN )/ { $0 = "\026" $0 } { print }' "$work/out" >"$work/marked"
+else
+    mv "$work/out" "$work/marked"
+fi
 awk -v token="$token" -v ids="$work/ids" -v chosen="$chosen" -v filtered="$filtered" '
     function told(kind, name, more) {
         printf "{\"token\":\"%s\",\"kind\":\"%s\",\"id\":\"%s\"%s}\n", token, kind, substr(id[name], 1, 1500), more
@@ -75,7 +85,7 @@ awk -v token="$token" -v ids="$work/ids" -v chosen="$chosen" -v filtered="$filte
         if (filtered) for (name in begun) told("collected", name, "")
         while ((getline name < chosen) > 0) if (!(name in ended) && (name in begun || !filtered)) outcome(name, "failed")
     }
-' "$work/out" >>"$pipe"
+' "$work/marked" >>"$pipe"
 tell '"end","status":'"$status"
 rm -rf "$work"
 exit "$status"
