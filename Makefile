@@ -13,18 +13,23 @@ PYTEST := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --no
 # Another Python's packages are not ours; and modules are compiled once, not in each of the many processes that tests start.
 unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE VIRTUAL_ENV
 
-.PHONY: demo test test-faults agents lint bench lock clean
+.PHONY: demo test test-faults test-agents agents lint bench lock clean
 
 demo: $(STAMP)
 	@$(BIN)/python examples/demo/demo.py
 
-# All but the greater part of the long series, and containers.
+# All but the greater part of the long series, containers, and real agents.
 test: $(COMPILED)
-	@$(PYTEST) -m "not long and not compose"
+	@$(PYTEST) -m "not long and not compose and not agents"
 
 # The long series: everything broken at every point, every file of every bundle changed; and the containers.
 test-faults: $(COMPILED)
 	@$(PYTEST) -m "long or compose"
+
+# Real coding agents on whole stacks, a scripted server as their only peer; AGENTS="codex or opencode" for some of them.
+AGENTS ?=
+test-agents: $(COMPILED) .agents/.ready
+	@$(PYTEST) -m agents -k "$(AGENTS)"
 
 # Real coding agents for tests/agents, pinned with digests; about 2 GB. Which registry is npm's own setting. Not `npm ci`: that
 # refuses a lock file without the packages of other platforms, which not every registry has.
