@@ -25,6 +25,9 @@ with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as door:
     print(door.recv(100).decode(), flush=True)
 """
 
+#: Seconds that no other run of these tests on this host sleeps.
+ONE, OTHER, THIRD = (f"4712.{number}{os.getpid()}" for number in (1, 2, 3))
+
 
 class Talk:
     """Starts programs in one folder."""
@@ -122,16 +125,16 @@ async def test_a_folder_that_is_none_of_a_program_is_not_shown(talk: Talk, folde
 
 
 async def test_a_daemon_does_not_survive_the_end_of_the_talk(talk: Talk) -> None:
-    daemon = "(setsid sh -c 'exec >/dev/null 2>&1 </dev/null; (sleep 4712.1; :) & :' &); sleep 0.1; echo up; sleep 60"
+    daemon = f"(setsid sh -c 'exec >/dev/null 2>&1 </dev/null; (sleep {ONE}; :) & :' &); sleep 0.1; echo up; sleep 60"
     async with talk.start("sh", "-c", daemon) as session:
         assert await session.read() == b"up\n"
-        assert processes_with("4712.1") != []
-    assert processes_with("4712.1") == []
+        assert processes_with(ONE) != []
+    assert processes_with(ONE) == []
 
 
 async def test_cancelling_the_talk_ends_all_of_it(talk: Talk) -> None:
     async def listen() -> None:
-        async with talk.start("sh", "-c", "echo up; sleep 4712.2") as session:
+        async with talk.start("sh", "-c", f"echo up; sleep {OTHER}") as session:
             await session.read()
             up.set()
             await session.read()
@@ -142,14 +145,14 @@ async def test_cancelling_the_talk_ends_all_of_it(talk: Talk) -> None:
     talking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await talking
-    assert processes_with("4712.2") == []
+    assert processes_with(OTHER) == []
 
 
 async def test_the_time_limit_shows_as_the_end_of_the_output(talk: Talk) -> None:
-    async with talk.start("sh", "-c", "echo up; sleep 4712.3", limits=replace(LIMITS, wall_seconds=0.5)) as session:
+    async with talk.start("sh", "-c", f"echo up; sleep {THIRD}", limits=replace(LIMITS, wall_seconds=0.5)) as session:
         assert await read_all(session) == b"up\n"
     assert session.stopped == "time"
-    assert processes_with("4712.3") == []
+    assert processes_with(THIRD) == []
 
 
 async def test_complaints_are_drained_and_the_last_of_them_kept(talk: Talk) -> None:
