@@ -26,10 +26,11 @@ test: $(COMPILED)
 test-faults: $(COMPILED)
 	@$(PYTEST) -m "long or compose"
 
-# Real coding agents on whole stacks, a scripted server as their only peer; AGENTS="codex or opencode" for some of them.
+# Real coding agents on whole stacks, a scripted server as their only peer; AGENTS="codex or opencode" for some of them. One after
+# another: each looks whether any process of an agent is left on this host.
 AGENTS ?=
 test-agents: $(COMPILED) .agents/.ready
-	@$(PYTEST) -m agents -k "$(AGENTS)"
+	@$(BIN)/python -m pytest -m agents -k "$(AGENTS)" tests/agents
 
 # Real coding agents for tests/agents, pinned with digests; about 2 GB. Which registry is npm's own setting. Not `npm ci`: that
 # refuses a lock file without the packages of other platforms, which not every registry has.
