@@ -38,7 +38,7 @@ RUN groupadd --gid "${UID}" gatewright \
     # A new volume takes over the owner of the folder that it is mounted on.
     && install --directory --owner="${UID}" --group="${UID}" --mode=0700 \
         /var/lib/gatewright /var/lib/gatewright/keys /var/lib/gatewright/keys/trusted /var/lib/gatewright/runs \
-        /etc/gatewright/identity /repositories /environments /srv/identities /srv/share \
+        /etc/gatewright/identity /repositories /environments /prompts /agents /srv/identities /srv/share \
         /srv/gatekeeper /srv/gatekeeper/keys /srv/gatekeeper/keys/trusted \
         /srv/nats-1 /srv/nats-2 /srv/nats-3 /srv/data-1 /srv/data-2 /srv/data-3 \
     && for identity in gatekeeper pm techlead worker reviewer testrunner publisher watcher operator; do \
@@ -49,6 +49,7 @@ COPY --from=build /opt/gatewright /opt/gatewright
 COPY --from=build --chown=${UID}:${UID} /opt/gatewright/share/gatewright /opt/gatewright/share/gatewright
 COPY --chmod=0755 deploy/image/health.py /usr/local/bin/gatewright-health
 COPY --chmod=0755 deploy/image/provision.sh /usr/local/bin/gatewright-provision
+COPY --chmod=0755 deploy/image/kubernetes_keys.py /usr/local/bin/gatewright-provision-kubernetes
 
 # PYTHONSAFEPATH: a folder of that name where the process stands must not be taken for ours.
 ENV PATH=/opt/gatewright/bin:/usr/local/bin:/usr/bin:/bin \

@@ -13,18 +13,23 @@ PYTEST := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --no
 # Another Python's packages are not ours; and modules are compiled once, not in each of the many processes that tests start.
 unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE VIRTUAL_ENV
 
-.PHONY: demo test test-faults test-agents agents lint bench lock clean
+.PHONY: demo test test-faults test-all test-agents agents recordings lint chart asyncapi trace bench lock clean
 
 demo: $(STAMP)
 	@$(BIN)/python examples/demo/demo.py
 
-# All but the greater part of the long series, containers, and real agents.
+# All but the greater part of the long series, containers, and real agents; and of each table of cases some.
 test: $(COMPILED)
-	@$(PYTEST) -m "not long and not compose and not agents"
+	@$(PYTEST) --hypothesis-profile=few --most-cases=6 -m "not long and not compose and not agents"
 
 # The long series: everything broken at every point, every file of every bundle changed; and the containers.
 test-faults: $(COMPILED)
 	@$(PYTEST) -m "long or compose"
+
+# Both at once: the long series wait for clocks and processes, and the others compute meanwhile. Of a series that is long because it
+# is played further, the beginning is not played twice.
+test-all: $(COMPILED)
+	@$(PYTEST) -m "not agents and not short"
 
 # Real coding agents on whole stacks, a scripted server as their only peer; AGENTS="codex or opencode" for some of them. One after
 # another: each looks whether any process of an agent is left on this host.
@@ -32,13 +37,20 @@ AGENTS ?=
 test-agents: $(COMPILED) .agents/.ready
 	@$(BIN)/python -m pytest -m agents -k "$(AGENTS)" tests/agents
 
+# The recorded runs of the demo, anew, from a scripted model: after a prompt was changed, or another version of Codex was pinned.
+recordings: $(STAMP) .agents/.ready
+	@$(BIN)/python -m tests.agents.recordings
+
 # Real coding agents for tests/agents, pinned with digests; about 2 GB. Which registry is npm's own setting. Not `npm ci`: that
 # refuses a lock file without the packages of other platforms, which not every registry has.
 agents: .agents/.ready
-.agents/.ready: tests/agents/package.json tests/agents/package-lock.json
+AGENT_PACKAGES := $(addprefix tests/agents/,package.json package-lock.json codex-mcp/package.json codex-mcp/package-lock.json)
+.agents/.ready: $(AGENT_PACKAGES)
 	@command -v npm >/dev/null || { echo "there is no npm here: install Node.js 22 or newer" >&2; exit 1; }
-	@mkdir -p .agents && cp tests/agents/package.json tests/agents/package-lock.json .agents/
+	@mkdir -p .agents/codex-mcp && cp tests/agents/package.json tests/agents/package-lock.json .agents/
+	@cp tests/agents/codex-mcp/package.json tests/agents/codex-mcp/package-lock.json .agents/codex-mcp/
 	@cd .agents && npm install --no-audit --no-fund --loglevel=error
+	@cd .agents/codex-mcp && npm install --no-audit --no-fund --loglevel=error
 	@touch $@
 
 lint: $(STAMP)
@@ -47,19 +59,48 @@ lint: $(STAMP)
 	@$(BIN)/python -m mypy
 	@$(BIN)/python -c 'import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())' --no-cache
 
+# The Helm chart, rendered and held to several versions of Kubernetes, in an environment of its own.
+chart: .venv-chart/.ready
+	@.venv-chart/bin/python deploy/helm/check.py
+.venv-chart/.ready: deploy/helm/requirements.lock
+	@'$(PYTHON)' -m venv --clear .venv-chart
+	@.venv-chart/bin/python -m pip --quiet --disable-pip-version-check install --require-hashes --requirement deploy/helm/requirements.lock
+	@touch $@
+
+# The AsyncAPI documents, checked by the AsyncAPI project's own command line; about 450 MB. Not part of `make test`, which holds
+# them to that project's JSON Schema.
+asyncapi: .asyncapi/.ready
+	@cd .asyncapi && for each in publisher system; do \
+		CI=true SUPPRESS_NO_CONFIG_WARNING=1 node_modules/.bin/asyncapi validate ../docs/asyncapi/$$each.json --fail-severity=warn || exit 1; \
+	done
+.asyncapi/.ready: tests/asyncapi/package.json
+	@command -v npm >/dev/null || { echo "there is no npm here: install Node.js 20 or newer" >&2; exit 1; }
+	@mkdir -p .asyncapi && cp tests/asyncapi/package.json .asyncapi/
+	@cd .asyncapi && npm install --no-package-lock --no-audit --no-fund --loglevel=error
+	@touch $@
+
+# A run told to a collector that is not ours, its names held against the conventions, and drawn: docs/pictures/trace.svg.
+trace: $(STAMP) .venv-trace/.ready
+	@$(BIN)/python -m tests.tracing.real_collector .venv-trace/bin/phoenix docs/pictures/trace.svg
+.venv-trace/.ready:
+	@'$(PYTHON)' -m venv --clear .venv-trace
+	@.venv-trace/bin/python -m pip --quiet --disable-pip-version-check install arize-phoenix==20.26.1
+	@touch $@
+
 bench: $(STAMP)
 	@$(BIN)/python benchmarks/run.py
 
 # Needs `uv` on PATH; writes hashes, no addresses.
 COMPILE := uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --python-version
 lock:
-	$(COMPILE) 3.11 --extra cli --output-file requirements.lock pyproject.toml
+	$(COMPILE) 3.11 --extra cli --extra stores --extra traces --output-file requirements.lock pyproject.toml
 	$(COMPILE) 3.11 --extra dev --output-file requirements-dev.lock pyproject.toml requirements-build.in
 	$(COMPILE) 3.11 --output-file examples/demo/requirements.lock examples/demo/requirements.in
+	$(COMPILE) 3.11 --output-file deploy/helm/requirements.lock deploy/helm/requirements.in
 	$(COMPILE) 3.12 --output-file deploy/image/requirements-build.lock deploy/image/requirements-build.in
 
 clean:
-	rm -rf .venv .venv-* .agents .demo .gatewright .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-* .agents .asyncapi .demo .gatewright .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(STAMP): requirements-dev.lock pyproject.toml
 	@command -v '$(PYTHON)' >/dev/null || { echo "there is no $(PYTHON) here; choose another: make PYTHON=/path/to/python3.12" >&2; exit 1; }

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import signal
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import FrameType
 
 import pytest
 from hypothesis import settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from tests.git.conftest import first_repository, make_repository
 
@@ -17,8 +22,13 @@ __all__ = ["bare_surroundings", "first_repository", "make_repository"]
 #: What is left of the environment: where programs and temporary files are, pytest's own, and how to reach a container engine.
 KEPT = ("PATH", "TMPDIR", "PYTEST_", "DOCKER_")
 UMASK = 0o022
+# The modules and the thousands of tests that are collected stay to the end: they are not looked through for garbage, neither
+# while there are more and more of them nor later.
+gc.disable()
 # An example that takes long on a busy machine is no counter-example.
 settings.register_profile("unhurried", deadline=None)
+# What `make test` plays of the searches that do not say how wide they are.
+settings.register_profile("few", settings.get_profile("unhurried"), max_examples=25)
 settings.load_profile("unhurried")
 
 
@@ -49,19 +59,90 @@ def bare_surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
         os.umask(mask)
 
 
-#: Folders whose tests start whole systems: begun first, so that no processor is left with one of them alone in the end.
-SLOW = ("faults", "e2e", "bounded", "docs", "cli", "evidence")
+@pytest.fixture(scope="session", autouse=True)
+def interrupts() -> Iterator[None]:
+    """Ctrl-C as it ever was, by a handler that is not Python's own: for that one each ``asyncio.Runner``, and so each test and
+    fixture that is a coroutine, puts another in place, and has it written as text, with the result of its task, when it goes.
+    """
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The slow folders first; within a folder, and among the others, as they are."""
+#: Folders whose files take longest, by what they were measured to take: begun first, so that no processor is left with one of
+#: them alone in the end.
+SLOW = ("e2e", "faults", "testrunner", "bounded", "attacks", "docs", "ecosystems", "cli", "evidence", "environments")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    words = "of each test with more cases play so many, spread over all of them"
+    parser.addoption("--most-cases", type=int, default=0, metavar="N", help=words)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The cases that are played; the slow folders first; within a folder, and among the others, as they are."""
     here = Path(__file__).parent
+    if most := config.getoption("most_cases"):
+        left_out = further_cases(items, most)
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
 
     def place(item: pytest.Item) -> int:
         folder = item.path.relative_to(here).parts[0]
         return SLOW.index(folder) if folder in SLOW else len(SLOW)
 
     items.sort(key=place)
+
+
+def further_cases(items: Iterable[pytest.Item], most: int) -> set[pytest.Item]:
+    """What is left out of tests with more than ``most`` cases: all but the first, the last, and others evenly between them."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    left_out: set[pytest.Item] = set()
+    for each in cases.values():
+        if len(each) > most:
+            played = {round(number * (len(each) - 1) / (most - 1)) for number in range(most)}
+            left_out.update(item for number, item in enumerate(each) if number not in played)
+    return left_out
+
+
+#: Files of tests/e2e with stacks of their own. All others share one, which takes longer to start than any of their tests.
+OWN_STACKS = {
+    f"test_{name}.py"
+    for name in (
+        "hostile_agents",
+        "interactive",
+        "mutants",
+        "named_publishers",
+        "private_repository",
+        "recorded_runs",
+        "sentence",
+    )
+}
+
+
+class _SharedStack(LoadFileScheduling):
+    """File by file, but one process for all files that share a stack: it is started once."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        folder, _, name = nodeid.partition("::")[0].rpartition("/")
+        return folder if folder.endswith("tests/e2e") and name not in OWN_STACKS else f"{folder}/{name}"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
+    return _SharedStack(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -1,5 +1,8 @@
 """The main job, end to end, on a real project: a codemod for two workers that lands, and five attacks that do not.
 
+Then recorded runs: a model's change, and that of a real coding agent where it is installed. They were recorded from a scripted
+model; no model is asked, and no key needed.
+
 Run it with `make demo`. Everything it makes lies in `.demo/`; nothing outside is touched.
 """
 
@@ -7,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 import shlex
 import shutil
@@ -14,16 +18,20 @@ import subprocess
 import sys
 import time
 import venv
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from hostile import ATTACKS, CODEMOD, Attack, attacks
+from recording import BY_CODEX, BY_MODEL, RecordedRun, make_policies, make_project, missing_codex
 from rich.console import Console
 from rich.table import Table
 
 HERE = Path(__file__).resolve().parent
 DEMO = HERE.parent.parent / ".demo"
 PROJECT = DEMO / "markdown"
+#: Where ``make agents`` installs coding agents.
+AGENTS = HERE.parent.parent / ".agents"
 PINNED = (HERE / "requirements.lock", HERE / "sdist.txt")
 #: An environment for each Python and each set of pinned packages that the demo is run with.
 PREFIX = DEMO / f"env-{platform.python_version()}-{hashlib.sha256(b''.join(map(Path.read_bytes, PINNED))).hexdigest()[:8]}"
@@ -42,10 +50,11 @@ def main() -> int:
     started = time.monotonic()
     landed = codemod()
     refused = hostile()
+    played = recorded(2 + len(refused))
     seconds = time.monotonic() - started
     console.rule("what happened")
-    tell(landed, refused)
-    console.print(f"\n{1 + len(refused)} runs took [bold]{seconds:.1f} s[/] after set-up; no attack moved a ref")
+    tell(landed, refused, played)
+    console.print(f"\n{1 + len(refused) + len(played)} runs took [bold]{seconds:.1f} s[/] after set-up; no attack moved a ref")
     look(landed, refused[0][1])
     return 0
 
@@ -114,6 +123,35 @@ def hostile() -> list[tuple[Attack, dict[str, object]]]:
     return outcomes
 
 
+def recorded(number: int) -> list[RecordedRun]:
+    """Runs whose models were recorded, played: the real work again, and no model. Codex only where it is installed."""
+    project, policies = DEMO / "greeter", DEMO / "policies"
+    make_project(project)
+    make_policies(policies)
+    # This home stays: an agent has to be probed once, and is the same in the next demo.
+    own = {"GATEWRIGHT_HOME": str(DEMO / "home"), "GATEWRIGHT_POLICIES": str(policies)}
+    environment = {**os.environ, **own, "GATEWRIGHT_AGENT_INSTALLATIONS": str(AGENTS)}
+    why_not = missing_codex(AGENTS)
+    played = [BY_MODEL] if why_not else [BY_MODEL, BY_CODEX]
+    for each in played:
+        console.rule(f"{number}. {each.title}, recorded from a scripted model")
+        number += 1
+        if each is BY_CODEX and not (DEMO / "home" / "agents" / "codex.json").exists():
+            console.print("what Codex obeys is probed first, once; this takes a minute or more ...")
+            run_in(project, environment, ["agents", "probe", "codex"])
+        if run_in(project, environment, ["run", *each.arguments(PREFIX), "--cassette", str(each.cassettes)]) != 0:
+            raise SystemExit("the recorded run did not succeed: a prompt has changed since, or the agent; `make recordings`")
+    if why_not:
+        console.print(f"a recorded run of a real coding agent is left out: {why_not}", soft_wrap=True)
+    return played
+
+
+def run_in(project: Path, environment: Mapping[str, str], words: list[str]) -> int:
+    """`gatewright` as a user would type it, its output on the terminal; the exit code."""
+    console.print("$ gatewright " + shlex.join(words), style="bold", markup=False, soft_wrap=True)
+    return subprocess.run([*GATEWRIGHT, *words], cwd=project, env=environment, check=False).returncode
+
+
 def refs() -> str:
     """Every ref of the project and what it points at."""
     return run([*GIT, "for-each-ref"])
@@ -146,12 +184,14 @@ class Change:
         return code, result
 
 
-def tell(landed: dict[str, object], refused: list[tuple[Attack, dict[str, object]]]) -> None:
+def tell(landed: dict[str, object], refused: list[tuple[Attack, dict[str, object]]], played: list[RecordedRun]) -> None:
     """One line for each run."""
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_row("[green]landed[/]", "a codemod by two workers", str(landed["status"]))
     for attack, _ in refused:
         table.add_row("[red]refused[/]", attack.title, attack.code)
+    for each in played:
+        table.add_row("[green]landed[/]", f"{each.title}, recorded from a scripted model", "SUCCESS")
     console.print(table)
 
 

@@ -20,6 +20,8 @@ from gatewright.telemetry.logs import Logger
 
 #: Seconds after which a queue that could not be read is tried again.
 MEND_PAUSE = 1.0
+#: Messages of one queue that joined which are in hand at a time.
+JOINED_PLACES = 4
 #: Seconds after which an input in hand is said to be alive no more. Whatever git may take is shorter: it is stuck, and comes to
 #: another gatekeeper.
 LONGEST = 1800.0
@@ -39,6 +41,7 @@ class InputConsumer:
     drain: float
     mend: Callable[[], Awaitable[None]]
     requests: set[asyncio.Task[Reply]] = field(default_factory=set)
+    _loop: ConsumerLoop | None = None
 
     def attended(self, handler: Handler) -> Handler:
         """``handler``, whose requests are waited for at the end, too."""
@@ -53,11 +56,22 @@ class InputConsumer:
 
     async def run(self, queues: Sequence[tuple[Consumer, Subscription]]) -> None:
         """Feed until it is time to leave, then drain. A bus that is away is waited for; raises what a defect raises."""
-        options = LoopOptions(self.places, MEND_PAUSE, self.drain)
-        loop = ConsumerLoop(options, self.log, self._mend, beside=self._beside)
-        await loop.run(
-            [DeliverySource(consumer.durable, queue, self._handling(consumer)) for consumer, queue in queues], self.stop
-        )
+        # Each queue waits with a place of its own, however few there are.
+        options = LoopOptions(max(self.places, len(queues)), MEND_PAUSE, self.drain)
+        self._loop = ConsumerLoop(options, self.log, self._mend, beside=self._beside)
+        await self._loop.run([self._source(consumer, queue) for consumer, queue in queues], self.stop)
+
+    def join(self, consumer: Consumer, queue: Subscription) -> bool:
+        """Feed from one more queue; False when this consumer does not run now."""
+        return self._loop is not None and self._loop.join(self._source(consumer, queue), JOINED_PLACES)
+
+    async def dismiss(self, consumer: Consumer) -> None:
+        """Feed from a queue no more."""
+        if self._loop is not None:
+            await self._loop.dismiss(consumer.durable)
+
+    def _source(self, consumer: Consumer, queue: Subscription) -> DeliverySource:
+        return DeliverySource(consumer.durable, queue, self._handling(consumer))
 
     def _beside(self) -> set[asyncio.Task[Any]]:
         return {*self.requests, *self.results.background}

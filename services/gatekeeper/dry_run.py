@@ -1,14 +1,13 @@
-"""``python -m gatewright.services.gatekeeper.dry_run``: the gates' own answer about a contract and a change, without a run.
+"""The gates' own answer about a contract and a change, without a run.
 
-For ``gatewright check`` and ``gatewright policy explain``: a question as JSON on standard input, the gates' reports as JSON on
-standard output. The same functions judge here as in a run, on objects fetched into a mirror in a temporary folder; nothing is
-executed, and the repository is only read. Exit code 0 when an answer could be given, 1 with ``{"error": ...}`` when not.
+For ``gatewright check`` and ``gatewright policy explain``: a question as JSON, the gates' reports as JSON. The same functions
+judge here as in a run, on objects fetched into a mirror in a temporary folder; nothing is executed, and the repository is only
+read.
 """
 
 from __future__ import annotations
 
 import asyncio
-import sys
 import tempfile
 from pathlib import Path
 
@@ -17,9 +16,10 @@ import msgspec
 from gatewright.clock import SystemClock
 from gatewright.contracts import GateReport, TaskContract, codec
 from gatewright.contracts.reports import GateName
-from gatewright.errors import ArtifactError, ConfigurationError, DeniedError, GatewrightError, GitError
+from gatewright.errors import ArtifactError, ConfigurationError, DeniedError, GitError
+from gatewright.git.access.credentials import RepositoryAccess
 from gatewright.git.mirror import Mirror, Mirrors
-from gatewright.secrets.selection import make_scanner
+from gatewright.secrets.selection import DEFAULT_SCANNER, local_catalogue, make_scanner
 from gatewright.services.gatekeeper.gates.change.candidate import ComposedCandidate, judge_patch_on
 from gatewright.services.gatekeeper.gates.change.destructive import judge_losses
 from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck
@@ -31,6 +31,7 @@ from gatewright.services.gatekeeper.gates.whole_change import judge_whole_change
 from gatewright.services.gatekeeper.intake.publishers import document_faults, rule_of
 from gatewright.services.gatekeeper.policies.load import Policies, load
 from gatewright.services.gatekeeper.policies.publishers import SubmissionKind
+from gatewright.worker_role import ways
 
 RUN = "run-examined"
 
@@ -66,7 +67,8 @@ async def dry_run(question: DryRunQuestion, scratch: Path) -> DryRunResult:
     contract = codec.decode(bytes(question.contract), TaskContract)
     policies = load(Path(question.policies))
     reports, unjudged = [], []
-    mirror = await Mirrors(scratch).open(question.source) if question.source is not None else None
+    access = RepositoryAccess.load(Path(question.policies), "operator")
+    mirror = await Mirrors(scratch, access=access).open(question.source) if question.source is not None else None
     commit = await mirror.resolve(question.baseline or contract.rollback.baseline_ref) if mirror is not None else ""
     if question.judge_policy:
         reports.append(await _policy(question, contract, policies, mirror, commit))
@@ -142,33 +144,20 @@ async def _change(
         if tree:
             candidate = ComposedCandidate(tree, await mirror.changes(baseline, tree), patch or b"")
             await judge_losses(context, candidate.changes, tree)
-            await judge_whole_change(context, candidate)
-            scanner = make_scanner("kingfisher", Path(tempfile.gettempdir()) / "gatewright-secret-rules")
+            for executor in ways(contract) or (None,):
+                await judge_whole_change(context, candidate, executor)
+            scanner = make_scanner(DEFAULT_SCANNER, local_catalogue())
             await SecretsCheck(scanner).judge(context, candidate.changes)
     except GitError as error:
         context.report.violate(error.reason, "integrated_gate", error.message)
     return context.close()
 
 
-def main() -> int:
+def answer(question: bytes) -> bytes:
+    """The DryRunResult of a DryRunQuestion, both as JSON. Raises MalformedError, ConfigurationError, GitError."""
     try:
-        question = msgspec.json.decode(sys.stdin.buffer.read(), type=DryRunQuestion)
-        with tempfile.TemporaryDirectory(prefix="gatewright-dry-run-") as scratch:
-            answer = asyncio.run(dry_run(question, Path(scratch)))
+        asked = msgspec.json.decode(question, type=DryRunQuestion)
     except (msgspec.MsgspecError, RecursionError) as error:
-        return _fail(ConfigurationError(f"the question cannot be read: {error}"))
-    except GatewrightError as error:
-        return _fail(error)
-    sys.stdout.buffer.write(msgspec.json.encode(answer))
-    return 0
-
-
-def _fail(error: GatewrightError) -> int:
-    faults = [fault._asdict() for fault in getattr(error, "faults", ())]
-    document = {"error": {"kind": type(error).__name__, "code": error.reason, "message": error.message, "faults": faults}}
-    sys.stdout.buffer.write(msgspec.json.encode(document))
-    return 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        raise ConfigurationError(f"the question cannot be read: {error}") from error
+    with tempfile.TemporaryDirectory(prefix="gatewright-dry-run-") as scratch:
+        return msgspec.json.encode(asyncio.run(dry_run(asked, Path(scratch))))

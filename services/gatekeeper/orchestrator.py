@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -16,11 +16,12 @@ from gatewright.bus.port import Bus
 from gatewright.bus.topology import CANCEL_SUBJECT
 from gatewright.clock import Clock
 from gatewright.contracts import Transition
-from gatewright.errors import BusError, ConflictError, GatewrightError, MalformedError, UnavailableError
+from gatewright.errors import BusError, ConflictError, GatewrightError, MalformedError, StoreError, UnavailableError
 from gatewright.evidence.projection.screening import ScreenedArtifacts
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import UNWRITABLE, BundleWriter
 from gatewright.ledger.run import Run
+from gatewright.ledger.spans import run_spans
 from gatewright.ledger.store import NOWHERE, Ledger, Position
 from gatewright.services.gatekeeper.decider.decide import decide
 from gatewright.services.gatekeeper.decider.gate_checks import next_step, required_checks
@@ -31,6 +32,7 @@ from gatewright.services.gatekeeper.run_metrics import measure
 from gatewright.tasks.protocol import cancel_notice
 from gatewright.telemetry.logs import Logger
 from gatewright.telemetry.metrics import Metrics
+from gatewright.tracing.spans import NoSpans, SpanSink, finish
 
 #: Times an input is decided anew after another gatekeeper appended first.
 CONFLICT_TRIES = 20
@@ -57,6 +59,8 @@ class Orchestrator:
     behind: dict[str, str] = field(default_factory=dict)
     #: Raises UnavailableError when this host has no room for work.
     room: Callable[[], None] = lambda: None
+    #: Where the trace of a run goes once it is sealed.
+    spans: SpanSink = field(default_factory=NoSpans)
 
     async def accept(self, item: Submitted) -> bool:
         """Make a submission a run. True when it is new: it is in the ledger and its first task is on the bus."""
@@ -92,10 +96,12 @@ class Orchestrator:
             position = await self.ledger.load(run_id)
             run = position.run
             if run is not None and run.sealed is None:
-                self.log.info("run_taken_up", run_id=run_id, state=run.state)
+                self._log(run).info("run_taken_up", state=run.state)
                 if run.ended:
                     await self._stop_work(run)
                 else:
+                    if run.parked and run.locks is None:
+                        await self._release(run)
                     await self.dispatcher.give_missing(run, position.transitions, self.clock.now(), under_way)
                 await self._continue(run_id, f"resume:{run.transitions}")
                 run = (await self.ledger.get(run_id)).run
@@ -116,9 +122,34 @@ class Orchestrator:
         self.ledger.forget(run_id)
         self.dispatcher.forget(run_id)
 
+    async def moved_elsewhere(self, run_id: str) -> None:
+        """Another gatekeeper has moved a run, or sealed it: what that has made room for is given out. Raises BusError."""
+        shares = self.dispatcher.shares
+        if not shares.policy.bounded:
+            return
+        if shares.knows(run_id):
+            run = (await self.ledger.load(run_id)).run
+            if run is not None:
+                await self.dispatcher.give(run, ())
+        elif shares.waiting:
+            await self.dispatcher.give_waiting()
+
+    async def settle(self, run_id: str) -> None:
+        """Let go of what was made here of a bundle that is kept elsewhere, once the ledger says so. Raises BusError."""
+        if run_id not in self.bundles.copies():
+            return
+        run = (await self.ledger.load(run_id)).run
+        if run is not None and run.sealed is not None:
+            await self.bundles.settled(run_id, run.sealed.location)
+            self.left_behind(run_id)
+
     @cached_property
     def dispatcher(self) -> Dispatcher:
-        return Dispatcher(self.bus)
+        return Dispatcher(self.bus, self.gates.policies.shares)
+
+    def _log(self, run: Run) -> Logger:
+        """For lines about a run: they carry its id, and that of its trace."""
+        return self.log.bind(run_id=run.run_id, trace_id=run.trace_id)
 
     def _turn(self, run_id: str) -> asyncio.Lock:
         """One input of a run at a time in this process; other processes are met by the ledger's sequence."""
@@ -173,7 +204,8 @@ class Orchestrator:
                 continue
             for verdict in verdicts:
                 report = verdict.report
-                self.metrics.gate_decision(report.gate, report.verdict, report.code, (report.duration_ms or 0) / 1000)
+                seconds = (report.duration_ms or 0) / 1000
+                self.metrics.gate_decision(report.gate, report.verdict, report.code, seconds, transition.events[0].trace_id)
             measure(self.metrics, after)
             await self._carry_out(after, transition)
             return after, True
@@ -193,8 +225,7 @@ class Orchestrator:
         run = position.run
         if run is None:
             return
-        log = self.log.bind(run_id=run.run_id)
-        log.info(
+        self._log(run).info(
             "transition", number=transition.number, state=run.state, events=[event.event_type for event in transition.events]
         )
         if run.sealed is not None:
@@ -203,6 +234,8 @@ class Orchestrator:
         if run.ended:
             self.behind.pop(run.run_id, None)  # the seal writes all of it
             await self._stop_work(run)
+        elif run.parked and run.locks is None:
+            await self._release(run)
 
     async def _keep(self, run: Run, transition: Transition) -> None:
         """Write the events to the bundle. A run whose evidence the disk does not take goes no further until it does."""
@@ -210,7 +243,7 @@ class Orchestrator:
             await self.bundles.append(run, transition.events)
         except UnavailableError as error:
             self.behind[run.run_id] = error.message
-            self.log.error("evidence_unwritable", run_id=run.run_id, code=error.reason, cause=error.message)  # noqa: TRY400 - the cause is named
+            self._log(run).error("evidence_unwritable", code=error.reason, cause=error.message)
 
     def _check_room(self, run_id: str, item: Input) -> None:
         """Ending a run on demand, and saying that it was sealed, need no room that the run has not taken."""
@@ -278,10 +311,10 @@ class Orchestrator:
         try:
             await self._seal(run)
         except UnavailableError as error:
-            if error.reason != UNWRITABLE:
+            if error.reason != UNWRITABLE and not isinstance(error, StoreError):
                 raise
             self.owed[run.run_id] = error.message
-            self.log.error("bundle_not_sealed", run_id=run.run_id, code=error.reason, cause=error.message)  # noqa: TRY400 - the cause is named
+            self._log(run).error("bundle_not_sealed", code=error.reason, cause=error.message)
         else:
             self.owed.pop(run.run_id, None)
 
@@ -290,15 +323,30 @@ class Orchestrator:
         await self._release(run)
         position = await self.ledger.get(run.run_id)
         artifacts = ScreenedArtifacts(self.gates.artifacts, run, self.gates.secrets.scanner)
-        sealed = await self.bundles.seal(run, position.transitions, artifacts, self.signer, position.sequences)
-        after, _ = await self._step(
+        signer = await asyncio.to_thread(self.signer.current, run.finished_at)
+        sealed = await self.bundles.seal(run, position.transitions, artifacts, signer, position.sequences)
+        after, first = await self._step(
             run.run_id, SealReported(sealed.manifest_sha256, sealed.signer, sealed.location, f"{run.run_id}:sealed")
         )
         counts = after.run.sealed if after.run is not None else None
         if counts is not None and counts.manifest_sha256 != sealed.manifest_sha256:
             # Another key, or another version of this program: two bundles of one run would both seem to be the one.
             await self.bundles.withdraw(run.run_id, sealed.manifest_sha256)
-            self.log.error("bundle_withdrawn", run_id=run.run_id, signer=sealed.signer, sealed_by=counts.signer)
+            self._log(run).error("bundle_withdrawn", signer=sealed.signer, sealed_by=counts.signer)
         else:
-            self.log.info("bundle_sealed", run_id=run.run_id, status=run.status, location=sealed.location)
+            self._log(run).info("bundle_sealed", status=run.status, location=sealed.location)
+            if first and after.run is not None:
+                self._tell_trace(after.run, after.transitions)
+        if counts is not None:
+            await self.bundles.settled(run.run_id, counts.location)
         self.left_behind(run.run_id)
+
+    def _tell_trace(self, run: Run, transitions: Sequence[Transition]) -> None:
+        """Comfort, and no evidence: what cannot be told is said in the log, and the run is over all the same."""
+        if isinstance(self.spans, NoSpans):
+            return
+        try:
+            for span in run_spans(run, transitions):
+                finish(self.spans, span)
+        except MalformedError as error:
+            self._log(run).warning("trace_not_told", code=error.reason, cause=error.message)

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Iterable, Sequence
 from importlib import metadata
 
+from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.bus.jetstream.setup import ensure_queues
 from gatewright.bus.port import Subscription
 from gatewright.bus.topology import (
     EVENTS_SUBJECT,
     EXHAUSTED_CONSUMER,
     INTAKE_CONSUMER,
+    OPERATOR_INTAKE_CONSUMER,
     RESULT_CONSUMER,
     SUBMIT_SUBJECT,
     Consumer,
     consumers,
 )
-from gatewright.errors import ConfigurationError, MalformedError, UnavailableError
-from gatewright.evidence.signing import keyring, keys
-from gatewright.evidence.signing.envelopes import Signer
-from gatewright.evidence.writer import BundleWriter
-from gatewright.git.mirror import Mirrors
+from gatewright.errors import ConfigurationError, MalformedError, StoreError, UnavailableError
+from gatewright.evidence.signing import keyring
+from gatewright.evidence.signing.home_signer import HomeSigner
 from gatewright.host_errors import check_room, host_errors
 from gatewright.host_facts import program_versions
 from gatewright.ledger.store import Ledger
@@ -34,54 +35,66 @@ from gatewright.services.gatekeeper.consumer import InputConsumer
 from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck
 from gatewright.services.gatekeeper.gates.engine import GateEngine
 from gatewright.services.gatekeeper.gates.landing.locks import PathLocks
+from gatewright.services.gatekeeper.intake.approvals import ApprovalService
 from gatewright.services.gatekeeper.intake.endpoint import SubmissionService
 from gatewright.services.gatekeeper.intake.limits import PublisherLimits
 from gatewright.services.gatekeeper.intake.result_consumer import ResultConsumer
 from gatewright.services.gatekeeper.intake.run_queries import RunQueries
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.policies.load import load
+from gatewright.services.gatekeeper.projections.bundle_place import BundlePlace
 from gatewright.services.gatekeeper.projections.follower import LOOK, LedgerFollower
 from gatewright.services.gatekeeper.projections.publisher_runs import PublisherRuns
 from gatewright.services.gatekeeper.projections.run_index import RunIndex
+from gatewright.services.gatekeeper.publisher_queues import PublisherQueues
 from gatewright.services.gatekeeper.run_metrics import watch_queues
 from gatewright.services.gatekeeper.settings import Settings
 
+#: What is read from the first moment on; queues of publishers with names join.
+_STANDING_QUEUES = (INTAKE_CONSUMER, OPERATOR_INTAKE_CONSUMER, RESULT_CONSUMER, EXHAUSTED_CONSUMER)
 #: Seconds between two attempts to seal what the disk did not take.
 DEBTS = 2.0
 
 
 async def serve(service: Service, settings: Settings) -> None:
     """Take messages until the process is told to leave; what is in hand then is finished, or given back at once."""
-    orchestrator, results = assemble(service, settings)
+    place = BundlePlace.of(settings)
+    orchestrator, results = assemble(service, settings, place)
     submissions = results.submissions
     follower = LedgerFollower(orchestrator, publishers=submissions.limits.runs)
-    asked = RunQueries(service.bus, orchestrator, submissions.limits, follower.index, service.log)
+    asked = RunQueries(service.bus, orchestrator, submissions.limits, follower.index, place.archives(), service.log)
 
     async def mend() -> None:
-        await ensure_queues(service.bus, consumers(settings.pools))
+        await ensure_queues(service.bus, consumers(settings.pools, coming.publishers))
 
     inputs = InputConsumer(results, service.stop, service.log, settings.parallel_inputs, settings.drain_seconds, mend)
+    coming = PublisherQueues(service.bus, inputs, service.log)
+    room = settings.mirror_room("gatekeeper", orchestrator.ledger.baselines)
     async with contextlib.AsyncExitStack() as stack:
-        queues = [await _open(service, consumer, stack) for consumer in (INTAKE_CONSUMER, RESULT_CONSUMER, EXHAUSTED_CONSUMER)]
+        queues = [await _open(service, consumer, stack) for consumer in _STANDING_QUEUES]
         async with asyncio.TaskGroup() as group:
             # Beside everything else: the first look for secrets waits for it, and the process ends when it cannot be had.
             group.create_task(asyncio.to_thread(submissions.scanner.prepare))
             # Beside the work, too: a long ledger takes minutes, and a submission needs nothing of it but its own subject.
             following = group.create_task(_look_after(service, follower))
             timing = group.create_task(follower.deadlines.keep(orchestrator, service.stop))
-            tending = group.create_task(look_after(settings.mirrors("gatekeeper"), service.log, orchestrator.ledger.baselines))
+            tending = group.create_task(look_after(room, service.log))
+            handlers = {SUBMIT_SUBJECT: submissions.submit, **asked.endpoints()}
+            people = ApprovalService(orchestrator, follower.index, follower.approvals, service.log, submissions.scanner)
+            doors = _doors(tuple(handlers), [each.name for each in orchestrator.gates.policies.publishers.publishers])
+            doors.append({subject: subject for subject in people.endpoints()})
+            handlers |= people.endpoints()
             await service.register(
-                {
-                    subject: inputs.attended(handler)
-                    for plain, handler in {SUBMIT_SUBJECT: submissions.submit, **asked.endpoints()}.items()
-                    for subject in (plain, f"{plain}.*")
-                },
-                waiting=(EVENTS_SUBJECT, f"{EVENTS_SUBJECT}.*"),
+                {subject: inputs.attended(handlers[plain]) for door in doors for subject, plain in door.items()},
+                waiting=[subject for door in doors for subject, plain in door.items() if plain == EVENTS_SUBJECT],
+                apart=doors,
             )
             group.create_task(_release(service.stop, follower.index))
             group.create_task(_pay_debts(service, orchestrator))
             group.create_task(follower.notices.keep(service.bus, service.clock, service.stop))
-            group.create_task(watch_queues(service, consumers(settings.pools)))
+            group.create_task(watch_queues(service, lambda: consumers(settings.pools, coming.publishers)))
+            # Its first step comes after the next line's: queues join what runs.
+            group.create_task(coming.keep(service.stop))
             await inputs.run(queues)
             tending.cancel()
             await asyncio.wait({following, timing}, timeout=settings.drain_seconds)
@@ -89,11 +102,22 @@ async def serve(service: Service, settings: Settings) -> None:
             timing.cancel()
 
 
+def _doors(plain: Sequence[str], publishers: Iterable[str]) -> list[dict[str, str]]:
+    """The subjects of each publisher, and of those that the policy does not list: subject -> the plain one.
+
+    Each is heard apart: a server cuts off who is sent more than it reads, which no publisher may bring upon another, nor upon
+    the gatekeeper's own work.
+    """
+    endings = ["" if name == DEFAULT_PUBLISHER else f".{name}" for name in publishers]
+    return [{f"{each}{ending}": each for each in plain} for ending in (*endings, ".*")]
+
+
 async def _look_after(service: Service, follower: LedgerFollower) -> None:
     """Read the ledger to its end, then follow it and look at what stands still, until the process is told to leave."""
     while not service.stop.is_set():
         try:
             await follower.catch_up()
+            await follower.settle()
         except UnavailableError as error:
             service.log.warning("ledger_unavailable", code=error.reason, cause=error.message)
             await asyncio.sleep(LOOK)
@@ -106,10 +130,11 @@ async def _look_after(service: Service, follower: LedgerFollower) -> None:
         following.cancel()
 
 
-def assemble(service: Service, settings: Settings) -> tuple[Orchestrator, ResultConsumer]:
+def assemble(service: Service, settings: Settings, place: BundlePlace) -> tuple[Orchestrator, ResultConsumer]:
     """The gatekeeper's parts. Raises ConfigurationError when a policy file or the signing key cannot be used."""
     policies = load(settings.policies, settings.publishers)
-    signer = Signer(keys.load_or_create(settings.signing_key))
+    policies.pools.check_served(settings.pools)
+    signer = HomeSigner(settings.home, settings.signing_key)
 
     def foreign(run_id: str, sequence: int) -> None:
         service.metrics.ledger_foreign_message()
@@ -129,15 +154,16 @@ def assemble(service: Service, settings: Settings) -> tuple[Orchestrator, Result
         return run is None or run.ended
 
     locks = PathLocks(service.bus, has_ended)
-    mirrors = Mirrors(settings.mirrors("gatekeeper"))
+    mirrors = settings.open_mirrors("gatekeeper", ledger.baselines)
     artifacts = ArtifactCache(service.bus)
     scanner = settings.scanner()
     approvers = keyring.approvers(settings.home, signer.public)
     gates = GateEngine(policies, mirrors, artifacts, locks, service.clock, versions(scanner), SecretsCheck(scanner), approvers)
-    bundles = BundleWriter(settings.home / "runs")
+    bundles = place.writer(lambda: keyring.trusted(settings.home, settings.signing_key) or [signer.public])
     orchestrator = Orchestrator(
         *(service.bus, ledger, gates, bundles, signer, service.clock, service.log, service.metrics),
         room=lambda: check_room(settings.home),
+        spans=service.spans,
     )
     runs = PublisherRuns(service.clock, policies.publishers.counted)
     limits = PublisherLimits(runs, service.clock)
@@ -164,12 +190,19 @@ async def _pay_debts(service: Service, orchestrator: Orchestrator) -> None:
         await pause_unless(service.stop, DEBTS)
         try:
             with host_errors():
+                await orchestrator.bundles.check()
                 await orchestrator.pay_debts()
+            trouble = ""
+        except StoreError as error:
+            trouble = error.message
+            service.log.warning("bundle_store_unusable", code=error.reason, cause=error.message)
         except UnavailableError as error:
+            trouble = ""
             service.log.warning("debts_left_for_later", code=error.reason, cause=error.message)
         service.metrics.bundles_owed(len(orchestrator.owed))
-        if unwritten := {**orchestrator.owed, **orchestrator.behind}:
-            service.readiness.lacks("evidence", next(iter(unwritten.values())))
+        unwritten = {**orchestrator.owed, **orchestrator.behind}
+        if trouble or unwritten:
+            service.readiness.lacks("evidence", trouble or next(iter(unwritten.values())))
         else:
             service.readiness.has("evidence")
 

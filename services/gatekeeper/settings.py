@@ -18,8 +18,15 @@ class Settings(ServiceSettings):
     key: Path | None = None
     #: Publishers that ``publishers.json`` need not list, separated by blanks in the variable; see ``Publishers.with_named``.
     publishers: Annotated[tuple[str, ...], NoDecode] = ()
+    #: Where sealed bundles are kept: ``s3://BUCKET[/PREFIX]``, reached as ``stores.json`` says; None: in the home folder.
+    bundle_store: str | None = None
     #: Inputs that are judged at the same time.
     parallel_inputs: int = Field(default=16, ge=1, le=256)
+
+    @field_validator("bundle_store", mode="before")
+    @classmethod
+    def _none_for_nothing(cls, value: object) -> object:
+        return value or None
 
     @field_validator("publishers", mode="before")
     @classmethod

@@ -15,13 +15,13 @@ from gatewright import scope
 from gatewright.contracts import ContractProposal, RunRequest
 from gatewright.contracts.consultation import Clamp
 from gatewright.contracts.proposals import ProposedExecutor
-from gatewright.contracts.vocabulary import AcceptanceTest, Executor
+from gatewright.contracts.vocabulary import AcceptanceTest, Executor, ToolPermissions
 from gatewright.ecosystems.port import TreeFiles
 from gatewright.ecosystems.registry import recognise
 from gatewright.errors import CommandRefusedError, Fault, ScopeError
 from gatewright.permissions import FILESYSTEM_ORDER, NETWORK_ORDER, SHELL_ORDER, is_wider
 from gatewright.sandbox.argv import parse_command
-from gatewright.worker_role import PERMISSIONS
+from gatewright.worker_role import ways, worker_permissions
 
 #: Of these fields nothing is guessed into a run: a request that leaves one open gets a proposal, which its requester confirms.
 CONFIRMED = ("allowed_paths", "executor")
@@ -35,7 +35,7 @@ def left_open(request: RunRequest) -> tuple[str, ...]:
     empty = {
         "allowed_paths": not request.allowed_paths,
         "acceptance_tests": not request.acceptance_tests,
-        "executor": request.executor is None,
+        "executor": not ways(request),
     }
     return tuple(name for name, is_open in empty.items() if is_open)
 
@@ -99,22 +99,17 @@ def _clamps(request: RunRequest, proposal: ContractProposal) -> Iterator[Clamp]:
     for requirement in proposal.requirement_ids:
         if requirement not in request.requirement_ids:
             yield Clamp(field="requirement_ids", proposed=requirement, granted="", reason=_FIXED)
-    yield from _permission_clamps(proposal)
+    yield from _permission_clamps(proposal, worker_permissions(interactive=request.interactive))
 
 
-def _permission_clamps(proposal: ContractProposal) -> Iterator[Clamp]:
+def _permission_clamps(proposal: ContractProposal, most: ToolPermissions) -> Iterator[Clamp]:
     asked = proposal.tool_permissions
     if asked is None:
         return
     pairs = (
-        (
-            "filesystem",
-            asked.filesystem,
-            PERMISSIONS.filesystem,
-            is_wider(FILESYSTEM_ORDER, asked.filesystem, PERMISSIONS.filesystem),
-        ),
-        ("shell", asked.shell, PERMISSIONS.shell, is_wider(SHELL_ORDER, asked.shell, PERMISSIONS.shell)),
-        ("network", asked.network, PERMISSIONS.network, is_wider(NETWORK_ORDER, asked.network, PERMISSIONS.network)),
+        ("filesystem", asked.filesystem, most.filesystem, is_wider(FILESYSTEM_ORDER, asked.filesystem, most.filesystem)),
+        ("shell", asked.shell, most.shell, is_wider(SHELL_ORDER, asked.shell, most.shell)),
+        ("network", asked.network, most.network, is_wider(NETWORK_ORDER, asked.network, most.network)),
     )
     for name, proposed, granted, wider in pairs:
         if wider:

@@ -11,8 +11,19 @@ from msgspec.structs import replace
 from gatewright.contracts import RequestTask, RunRequest, TaskContract
 from gatewright.contracts.task_contract import Inputs, LogPaths, LogRefs, Rollback, RuntimeOptions
 from gatewright.contracts.vocabulary import Agent, TimeoutRetry
+from gatewright.profiles.choice import chosen_profile, environment_of
+from gatewright.profiles.policy import NO_PROFILES, EnvironmentsPolicy
 from gatewright.services.pm.completeness import check_complete
-from gatewright.worker_role import ASKED_ANEW, PERMISSIONS, REQUIRED_OUTPUTS, TOOL_SET, WORKER, answers, resolve_role
+from gatewright.worker_role import (
+    ASKED_ANEW,
+    REQUIRED_OUTPUTS,
+    TOOL_SET,
+    WORKER,
+    answers,
+    resolve_role,
+    ways,
+    worker_permissions,
+)
 
 #: Seconds for a request that sets no limit, and the most retries that a contract may ask for.
 DEFAULT_SECONDS = 600.0
@@ -23,13 +34,14 @@ ASKED_TRIES = 3
 FORBIDDEN_ACTIONS = ("rm -rf", "sudo", "ssh", "curl", "wget", "edit .env")
 
 
-def compile_contract(task: RequestTask, owner: Agent) -> TaskContract:
+def compile_contract(task: RequestTask, owner: Agent, profiles: EnvironmentsPolicy = NO_PROFILES) -> TaskContract:
     """The run's task contract (specification 6.1): id ``<run_id>.contract``, owned by ``owner``, assigned to the worker.
 
     Raises what ``check_complete`` raises.
     """
     request = task.request
     check_complete(request)
+    profile = chosen_profile(request, profiles)
     contract = TaskContract(
         task_id=f"{task.run_id}.contract",
         task_type="IMPLEMENT",
@@ -40,7 +52,7 @@ def compile_contract(task: RequestTask, owner: Agent) -> TaskContract:
         allowed_paths=request.allowed_paths,
         forbidden_actions=FORBIDDEN_ACTIONS,
         acceptance_tests=request.acceptance_tests,
-        tool_permissions=PERMISSIONS,
+        tool_permissions=worker_permissions(interactive=request.interactive),
         policy_pack=request.policy_pack,
         timeout_retry=request.timeout_retry or _one_try_per_answer(request),
         rollback=Rollback(strategy="worktree_drop", baseline_ref=task.baseline_commit),
@@ -48,15 +60,19 @@ def compile_contract(task: RequestTask, owner: Agent) -> TaskContract:
         log_refs=LogRefs(run_id=task.run_id, paths=LogPaths()),
         mcp_tool_set=TOOL_SET,
         audit_only=request.audit_only,
+        interactive=request.interactive,
         runtime_options=RuntimeOptions(strict_acceptance=True) if request.strict_acceptance else None,
         repository=request.repository,
         executor=request.executor,
+        candidates=request.candidates,
         sharding=request.sharding,
-        environment=request.environment,
+        environment=environment_of(request, profile),
+        environment_profile=profile,
         scope=request.scope,
         budget=request.budget,
         requirement_ids=request.requirement_ids,
         priority=request.priority,
+        needs=request.needs,
         author=request.author,
         source_branch=request.source_branch,
     )
@@ -64,7 +80,7 @@ def compile_contract(task: RequestTask, owner: Agent) -> TaskContract:
 
 
 def _one_try_per_answer(request: RunRequest) -> TimeoutRetry:
-    tries = 1
-    if request.executor is not None:
-        tries = ASKED_TRIES if request.executor.kind in ASKED_ANEW else len(answers(request.executor))
+    tries = max(
+        (ASKED_TRIES if executor.kind in ASKED_ANEW else len(answers(executor)) for executor in ways(request)), default=1
+    )
     return TimeoutRetry(timeout_sec=DEFAULT_SECONDS, max_retries=min(tries - 1, MOST_RETRIES), retry_backoff_sec=0)

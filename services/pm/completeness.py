@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from gatewright import scope
 from gatewright.contracts import RunRequest
+from gatewright.contracts.vocabulary import Executor
 from gatewright.errors import Fault, MalformedError, ScopeError
-from gatewright.worker_role import has_answers
+from gatewright.worker_role import has_answers, ways
 
 INCOMPLETE = "request_incomplete"
 
@@ -32,11 +33,20 @@ def _missing(request: RunRequest) -> Iterator[Fault]:
         yield _required("/allowed_paths", "the paths that may be changed")
     if not request.acceptance_tests:
         yield _required("/acceptance_tests", "the commands that prove the change")
-    if request.executor is None:
+    if not ways(request):
         yield _required("/executor", "how the change is made: command, patch, reply, agent or model")
-    elif not has_answers(request.executor):
-        field = "commands" if request.executor.kind == "command" else "artifacts"
-        yield _required(f"/executor/{field}", f"at least one answer for the {request.executor.kind} executor")
+    for pointer, executor in _executors(request):
+        if not has_answers(executor):
+            field = "commands" if executor.kind == "command" else "artifacts"
+            yield _required(f"{pointer}/{field}", f"at least one answer for the {executor.kind} executor")
+
+
+def _executors(request: RunRequest) -> Iterator[tuple[str, Executor]]:
+    """Every executor of the request, and where in it it stands."""
+    if request.executor is not None:
+        yield "/executor", request.executor
+    for number, executor in enumerate(request.candidates or ()):
+        yield f"/candidates/{number}", executor
 
 
 def _paths(request: RunRequest) -> Iterator[Fault]:
@@ -52,9 +62,11 @@ def _artifacts(request: RunRequest) -> Iterator[Fault]:
     for number, artifact in enumerate(request.artifacts):
         if names[artifact.name] > 1:
             yield Fault(f"/artifacts/{number}/name", "duplicate_name", "another artifact has this name too")
-    for number, name in enumerate(request.executor.artifacts if request.executor else ()):
-        if name not in names:
-            yield Fault(f"/executor/artifacts/{number}", "unknown_artifact", "is not the name of an artifact of the request")
+    for pointer, executor in _executors(request):
+        for number, name in enumerate(executor.artifacts):
+            if name not in names:
+                words = "is not the name of an artifact of the request"
+                yield Fault(f"{pointer}/artifacts/{number}", "unknown_artifact", words)
 
 
 def _sharding(request: RunRequest) -> Iterator[Fault]:

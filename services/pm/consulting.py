@@ -13,12 +13,13 @@ from gatewright.contracts.vocabulary import Agent
 from gatewright.errors import Fault
 from gatewright.git.mirror import Mirrors
 from gatewright.git.mirror_tree import list_tree
+from gatewright.profiles.policy import NO_PROFILES, EnvironmentsPolicy
 from gatewright.prompts.library import PromptLibrary
 from gatewright.prompts.orders import PM_EXECUTORS, pm_order
 from gatewright.prompts.repository_view import look_at
 from gatewright.services.pm.clamping import CONFIRMED, clamps, completed, faults_of, left_open
 from gatewright.services.pm.compiler import compile_contract
-from gatewright.structured.answers import Question
+from gatewright.structured.answers import StructuredQuestion
 from gatewright.structured.asking import Asking
 from gatewright.structured.errors import UNANSWERED
 from gatewright.structured.recording import consultation_of, failure_of
@@ -30,14 +31,22 @@ PROPOSAL = "proposal.json"
 UNCONFIRMED = "proposal_unconfirmed"
 
 
-class Consulting:
+class ContractConsultant:
     """Of the pm ``agent``. Keeps nothing between tasks."""
 
-    def __init__(self, agent: Agent, models: RoleModels, library: PromptLibrary, mirrors: Mirrors) -> None:
+    def __init__(
+        self,
+        agent: Agent,
+        models: RoleModels,
+        library: PromptLibrary,
+        mirrors: Mirrors,
+        profiles: EnvironmentsPolicy = NO_PROFILES,
+    ) -> None:
         self._agent = agent
         self._models = models
         self._library = library
         self._mirrors = mirrors
+        self._profiles = profiles
 
     def wanted(self, request: RunRequest) -> bool:
         """Whether a model is to be asked: something is left open, and the pm has a model."""
@@ -58,8 +67,8 @@ class Consulting:
         async def rules(proposal: ContractProposal) -> Sequence[Fault]:
             return await faults_of(proposal, request, tree, view.tests, PM_EXECUTORS)
 
-        asking = Asking(Question(prompt, ContractProposal, rules))
-        async with self._models.session(request.budget, context) as session:
+        asking = Asking(StructuredQuestion(prompt, ContractProposal, rules))
+        async with self._models.session(request.budget, context, task.run_id, task.task_id) as session:
             try:
                 proposal = await asking.ask(session)
             except UNANSWERED as error:
@@ -72,7 +81,8 @@ class Consulting:
         record = await consultation_of(asking, proposal, session.spent, context.artifacts, clamped=clamped, more=more)
         if confirm:
             return _unconfirmed(whole, confirm, record)
-        return replace(compile_contract(replace(task, request=whole), self._agent), consultation=record)
+        contract = compile_contract(replace(task, request=whole), self._agent, self._profiles)
+        return replace(contract, consultation=record)
 
 
 def _unconfirmed(whole: RunRequest, confirm: Sequence[str], record: Consultation) -> Error:

@@ -6,10 +6,10 @@ from gatewright.contracts import Error, RequestTask, TaskContract
 from gatewright.contracts.reports import ErrorFault
 from gatewright.contracts.vocabulary import Agent
 from gatewright.errors import MalformedError
-from gatewright.git.mirror import Mirrors
+from gatewright.profiles.policy import NO_PROFILES, EnvironmentsPolicy, load_environments
 from gatewright.prompts.library import PromptLibrary
 from gatewright.services.pm.compiler import compile_contract
-from gatewright.services.pm.consulting import Consulting
+from gatewright.services.pm.consulting import ContractConsultant
 from gatewright.services.pm.settings import Settings
 from gatewright.structured.session import RoleModels
 from gatewright.tasks.handler import TaskContext
@@ -19,24 +19,27 @@ def make_handler(settings: Settings) -> PmHandler:
     """The handler of a process with these settings. Raises ConfigurationError."""
     agent = Agent(role="PM", agent_id=settings.agent_id)
     models = RoleModels.of("pm", settings)
-    return PmHandler(
-        settings.agent_id, Consulting(agent, models, PromptLibrary(settings.prompts), Mirrors(settings.mirrors("pm")))
-    )
+    profiles = load_environments(settings.policies)
+    library, mirrors = PromptLibrary(settings.prompts), settings.open_mirrors("pm")
+    return PmHandler(settings.agent_id, ContractConsultant(agent, models, library, mirrors, profiles), profiles)
 
 
 class PmHandler:
     """The pm of id ``agent_id``; without ``consulting`` it compiles only what is complete. Keeps nothing between tasks."""
 
-    def __init__(self, agent_id: str, consulting: Consulting | None = None) -> None:
+    def __init__(
+        self, agent_id: str, consulting: ContractConsultant | None = None, profiles: EnvironmentsPolicy = NO_PROFILES
+    ) -> None:
         self._agent = Agent(role="PM", agent_id=agent_id)
         self._consulting = consulting
+        self._profiles = profiles
 
     async def handle(self, task: RequestTask, context: TaskContext) -> TaskContract | Error:
         """The contract of the request. A request that cannot become one is an ordinary answer, and no fault of the system."""
         try:
             if self._consulting is not None and self._consulting.wanted(task.request):
                 return await self._consulting.compile(task, context)
-            return compile_contract(task, self._agent)
+            return compile_contract(task, self._agent, self._profiles)
         except MalformedError as error:
             context.log.info("request_refused", code=error.reason, faults=[fault.pointer for fault in error.faults])
             faults = [ErrorFault(pointer=fault.pointer, code=fault.code, message=fault.message) for fault in error.faults]

@@ -19,7 +19,7 @@ from gatewright.git.paths import display
 from gatewright.prompts.library import PromptLibrary
 from gatewright.prompts.orders import MAX_PATCH, reviewer_order
 from gatewright.services.reviewer.subject import Subject
-from gatewright.structured.answers import Question
+from gatewright.structured.answers import StructuredQuestion
 from gatewright.structured.asking import Asking
 from gatewright.structured.errors import UNANSWERED
 from gatewright.structured.recording import consultation_of, failure_of
@@ -41,7 +41,7 @@ class Opinion:
     consultation: Consultation | None = None
 
 
-class Consulting:
+class ReviewConsultant:
     """Of a reviewer. Keeps nothing between tasks."""
 
     def __init__(self, models: RoleModels, library: PromptLibrary) -> None:
@@ -66,8 +66,8 @@ class Consulting:
         async def rules(opinion: ReviewOpinion) -> Sequence[Fault]:
             return tuple(unfounded(opinion, lines))
 
-        asking = Asking(Question(reviewer_order(self._library, task, patch), ReviewOpinion, rules))
-        async with self._models.session(task.budget, context) as session:
+        asking = Asking(StructuredQuestion(reviewer_order(self._library, task, patch), ReviewOpinion, rules))
+        async with self._models.session(task.budget, context, task.log_refs.run_id, task.task_id) as session:
             try:
                 opinion = await asking.ask(session)
             except UNANSWERED as error:

@@ -22,7 +22,7 @@ from gatewright.git.modes import NO_CONTENT
 from gatewright.git.process import OutputTooLargeError
 from gatewright.host_facts import surroundings
 from gatewright.prompts.library import PromptLibrary
-from gatewright.services.reviewer.consulting import Consulting, Opinion
+from gatewright.services.reviewer.consulting import Opinion, ReviewConsultant
 from gatewright.services.reviewer.judging import FUNCTION, findings_in, question_about
 from gatewright.services.reviewer.report import review_report
 from gatewright.services.reviewer.settings import Settings
@@ -52,8 +52,9 @@ def make_handler(settings: Settings) -> ReviewerHandler:
     judge = BoundedJudge(FUNCTION, ProcessBounds(settings.review_seconds))
     rules = RuleReview(judge, settings.max_file_bytes)
     models = RoleModels.of("reviewer", settings, sockets=_sockets(settings))
-    consulting = Consulting(models, PromptLibrary(settings.prompts))
-    return ReviewerHandler(settings.agent_id, Mirrors(mirrors), rules, consulting, confined=_is_confined(mirrors))
+    consulting = ReviewConsultant(models, PromptLibrary(settings.prompts))
+    opened = settings.open_mirrors("reviewer")
+    return ReviewerHandler(settings.agent_id, opened, rules, consulting, confined=_is_confined(mirrors))
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class ReviewerHandler:
     """
 
     def __init__(
-        self, agent_id: str, mirrors: Mirrors, rules: RuleReview, consulting: Consulting | None = None, *, confined: bool
+        self, agent_id: str, mirrors: Mirrors, rules: RuleReview, consulting: ReviewConsultant | None = None, *, confined: bool
     ) -> None:
         self._confined = confined
         self._agent = Agent(role="REVIEWER", agent_id=agent_id)

@@ -17,7 +17,7 @@ from gatewright.prompts.orders import techlead_order
 from gatewright.rules.shards import broken_by_split
 from gatewright.services.techlead.partition import Group
 from gatewright.services.techlead.plan import make_plan
-from gatewright.structured.answers import Question
+from gatewright.structured.answers import StructuredQuestion
 from gatewright.structured.asking import Asking
 from gatewright.structured.errors import UNANSWERED
 from gatewright.structured.recording import consultation_of, failure_of
@@ -33,7 +33,7 @@ class Split:
     consultation: Consultation
 
 
-class Consulting:
+class PlanConsultant:
     """Of a tech lead. Keeps nothing between tasks."""
 
     def __init__(self, agent: Agent, models: RoleModels, library: PromptLibrary) -> None:
@@ -58,8 +58,8 @@ class Consulting:
         async def rules(proposal: PlanProposal) -> Sequence[Fault]:
             return self._faults(task, proposal, files, most)
 
-        asking = Asking(Question(prompt, PlanProposal, rules))
-        async with self._models.session(task.budget, context) as session:
+        asking = Asking(StructuredQuestion(prompt, PlanProposal, rules))
+        async with self._models.session(task.budget, context, task.log_refs.run_id, task.task_id) as session:
             try:
                 proposal = await asking.ask(session)
             except UNANSWERED as error:

@@ -14,7 +14,7 @@ from gatewright.errors import MalformedError
 from gatewright.git.mirror import Mirrors
 from gatewright.host_facts import surroundings
 from gatewright.prompts.library import PromptLibrary
-from gatewright.services.techlead.consulting import Consulting, Split
+from gatewright.services.techlead.consulting import PlanConsultant, Split
 from gatewright.services.techlead.partition import Group, partition
 from gatewright.services.techlead.plan import make_plan
 from gatewright.services.techlead.settings import Settings
@@ -26,14 +26,14 @@ from gatewright.tasks.inputs import open_baseline
 def make_handler(settings: Settings) -> TechLeadHandler:
     """The handler of a process with these settings. Raises ConfigurationError."""
     agent = Agent(role="TECH_LEAD", agent_id=settings.agent_id)
-    consulting = Consulting(agent, RoleModels.of("techlead", settings), PromptLibrary(settings.prompts))
-    return TechLeadHandler(settings.agent_id, Mirrors(settings.mirrors("techlead")), consulting)
+    consulting = PlanConsultant(agent, RoleModels.of("techlead", settings), PromptLibrary(settings.prompts))
+    return TechLeadHandler(settings.agent_id, settings.open_mirrors("techlead"), consulting)
 
 
 class TechLeadHandler:
     """The tech lead of id ``agent_id``; without ``consulting`` it splits by the number of files."""
 
-    def __init__(self, agent_id: str, mirrors: Mirrors, consulting: Consulting | None = None) -> None:
+    def __init__(self, agent_id: str, mirrors: Mirrors, consulting: PlanConsultant | None = None) -> None:
         self._agent = Agent(role="TECH_LEAD", agent_id=agent_id)
         self._mirrors = mirrors
         self._consulting = consulting

@@ -40,7 +40,7 @@ def _shard(task: TaskContract, number: int, group: Group, producer: Agent) -> Ta
         assigned_agent=WORKER,
         required_outputs=REQUIRED_OUTPUTS,
         allowed_paths=group.paths,
-        tool_permissions=least_permissions(task.requested_permissions or task.tool_permissions),
+        tool_permissions=least_permissions(task.requested_permissions or task.tool_permissions, interactive=task.interactive),
         requested_permissions=None,
         sharding=None,
     )

@@ -22,8 +22,8 @@ from gatewright.git.changes import FileChange, TreeChange
 from gatewright.git.mirror_tree import list_tree
 from gatewright.git.modes import ABSENT, REGULAR, SUBMODULE
 from gatewright.sandbox import Completed
-from gatewright.services.testrunner.comparison import contradicts, count_outcomes, listed, test_files
-from gatewright.services.testrunner.instrumented import Instrumented, build_earlier
+from gatewright.services.testrunner.comparison import contradicts, count_outcomes, listed, rewritten_of, test_files
+from gatewright.services.testrunner.instrumented import AskedRun, Instrumented, build_earlier
 from gatewright.services.testrunner.place import CommandPlace
 from gatewright.tasks.inputs import RebuiltCandidate
 from gatewright.workspace import Workspace, Workspaces
@@ -55,10 +55,15 @@ async def run_baseline_tests(
     subject = Instrumented(subject.argv, framework, subject.sandbox, subject.prefix, subject.limits)
     provided = {path: content for path, content in place.provided.items() if path.decode("utf-8", "replace") not in files.paths}
     async with workspaces.open(
-        candidate.mirror, candidate.baseline, mixed, plain=not place.workspace.overlay, planted=provided
+        candidate.mirror,
+        candidate.baseline,
+        mixed,
+        plain=not place.workspace.overlay,
+        planted=provided,
+        compiled=place.compiled,
     ) as workspace:
         await build_earlier(place, workspace, subject.sandbox)
-        completed, told = await subject.run(workspace, files, Purpose.ALL)
+        completed, told = await subject.run(workspace, files, AskedRun(Purpose.ALL))
         rewritten = await _rewritten(workspace, told)
     return _facts(deciding, completed, told, rewritten)
 
@@ -133,7 +138,7 @@ async def _rewritten(workspace: Workspace, told: Told) -> tuple[str, ...]:
         changed = {change.path.decode("utf-8", "replace") for change in await workspace.changes()}
     except DeniedError:
         return listed(files)
-    return listed(files & changed)
+    return listed(rewritten_of(files, changed, told.framework))
 
 
 def _facts(deciding: frozenset[bytes], completed: Completed, told: Told, rewritten: tuple[str, ...]) -> BaselineTests:

@@ -13,7 +13,7 @@ from gatewright.ecosystems.registry import recognise
 from gatewright.git.mirror_tree import list_tree
 from gatewright.sandbox import Completed, Sandbox
 from gatewright.services.testrunner.comparison import listed
-from gatewright.services.testrunner.instrumented import Instrumented, build_earlier
+from gatewright.services.testrunner.instrumented import AskedRun, Instrumented, build_earlier
 from gatewright.services.testrunner.place import CommandPlace
 from gatewright.workspace import Workspaces
 
@@ -46,13 +46,15 @@ class FailuresBefore:
         tree = await list_tree(candidate.mirror, candidate.baseline)
         framework = await recognise(argv, tree) if proof.framework else None
         again: list[str] = []
-        async with self._workspaces.open(candidate.mirror, candidate.baseline, planted=place.provided) as workspace:
+        async with self._workspaces.open(
+            candidate.mirror, candidate.baseline, planted=place.provided, compiled=place.compiled
+        ) as workspace:
             await build_earlier(place, workspace, self._sandbox)
             if framework is None or not failed:
                 completed = await self._sandbox.run(argv, workspace=workspace, prefix=place.prefix, limits=place.limits)
             else:
                 subject = Instrumented(argv, framework, self._sandbox, place.prefix, place.limits)
-                completed, told = await subject.run(workspace, tree, Purpose.COLLECT, only=tuple(failed[:_MOST]))
+                completed, told = await subject.run(workspace, tree, AskedRun(Purpose.COLLECT, tuple(failed[:_MOST])))
                 again = [each for each in failed if told.outcomes.get(each) == "failed"]
         if completed.timed_out or completed.stopped:
             return proof

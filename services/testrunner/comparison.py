@@ -19,8 +19,6 @@ from gatewright.sandbox import Completed
 _SETTINGS = SETTING_FILES | {"conftest.py"}
 #: Names that a proof lists.
 _MOST = 100
-#: Frameworks whose reporters tell which files were loaded.
-_TELLS_LOADED = frozenset({"pytest", "unittest"})
 
 
 def facts(framework: Framework, completed: Completed, told: Told, changed: Iterable[str] = ()) -> TestProof:
@@ -33,8 +31,19 @@ def facts(framework: Framework, completed: Completed, told: Told, changed: Itera
         # A command that starts the framework several times may run a test in each of them.
         duplicates=tuple(sorted(told.duplicates)[:_MOST]) if told.begun == 1 else (),
         untouched=_untouched(framework, told, changed),
-        shadowed=tuple(f"{name} -> {place}" for name, place in sorted(told.origins.items())[:_MOST]),
+        shadowed=(
+            *(f"{name} -> {place}" for name, place in sorted(told.origins.items())[:_MOST]),
+            *_in_place(framework, changed),
+        ),
     )
+
+
+def _in_place(framework: Framework, changed: Iterable[str]) -> tuple[str, ...]:
+    """Bytecode that the change brings: Python takes it for the source beside it, whatever that says."""
+    if "python" not in framework.languages:
+        return ()
+    brought = sorted(path for path in changed if path.endswith((".pyc", ".pyo")))
+    return tuple(f"{path} (bytecode that the change brings: leave it out)" for path in brought[:_MOST])
 
 
 def count_outcomes(told: Told) -> TestCounts:
@@ -51,12 +60,23 @@ def test_files(told: Told) -> frozenset[str]:
 
 def with_rewritten(proof: TestProof, files: frozenset[str], edited: Iterable[str]) -> TestProof:
     """The same with those of its ``files`` that were ``edited``."""
-    return replace(proof, rewritten=tuple(sorted(files.intersection(edited))[:_MOST]))
+    return replace(proof, rewritten=tuple(rewritten_of(files, edited, proof.framework)[:_MOST]))
+
+
+def rewritten_of(files: Iterable[str], edited: Iterable[str], framework: str) -> list[str]:
+    """Those of ``files`` that were ``edited``, or their bytecode was, which Python takes in their place."""
+    paths = frozenset(edited)
+    # That of pytest is its own: another that is made beside it, by a program that a test starts, decides nothing there.
+    mark = "-pytest-" if framework == "pytest" else "."
+    caches = [path for path in paths if path.endswith(".pyc") and "__pycache__/" in path and mark in path.rpartition("/")[2]]
+    beginnings = [path.replace("__pycache__/", "") for path in caches]
+    compiled = (file for file in files if any(path.startswith(file.removesuffix("py")) for path in beginnings))
+    return sorted(paths.intersection(files).union(compiled))
 
 
 def _untouched(framework: Framework, told: Told, changed: Iterable[str]) -> tuple[str, ...]:
     """Changed files that the framework's reporter could have seen being loaded, and did not; none where no test ran."""
-    if framework.name not in _TELLS_LOADED or not told.outcomes:
+    if not framework.tells_files or not told.outcomes:
         return ()
     return tuple(path for path in loadable(changed) if path not in told.loaded)[:_MOST]
 
@@ -81,8 +101,9 @@ def with_control(proof: TestProof, sentinel: Sentinel, completed: Completed, tol
 
 
 def _outcome(told: Told, name: str) -> str:
-    """Of a planted test, whatever a fixture made of it: all its cases have to agree."""
+    """Of a planted test, whatever a fixture made of it: all its cases have to agree, but for those that a fixture skips."""
     found = {outcome for each, outcome in told.outcomes.items() if each == name or each.startswith(f"{name}[")}
+    found = found - {"skipped"} or found
     return found.pop() if len(found) == 1 else ""
 
 

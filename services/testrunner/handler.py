@@ -20,7 +20,7 @@ from gatewright.contracts import TaskContract, TestReport
 from gatewright.contracts.reports import TestCommand
 from gatewright.contracts.vocabulary import Agent, Artifact, MutationBounds, Surroundings
 from gatewright.ecosystems.building import builds
-from gatewright.environment_state import Seen, refuse_changed, see_environment
+from gatewright.environment_state import EnvironmentSnapshot, refuse_changed, see_environment
 from gatewright.errors import ConfigurationError, DeniedError, SandboxError
 from gatewright.git.mirror import Mirrors
 from gatewright.hidden_acceptance import CHANGES as HIDDEN_CHANGES
@@ -31,6 +31,7 @@ from gatewright.sandbox.environments import Environments
 from gatewright.secrets.documents import redact_document
 from gatewright.secrets.redaction import REDACTIONS, Redaction, record_of, redact_output
 from gatewright.secrets.scanner import SecretScanner
+from gatewright.services.testrunner.bytecode_cache import BytecodeCache
 from gatewright.services.testrunner.commands import AcceptanceCommand, first_failure, read_commands, summarise
 from gatewright.services.testrunner.edits import find_edits
 from gatewright.services.testrunner.hidden import with_hidden_files
@@ -46,6 +47,7 @@ from gatewright.tasks.inputs import (
     listed_environments,
     rebuild_candidate,
     reference,
+    refuse_missing_tools,
     usable_environment,
 )
 from gatewright.tasks.provided import provided_files
@@ -59,10 +61,18 @@ def make_handler(settings: Settings) -> TestRunnerHandler:
     state = settings.directory("testrunner")
     sandbox = make_sandbox(settings.sandbox)
     workspaces = Workspaces.for_sandbox(state / "workspaces", sandbox)
-    mirrors, scanner = Mirrors(settings.mirrors("testrunner")), settings.scanner()
+    mirrors, scanner = settings.open_mirrors("testrunner"), settings.scanner()
     limits = settings.limits()
-    tables = Tables(state / "tables")
-    return TestRunnerHandler(settings.agent_id, mirrors, workspaces, sandbox, settings.environments, scanner, limits, tables)
+    kept = KeptResults(Tables(state / "tables"), BytecodeCache(state / "bytecode", sandbox, workspaces))
+    return TestRunnerHandler(settings.agent_id, mirrors, workspaces, sandbox, settings.environments, scanner, limits, kept)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptResults:
+    """What a test runner has found out, for the tasks that come."""
+
+    tables: Tables
+    bytecode: BytecodeCache
 
 
 @dataclass
@@ -76,7 +86,7 @@ class _Session:
     artifacts: list[Artifact] = field(default_factory=list)
     redactions: list[Redaction] = field(default_factory=list)
     prefix: Environments | None = None
-    environment: Seen | None = None
+    environment: EnvironmentSnapshot | None = None
 
     def begin_again(self) -> None:
         """Forget what the commands did in an overlay, but for what the one that met its border said: as evidence."""
@@ -107,7 +117,7 @@ class TestRunnerHandler:
         environments: tuple[Path, ...],
         scanner: SecretScanner | None = None,
         limits: SandboxLimits | None = None,
-        tables: Tables | None = None,
+        kept: KeptResults | None = None,
     ) -> None:
         self._agent = Agent(role="TEST_RUNNER", agent_id=agent_id)
         self._mirrors = mirrors
@@ -116,7 +126,9 @@ class TestRunnerHandler:
         self._environments = environments
         self._scanner = scanner or SecretScanner()
         self._limits = limits or SandboxLimits()
-        self._prover = Prover(sandbox, workspaces, tables or Tables(None))
+        kept = kept or KeptResults(Tables(None), BytecodeCache(None, sandbox, workspaces))
+        self._bytecode = kept.bytecode
+        self._prover = Prover(sandbox, workspaces, kept.tables)
         self._walls = {"sandbox": sandbox.name, "probe": "not finished", **self._limits.facts()}
 
     async def probe(self) -> Mapping[str, str]:
@@ -150,7 +162,7 @@ class TestRunnerHandler:
         """What the commands were run with; the prefix only where it is listed here."""
         prefix = None
         with contextlib.suppress(DeniedError):
-            prefix = listed_environments(task.environment, self._environments)
+            prefix = listed_environments(task, self._environments)
         versions = {"secret_scanner": self._scanner.name}
         return surroundings(sandbox=self._walls, prefix=prefix, versions=versions, environment=session.environment)
 
@@ -161,19 +173,24 @@ class TestRunnerHandler:
         candidate = await rebuild_candidate(task, self._mirrors, context.artifacts)
         session.tree = candidate.tree
         commands = read_commands(task.acceptance_tests)
-        prefix = await usable_environment(task.environment, self._environments, candidate.mirror, candidate.baseline)
+        prefix = await usable_environment(task, self._environments, candidate.mirror, candidate.baseline)
+        refuse_missing_tools(task, self._environments)
         session.prefix = prefix
         await refuse_shadowing(prefix, candidate.mirror, candidate.tree)
         limits = dataclasses.replace(self._limits, wall_seconds=command_seconds(task))
         session.environment = await asyncio.to_thread(see_environment, prefix)
         given = await provided_files(task, context.artifacts)
         digest = _digest(session.environment, given)
+        argvs = [command.argv for command in commands]
+        compiled = await self._bytecode.of(candidate, argvs, prefix, _digest(session.environment, {}), limits)
         # In the contract's order; hidden commands never run where others have, which could have prepared the place for them.
         for hidden, group in groupby(enumerate(commands), key=lambda numbered: numbered[1].test.hidden):
             numbered = tuple(group)
             shown = await with_hidden_files(task, candidate, context.artifacts) if hidden else candidate
-            async with self._workspaces.open(shown.mirror, shown.baseline, shown.tree, plain=plain, planted=given) as workspace:
-                place = CommandPlace(shown, workspace, prefix, limits, digest, given, until=until)
+            async with self._workspaces.open(
+                shown.mirror, shown.baseline, shown.tree, plain=plain, planted=given, compiled=compiled
+            ) as workspace:
+                place = CommandPlace(shown, workspace, prefix, limits, digest, given, until=until, compiled=compiled)
                 for argv in _built(commands[: numbered[0][0]]):
                     await self._sandbox.run(argv, workspace=workspace, prefix=prefix, limits=limits)
                 placed = [
@@ -227,6 +244,8 @@ class TestRunnerHandler:
         limits = place.limits
         proved = await self._prover.run(command, place, context.progress, mutation)
         completed, name = proved.completed, command.test.name
+        environment = _digest(session.environment, {})
+        await self._bytecode.remember(command.argv, environment, proved.proof.framework, proved.loaded)
         stdout, stderr, table = await asyncio.gather(
             self._kept(f"{name}.stdout", completed.stdout, session, context),
             self._kept(f"{name}.stderr", completed.stderr, session, context),
@@ -287,7 +306,7 @@ def _built(commands: Sequence[AcceptanceCommand]) -> tuple[tuple[str, ...], ...]
     return tuple(command.argv for command in commands if builds(command.argv))
 
 
-def _digest(environment: Seen | None, provided: Mapping[bytes, bytes]) -> str:
+def _digest(environment: EnvironmentSnapshot | None, provided: Mapping[bytes, bytes]) -> str:
     """What tells two states of what commands see beside the tree apart; empty for the system alone."""
     facts = [hashlib.sha256(path + b"\0" + content).hexdigest() for path, content in sorted(provided.items())]
     if environment is not None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
+from gatewright.artifacts import ArtifactPort
 from gatewright.contracts import TaskContract
 from gatewright.git.changes import FileChange
 from gatewright.git.modes import FILE
-from gatewright.tasks.handler import ArtifactPort
 from gatewright.tasks.inputs import RebuiltCandidate
 from gatewright.tasks.provided import hidden_contents
 

@@ -6,10 +6,11 @@ import asyncio
 import secrets
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Final
 
 from gatewright.ecosystems.pipe import PIPE, ReportPipe, report_pipe
-from gatewright.ecosystems.port import Framework, Order, Purpose, TreeFiles, write_instruments
+from gatewright.ecosystems.port import Framework, Purpose, ReporterOrder, TreeFiles, write_instruments
 from gatewright.ecosystems.records import LONGEST, Told, read_records
 from gatewright.sandbox import Additions, Completed, Sandbox, SandboxLimits
 from gatewright.sandbox.environments import Shown
@@ -28,6 +29,21 @@ async def build_earlier(place: CommandPlace, workspace: Workspace, sandbox: Sand
 
 
 @dataclass(frozen=True, slots=True)
+class AskedRun:
+    """Why a command is run, and what its reporter is asked for: see ``ReporterOrder``."""
+
+    purpose: Purpose
+    only: tuple[str, ...] = ()
+    planted: tuple[str, ...] = ()
+    lines: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    checks: bool = False
+
+
+#: The contract's own run; every other one is about its tests alone.
+THE_COMMAND: Final = AskedRun(Purpose.ALL, checks=True)
+
+
+@dataclass(frozen=True, slots=True)
 class Instrumented:
     """A command, the framework that it starts, and how it is run; the same for each of its workspaces."""
 
@@ -37,21 +53,12 @@ class Instrumented:
     prefix: Shown
     limits: SandboxLimits
 
-    async def run(
-        self,
-        workspace: Workspace,
-        tree: TreeFiles,
-        purpose: Purpose,
-        *,
-        only: Sequence[str] = (),
-        planted: Sequence[str] = (),
-        lines: Mapping[str, Sequence[int]] | None = None,
-    ) -> tuple[Completed, Told]:
+    async def run(self, workspace: Workspace, tree: TreeFiles, asked: AskedRun) -> tuple[Completed, Told]:
         """How it ended and what it told; ``tree`` is what ``workspace`` shows.
 
         Raises SandboxError, ConfigurationError, GitError.
         """
-        order, additions = await self._additions(workspace, tree, purpose, only=only, planted=planted, lines=lines or {})
+        order, additions = await self._additions(workspace, tree, asked)
         with report_pipe(additions.folder) as pipe:
             completed = await self._started(workspace, additions)
             return completed, await _told(pipe, order)
@@ -60,8 +67,8 @@ class Instrumented:
         self, workspace: Workspace, tree: TreeFiles, *, only: Sequence[str] = ()
     ) -> tuple[Completed | None, Told]:
         """The same for all tests, or ``only`` these; None, and ended by us, when the first of them is told to have failed."""
-        purpose = Purpose.COLLECT if only else Purpose.ALL
-        order, additions = await self._additions(workspace, tree, purpose, only=only)
+        asked = AskedRun(Purpose.COLLECT if only else Purpose.ALL, tuple(only))
+        order, additions = await self._additions(workspace, tree, asked)
         first = _FirstFailure(order.token)
         with report_pipe(additions.folder, first.hear) as pipe:
             running = asyncio.create_task(self._started(workspace, additions))
@@ -80,16 +87,7 @@ class Instrumented:
             self.argv, workspace=workspace, prefix=self.prefix, limits=self.limits, additions=additions
         )
 
-    async def _additions(
-        self,
-        workspace: Workspace,
-        tree: TreeFiles,
-        purpose: Purpose,
-        *,
-        only: Sequence[str] = (),
-        planted: Sequence[str] = (),
-        lines: Mapping[str, Sequence[int]] | None = None,
-    ) -> tuple[Order, Additions]:
+    async def _additions(self, workspace: Workspace, tree: TreeFiles, asked: AskedRun) -> tuple[ReporterOrder, Additions]:
         folder = workspace.task / f"additions-{uuid.uuid4().hex}"
         folder.mkdir(mode=0o755)
         folder.chmod(0o755)  # whatever the umask
@@ -97,7 +95,9 @@ class Instrumented:
         pipe_inside = f"{ADDITIONS_INSIDE if confined else folder}/{PIPE}"
         files_inside = workspace.path_inside if confined or workspace.path is None else str(workspace.path)
         token = secrets.token_hex(16)
-        order = Order(purpose, token, pipe_inside, tuple(only), tuple(planted), files_inside, lines or {})
+        order = ReporterOrder(
+            asked.purpose, token, pipe_inside, asked.only, asked.planted, files_inside, asked.lines, asked.checks
+        )
         instruments = await self.framework.instruments(self.argv, tree, order)
         await asyncio.to_thread(write_instruments, folder, instruments)
         return order, Additions(folder, instruments.variables)
@@ -120,7 +120,7 @@ class _FirstFailure:
             self.told.set()
 
 
-async def _told(pipe: ReportPipe, order: Order) -> Told:
+async def _told(pipe: ReportPipe, order: ReporterOrder) -> Told:
     lines, overflow = pipe.lines(), pipe.overflow
     told = await asyncio.to_thread(read_records, lines, order.token)
     told.overflow |= overflow

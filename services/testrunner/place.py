@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gatewright.sandbox import SandboxLimits
 from gatewright.sandbox.environments import Environments
 from gatewright.tasks.inputs import RebuiltCandidate
 from gatewright.workspace import Workspace
+from gatewright.workspace.bytecode import Bytecode
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,7 @@ class CommandPlace:
     ``earlier`` are the contract's commands before the present one that build something: every further workspace needs them.
     ``until``: when, by ``time.monotonic``, the run has no time left; None where it has no such budget.
     ``environment`` is the digest of what lies below ``prefix`` and of the provided files, empty for none.
+    ``compiled`` is bytecode of the baseline's files, in every workspace of the command: else the control could be told by it.
     """
 
     candidate: RebuiltCandidate
@@ -28,3 +30,4 @@ class CommandPlace:
     provided: Mapping[bytes, bytes]
     earlier: tuple[tuple[str, ...], ...] = ()
     until: float | None = None
+    compiled: Mapping[bytes, Bytecode] = field(default_factory=dict)

@@ -17,8 +17,9 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from gatewright.contracts.reports import TestProof
+from gatewright.contracts.reports import CheckControl, TestProof
 from gatewright.contracts.vocabulary import MutationBounds
+from gatewright.ecosystems.checkers import SourceChecker, checker_of
 from gatewright.ecosystems.port import NO_FILES, Framework, Purpose, Sentinel, TreeFiles
 from gatewright.ecosystems.python.import_roots import import_roots
 from gatewright.ecosystems.records import Told
@@ -30,10 +31,11 @@ from gatewright.git.modes import FILE
 from gatewright.sandbox import Completed, Sandbox
 from gatewright.services.testrunner.baseline_tests import run_baseline_tests
 from gatewright.services.testrunner.before import FailuresBefore, bounded, has_failed
+from gatewright.services.testrunner.check_control import run_check_control
 from gatewright.services.testrunner.commands import AcceptanceCommand
 from gatewright.services.testrunner.comparison import facts, test_files, with_baseline, with_control
 from gatewright.services.testrunner.compiled import missed
-from gatewright.services.testrunner.instrumented import Instrumented, build_earlier
+from gatewright.services.testrunner.instrumented import THE_COMMAND, AskedRun, Instrumented, build_earlier
 from gatewright.services.testrunner.mutation.sampling import Sampler
 from gatewright.services.testrunner.place import CommandPlace
 from gatewright.services.testrunner.tables import Tables, key_of, read_table, written
@@ -52,6 +54,8 @@ class Proved:
     table: bytes = b""
     #: Where the tests that ran are, and what was imported to run them.
     files: frozenset[str] = frozenset()
+    #: Files of the candidate that were loaded, as far as that was told to its end.
+    loaded: frozenset[str] = frozenset()
 
 
 class Prover:
@@ -95,14 +99,10 @@ class Prover:
         tree = await list_tree(place.candidate.mirror, place.candidate.tree) if may_be_tests(command.argv) else None
         framework = await self._framework(command, place, tree) if tree is not None else None
         if tree is None or framework is None:
-            completed = await self._sandbox.run(
-                command.argv, workspace=place.workspace, prefix=place.prefix, limits=place.limits
-            )
-            words = await why_unproven(command.argv, tree or NO_FILES)
-            return Proved(completed, TestProof(framework="", unproven=words))
+            return await self._unproven(command, place, tree or NO_FILES, progress)
         subject = Instrumented(command.argv, framework, self._sandbox, place.prefix, place.limits)
         if not command.test.must_pass:
-            completed, told = await subject.run(place.workspace, tree, Purpose.ALL)
+            completed, told = await subject.run(place.workspace, tree, THE_COMMAND)
             proof = replace(facts(framework, completed, told), unproven="the contract does not ask that it passes")
             return Proved(completed, proof, written(told.outcomes), test_files(told))
         sample = self._sampler.of(subject, place, tree, mutation) if mutation is not None else None
@@ -112,6 +112,24 @@ class Prover:
                 return proved
             tried = await sample.tried(preparing, proved.completed.duration_seconds, progress)
         return dataclasses.replace(proved, proof=replace(proved.proof, mutation=tried))
+
+    async def _unproven(
+        self, command: AcceptanceCommand, place: CommandPlace, tree: TreeFiles, progress: Callable[[], None]
+    ) -> Proved:
+        """Run a command that starts no known framework; for one that checks sources, whether it looks at the change."""
+        checker = checker_of(command.argv) if command.test.must_pass else None
+        async with _beside(self._checked(checker, command.argv, place)) as controlled:
+            completed = await self._sandbox.run(
+                command.argv, workspace=place.workspace, prefix=place.prefix, limits=place.limits
+            )
+            if checker is not None:
+                progress()
+            check = await controlled if not has_failed(completed) else None
+        words = await why_unproven(command.argv, tree)
+        return Proved(completed, TestProof(framework="", unproven=words, check=check))
+
+    async def _checked(self, checker: SourceChecker | None, argv: tuple[str, ...], place: CommandPlace) -> CheckControl | None:
+        return await run_check_control(checker, argv, place, self._sandbox, self._workspaces) if checker is not None else None
 
     async def _framework(self, command: AcceptanceCommand, place: CommandPlace, tree: TreeFiles) -> Framework | None:
         """The framework that ``command`` starts on the candidate; else the one that it started on the baseline.
@@ -128,7 +146,7 @@ class Prover:
             _beside(self._baseline(subject, place)) as baseline,
             _beside(run_baseline_tests(subject, place, tree, self._workspaces)) as baseline_tests,
         ):
-            completed, told = await subject.run(place.workspace, tree, Purpose.ALL)
+            completed, told = await subject.run(place.workspace, tree, THE_COMMAND)
             proof, table = facts(subject.framework, completed, told, await _changed(place)), written(told.outcomes)
             if completed.exit_code or completed.timed_out or completed.stopped:
                 proof = replace(proof, shadowed=(*proof.shadowed, *await _missed(place, tree, completed)))
@@ -146,7 +164,7 @@ class Prover:
             proof = with_baseline(proof, told, before, newly)
         if proof.complete:
             await self._tables.keep(self._key(subject, place, place.candidate.tree), told.outcomes)
-        return Proved(completed, proof, table, test_files(told))
+        return Proved(completed, proof, table, test_files(told), frozenset(told.loaded) if proof.complete else frozenset())
 
     async def _control(self, subject: Instrumented, place: CommandPlace, tree: TreeFiles) -> _Control:
         """The command on the candidate with two planted tests; None where there is no place for them."""
@@ -159,10 +177,12 @@ class Prover:
         # Files that are there already, in which tests are declared, come in as a tree of the control's own.
         shown = await candidate.mirror.write_tree(candidate.tree, more) if more else candidate.tree
         planted = {**place.provided, **new}
-        async with self._workspaces.open(candidate.mirror, candidate.baseline, shown, planted=planted) as workspace:
+        async with self._workspaces.open(
+            candidate.mirror, candidate.baseline, shown, planted=planted, compiled=place.compiled
+        ) as workspace:
             only = (sentinel.failing, sentinel.passing)
             await build_earlier(place, workspace, subject.sandbox)
-            run = await subject.run(workspace, tree, Purpose.CONTROL, only=only, planted=tuple(sentinel.files))
+            run = await subject.run(workspace, tree, AskedRun(Purpose.CONTROL, only, tuple(sentinel.files)))
         return sentinel, *run
 
     async def _baseline(self, subject: Instrumented, place: CommandPlace) -> dict[str, str] | None:
@@ -192,9 +212,11 @@ class Prover:
         tree = await list_tree(candidate.mirror, candidate.baseline)
         if not await subject.framework.recognises(subject.argv, tree):
             return None
-        async with self._workspaces.open(candidate.mirror, candidate.baseline, planted=place.provided) as workspace:
+        async with self._workspaces.open(
+            candidate.mirror, candidate.baseline, planted=place.provided, compiled=place.compiled
+        ) as workspace:
             await build_earlier(place, workspace, subject.sandbox)
-            _, told = await subject.run(workspace, tree, Purpose.COLLECT, only=only)
+            _, told = await subject.run(workspace, tree, AskedRun(Purpose.COLLECT, only))
         return told if told.complete else None
 
     def _key(self, subject: Instrumented, place: CommandPlace, tree: str) -> str:

@@ -19,6 +19,7 @@ from gatewright.git.changes import TreeChange
 from gatewright.git.mirror import Mirrors
 from gatewright.git.paths import display
 from gatewright.host_facts import surroundings
+from gatewright.models.records import CASSETTE
 from gatewright.sandbox import Sandbox, SandboxLimits, make_sandbox
 from gatewright.secrets.changes import FoundSecret, secrets_brought_in
 from gatewright.secrets.documents import redact_document
@@ -32,14 +33,20 @@ from gatewright.services.worker.executors.reply import REPLY_LOG, ReplyExecutor
 from gatewright.services.worker.report import Outcome, task_result, work_report
 from gatewright.services.worker.settings import Settings
 from gatewright.tasks.command_host import probe_commands
+from gatewright.tasks.earlier_round import AGENT_SESSION
 from gatewright.tasks.handler import TaskContext
-from gatewright.tasks.inputs import listed_environments, open_baseline, reference
+from gatewright.tasks.inputs import listed_environments, open_baseline, reference, refuse_missing_tools
 from gatewright.telemetry.redaction import redact_text
 from gatewright.worker_role import answer_of, answers
 from gatewright.workspace import Workspaces
 
+#: A reply is an input, and is kept as it was given; the state of a session with what looks like a secret is not kept at all. A
+#: cassette has lost its secrets, call by call, and is none any more once something is cut out of it.
+_AS_GIVEN = frozenset({REPLY_LOG, AGENT_SESSION, CASSETTE})
 #: Places of secrets that a failure names.
 _MAX_PLACES = 10
+#: Executors that run commands, in the environment that the contract names.
+_RUN_COMMANDS = frozenset({"command", "agent"})
 
 
 def make_handler(settings: Settings) -> WorkerHandler:
@@ -47,7 +54,7 @@ def make_handler(settings: Settings) -> WorkerHandler:
     state = settings.directory("worker")
     sandbox = make_sandbox(settings.sandbox)
     workspaces = Workspaces.for_sandbox(state / "workspaces", sandbox)
-    mirrors, scanner = Mirrors(settings.mirrors("worker")), settings.scanner()
+    mirrors, scanner = settings.open_mirrors("worker"), settings.scanner()
     executors: Mapping[str, ChangeExecutor] = {
         "command": CommandExecutor(workspaces, sandbox, settings.environments, settings.limits()),
         "patch": PatchExecutor(),
@@ -131,8 +138,10 @@ class WorkerHandler:
         if answer is None:
             words = f"attempt {task.attempt}, and the {task.executor.kind} executor has {len(answers(task.executor))} answer(s)"
             raise DeniedError(words, code="no_further_answer")
+        if task.executor.kind in _RUN_COMMANDS:
+            refuse_missing_tools(task, self._environments)
         mirror, baseline = await open_baseline(task, self._mirrors)
-        job = Job(task, answer, mirror, baseline, context.artifacts, context.spend, kept, context.tell)
+        job = Job(task, answer, mirror, baseline, context.artifacts, context.spend, kept, context.tell, context.ask)
         execution = await self._executors[task.executor.kind].execute(job)
         changes = await mirror.changes(baseline, execution.tree) if execution.tree else ()
         secrets = await secrets_brought_in(changes, mirror, self._scanner)
@@ -145,18 +154,18 @@ class WorkerHandler:
     def _surroundings(self, task: TaskContract, execution: ExecutionResult) -> Surroundings:
         """What the change was made with; the prefix only where the executor runs commands, and it is listed here."""
         prefix = None
-        if task.executor is not None and task.executor.kind in {"command", "agent"}:
+        if task.executor is not None and task.executor.kind in _RUN_COMMANDS:
             with contextlib.suppress(DeniedError):
-                prefix = listed_environments(task.environment, self._environments)
+                prefix = listed_environments(task, self._environments)
         versions = {"secret_scanner": self._scanner.name}
         return surroundings(sandbox=self._walls, prefix=prefix, versions=versions, environment=execution.environment)
 
     def _storable(self, logs: Mapping[str, bytes]) -> dict[str, bytes]:
-        """The logs without secrets, and the record of what was taken out. A reply is an input: it is kept as it was given."""
+        """The logs without secrets, and the record of what was taken out."""
         kept: dict[str, bytes] = {}
         redactions: list[Redaction] = []
         for name, data in logs.items():
-            clean = Redacted(data, ()) if name == REPLY_LOG else redact_output(name, data, self._scanner)
+            clean = Redacted(data, ()) if name in _AS_GIVEN else redact_output(name, data, self._scanner)
             redactions += clean.redactions
             kept[name] = clean.data
         kept[REDACTIONS] = record_of(redactions)

@@ -1,4 +1,4 @@
-"""How documents point at bytes: ``artifact:sha256:<hex>`` (object store) and RFC 2397 ``data:`` URIs (inline)."""
+"""The port to where artifacts are kept, and how documents point at them: ``artifact:sha256:<hex>``, RFC 2397 ``data:`` URIs."""
 
 from __future__ import annotations
 
@@ -7,10 +7,21 @@ import binascii
 import hashlib
 import re
 import urllib.parse
+from typing import Protocol
 
 from gatewright.errors import MalformedError
 
 _STORED = re.compile(r"artifact:sha256:([0-9a-f]{64})")  # noqa: TID251 - linear: of a fixed length
+
+
+class ArtifactPort(Protocol):
+    """Blobs by digest, all that a role sees of the bus."""
+
+    async def put(self, data: bytes) -> str:
+        """Store bytes; returns ``artifact:sha256:<hex>``. Raises BusError."""
+
+    async def get(self, uri: str) -> bytes:
+        """The bytes of an artifact, digest checked. Raises ArtifactError, BusError."""
 
 
 def stored_uri(sha256: str) -> str:

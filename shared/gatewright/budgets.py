@@ -6,7 +6,7 @@ Money is counted in billionths of a dollar, so that sums are exact: ten times 0.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from gatewright.contracts.vocabulary import Budget, Usage
 
@@ -26,6 +26,17 @@ class Excess:
     def words(self) -> str:
         """``1,200 of 1,000 tokens used``; not ``tokens: 1,200``, which looks like a secret."""
         return f"{number(self.used)} of {number(self.limit)} {self.budget} used"
+
+
+class Spend(Protocol):
+    """What is told of everything that is used; ``BudgetMeter.spend`` and a task's ``context.spend`` are of this form."""
+
+    def __call__(self, *, tokens: int = 0, cost_usd: float = 0.0, iterations: int = 0) -> None:
+        """Raises BudgetError when that is more than there is."""
+
+
+def spend_freely(*, tokens: int = 0, cost_usd: float = 0.0, iterations: int = 0) -> None:
+    """For work that has no budget of its own to keep."""
 
 
 def number(amount: float) -> str:

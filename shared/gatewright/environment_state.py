@@ -30,20 +30,18 @@ _MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
-class Seen:
+class EnvironmentSnapshot:
     """An environment as it was once: what is known of each entry by its path below the prefix; ``others`` were seen with it."""
 
     prefix: Path
     device: int
     entries: Mapping[bytes, str]
-    others: tuple[Seen, ...] = ()
+    others: tuple[EnvironmentSnapshot, ...] = ()
 
     def document(self) -> EnvironmentState:
         """Two states of one place can be compared by their digests; states of two places cannot."""
         place = "\n".join((_boot(), str(self.device), str(self.prefix.resolve())))
-        files = hashlib.sha256()
-        for name, facts in sorted(self.entries.items()):
-            files.update(name + b"\0" + facts.encode("utf-8", "surrogateescape") + b"\0")
+        files = self._files()
         for other in self.others:
             beside = other.document()
             place += f"\n{beside.place_sha256}"
@@ -51,33 +49,44 @@ class Seen:
         place_sha256 = hashlib.sha256(place.encode("utf-8", "surrogateescape")).hexdigest()
         return EnvironmentState(prefix=str(self.prefix), place_sha256=place_sha256, files_sha256=files.hexdigest())
 
+    @property
+    def files_sha256(self) -> str:
+        """Of this one alone, without those that were seen with it."""
+        return self._files().hexdigest()
 
-def see_environment(shown: Shown) -> Seen | None:
+    def _files(self) -> hashlib._Hash:
+        files = hashlib.sha256()
+        for name, facts in sorted(self.entries.items()):
+            files.update(name + b"\0" + facts.encode("utf-8", "surrogateescape") + b"\0")
+        return files
+
+
+def see_environment(shown: Shown) -> EnvironmentSnapshot | None:
     """What lies in all that is ``shown`` now; None where there is nothing to watch. Reads folders: not for an event loop.
 
     Raises ConfigurationError when a prefix cannot be read.
     """
-    folders = dict.fromkeys(folder.path for folder in environments_of(shown).folders)
-    seen = [_see(path) for path in folders if not path.resolve().is_relative_to(_SYSTEM)]
+    seen = [see_folder(path) for path in environments_of(shown).watched if not path.resolve().is_relative_to(_SYSTEM)]
     return replace(seen[0], others=tuple(seen[1:])) if seen else None
 
 
-def _see(prefix: Path) -> Seen:
+def see_folder(prefix: Path) -> EnvironmentSnapshot:
+    """What lies in the one folder ``prefix`` now. Raises ConfigurationError when it cannot be read."""
     top = os.fsencode(prefix.resolve())
     try:
-        return Seen(prefix, os.lstat(top).st_dev, dict(_entries(top)))
+        return EnvironmentSnapshot(prefix, os.lstat(top).st_dev, dict(_entries(top)))
     except OSError as error:
         raise ConfigurationError(f"the environment {prefix} cannot be read: {error}") from error
 
 
-def refuse_changed(before: Seen | None) -> None:
+def refuse_changed(before: EnvironmentSnapshot | None) -> None:
     """Look again. Raises DeniedError (``environment_changed``) when an environment is not what it was."""
     for one in (before, *before.others) if before is not None else ():
         _refuse_changed(one)
 
 
-def _refuse_changed(before: Seen) -> None:
-    after = _see(before.prefix)
+def _refuse_changed(before: EnvironmentSnapshot) -> None:
+    after = see_folder(before.prefix)
     if before.entries == after.entries and before.device == after.device:
         return
     both = before.entries.keys() | after.entries.keys()

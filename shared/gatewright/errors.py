@@ -127,6 +127,12 @@ class ArtifactError(UnavailableError):
     code = "artifact_unavailable"
 
 
+class StoreError(UnavailableError):
+    """A store of bundles cannot be had, refuses, or gives what it should not: the reason says which. See ``stores.json``."""
+
+    code = "store_unreachable"
+
+
 class SandboxError(UnavailableError):
     """The sandbox cannot be had on this host. The message names the cause; ``gatewright doctor`` tells more."""
 

@@ -19,12 +19,13 @@ _FILE_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _PAUSE: Final = 0.01
 
 
-def lock_file(path: Path, *, seconds: float | None = 0.0) -> int:
-    """The file ``path``, made when it is not there, to read and write, ours alone until it is closed; blocks the thread.
+def lock_file(path: Path, *, shared: bool = False, seconds: float | None = 0.0) -> int:
+    """The file ``path``, made when it is not there, to read and write, ours until it is closed; blocks the thread.
 
-    It waits ``seconds`` at most; without end for None. Raises BlockingIOError when another process has it still, OSError.
+    It is ours alone, or with all that have it ``shared``. It waits ``seconds`` at most; without end for None. Raises
+    BlockingIOError when another process has it still, OSError.
     """
-    return _locked(os.open(path, _FILE_FLAGS, 0o600), fcntl.LOCK_EX, seconds)
+    return _locked(os.open(path, _FILE_FLAGS, 0o600), fcntl.LOCK_SH if shared else fcntl.LOCK_EX, seconds)
 
 
 def lock_folder(path: Path, *, shared: bool = False, seconds: float | None = 0.0) -> int:

@@ -16,8 +16,10 @@ from pathlib import Path
 import msgspec
 
 from gatewright.contracts.vocabulary import Interpreter, Surroundings
-from gatewright.environment_state import Seen
+from gatewright.environment_state import EnvironmentSnapshot
 from gatewright.sandbox.environments import Shown, environments_of, read_record
+from gatewright.sandbox.port import SOURCE_DATE_EPOCH
+from gatewright.sandbox.system import fixed_variables
 from gatewright.version import __version__
 
 _PACKAGES = "lib/python*/site-packages"
@@ -56,13 +58,13 @@ def surroundings(
     sandbox: Mapping[str, str] | None = None,
     prefix: Shown = None,
     versions: Mapping[str, str] | None = None,
-    environment: Seen | None = None,
+    environment: EnvironmentSnapshot | None = None,
 ) -> Surroundings:
     """What a role's report says of its surroundings. Reads files and may run ``git --version``: not for an event loop.
 
     ``prefix`` is what the operator listed, never merely what a contract names; ``environment`` what lay in it then.
     """
-    prefixes = environments_of(prefix).prefixes
+    prefixes, image = environments_of(prefix).prefixes, environments_of(prefix).image
     interpreters = (found for found in map(interpreter, prefixes) if found is not None)
     return Surroundings(
         versions=program_versions(**{**(versions or {}), **_prepared(prefixes)}),
@@ -70,6 +72,8 @@ def surroundings(
         sandbox=dict(sandbox) if sandbox is not None else None,
         interpreter=next(interpreters, None),
         environment=environment.document() if environment is not None else None,
+        image=image.record.image if image is not None else None,
+        fixed=fixed_variables(SOURCE_DATE_EPOCH) if sandbox is not None else None,
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from gatewright.contracts import TaskContract
+from msgspec.structs import replace
+
+from gatewright.contracts import RunRequest, TaskContract
 from gatewright.contracts.task_contract import (
     Handoff,
     HandoffChain,
@@ -31,13 +33,19 @@ _FAIL_CLOSED = (
 )
 
 
-def least_permissions(granted: ToolPermissions) -> ToolPermissions:
+def worker_permissions(*, interactive: bool) -> ToolPermissions:
+    """The most that a worker works with: commands that want an approval only where there is a person to give it."""
+    return replace(PERMISSIONS, shell="on-request") if interactive else PERMISSIONS
+
+
+def least_permissions(granted: ToolPermissions, *, interactive: bool) -> ToolPermissions:
     """What a worker gets for a shard of a contract with ``granted``: the least it can work with, and never more than that."""
+    most = worker_permissions(interactive=interactive)
     return ToolPermissions(
-        filesystem=narrower(FILESYSTEM_ORDER, granted.filesystem, PERMISSIONS.filesystem),
-        shell=narrower(SHELL_ORDER, granted.shell, PERMISSIONS.shell),
-        network=narrower(NETWORK_ORDER, granted.network, PERMISSIONS.network),
-        mcp_tools=PERMISSIONS.mcp_tools,
+        filesystem=narrower(FILESYSTEM_ORDER, granted.filesystem, most.filesystem),
+        shell=narrower(SHELL_ORDER, granted.shell, most.shell),
+        network=narrower(NETWORK_ORDER, granted.network, most.network),
+        mcp_tools=most.mcp_tools,
     )
 
 
@@ -60,6 +68,11 @@ def resolve_role(contract: TaskContract) -> RoleContract:
 
 #: Executors that are asked anew for each attempt: they bring no answers with them.
 ASKED_ANEW = frozenset({"agent", "model"})
+
+
+def ways(order: RunRequest | TaskContract) -> tuple[Executor, ...]:
+    """How the change is made: by the order's executor, or by that of each candidate; none where it does not say."""
+    return order.candidates or ((order.executor,) if order.executor is not None else ())
 
 
 def has_answers(executor: Executor) -> bool:

@@ -12,13 +12,17 @@ import pytest
 
 from tests.agents.conftest import INSTALLATION
 
+#: Seventeen boxes: an agent that starts slowly takes minutes, on a busy host up to ten.
+SECONDS = 1200
 EVERY = ["deny", "never", "on-request", "untrusted"]
 
 
 def probe(agent: str, home: Path) -> dict[str, Any]:
     argv = [sys.executable, "-m", "gatewright.app.cli.main", "agents", "probe", agent, "--json"]
     environment = {"PATH": "/usr/bin:/bin", "GATEWRIGHT_HOME": str(home), "GATEWRIGHT_AGENT_INSTALLATIONS": str(INSTALLATION)}
-    finished = subprocess.run(argv, env=environment, cwd=home.parent, capture_output=True, text=True, timeout=380, check=False)
+    finished = subprocess.run(
+        argv, env=environment, cwd=home.parent, capture_output=True, text=True, timeout=SECONDS, check=False
+    )
     assert finished.returncode == 0, finished.stdout + finished.stderr
     found: dict[str, Any] = json.loads(finished.stdout)
     assert json.loads((home / "agents" / f"{agent}.json").read_text()) == found
@@ -38,7 +42,9 @@ def test_an_agent_that_asks_and_obeys_may_have_every_contract(agent: str, tmp_pa
         assert "which tasks hide from it" in told["hostile_repository"]
 
 
-def test_codex_does_not_ask_in_its_own_sandbox_and_may_have_contracts_that_let_it(tmp_path: Path) -> None:
-    found = probe("codex", tmp_path / "home")
+@pytest.mark.parametrize("agent", ["codex", "codex-acp"])
+def test_codex_does_not_ask_in_its_own_sandbox_and_may_have_contracts_that_let_it(agent: str, tmp_path: Path) -> None:
+    found = probe(agent, tmp_path / "home")
     assert [step["step"] for step in found["steps"] if step["outcome"] == "failed"] == ["asks", "obeys_no", "read_only"]
-    assert found["permitted"] == {"shells": ["never"], "read_only": False, "own_settings": True}
+    shells = ["never", "untrusted"] if agent == "codex" else ["never"]
+    assert found["permitted"] == {"shells": shells, "read_only": False, "own_settings": True}

@@ -116,7 +116,7 @@ class RealGate:
         return (await self.gates.answer(q.TestsCheck(self.run, report))).report
 
     async def review(self, report: ReviewReport) -> GateReport:
-        return (await self.gates.answer(q.ReviewCheck(self.run, report))).report
+        return (await self.gates.answer(q.ReviewCheck(self.run, report, self.run.workers()))).report
 
     def task(self) -> RunTask:
         """The worker's task, as it runs."""

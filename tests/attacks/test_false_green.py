@@ -5,7 +5,6 @@ Each trick comes with a fault in ``pricing.py`` that the suite would find. What 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,7 +17,9 @@ from gatewright.contracts.vocabulary import PolicyPack
 from gatewright.services.testrunner.comparison import facts, lost_tests
 from tests.attacks.real_gate import open_gate
 from tests.ecosystems import running
+from tests.ecosystems.environments import plain_environment
 from tests.ecosystems.suites import PYTEST, Suite
+from tests.series import series
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -150,10 +151,14 @@ ENDINGS = (
 )
 
 
+#: Those of the others that `make test` plays: one for each way in which they are found out.
+ONE_OF_EACH_CODE = ("the process is ended at import", "modules of tests are skipped", "the runner of a test is replaced")
+
+
 async def ran_alone(folder: Path, changes: Mapping[str, bytes | None]) -> tuple[running.Ran, TestProof]:
     """The command alone on the candidate, where it must succeed, and the facts of it that the gate judges."""
     files = {path: content.decode() for path, content in {**FILES, **changes}.items() if content is not None}
-    suite = running.Suite(folder, PYTEST.split(), files, Path(sys.prefix))
+    suite = running.Suite(folder, PYTEST.split(), files, plain_environment())
     ran = await suite.all()
     assert ran.completed.exit_code == 0, ran.words
     return ran, facts(await suite.framework(), ran.completed, ran.told)
@@ -165,7 +170,7 @@ async def assert_untold(folder: Path, changes: Mapping[str, bytes | None]) -> No
     assert not proof.complete, ran.words
 
 
-@pytest.mark.parametrize("trick", ENDINGS)
+@pytest.mark.parametrize("trick", series(ENDINGS, "the exit code is set at exit", "a call ends the process"))
 async def test_source_that_ends_its_process_with_success_is_not_told_to_its_end(tmp_path: Path, trick: str) -> None:
     text, code = SOURCE_TRICKS[trick]
     assert code == "report_missing"
@@ -177,13 +182,14 @@ async def test_tests_that_are_told_to_their_end_are_told_apart(tmp_path: Path) -
         await assert_untold(tmp_path, {})
 
 
-@pytest.mark.parametrize("trick", [trick for trick in SOURCE_TRICKS if trick not in ENDINGS])
+@pytest.mark.parametrize("trick", series([trick for trick in SOURCE_TRICKS if trick not in ENDINGS], *ONE_OF_EACH_CODE))
 async def test_source_that_ends_or_replaces_its_tests_is_refused(suite: Suite, tmp_path: Path, trick: str) -> None:
     text, code = SOURCE_TRICKS[trick]
     report = await verdict(suite, tmp_path, {"pricing.py": BROKEN + text})
     assert (report.verdict, report.code) == ("FAIL", code), report.summary
 
 
+@pytest.mark.long
 async def test_a_test_case_that_runs_nothing_is_refused(tmp_path: Path) -> None:
     suite = Suite(tmp_path, {"pricing.py": SOURCE, "tests/test_a.py": CASES})
     trick = b"import unittest\nunittest.TestCase.run = lambda self, result=None: None\n"
@@ -237,7 +243,7 @@ CONFTEST_TRICKS = {
 }
 
 
-@pytest.mark.parametrize("trick", CONFTEST_TRICKS)
+@pytest.mark.parametrize("trick", series(CONFTEST_TRICKS, "every test is taken out", "our plugin is sent away"))
 async def test_a_conftest_that_decides_for_the_tests_is_refused(suite: Suite, tmp_path: Path, trick: str) -> None:
     text, code = CONFTEST_TRICKS[trick]
     report = await verdict(suite, tmp_path, {"pricing.py": BROKEN, "conftest.py": text})
@@ -286,7 +292,10 @@ async def test_an_honest_change_loses_none_of_the_tests_of_the_baseline(tmp_path
     assert (proof.complete, lost_tests(TOLD_BEFORE, ran.told.outcomes)) == (True, [])
 
 
-@pytest.mark.parametrize("trick", [trick for trick in FILE_TRICKS if trick not in THROUGH_THE_GATE])
+@pytest.mark.parametrize(
+    "trick",
+    series([trick for trick in FILE_TRICKS if trick not in THROUGH_THE_GATE], "a test is skipped", "settings only collect"),
+)
 async def test_tests_and_settings_that_select_less_are_seen_in_what_is_told(tmp_path: Path, trick: str) -> None:
     files, code = FILE_TRICKS[trick]
     ran, proof = await ran_alone(tmp_path, {"pricing.py": BROKEN, **files})
@@ -294,7 +303,7 @@ async def test_tests_and_settings_that_select_less_are_seen_in_what_is_told(tmp_
     assert lost_tests(TOLD_BEFORE, ran.told.outcomes)
 
 
-@pytest.mark.parametrize("trick", THROUGH_THE_GATE)
+@pytest.mark.parametrize("trick", series(THROUGH_THE_GATE, "settings deselect tests"))
 async def test_tests_and_settings_that_select_less_are_refused(suite: Suite, tmp_path: Path, trick: str) -> None:
     files, code = FILE_TRICKS[trick]
     report = await verdict(suite, tmp_path, {"pricing.py": BROKEN, **files})

@@ -9,6 +9,7 @@ import pytest
 from gatewright.services.testrunner.comparison import lost_tests
 from tests.ecosystems.running import Suite
 from tests.ecosystems.test_ctest import FILES, MAKE, MAKEFILE, TESTS, TOP, needs_cmake
+from tests.series import series
 
 pytestmark = needs_cmake
 
@@ -51,12 +52,12 @@ async def test_an_honest_change_loses_nothing_and_its_command_is_alive(tmp_path:
     assert await suite.is_alive()
 
 
-@pytest.mark.parametrize("trick", DEAD)
+@pytest.mark.parametrize("trick", series(DEAD, "assertions are left out of the build", "the shell that make uses succeeds"))
 async def test_a_command_that_cannot_fail_is_not_alive(trick: str, tmp_path: Path) -> None:
     assert not await Suite(tmp_path, MAKE, {**FILES, "add.c": BROKEN, **DEAD[trick]}).is_alive()
 
 
-@pytest.mark.parametrize("trick", LOST)
+@pytest.mark.parametrize("trick", series(LOST, "each test is disabled"))
 async def test_tests_that_do_not_run_are_missed(trick: str, tmp_path: Path) -> None:
     ran = await Suite(tmp_path, MAKE, {**FILES, "add.c": BROKEN, **LOST[trick]}).all()
     passed = [each for each, outcome in ran.told.outcomes.items() if outcome == "passed"]
@@ -64,6 +65,7 @@ async def test_tests_that_do_not_run_are_missed(trick: str, tmp_path: Path) -> N
     assert ran.told.begun, ran.words
 
 
+@pytest.mark.long
 async def test_a_makefile_that_leads_past_the_program_of_ours_leaves_no_report(tmp_path: Path) -> None:
     files = {**FILES, "add.c": BROKEN, "Makefile": "PATH := /usr/bin:/bin\nexport PATH\n" + MAKEFILE}
     ran = await Suite(tmp_path, MAKE, files).all()

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import pytest
 
 from tests.ecosystems.suites import Suite
+from tests.series import series
 
 NODE = shutil.which("node", path="/usr/bin:/usr/local/bin:/bin")
 pytestmark = [
@@ -49,7 +50,7 @@ async def codes(suite: Suite, changes: Mapping[str, bytes | None], test: str = N
     return {broken.code for broken in suite.judged(report, "recorded")}
 
 
-@pytest.mark.parametrize("test", [NPM, NODE_TEST, MAKE])
+@pytest.mark.parametrize("test", series([NPM, NODE_TEST, MAKE], NODE_TEST))
 async def test_an_honest_change_is_proved(test: str, suite: Suite) -> None:
     more = TESTS + b"test('more', () => { assert.equal(add(2, 2), 4); });\n"
     report = await suite.tested({"src/add.js": SOURCE + b"// more\n", "test/add.test.js": more}, test)
@@ -63,16 +64,19 @@ async def test_exit_0_when_the_source_is_loaded(suite: Suite) -> None:
     assert "tests_lost" in await codes(suite, {"src/add.js": BROKEN + b"process.exit(0);\n"})
 
 
+@pytest.mark.long
 async def test_exit_0_from_a_timer(suite: Suite) -> None:
     tests = TESTS.replace(b"test('adds', ()", b"test('adds', async () => { await new Promise(r => setTimeout(r, 3000)); }, ()")
     changes = {"src/add.js": BROKEN + b"setTimeout(() => process.exit(0), 0);\n"}
     assert await codes(suite, {**changes, "test/add.test.js": tests}) & {"tests_lost", "report_missing"}
 
 
+@pytest.mark.long
 async def test_exit_0_in_the_middle_of_a_test(suite: Suite) -> None:
     assert await codes(suite, {"src/add.js": b"exports.add = () => process.exit(0);\n"}) & {"tests_lost", "report_missing"}
 
 
+@pytest.mark.long
 async def test_the_exit_code_is_set_when_the_process_goes(suite: Suite) -> None:
     going = BROKEN + b"process.on('exit', () => { process.exitCode = 0; process.reallyExit(0); });\n"
     assert await codes(suite, {"src/add.js": going}, green=False)
@@ -83,12 +87,14 @@ async def test_every_test_is_skipped(suite: Suite) -> None:
     assert "tests_none" in await codes(suite, {"src/add.js": BROKEN, "test/add.test.js": skipped})
 
 
+@pytest.mark.long
 async def test_one_test_is_skipped(suite: Suite) -> None:
     skipped = TESTS.replace(b"test('adds',", b"test.skip('adds',")
     broken = b"exports.add = (a, b) => b ? a - b : a;\n"
     assert "tests_lost" in await codes(suite, {"src/add.js": broken, "test/add.test.js": skipped})
 
 
+@pytest.mark.long
 async def test_tests_become_something_to_do(suite: Suite) -> None:
     later = TESTS.replace(b"test('", b"test.todo('")
     assert "tests_none" in await codes(suite, {"src/add.js": BROKEN, "test/add.test.js": later})
@@ -98,41 +104,50 @@ async def test_a_test_is_deleted(suite: Suite) -> None:
     assert "tests_lost" in await codes(suite, {"src/add.js": BROKEN, "test/add.test.js": None, "test/b.test.js": EMPTY})
 
 
+@pytest.mark.long
 async def test_a_test_file_is_renamed_so_that_nothing_collects_it(suite: Suite) -> None:
     changes = {"src/add.js": BROKEN, "test/add.test.js": None, "kept/add.js": TESTS}
     assert {"tests_lost", "tests_none", "report_missing"} & await codes(suite, changes)
 
 
 @pytest.mark.parametrize(
-    "script", ["true", "node --test || true", "node --test; exit 0", "node --test & exit 0", "node --test | cat"]
+    "script",
+    series(
+        ["true", "node --test || true", "node --test; exit 0", "node --test & exit 0", "node --test | cat"],
+        "node --test || true",
+    ),
 )
 async def test_the_script_of_package_json_swallows_the_tests(script: str, suite: Suite) -> None:
     changes = {"src/add.js": BROKEN, "package.json": package(script)}
     assert await codes(suite, changes, NPM) & {"report_missing", "tests_not_alive", "tests_lost"}
 
 
+@pytest.mark.long
 async def test_the_script_runs_something_else_that_succeeds(suite: Suite) -> None:
     changes = {"src/add.js": BROKEN, "package.json": package("node --test other"), "other/x.test.js": EMPTY}
     assert "tests_lost" in await codes(suite, changes, NPM)
 
 
+@pytest.mark.long
 async def test_a_script_chooses_by_a_pattern_that_leaves_tests_out(suite: Suite) -> None:
     broken = b"exports.add = (a, b) => b ? a - b : a;\n"
     script = package("node --test --test-name-pattern=nothing")
     assert "tests_lost" in await codes(suite, {"src/add.js": broken, "package.json": script}, NPM)
 
 
-@pytest.mark.parametrize("name", ["Makefile", "GNUmakefile", "makefile"])
+@pytest.mark.parametrize("name", series(["Makefile", "GNUmakefile", "makefile"], "GNUmakefile"))
 async def test_a_makefile_that_does_nothing(name: str, suite: Suite) -> None:
     changes: dict[str, bytes | None] = {"src/add.js": BROKEN, name: b".PHONY: test\ntest:\n\t@true\n"}
     assert await codes(suite, changes, MAKE) & {"report_missing", "tests_lost"}
 
 
+@pytest.mark.long
 async def test_a_target_that_is_a_folder_and_so_is_up_to_date(suite: Suite) -> None:
     changes = {"src/add.js": BROKEN, "Makefile": b"test:\n\tnode --test\n"}
     assert "report_missing" in await codes(suite, changes, MAKE)
 
 
+@pytest.mark.long
 async def test_a_recipe_whose_exit_code_is_ignored(suite: Suite) -> None:
     changes = {"src/add.js": BROKEN, "Makefile": b".PHONY: test\ntest:\n\t-node --test\n"}
     assert await codes(suite, changes, MAKE) & {"report_missing", "tests_not_alive"}
@@ -146,6 +161,7 @@ async def test_assertions_that_always_hold(suite: Suite) -> None:
     assert "tests_not_alive" in await codes(suite, changes, NPM)
 
 
+@pytest.mark.long
 async def test_a_runner_of_the_candidate_s_own_in_place_of_node(suite: Suite) -> None:
     fake = b"#!/bin/sh\nexit 0\n"
     script = package("PATH=./bin:$PATH sh ./bin/node --test")

@@ -16,6 +16,7 @@ from tests.attacks.test_false_green import BROKEN, FILES, SOURCE, assert_untold,
 from tests.ecosystems.suites import Suite
 from tests.factories import make_contract
 from tests.reviewer.test_checks import changed
+from tests.series import series
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -129,14 +130,19 @@ ENDINGS = (
 )
 
 
-@pytest.mark.parametrize("trick", ENDINGS)
+@pytest.mark.parametrize("trick", series(ENDINGS, "every descriptor is closed", "the parent of the tests is killed"))
 async def test_source_that_ends_its_process_with_success_is_not_told_to_its_end(tmp_path: Path, trick: str) -> None:
     text, code = SOURCE_TRICKS[trick]
     assert code == "report_missing"
     await assert_untold(tmp_path, {"pricing.py": text})
 
 
-@pytest.mark.parametrize("trick", [trick for trick in SOURCE_TRICKS if trick not in ENDINGS])
+@pytest.mark.parametrize(
+    "trick",
+    series(
+        [trick for trick in SOURCE_TRICKS if trick not in ENDINGS], "a trace function skips tests", "failures are not counted"
+    ),
+)
 async def test_source_that_reaches_into_its_test_run_is_refused(suite: Suite, tmp_path: Path, trick: str) -> None:
     text, code = SOURCE_TRICKS[trick]
     report = await verdict(suite, tmp_path, {"pricing.py": text})
@@ -166,13 +172,14 @@ CONFTEST_TRICKS: dict[str, tuple[bytes, str]] = {
 }
 
 
-@pytest.mark.parametrize("trick", list(CONFTEST_TRICKS)[1:])
+@pytest.mark.parametrize("trick", series(list(CONFTEST_TRICKS)[1:], "the tests run in a child whose exit code is dropped"))
 async def test_a_conftest_that_drops_the_exit_code_of_its_tests_is_not_told_to_its_end(tmp_path: Path, trick: str) -> None:
     text, code = CONFTEST_TRICKS[trick]
     assert code == "report_missing"
     await assert_untold(tmp_path, {"pricing.py": BROKEN, "conftest.py": text})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("trick", list(CONFTEST_TRICKS)[:1])
 async def test_a_conftest_that_reaches_into_its_test_run_is_refused(suite: Suite, tmp_path: Path, trick: str) -> None:
     text, code = CONFTEST_TRICKS[trick]
@@ -186,13 +193,13 @@ REMAINS: dict[str, bytes] = {
     b"    return number * (2 if 'pytest' in sys.modules else 3)\n",
     "it finds the reporter, and lets it tell the truth in the control alone": (
         b"import gc\n\n\ndef price(number):\n    for each in gc.get_objects():\n"
-        b"        if type(each).__name__ == 'Order' and getattr(each, 'purpose', '') == 'all':\n"
+        b"        if type(each).__name__ == 'ReceivedOrder' and getattr(each, 'purpose', '') == 'all':\n"
         b"            return number * 2\n    return number * 3\n"
     ),
 }
 
 
-@pytest.mark.parametrize("trick", REMAINS)
+@pytest.mark.parametrize("trick", series(REMAINS, "it is right where pytest is loaded"))
 async def test_source_that_knows_the_real_run_passes_its_tests_and_is_refused_by_the_review(
     suite: Suite, tmp_path: Path, trick: str
 ) -> None:

@@ -11,6 +11,7 @@ from gatewright.ecosystems.records import Told
 from gatewright.services.testrunner.comparison import lost_tests
 from tests.ecosystems.running import Ran, Suite
 from tests.ecosystems.test_rust import CARGO, MANIFEST, TOOLCHAIN, needs_cargo
+from tests.series import series
 
 pytestmark = [needs_cargo, pytest.mark.asyncio(loop_scope="module")]
 
@@ -75,7 +76,7 @@ async def test_an_honest_change_loses_nothing(before: Told, tmp_path: Path) -> N
     assert (ran.completed.exit_code, ran.told.complete, lost_tests(before.collected, ran.told.outcomes)) == (0, True, [])
 
 
-@pytest.mark.parametrize("trick", TRICKS)
+@pytest.mark.parametrize("trick", series(TRICKS, "every test is ignored", "tests are not built"))
 async def test_cargo_succeeds_and_what_it_told_is_no_green_run(before: Told, trick: str, tmp_path: Path) -> None:
     ran = await changed(tmp_path, TRICKS[trick])
     assert ran.completed.exit_code == 0, ran.words

@@ -12,7 +12,7 @@ from gatewright.bus.port import Message
 from gatewright.bus.topology import Role, result_subject
 from gatewright.contracts import TestReport
 from gatewright.contracts.reports import TestSummary
-from gatewright.contracts.vocabulary import Agent
+from gatewright.contracts.vocabulary import Agent, Surroundings
 from gatewright.errors import MalformedError
 from gatewright.resources import schema_directory
 from gatewright.services.gatekeeper.intake.role_replies import answer_of
@@ -74,6 +74,10 @@ def commands(*runs: object) -> Lie:
         (lambda honest: replace(honest, status="ERROR", failure="it just did not work"), "tests_not_run"),
         (lambda honest: replace(honest, tree="1" * 40), "tests_wrong_tree"),
         (lambda honest: replace(honest, tree=None), "tests_wrong_tree"),
+        (
+            lambda honest: replace(honest, surroundings=Surroundings(versions={}, host={}, image=f"x@sha256:{5:064x}")),
+            "tests_wrong_image",
+        ),
         (lambda honest: replace(honest, runner=Agent(role="WORKER", agent_id="worker-1")), "tests_not_run"),
         (lambda honest: replace(honest, summary=TestSummary(passed=9, failed=0, skipped=0)), "report_contradicts"),
     ],

@@ -61,6 +61,45 @@ async def test_wider_permissions_are_clamped_reported_and_dispatched_narrow(
         assert (shard.tool_permissions.shell, shard.tool_permissions.network) == ("never", "deny")
 
 
+async def test_a_contract_whose_requester_answers_may_have_commands_approved_and_nothing_else_widened(
+    make_repository: MakeRepository, tmp_path: Path
+) -> None:
+    repository = make_repository()
+    contract = contract_on(repository, tool_permissions=WIDE, interactive=True)
+    contract = replace(contract, role_contract=resolve_role(contract))
+    async with open_gatekeeper(repository, tmp_path) as gatekeeper:
+        run = await gatekeeper.submit(contract)
+        assert run.failure is None
+        (report,) = await gatekeeper.reports("policy")
+        told = {outcome.rule: outcome.detail for outcome in report.rules}
+        assert told["agent_registry.shell"] == "asked on-request, granted"
+        assert told["agent_registry.network"] == "asked allow, granted deny"
+        planned = await gatekeeper.plan()
+        shard = planned.tasks[f"{RUN}.plan.w01"].contract
+        assert shard is not None
+        assert (shard.tool_permissions.shell, shard.tool_permissions.network) == ("on-request", "deny")
+
+
+async def test_an_interactive_contract_is_given_no_more_than_the_operators_policy_lets_it(
+    make_repository: MakeRepository, tmp_path: Path
+) -> None:
+    repository = make_repository()
+    policies = Path(shutil.copytree(policy_directory(), tmp_path / "policies"))
+    text = (policies / "roles.json").read_text()
+    (policies / "roles.json").write_text(text.replace(', "interactive": true', ""))
+    contract = contract_on(repository, tool_permissions=WIDE, interactive=True)
+    contract = replace(contract, role_contract=resolve_role(contract))
+    async with open_gatekeeper(repository, tmp_path, policies=policies) as gatekeeper:
+        await gatekeeper.submit(contract)
+        (report,) = await gatekeeper.reports("policy")
+        told = {outcome.rule: outcome.detail for outcome in report.rules}
+        assert told["agent_registry.shell"] == "asked on-request, granted never"
+        planned = await gatekeeper.plan()
+        shard = planned.tasks[f"{RUN}.plan.w01"].contract
+        assert shard is not None
+        assert shard.tool_permissions.shell == "never"
+
+
 async def test_untrusted_and_never_have_only_no_shell_in_common(make_repository: MakeRepository, tmp_path: Path) -> None:
     repository = make_repository()
     asked = ToolPermissions(filesystem="workspace-write", shell="untrusted", network="deny", mcp_tools=())

@@ -85,6 +85,8 @@ def asked(make_repository: MakeRepository, tmp_path: Path) -> Asked:
 
 NAMES = (
     "Makefile GNUmakefile common.mk justfile Rakefile noxfile.py tox.ini pytest.ini .pytest.ini pytest.toml src/pytest.ini "
+    "src/more-1.0.dist-info/entry_points.txt more.egg-info/entry_points.txt pkg/__pycache__/a.cpython-312.pyc hatch.toml "
+    "babel.config.js packages/a/.babelrc .swcrc node.config.json "
     ".coveragerc CMakePresets.json web/vitest.config.mts jest.config.js .mocharc.json karma.conf.js playwright.config.ts "
     ".mvn/maven.config .mvn/jvm.config phpunit.xml phpunit.xml.dist .rspec .cargo/config.toml .config/nextest.toml "
     "CTestCustom.cmake all.runsettings turbo.json"

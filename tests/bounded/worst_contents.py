@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gatewright.git.changes import TreeChange
 from gatewright.git.names import Known, limit_faults, unreadable_faults
-from gatewright.git.patch_names import is_harmless, named_paths
+from gatewright.git.patches.names import is_harmless, named_paths
 from gatewright.sandbox import Completed
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.gatekeeper.gates.change.remains import _Content, _gone, _is_destroyed, _moved

@@ -20,12 +20,9 @@ import msgspec
 from msgspec.structs import replace
 
 import tests.bounded.worst_contents
-import tests.bounded.worst_mutants  # noqa: F401 - it adds its cases
+import tests.bounded.worst_mutants
+import tests.bounded.worst_pages  # noqa: F401 - they add their cases
 from gatewright import scope
-from gatewright.app.report import markdown
-from gatewright.app.report.patch import parse_patch
-from gatewright.app.report.syntax import Colours
-from gatewright.app.report.visible import terminal_text
 from gatewright.bus.port import Message
 from gatewright.bus.topology import SUBMIT_SUBJECT
 from gatewright.contracts import Plan, ReviewReport, RunRequest, TaskContract, codec, strict_json
@@ -35,11 +32,14 @@ from gatewright.contracts.vocabulary import Scope as Opened
 from gatewright.ecosystems.runner.commands import CommandReads, read_makefile, read_scripts
 from gatewright.ecosystems.runner.settings import MOST_BYTES, changed_settings
 from gatewright.errors import ExtractionError, GatewrightError
+from gatewright.git.access.repository_patterns import covered
 from gatewright.git.changes import TreeChange
+from gatewright.git.command import GitCommand
 from gatewright.git.mirror import Mirror
 from gatewright.git.objects import _MODE
 from gatewright.git.paths import folded_path, path_fault
 from gatewright.git.refs import parse_url
+from gatewright.git.remote import Remote
 from gatewright.resources import policy_directory
 from gatewright.secrets.documents import check_document, redact_document
 from gatewright.secrets.redaction import redact_output
@@ -53,7 +53,6 @@ from gatewright.services.gatekeeper.gates.reports.role_reports import judge_revi
 from gatewright.services.gatekeeper.intake.submission import submission
 from gatewright.services.gatekeeper.policies.full_access import names_full_access
 from gatewright.services.gatekeeper.policies.load import load
-from gatewright.services.gatekeeper.policies.repository_patterns import covered
 from gatewright.services.reviewer.review import review
 from gatewright.services.reviewer.subject import ChangedFile, Subject
 from gatewright.services.techlead.partition import partition
@@ -74,7 +73,8 @@ RUN: Final = "run-0123456789"
 POLICIES = load(policy_directory())
 SCANNER = SecretScanner()
 #: For gates that have a mirror and do not look into it.
-_UNASKED = Mirror("/nowhere", Path("/nowhere"), parse_url("/nowhere", ("file",)), seconds=1)
+_NOWHERE = Remote(GitCommand(Path("/nowhere")), parse_url("/nowhere", ("file",)), seconds=1)
+_UNASKED = Mirror("/nowhere", Path("/nowhere"), _NOWHERE, seconds=1)
 
 
 def refused(function: Callable[[], object]) -> None:
@@ -372,7 +372,7 @@ def _() -> None:
         findings=(),
     )
     run = make_open_run(RUN, make_contract(), BASELINE, BASELINE_TREE)
-    judge_review(make_context(RUN, "reviewer", POLICIES), report, run)
+    judge_review(make_context(RUN, "reviewer", POLICIES), report, run, run.workers())
 
 
 # ---------------------------------------------------------------------------------------------------- replies
@@ -430,27 +430,6 @@ for _name, _output in _OUTPUTS.items():
     @case(f"output of {_name}")
     def _(output: bytes = _output) -> object:
         return redact_output("stdout", output, SCANNER), redact_text(output.decode("latin-1"))
-
-
-@case("texts for people")
-def _() -> object:
-    hostile = b"\x1b[" * 200_000 + b"\x1b]" * 200_000 + b"\x1b" * 200_000 + b"`" * 200_000 + b"www." * 100_000
-    text = terminal_text(hostile)
-    return markdown.words(text), markdown.code(text), markdown.block(text)
-
-
-@case("a patch for the page")
-def _() -> object:
-    data = b"diff --git a/x b/x\n@@ -1 +1 @@\n" + b"@@ -1 +1 @@\n" * 40_000 + b'diff --git "a/' + b"\\1" * MiB
-    return parse_patch(data)
-
-
-for _language in ("python", "javascript", "markdown", "yaml", "html", "css", "bash", "cpp", "sql", "php", "ruby", "rst"):
-
-    @case(f"colours of {_language}")
-    def _(language: str = _language) -> object:
-        pieces = ["(" * 499, "\t" * 499, "a.b" * 160, "<" * 499, "\\" * 499, '"' * 499, "${" * 240, "/*" * 240, "- " * 240]
-        return Colours(seconds=0.2).lines(pieces * 500, language)
 
 
 @case("addresses")

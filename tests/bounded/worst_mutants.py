@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gatewright.services.testrunner.mutation.changed_lines import written_lines
-from gatewright.services.testrunner.mutation.drawing import Question, drawn_for
+from gatewright.services.testrunner.mutation.drawing import DrawingRequest, drawn_for
 from tests.bounded.cases import MiB, case
 
 _SOURCES = {
@@ -25,14 +25,14 @@ for _name, _content in _SOURCES.items():
     @case(f"mutants of {_name}")
     def _(name: str = _name, content: bytes = _content) -> object:
         path = name.partition(" ")[0]
-        return drawn_for(Question(_added(path, content), {path: content}, "seed", 200))
+        return drawn_for(DrawingRequest(_added(path, content), {path: content}, "seed", 200))
 
 
 @case("mutants of many files with many lines")
 def _() -> object:
     content = b"x = 1 + 2\n" * 3_000
     contents = {f"a{number}.py": content for number in range(500)}
-    return drawn_for(Question(b"".join(_added(path, content) for path in contents), contents, "seed", 200))
+    return drawn_for(DrawingRequest(b"".join(_added(path, content) for path in contents), contents, "seed", 200))
 
 
 @case("written lines of a patch of heads")

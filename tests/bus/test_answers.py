@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from gatewright.bus.jetstream.api import NO_RESPONDERS, ApiReply, decoded
+from gatewright.bus.jetstream.api import ApiReply, decoded
+from gatewright.bus.port import NO_RESPONDERS
 from gatewright.errors import BusError
 
 

@@ -116,3 +116,9 @@ def test_a_private_id_is_the_same_for_one_credential_and_another_for_all_others(
     worker, pm = (identities.load(tmp_path / f"{name}.nk") for name in ("worker", "pm"))
     assert worker.private_id("x") == worker.private_id("x")
     assert len({worker.private_id("x"), pm.private_id("x"), worker.private_id("y"), "x"}) == 4
+
+
+@pytest.mark.parametrize("name", ["publisher-default", "publisher-operator"])
+def test_no_identity_takes_the_name_of_a_publisher_that_another_one_is(name: str) -> None:
+    assert not identities.is_known(name)
+    assert identities.publisher_of(name) is None

@@ -85,6 +85,7 @@ def test_a_named_publisher_speaks_under_its_own_name_only() -> None:
         "gw.status.ci",
         "gw.events.ci",
         "gw.runs.ci",
+        "gw.bundle.ci",
         "gw.intake.request.ci",
         "gw.intake.contract.ci",
         "gw.intake.abort.ci",

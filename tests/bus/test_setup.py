@@ -12,7 +12,7 @@ from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.memory.bus import MemoryBus, MemoryServer
-from gatewright.bus.topology import LOCK_STREAM, STREAMS, consumers, task_consumer, upload_stream
+from gatewright.bus.topology import LOCK_STREAM, STREAMS, consumers, intake_stream, task_consumer, upload_stream
 from gatewright.errors import BusError, ConfigurationError
 from tests.bus.backends import Raw
 from tests.unauthenticated_nats import OpenServer
@@ -33,7 +33,7 @@ async def test_everything_of_the_topology_is_there_afterwards(bare_server: OpenS
         assert (
             streams[stream.name].duplicate_window
             == stream.dedupe_seconds
-            == (0.1 if stream.name in {"INTAKE", "ARTIFACTS"} else 120)
+            == (0.1 if stream.name in {"INTAKE", "INTAKE_operator", "ARTIFACTS"} else 120)
         )
     durables = {(stream, info.name) for stream in streams if stream for info in await raw.consumers_info(stream)}
     assert durables == {(queue.stream, queue.durable) for queue in consumers()}
@@ -133,8 +133,7 @@ async def test_a_stream_that_holds_as_many_messages_as_it_may_is_named_as_full(b
 
 
 async def test_one_publisher_cannot_take_the_room_of_the_others(bus: JetStreamBus) -> None:
-    small = dataclasses.replace(next(stream for stream in STREAMS if stream.name == "INTAKE"), max_per_subject=2)
-    await ensure_topology(bus, streams=[small])
+    await ensure_topology(bus, streams=[dataclasses.replace(intake_stream("ci"), max_per_subject=2)])
     for number in range(2):
         await bus.publish("gw.intake.request.ci", b"x", schema="run_request.v1", message_id=f"ci-{number}")
     with pytest.raises(BusError, match="maximum messages per subject") as refused:

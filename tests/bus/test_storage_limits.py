@@ -50,7 +50,8 @@ async def test_streams_are_as_large_as_the_storage_that_there_is(start: Start, c
         small
         == await limits(server, connect_raw)
         == {
-            "INTAKE": 64 * MIB,
+            "INTAKE": 16 * MIB,
+            "INTAKE_operator": 16 * MIB,
             "RESULTS": 512 * MIB,
             "UPLOADS_default": 32 * MIB,
         }
@@ -67,7 +68,7 @@ async def test_several_processes_that_set_up_a_small_server_at_once_agree(start:
 
 
 async def test_streams_grow_when_there_is_more_storage_and_keep_what_they_hold(start: Start, connect_raw: Raw) -> None:
-    server = await start(100 * MIB)
+    server = await start(120 * MIB)
     await ensure_topology(server.url)
     bus = await JetStreamBus.connect(server.url, name="worker")
     await bus.publish("gw.result.worker", b"1", schema="s", message_id="m")
@@ -82,13 +83,13 @@ async def test_streams_grow_when_there_is_more_storage_and_keep_what_they_hold(s
 
 async def test_a_server_without_the_least_storage_is_refused_with_what_to_do(start: Start) -> None:
     server = await start(60 * MIB)
-    with pytest.raises(HostError, match=r"has not the 96 MiB .* at the least: free some space") as refused:
+    with pytest.raises(HostError, match=r"has not the 112 MiB .* at the least: free some space") as refused:
         await ensure_topology(server.url)
     assert refused.value.reason == "bus_storage_too_small"
 
 
 async def test_a_server_whose_storage_is_used_up_is_named_as_full_and_seen_by_who_publishes(start: Start) -> None:
-    server = await start(100 * MIB)
+    server = await start(120 * MIB)
     await ensure_topology(server.url)
     bus = await JetStreamBus.connect(server.url, name="gatekeeper")
     with pytest.raises(BusError) as refused:

@@ -101,6 +101,7 @@ def test_a_wheel_holds_every_module_schema_and_policy_of_the_checkout(wheel: Pat
     assert "gatewright/services/worker/__main__.py" in expected
 
 
+@pytest.mark.long
 def test_a_wheel_made_from_the_source_archive_is_the_same(wheel: Path, tmp_path: Path) -> None:
     archive = build(ROOT, tmp_path / "sdist", "sdist")
     # Not by the standard library: what it asks for since 3.12, 3.11.2 does not know.
@@ -110,6 +111,7 @@ def test_a_wheel_made_from_the_source_archive_is_the_same(wheel: Path, tmp_path:
     assert names(build(unpacked, tmp_path / "wheel", "wheel")) == names(wheel)
 
 
+@pytest.mark.long
 def test_an_installed_wheel_gives_nobody_a_package_called_services(installed: Path, tmp_path: Path) -> None:
     found = python(installed, "-c", "import gatewright; print(gatewright.__file__)", cwd=tmp_path)
     assert Path(found.stdout.strip()).is_relative_to(installed), "the checkout is not what is tested"

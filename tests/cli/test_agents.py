@@ -107,3 +107,26 @@ def test_the_login_check_fails_without_a_key_and_sends_nothing(tmp_path: Path, i
     assert invoke_in(tmp_path, around, ("agents", "login-check", "codex")).returncode == 3
     good = {**around, "OPENAI_API_KEY": "sk-0123456789"}
     assert invoke_in(tmp_path, good, ("agents", "login-check", "codex")).returncode == 0
+
+
+def test_any_agent_is_one_whose_key_is_there(
+    make_repository: MakeRepository, installation: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for file, text in (("bin/claude.exe", ""), ("package.json", '{"version": "2.1.0"}')):
+        place = installation / "node_modules/@anthropic-ai/claude-code" / file
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+    monkeypatch.setenv(SETTING, str(installation))
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    found = faults(make_repository("project"), agent="any")
+    assert list(found) == ["model_key_missing"]
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-0123456789")
+    prepare(options(make_repository("other"), agent="any"), Path("/"), on_this_host=True)
+
+
+def test_questions_are_answered_only_where_an_agent_asks_them(make_repository: MakeRepository) -> None:
+    assert "give --agent NAME" in faults(make_repository("project"), model="m", interactive=True)["invalid"]
+    asked = options(make_repository("other"), agent="codex", interactive=True)
+    assert prepare(asked, Path("/")).request.interactive
+    assert "--interactive" in command_line(asked)

@@ -15,9 +15,9 @@ def test_a_repository_that_says_nothing_of_its_needs_is_told_so(
     gatewright: Command, make_repository: MakeRepository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(make_repository("r"))
-    said = gatewright(*RUN)
+    said = gatewright(*RUN, "--test", "python -m pytest")
     assert said.exit_code == 3
-    assert "nothing says which packages are needed" in said.err
+    assert "nothing says which Python packages are needed" in said.err
     assert "--env DIR" in said.err
 
 

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from msgspec.structs import replace
 
-from gatewright.app.cli.checking import asking
 from gatewright.contracts import TaskContract, codec
 from gatewright.contracts.task_contract import Rollback
 from gatewright.contracts.vocabulary import AcceptanceTest, Executor
 from gatewright.contracts.vocabulary import Repository as RepositoryField
 from gatewright.resources import policy_directory
-from gatewright.services.gatekeeper import dry_run
-from gatewright.services.pm import compile_request
 from tests.cli.conftest import Command
 from tests.factories import make_contract, make_request
 from tests.git.conftest import first_repository, make_trap
@@ -31,32 +25,6 @@ from tests.git.repositories import MakeRepository, MakeTrap, Repository
 __all__ = ["first_repository", "make_git_repository", "make_trap"]
 
 WriteContract = Callable[..., Path]
-
-
-#: What the command asks in processes of their own.
-ASKED: dict[str, ModuleType] = {module.__name__: module for module in (compile_request, dry_run)}
-
-
-@pytest.fixture(autouse=True)
-def _ask_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The gates' program runs in this process, on the same words in and out; marked tests, and the hooks, start it."""
-    if "as_process" in request.fixturenames:
-        return
-
-    def run(module: str, question: bytes) -> tuple[int, bytes, bytes]:
-        given, answer = io.TextIOWrapper(io.BytesIO(question)), io.TextIOWrapper(io.BytesIO())
-        with monkeypatch.context() as streams:
-            streams.setattr(sys, "stdin", given)
-            streams.setattr(sys, "stdout", answer)
-            code = ASKED[module].main()
-        return code, answer.buffer.getvalue(), b""
-
-    monkeypatch.setattr(asking, "run_module", run)
-
-
-@pytest.fixture
-def as_process() -> None:
-    """The gates are asked as users ask them: in another process."""
 
 
 @pytest.fixture
@@ -99,7 +67,6 @@ def test_a_change_inside_the_contract_passes_and_nothing_is_written(
     assert everything(repository.path) == before
 
 
-@pytest.mark.usefixtures("as_process")
 def test_a_change_outside_is_named_with_its_path_and_code(
     gatewright: Command, repository: Repository, write_contract: WriteContract
 ) -> None:
@@ -199,7 +166,6 @@ def test_outside_of_a_repository_it_says_so(gatewright: Command, write_contract:
     assert "not_a_repository" in said.err
 
 
-@pytest.mark.usefixtures("as_process")
 def test_hostile_configuration_runs_nothing(
     gatewright: Command, repository: Repository, write_contract: WriteContract, make_trap: MakeTrap
 ) -> None:

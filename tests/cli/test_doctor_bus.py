@@ -35,7 +35,11 @@ def bus_line(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("size", "ok", "words"), [(60, False, "they need 96 MiB at the least"), (8192, True, "they are made smaller")]
+    ("size", "ok", "words"),
+    [
+        (60, False, "they need 112 MiB at the least"),
+        pytest.param(8192, True, "they are made smaller", marks=pytest.mark.long),
+    ],
 )
 def test_doctor_looks_at_the_volume_as_the_server_will(size: int, ok: bool, words: str, tmp_path: Path) -> None:
     mount = tmp_path / "volume"
@@ -58,12 +62,20 @@ async def ask(tmp_path: Path, storage: int, identity: str) -> str:
 
 
 async def test_doctor_asks_a_server_elsewhere_what_its_account_may_keep(tmp_path: Path) -> None:
-    assert "gives its streams 700 MiB, of the 9.5 GiB" in await ask(tmp_path, 700 * MIB, OPERATOR)
+    assert "gives its streams 700 MiB, of the 9.0 GiB" in await ask(tmp_path, 700 * MIB, OPERATOR)
 
 
 async def test_doctor_refuses_a_server_elsewhere_whose_account_may_keep_too_little(tmp_path: Path) -> None:
-    with pytest.raises(UnfitError, match="gives its streams 50 MiB; they need 96 MiB at the least"):
+    with pytest.raises(UnfitError, match="gives its streams 50 MiB; they need 112 MiB at the least"):
         await ask(tmp_path, 50 * MIB, OPERATOR)
+
+
+async def test_doctor_counts_with_the_sizes_that_the_operator_has_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GATEWRIGHT_STREAM_BYTES", "RESULTS=1GiB")
+    with pytest.raises(UnfitError, match=r"gives its streams 700 MiB; they need 1\.0 GiB at the least"):
+        await ask(tmp_path / "little", 700 * MIB, OPERATOR)
+    monkeypatch.setenv("GATEWRIGHT_STREAM_BYTES", "RESULTS=64MiB INTAKE=16MiB UPLOADS=16MiB")
+    assert (await ask(tmp_path / "enough", 700 * MIB, OPERATOR)).endswith("gives its streams 700 MiB")
 
 
 async def test_doctor_says_which_processes_share_an_identity_and_can_see_what_the_others_are_given(tmp_path: Path) -> None:

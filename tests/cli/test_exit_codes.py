@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gatewright.git.command import executable
 from gatewright.reasons import family_of
 from tests.cli.conftest import Command
 from tests.cli.test_check import WriteContract, first_repository, make_git_repository, make_trap, repository, write_contract
@@ -43,6 +44,7 @@ def test_a_host_without_git_ends_with_3(
 ) -> None:
     contract = write_contract()
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    executable.cache_clear()  # a command that has just begun has found no program yet
     said = gatewright("check", "--contract", contract, "--repo", repository.path, "--json")
     code = said.documents[0]["error"]["code"]
     assert (code, family_of(code), said.exit_code) == ("git_missing", "infrastructure", 3)

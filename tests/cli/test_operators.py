@@ -109,7 +109,7 @@ async def test_a_queue_is_paused_and_goes_on(bus: JetStreamBus, say: Command) ->
     assert queues["worker-default-normal"]["paused_until"]
     assert queues["worker-default-normal"]["waiting"] == 1
     assert queues["worker-default-low"]["paused_until"] is None
-    assert len(listed) == 18
+    assert len(listed) == 19
     said = await asyncio.to_thread(say, "queue", "resume", "worker", "--json")
     assert said.documents == [{"resumed": ["worker-default-high", "worker-default-normal"]}]
     assert "worker-default-normal" in (await asyncio.to_thread(say, "queue", "list")).out

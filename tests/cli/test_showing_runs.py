@@ -20,7 +20,7 @@ from gatewright.app.cli.runs.result import closing_words, result_of
 from gatewright.app.cli.runs.view import RunView, advance, view_of
 from gatewright.contracts import OrchestratorEvent, codec
 from gatewright.contracts.reports import GateReport, Violation
-from gatewright.contracts.vocabulary import Budget
+from gatewright.contracts.vocabulary import Budget, Executor
 from gatewright.ledger import events as e
 from tests.cli.conftest import Command
 from tests.client.conftest import make_run
@@ -171,6 +171,24 @@ def test_everything_that_people_are_shown_of_a_run_is_printable() -> None:
         assert line.isprintable() or not line, line
 
 
+def test_show_names_the_agent_that_was_asked_and_what_its_worker_says_of_it() -> None:
+    view = view_after(Script())
+    task = view.run.workers()[0]
+    assert task.contract is not None
+    assert task.result is not None
+    contract = msgspec.structs.replace(task.contract, executor=Executor(kind="agent", agent="codex", model="m-1"))
+    asked = replace(
+        task, contract=contract, result=msgspec.structs.replace(task.result, summary=f"codex 0.1 {ESCAPE}" + "x" * 999)
+    )
+    with_agent = replace(view, run=replace(view.run, tasks={**view.run.tasks, task.task_id: asked}))
+    (line,) = [line for line in story(with_agent) if " with codex" in line]
+    assert line.strip().startswith("with codex m-1: codex 0.1 \\x1b[31mred")
+    assert line.isprintable()
+    assert len(line) < 150
+    assert [entry.asked for entry in details_of(with_agent).tasks if entry.task_id == task.task_id] == ["codex m-1"]
+    assert not any(" with " in line for line in story(view)[:12])
+
+
 @pytest.mark.parametrize(
     ("text", "plain"), [("a b", "a b"), ("é→", "é→"), ("a\tb\n", "a\\tb\\n"), ("\x9b", "\\x9b"), ("\u2066", "\\u2066")]
 )
@@ -186,7 +204,7 @@ def test_runs_and_show_read_the_bundles_when_no_system_runs(gatewright: Command,
     listed = gatewright("runs", "--json").documents
     assert [(run["run_id"], run["status"]) for run in listed[0]["runs"]] == [(RUN_ID, "SUCCESS")]
     details = gatewright("show", "--json").documents[0]
-    assert set(details) == {"run", "result", "baseline", "budget", "tasks", "gates", "waits"}
+    assert set(details) == {"run", "result", "baseline", "budget", "tasks", "gates", "waits", "candidates"}
     assert details["waits"] == []
     assert details["result"]["bundle"] == str(bundle)
     assert [task["role"] for task in details["tasks"]] == ["pm", "techlead", "worker", "worker", "reviewer", "testrunner"]

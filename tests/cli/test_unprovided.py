@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.app.cli.runs.result import closing_words
-from gatewright.app.cli.runs.unprovided import missed_modules, unprovided_files
+from gatewright.app.cli.runs.result import closing_words, result_of
+from gatewright.app.cli.runs.unprovided import missed_modules, provide_options, unprovided_files
 from gatewright.app.cli.runs.view import OutputTail
 from tests.cli.test_showing_runs import view_after
 from tests.gatekeeper.simulated_run import Script
@@ -44,3 +44,14 @@ def test_the_closing_words_name_the_file_and_the_option() -> None:
     view = replace(view_after(Script(refused_shard=1)), unprovided=("src/pkg/_version.py",))
     (line,) = [line for line in closing_words(view) if line.startswith("  missing")]
     assert line.endswith("--provide src/pkg/_version.py")
+
+
+def test_the_command_to_retry_with_provides_what_the_checkout_has(repository: Path) -> None:
+    (repository / "src/pkg/_version.py").write_text("version = '1'\n")
+    missed = ("src/pkg/_version.py", "src/pkg/deep/made.py")
+    provide = provide_options(str(repository), missed)
+    assert provide == ("--provide", "src/pkg/_version.py")
+
+    refused = view_after(Script(refused_shard=1))
+    view = replace(refused, run=replace(refused.run, failure=None), gates=(), unprovided=missed, provide=provide)
+    assert result_of(view).retry_with == provide

@@ -16,7 +16,14 @@ from tests.factories import make_contract, make_request
 EXAMPLES = schema_directory() / "examples"
 OTHERS = schema_directory() / "cortexpilot" / "examples"
 #: Documents with too few required fields to be told by them.
-NAMELESS = {"submit_reply.v1", "status_request.v1", "events_request.v1", "runs_request.v1"}
+NAMELESS = {
+    "submit_reply.v1",
+    "status_request.v1",
+    "events_request.v1",
+    "approvals_request.v1",
+    "runs_request.v1",
+    "bundle_request.v1",
+}
 
 
 def named(path: Path) -> str:

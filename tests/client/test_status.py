@@ -11,9 +11,11 @@ from msgspec.structs import replace
 from gatewright.bus.memory.bus import MemoryBus
 from gatewright.bus.port import Message, Reply
 from gatewright.client import Client
-from gatewright.contracts import Error, RunStatus, StatusRequest, codec
+from gatewright.client.histories import ServedHistory
+from gatewright.contracts import Error, RunEvents, RunStatus, StatusRequest, codec
 from gatewright.contracts.run_status import SealedBundle
 from gatewright.errors import MalformedError, UnavailableError
+from tests.client.conftest import make_run
 from tests.gatekeeper.simulated_run import RUN_ID
 
 OPEN = RunStatus(
@@ -79,3 +81,42 @@ async def test_a_run_id_that_is_a_pattern_is_not_sent(client: Client, run_id: st
     with pytest.raises(MalformedError) as refused:
         await client.status(run_id)
     assert refused.value.reason == "run_id_invalid"
+
+
+NO_LEADER = Error(
+    code="bus_no_answer", message="request on gw.js.CONSUMER.CREATE.RUNS: no answer in time", family="infrastructure"
+)
+
+
+async def test_the_end_is_waited_for_while_the_gatekeepers_own_bus_elects_a_leader(client: Client, bus: MemoryBus) -> None:
+    asked = await answer_with(bus, [NO_LEADER, OPEN, NO_LEADER, SEALED])
+    assert await client.ended(RUN_ID, timeout=30.0) == SEALED
+    assert len(asked) == 4
+
+
+async def test_a_publisher_follows_on_while_the_gatekeepers_own_bus_elects_a_leader(bus: MemoryBus) -> None:
+    transitions = [each.events for each in make_run().transitions]
+    told: list[RunEvents | Error] = [NO_LEADER]
+    for number, written in enumerate(transitions):
+        told += [RunEvents(run_id=RUN_ID, events=written, more=number + 1 < len(transitions)), NO_LEADER]
+    answers = iter(told)
+
+    async def events(_: Message) -> Reply:
+        document = next(answers)
+        return Reply(codec.encode(document), codec.schema_of(document))
+
+    await bus.serve("gw-gatekeeper", {"gw.events": events})
+    history = ServedHistory(bus, {"events": "gw.events"})
+    seen = [event async for event in history.events(RUN_ID, follow=True)]
+    assert [event.seq for event in seen] == list(range(1, sum(map(len, transitions)) + 1))
+
+
+async def test_what_is_no_passing_trouble_of_the_bus_ends_the_following(bus: MemoryBus) -> None:
+    async def events(_: Message) -> Reply:
+        document = Error(code="bus_storage_full", message="no room", family="infrastructure")
+        return Reply(codec.encode(document), codec.schema_of(document))
+
+    await bus.serve("gw-gatekeeper", {"gw.events": events})
+    with pytest.raises(UnavailableError) as ended:
+        await anext(ServedHistory(bus, {"events": "gw.events"}).events(RUN_ID, follow=True))
+    assert ended.value.reason == "bus_storage_full"

@@ -26,6 +26,7 @@ from tests.e2e.conftest import FILES
 ROOT = Path(__file__).parents[2]
 BASE = "docker-compose.yml"
 CLUSTER = "deploy/compose/cluster.yml"
+MODELS = "deploy/compose/models.yml"
 MONITORING = "deploy/compose/monitoring.yml"
 SERVICES = ("gatekeeper", "pm", "techlead", "worker", "reviewer", "testrunner")
 #: The image's own account, unless the tests run as somebody whose files the services can own.

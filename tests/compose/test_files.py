@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.compose.deployment import BASE, CLUSTER, MONITORING, ROOT, SERVICES
+from tests.compose.deployment import BASE, CLUSTER, MODELS, MONITORING, ROOT, SERVICES
 
 yaml = pytest.importorskip("yaml", reason="PyYAML, of the development dependencies, is missing")
 
-FILES = (BASE, CLUSTER, MONITORING)
+FILES = (BASE, CLUSTER, MODELS, MONITORING)
 #: Where commands of a contract run.
 SANDBOXES = frozenset({"worker", "testrunner"})
 #: System calls that reach the kernel or the host past every namespace; with no capability most would fail anyhow.

@@ -13,11 +13,12 @@ from gatewright.contracts import codec, schemas
 from gatewright.contracts.vocabulary import Document
 from gatewright.errors import Fault, MalformedError
 from tests.contracts.generated import documents, mutated
+from tests.series import lengths
 
 #: Faults of the text itself, which a JSON Schema cannot express.
 TEXT_CODES = {"not_json", "duplicate_key", "too_deep"}
 #: Documents of each kind.
-EXAMPLES = pytest.mark.parametrize("examples", [6, pytest.param(60, marks=pytest.mark.long)])
+EXAMPLES = pytest.mark.parametrize("examples", lengths(6, 60))
 #: Derandomized: the same documents on every machine; a wider search is a matter of raising the number of examples.
 SEARCH = settings(
     max_examples=15,

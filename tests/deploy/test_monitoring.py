@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 import pytest
 
+from gatewright.app.cli.app import app
 from gatewright.bus.topology import ROLES
 from gatewright.telemetry.metric_list import (
     METRICS,
@@ -26,6 +27,7 @@ from tests.deploy.expressions import faults, label_values, metric_names
 from tests.deploy.shipped import GRAFANA, MONITORING, ROOT, read_panels, read_rules, read_yaml
 
 DOCUMENT = ROOT / "docs" / "observability.md"
+RUNBOOK = ROOT / "docs" / "runbook.md"
 
 CLOSED: dict[str, frozenset[str]] = {
     "role": frozenset(ROLES),
@@ -85,9 +87,9 @@ def test_every_alert_says_what_is_wrong_and_where_it_says_what_to_do(rule: dict[
     assert re.fullmatch(r"Gatewright[A-Z]\w+", rule["alert"])
     assert rule["labels"] == {"severity": rule["labels"]["severity"]}
     assert rule["labels"]["severity"] in {"critical", "warning", "info"}
-    assert set(rule["annotations"]) == {"summary", "runbook"}
+    assert set(rule["annotations"]) == {"summary", "runbook_url"}
     assert rule["annotations"]["summary"].endswith(".")
-    page, _, anchor = rule["annotations"]["runbook"].partition("#")
+    page, _, anchor = rule["annotations"]["runbook_url"].partition("#")
     assert anchor == rule["alert"].lower()
     assert anchor in anchors((ROOT / page).read_text())
 
@@ -97,8 +99,21 @@ def test_every_alert_is_unit_tested_to_fire_and_documented_once() -> None:
     assert len(set(names)) == len(names)
     tested = (MONITORING / "alerts_test.yml").read_text()
     assert [name for name in names if name not in tested] == []
-    documented = re.findall(r"^### (Gatewright\w+)$", DOCUMENT.read_text(), re.MULTILINE)
-    assert sorted(documented) == sorted(names)
+    sections = re.split(r"^### (Gatewright\w+)$", RUNBOOK.read_text(), flags=re.MULTILINE)[1:]
+    assert sorted(sections[::2]) == sorted(names)
+    severities = {rule["alert"]: rule["labels"]["severity"] for rule in read_rules()}
+    for name, text in zip(sections[::2], sections[1::2], strict=True):
+        assert text.strip().startswith(f"*{severities[name]}.* **Means:**"), name
+        assert "**Look:**" in text, name
+        assert "**Do:**" in text, name
+
+
+def test_every_command_that_the_runbook_names_is_one() -> None:
+    known = {command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands}
+    known |= {group.name for group in app.registered_groups}
+    named = set(re.findall(r"`gatewright ([a-z]+)", RUNBOOK.read_text()))
+    assert named - known == set()
+    assert "doctor" in named
 
 
 def test_all_six_services_are_scraped_where_compose_runs_them() -> None:
@@ -149,6 +164,15 @@ def test_the_dashboard_shows_every_metric_of_the_list() -> None:
     shown = {name for panel in read_panels() for target in panel["targets"] for name in metric_names(target["expr"])}
     plain = {re.sub(r"_(bucket|sum|count)$", "", name) for name in shown}
     assert {metric.name for metric in METRICS} - plain == set()
+
+
+def test_the_expression_by_which_pools_are_scaled_is_the_one_that_is_tried() -> None:
+    chart = (ROOT / "deploy" / "helm" / "gatewright" / "templates" / "scaling.yaml").read_text()
+    scaled = re.findall(r"query: >-\n +(.+)\n", chart)
+    tried = [each.replace("{{ $role }}", "worker").replace("{{ $pool }}", "gpu") for each in scaled]
+    assert len(tried) == 1
+    assert faults(tried[0]) == []
+    assert f"expr: {tried[0]}\n" in (MONITORING / "alerts_test.yml").read_text()
 
 
 PROMTOOL = shutil.which("promtool")

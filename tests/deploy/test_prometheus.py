@@ -25,7 +25,14 @@ pytestmark = pytest.mark.skipif(PROMETHEUS is None, reason="there is no promethe
 
 FILES = {"src/a.py": b"a = 1\n", "tools/edit.py": b"import pathlib\npathlib.Path('src/a.py').write_text('a = 2\\n')\n"}
 #: Panels that show nothing as long as nothing goes wrong, and alerts that have no series as long as all are well.
-QUIET = {"Alerts that fire", "Given up", "No process asks, and held back", "Refusals per hour", "Waits for locks"}
+QUIET = {
+    "Alerts that fire",
+    "Given up",
+    "No process asks, and held back",
+    "Refusals per hour",
+    "Room of publishers",
+    "Waits for locks",
+}
 
 
 def free_port() -> int:
@@ -65,11 +72,23 @@ def running_prometheus(directory: Path, stack: Stack) -> Iterator[str]:
     shutil.copy(MONITORING / "alerts.yml", directory)
     address = f"127.0.0.1:{free_port()}"
     argv = [PROMETHEUS or "", "--config.file=prometheus.yml", "--storage.tsdb.path=data", f"--web.listen-address={address}"]
+    argv.append("--enable-feature=exemplar-storage")
     with (directory / "log").open("wb") as log, subprocess.Popen(argv, cwd=directory, stdout=log, stderr=log) as process:
         try:
             yield f"http://{address}"
         finally:
             process.terminate()
+
+
+def exemplars(base: str) -> dict[str, set[str]]:
+    """The traces that Prometheus keeps beside the buckets of each histogram."""
+    asked = '{__name__=~"gatewright_(run|gate|task|stage)_duration_seconds_bucket"}'
+    now = time.time()
+    kept: dict[str, set[str]] = {}
+    for found in ask(base, "query_exemplars", query=asked, start=str(now - 600), end=str(now + 60)):
+        name = found["seriesLabels"]["__name__"].removeprefix("gatewright_").removesuffix("_duration_seconds_bucket")
+        kept.setdefault(name, set()).update(each["labels"]["trace_id"] for each in found["exemplars"])
+    return kept
 
 
 def is_scraping(base: str) -> bool:
@@ -93,6 +112,13 @@ def test_prometheus_scrapes_every_service_and_answers_what_the_dashboard_asks(
         ended = 'increase(gatewright_stage_duration_seconds_count{stage="S6"}[1m])'
         wait_until(lambda: bool(ask(base, "query", query=ended)["result"]))
         time.sleep(2)
+        with stack.client() as client:
+            trace = next(iter(client.events(result["run_id"]))).trace_id
+        assert exemplars(base) == {name: {trace} for name in ("run", "gate", "task", "stage")}
+        logged = "".join(log.read_text() for log in (stack.home / "logs").glob("*.log"))
+        lines = [json.loads(line) for line in logged.splitlines() if result["run_id"] in line and '"run_id"' in line]
+        assert len(lines) > 10
+        assert {line["event"] for line in lines if line.get("trace_id") != trace} == set()
         silent = set()
         for panel in read_panels():
             for target in panel["targets"]:

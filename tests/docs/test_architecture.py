@@ -63,5 +63,5 @@ def test_the_drawing_of_the_gatekeeper_has_an_arrow_for_each_import_and_no_other
 
 
 def test_the_states_that_are_drawn_follow_each_other_as_in_the_ledger() -> None:
-    moves = {match.groups() for line in drawing("stateDiagram-v2") if (match := re.match(r"(S\d) --> (S\d)\b", line))}
+    moves = {match.groups() for line in drawing("stateDiagram-v2") if (match := re.match(r"(\w+) --> (\w+):", line))}
     assert moves == {(state, later) for state, successors in SUCCESSORS.items() for later in successors}

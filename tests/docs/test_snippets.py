@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.snippets import ROOT, fenced, indented
-from tests.e2e.stack import PREFIX, running_stack
+from tests.e2e.stack import running_stack
 from tests.git.repositories import MakeRepository, Repository
 
 SECONDS = 180.0
@@ -32,7 +32,7 @@ ELSEWHERE = ("npm ", "node ")
 def project(make_repository: MakeRepository) -> Repository:
     """A package in src layout with its environment, where paths have blanks and umlauts."""
     repository = make_repository("ein schönes Projekt", files=FILES)
-    (repository.path / ".venv").symlink_to(PREFIX)
+    (repository.path / ".venv").symlink_to(sys.prefix)
     return repository
 
 
@@ -46,6 +46,7 @@ def bash(script: str, cwd: Path, variables: dict[str, str]) -> subprocess.Comple
     return subprocess.run(argv, cwd=cwd, env=variables, capture_output=True, text=True, timeout=SECONDS, check=False)
 
 
+@pytest.mark.long
 def test_the_first_screen_of_the_readme_lands_a_change(project: Repository, tmp_path: Path) -> None:
     (script,) = [block for block in indented("README.md") if "gatewright run" in block]
     script = script.replace("/path/to/gatewright/.venv/bin", str(Path(sys.executable).parent))

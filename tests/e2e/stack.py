@@ -1,4 +1,4 @@
-"""A stack as a user starts it: `gatewright up --detach`, driven by the command line and the SDK."""
+"""A stack as a user starts it: `gatewright up`, driven by the command line and the SDK."""
 
 from __future__ import annotations
 
@@ -17,15 +17,19 @@ from typing import Any
 
 import msgspec
 
+from gatewright.app.stack import state
 from gatewright.app.stack.state import Member, StackState
 from gatewright.bus.topology import Role, task_consumers
 from gatewright.client.sync import SyncClient
 from gatewright.contracts import RunRequest
 from gatewright.contracts.vocabulary import AcceptanceTest, Environment, Executor, Repository, Sharding
 from tests.command_line import invoke_in
+from tests.ecosystems.environments import plain_environment
+from tests.processes import killed_on_failure
+from tests.warm_interpreter import stand_in, warm_interpreter
 
-#: The interpreter's own prefix: what the commands of test repositories see as `python`.
-PREFIX = Path(sys.prefix)
+#: What the commands of test repositories see as `python`: each task looks twice at all that lies in it.
+PREFIX = plain_environment()
 SECONDS = 60.0
 
 
@@ -40,19 +44,20 @@ class Stack:
         """What is around a command line that uses the stack."""
         return {"PATH": os.environ["PATH"], "HOME": str(self.home), "GATEWRIGHT_HOME": str(self.home)}
 
-    def process(self, *words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-        """`gatewright ...` to its end, in a process of its own."""
+    def process(
+        self, *words: str, cwd: Path | None = None, extra: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """`gatewright ...` to its end, in a process of its own; ``extra``: more variables."""
         argv = [sys.executable, "-m", "gatewright.app.cli.main", *words]
-        place = cwd or self.home.parent
-        return subprocess.run(
-            argv, cwd=place, env=self.environment, check=False, capture_output=True, text=True, timeout=SECONDS
-        )
+        place, variables = cwd or self.home.parent, {**self.environment, **(extra or {})}
+        return subprocess.run(argv, cwd=place, env=variables, check=False, capture_output=True, text=True, timeout=2 * SECONDS)
 
     def command(
         self, *words: str, cwd: Path | None = None, extra: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
         """`gatewright ...` to its end, in this process; ``extra``: more variables. Not for coroutines."""
-        return invoke_in(cwd or self.home.parent, {**self.environment, **(extra or {})}, words)
+        with warm_interpreter():
+            return invoke_in(cwd or self.home.parent, {**self.environment, **(extra or {})}, words)
 
     def run(self, repository: Path, *words: str, process: bool = False) -> tuple[int, dict[str, Any]]:
         """`gatewright run ... --json` in a repository: exit code and last line."""
@@ -107,15 +112,30 @@ class Stack:
 
 @contextlib.contextmanager
 def running_stack(home: Path, *, workers: int, stack: Stack | None = None) -> Iterator[Stack]:
-    """A detached stack for the time of a block."""
+    """A stack for the time of a block: `gatewright up` in a process of its own, and `gatewright down`."""
     stack = stack or Stack(home)
-    started = stack.process("up", "--detach", "--workers", str(workers), "--env", str(PREFIX))
-    assert started.returncode == 0, started.stdout + started.stderr
+    log = stack.home / "logs" / "stack.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    words = ("up", "--workers", str(workers), "--env", str(PREFIX))
+    argv = (str(stand_in()), "-P", "-m", "gatewright.app.cli.main", *words)
+    surroundings = {"cwd": stack.home.parent, "env": stack.environment, "start_new_session": True}
+    with log.open("wb") as output:
+        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, **surroundings)  # type: ignore[call-overload]
+    with killed_on_failure(process):
+        wait_until(lambda: process.poll() is not None or is_ready(stack), SECONDS)
+        assert process.poll() is None, log.read_text()
     try:
         yield stack
     finally:
         stopped = stack.command("down")
+        with killed_on_failure(process):
+            process.wait(SECONDS)
     assert stopped.returncode == 0, stopped.stdout + stopped.stderr
+
+
+def is_ready(stack: Stack) -> bool:
+    found = state.read(stack.home)
+    return found is not None and found.ready
 
 
 def slow_request(repository: Path, seconds: float, *, parts: int = 1) -> RunRequest:

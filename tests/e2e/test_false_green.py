@@ -9,6 +9,7 @@ import pytest
 
 from tests.e2e.stack import Stack
 from tests.git.repositories import MakeRepository
+from tests.series import series
 
 SOURCE = b"def price(number):\n    return number * 2\n"
 TESTS = b"from pricing import price\n\n\ndef test_doubles():\n    assert price(2) == 4\n"
@@ -18,7 +19,7 @@ TRICKS = {
 }
 
 
-@pytest.mark.parametrize("trick", TRICKS)
+@pytest.mark.parametrize("trick", series(TRICKS, "in a call"))
 def test_source_that_ends_its_tests_with_success_does_not_land(
     stack: Stack, make_repository: MakeRepository, trick: str
 ) -> None:

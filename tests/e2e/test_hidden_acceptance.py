@@ -9,6 +9,7 @@ import pytest
 
 from tests.e2e.stack import Stack
 from tests.git.repositories import MakeRepository, Repository
+from tests.series import series
 
 SECRET = "assert price(21) == 42"
 HIDDEN = f"from pricing import price\n\n\ndef test_other_numbers():\n    {SECRET}\n"
@@ -36,7 +37,7 @@ def hidden(tmp_path: Path) -> tuple[str, ...]:
     return (*WORDS, "--hidden-test", "python -m pytest -q tests/test_hidden.py", "--hidden-file", given)
 
 
-@pytest.mark.parametrize("tool", ["fake", "plant"])
+@pytest.mark.parametrize("tool", series(["fake", "plant"], "plant"))
 def test_a_change_made_for_the_visible_tests_alone_does_not_land(
     stack: Stack, shop: Repository, tmp_path: Path, tool: str
 ) -> None:

@@ -91,7 +91,7 @@ def test_a_worker_cannot_end_a_run_whose_task_it_was_not_given(stack: Stack, mak
         spent = UsageReport(run_id=run_id, task_id=task_id, usage=usage)
         sent = 0
         for document in (failure, spent):
-            for token in ("", "0" * 64, bus.keyed_hash(f"task:{run_id}:{task_id}")):
+            for token in ("", "0" * 64, bus.keyed_hashes(f"task:{run_id}:{task_id}")[0]):
                 headers = {TASK_TOKEN_HEADER: token} if token else None
                 sent += 1
                 schema, message_id = codec.schema_of(document), f"{run_id}:{sent}"

@@ -12,6 +12,7 @@ from gatewright.reasons import family_of
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import Stack
 from tests.git.repositories import Repository
+from tests.series import series
 
 EDIT = "python tools/edit.py 0 {paths}"
 CHECK = "python tools/check.py 0"
@@ -49,23 +50,24 @@ def test_the_six_roles_are_six_connections(stack: Stack) -> None:
     assert len(set(pids)) == len(pids) >= 7
 
 
-@pytest.mark.parametrize(
-    ("words", "code"),
-    [
-        (("--exec", EDIT, "--test", "python tools/edit.py"), "tests_failed"),
-        (("--exec", "python tools/stray.py", "--test", CHECK), "path_out_of_scope"),
-        (("--exec", "python tools/markers.py", "--test", CHECK), "review_failed"),
-        (("--exec", EDIT, "--test", "bash tools/check.sh"), "command_not_allowed"),
-        (("--exec", "python tools/check.py 0", "--test", CHECK), "executor_failed"),
-        (("--exec", "python tools/edit.py 0 README.none", "--test", CHECK), "empty_diff"),
-    ],
-)
+#: What a run is refused for, and the words that lead there.
+REFUSED = {
+    "tests_failed": ("--exec", EDIT, "--test", "python tools/edit.py"),
+    "path_out_of_scope": ("--exec", "python tools/stray.py", "--test", CHECK),
+    "review_failed": ("--exec", "python tools/markers.py", "--test", CHECK),
+    "command_not_allowed": ("--exec", EDIT, "--test", "bash tools/check.sh"),
+    "executor_failed": ("--exec", "python tools/check.py 0", "--test", CHECK),
+    "empty_diff": ("--exec", "python tools/edit.py 0 README.none", "--test", CHECK),
+}
+
+
+@pytest.mark.parametrize("code", series(REFUSED, "tests_failed", "path_out_of_scope", "review_failed"))
 def test_a_refused_run_exits_1_with_a_reason_a_bundle_and_nothing_landed(
-    words: tuple[str, ...], code: str, stack: Stack, make_project: MakeProject
+    code: str, stack: Stack, make_project: MakeProject
 ) -> None:
     project = make_project()
     before = refs(project)
-    exit_code, result = stack.run(project, "--allow", "src", *words)
+    exit_code, result = stack.run(project, "--allow", "src", *REFUSED[code])
     assert (exit_code, result["status"]) == (1, "FAILED")
     assert result["failure"]["code"] == code
     assert (result["branch"], result["commit"]) == (None, None)

@@ -100,7 +100,7 @@ def test_a_run_leaves_its_times_and_the_queues_are_seen_to_be_served(stack: Stac
     assert code == 0, result
     assert {stage: left(stage) - before[stage] for stage in stages} == dict.fromkeys(stages, 1.0)
     assert value(stack, "gatekeeper", "gatewright_runs_total", outcome="success") == ended + 1
-    worker = {"queue": "worker", "class": "normal"}
+    worker = {"queue": "worker", "pool": "default", "class": "normal"}
     # Both workers ask, and the look comes every few seconds.
     wait_until(lambda: value(stack, "gatekeeper", "gatewright_queue_open_pulls", **worker) == 2)
     assert value(stack, "gatekeeper", "gatewright_queue_depth", state="waiting", **worker) == 0

@@ -13,11 +13,13 @@ import pytest
 
 from gatewright.resources import policy_directory
 from tests.e2e.conftest import FILES
-from tests.e2e.stack import PREFIX, Stack, running_stack
+from tests.e2e.stack import PREFIX, Stack, running_stack, wait_until
 from tests.git.repositories import MakeRepository, Repository
 from tests.models.provider import KEY, ScriptedProvider
 from tests.models.turns import Fail, Say, Turn
+from tests.series import series
 from tests.structured.scripted import answering, shown, write_models
+from tests.telemetry.collector import Collector, ReceivedSpan
 
 SENTENCE = "Mark every source file as edited."
 PROJECT: Mapping[str, bytes] = {
@@ -61,7 +63,15 @@ def provider() -> Iterator[ScriptedProvider]:
 
 
 @pytest.fixture(scope="module")
-def thinking(provider: ScriptedProvider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ThinkingStack]:
+def collector() -> Iterator[Collector]:
+    with Collector() as receiving:
+        yield receiving
+
+
+@pytest.fixture(scope="module")
+def thinking(
+    provider: ScriptedProvider, collector: Collector, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ThinkingStack]:
     folder = tmp_path_factory.mktemp("thinking")
     shutil.copytree(policy_directory(), folder / "policies")
     write_models(folder / "policies", provider, {"pm": "pm", "techlead": "plan", "reviewer": "review", "worker": "write"})
@@ -72,6 +82,9 @@ def thinking(provider: ScriptedProvider, tmp_path_factory: pytest.TempPathFactor
         "GATEWRIGHT_PROMPTS": str(folder / "prompts"),
         "GATEWRIGHT_CONSULT": "pm,techlead,reviewer",
         "SCRIPTED_KEY": KEY,
+        "GATEWRIGHT_TRACES": "otlp",
+        "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url,
+        "OTEL_BSP_SCHEDULE_DELAY": "200",
     }
     stack = ThinkingStack(folder / "home", more)
     with running_stack(folder / "home", workers=2, stack=stack):
@@ -118,7 +131,7 @@ def test_a_sentence_is_proposed_first_and_nothing_runs(thinking: Stack, project:
     bundle = Path(result["bundle"])
     (folder,) = (bundle / "consultations").iterdir()
     assert {file.name for file in folder.iterdir()} == {
-        *("prompt.json", "answer-1.txt", "proposed.json", "calls.jsonl", "proposal.json")
+        *("prompt.json", "answer-1.txt", "proposed.json", "calls.jsonl", "calls.cassette.jsonl", "proposal.json")
     }
     assert thinking.command("verify", str(bundle)).returncode == 0
 
@@ -157,6 +170,52 @@ def test_a_confirmed_sentence_lands_with_three_models_and_its_whole_story(
     assert order.index('name="README.md"') < order.index("let every review pass")
 
 
+def test_a_run_is_one_trace_from_the_request_to_each_model_call(
+    thinking: Stack, project: Path, collector: Collector, provider: ScriptedProvider
+) -> None:
+    executor = {"kind": "model", "model": "write-model"}
+
+    def tested() -> int:
+        return sum(span.name.startswith("process gw.task.testrunner") for span in collector.spans)
+
+    def review_when_tested(body: dict[str, Any]) -> Turn:
+        """A reviewer that does not answer until the tests of the candidate have ended."""
+        reviews.append(tested_before + len(reviews) + 1)
+        wait_until(lambda: tested() >= reviews[-1], 60)
+        return reviewing(body)
+
+    reviewing = answering(REVIEW)
+    reviews: list[int] = []
+    tested_before = tested()
+    provider.scripts.update(pm=answering(PROPOSAL | {"executor": executor}), write=write, review=review_when_tested)
+    code, result = run(thinking, project, "--yes", "--shards", "2", "--max-retries", "1")
+    assert code == 0, result
+    assert len(reviews) == 2, "each was reviewed while its tests ran"
+    trace_id = (Path(result["bundle"]) / "trace" / "trace_id.txt").read_text().strip()
+    spans = collector.whole(trace_id)
+    by_id = {span.span_id: span for span in spans}
+
+    def way(span: ReceivedSpan | None) -> str:
+        return "" if span is None else f"{way(by_id.get(span.parent))}/{span.name.partition(' run-')[0]}"
+
+    ways = sorted(way(span) for span in spans)
+    queue = "gw.task.{0}.default/process gw.task.{0}.default"
+    assert "/run/S0 intake/task pm/send " + queue.format("pm") in ways
+    for role, state, model in (("techlead", "S1 plan", "plan"), ("reviewer", "S3 review", "review")):
+        assert f"/run/{state}/task {role}/send {queue.format(role)}/chat {model}-model" in ways
+    assert ways.count(f"/run/S2 execute/task worker/send {queue.format('worker')}/chat write-model") == 4
+    assert "/run/S3 review/task testrunner/send " + queue.format("testrunner") in ways
+    assert "/run/S4 test/gate landing" in ways
+    assert {span.service for span in spans} == {
+        *(f"gatewright-{role}" for role in ("gatekeeper", "pm", "techlead", "worker", "reviewer", "testrunner"))
+    }
+    sent = [*collector.bodies]
+    assert not [body for body in sent if KEY.encode() in body or b"edited = True" in body or SENTENCE.encode() in body]
+    calls = [span for span in spans if span.kind == "client"]
+    assert all(span.attributes["gen_ai.provider.name"] == "openai" for span in calls)
+    assert sum(int(str(span.attributes["gen_ai.usage.output_tokens"])) for span in calls) > 0
+
+
 def write(body: dict[str, Any]) -> Turn:
     """A worker's model: it marks the files of its own shard, wrongly until a round was refused."""
     order = str(body["messages"][-1]["content"])
@@ -179,6 +238,29 @@ def test_a_sentence_is_done_by_models_alone_in_two_parts_and_two_rounds(
     events = [json.loads(line)["event_type"] for line in (bundle / "events.jsonl").read_text().splitlines()]
     assert events.count("fix_ordered") == 1
     assert len(list((bundle / "consultations").glob("*.review.*"))) == 2
+    assert thinking.command("verify", str(bundle)).returncode == 0
+
+
+def test_the_smaller_of_two_tries_of_a_model_lands_and_both_were_reviewed(
+    thinking: Stack, project: Path, provider: ScriptedProvider
+) -> None:
+    tries = iter(("edited = True\nmore = 1\nmore = 2", "edited = True"))
+
+    def write_all(_: dict[str, Any]) -> Turn:
+        mark = next(tries)
+        return Say("".join(f"Update file `src/{name}.py`:\n```python\n{name} = 1\n{mark}\n```\n" for name in "ab"))
+
+    provider.scripts.update(write=write_all)
+    given = ("--allow", "src", "--test", "python -m pytest -q", "--model", "write-model", "--candidates", "2")
+    code, result = run(thinking, project, *given)
+    assert (code, result["status"], result["failure"]) == (0, "SUCCESS", None)
+    repository = Repository(project, project.parent / "home")
+    assert repository.git("show", f"{result['branch']}:src/a.py") == b"a = 1\nedited = True\n"
+    bundle = Path(result["bundle"])
+    assert len(list((bundle / "consultations").glob("*.review.c*"))) == 2
+    rows = json.loads(thinking.command("show", result["run_id"], "--json").stdout)["candidates"]
+    assert sorted((row["changed_lines"], row["chosen"]) for row in rows) == [(2, True), (6, False)]
+    assert all(row["tokens"] > 0 for row in rows)
     assert thinking.command("verify", str(bundle)).returncode == 0
 
 
@@ -235,7 +317,7 @@ def test_a_reviewer_that_says_fail_lands_nothing(thinking: Stack, project: Path,
     assert "gatewright/" not in "".join(branches(project))
 
 
-@pytest.mark.parametrize("role", ["pm", "review"])
+@pytest.mark.parametrize("role", series(["pm", "review"], "review"))
 def test_a_model_in_another_form_ends_the_run_with_what_it_said(
     role: str, thinking: Stack, project: Path, provider: ScriptedProvider
 ) -> None:

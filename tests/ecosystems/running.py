@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 
 from gatewright.ecosystems.pipe import PIPE, report_pipe
-from gatewright.ecosystems.port import Framework, Order, Purpose, Sentinel, write_instruments
+from gatewright.ecosystems.port import Framework, Purpose, ReporterOrder, Sentinel, write_instruments
 from gatewright.ecosystems.records import Told, read_records
 from gatewright.ecosystems.registry import recognise
 from gatewright.sandbox import Additions, Completed, SandboxLimits, sandbox_account
@@ -114,7 +114,8 @@ class Suite:
         for name, target in self._links.items():
             (place / name).symlink_to(target)
         framework = await self.framework()
-        order = Order(purpose, "a-token", f"{ADDITIONS_INSIDE}/{PIPE}", tuple(only), tuple(planted))
+        pipe_inside, checks = f"{ADDITIONS_INSIDE}/{PIPE}", purpose is Purpose.ALL
+        order = ReporterOrder(purpose, "a-token", pipe_inside, tuple(only), tuple(planted), checks=checks)
         instruments = await framework.instruments(self._argv, self.tree, order)
         write_instruments(additions, instruments)
         with report_pipe(additions) as pipe:

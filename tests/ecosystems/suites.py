@@ -1,8 +1,7 @@
-"""Suites that are run for real: the test runner's own handler, in a sandbox, with the Python that these tests run with."""
+"""Suites that are run for real: the test runner's own handler, in a sandbox, with a Python that has pytest and nothing else."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,11 +16,10 @@ from gatewright.rules.proof import Testing, broken_by_environment, broken_by_pro
 from gatewright.rules.tests import broken_by_tests, match_commands
 from gatewright.services.testrunner.handler import TestRunnerHandler, make_handler
 from gatewright.services.testrunner.settings import Settings
+from tests.ecosystems.environments import plain_environment
 from tests.handler_fixture import HandlerFixture, make_handler_fixture
 
-#: Without the plugins that these tests are run with: they take longer to load than a small suite to run.
-PLAIN = "-p no:asyncio -p no:hypothesispytest -p no:timeout"
-PYTEST = f"python -m pytest -q {PLAIN} -p no:xdist"
+PYTEST = "python -m pytest -q"
 CODE = {
     "pricing.py": b"def price(number):\n    return number * 2\n",
     "tests/test_pricing.py": (
@@ -35,10 +33,11 @@ CODE = {
 class Suite:
     """A repository with tests at one baseline, and a test runner."""
 
-    def __init__(self, folder: Path, files: Mapping[str, bytes] = CODE) -> None:
+    def __init__(self, folder: Path, files: Mapping[str, bytes] = CODE, prefix: Path | None = None) -> None:
         folder.chmod(0o755)
+        self.prefix = prefix or plain_environment()
         self.fixture: HandlerFixture = make_handler_fixture(folder, files)
-        self.runner: TestRunnerHandler = make_handler(Settings(home=self.fixture.state, environments=(Path(sys.prefix),)))
+        self.runner: TestRunnerHandler = make_handler(Settings(home=self.fixture.state, environments=(self.prefix,)))
         self.contract: TaskContract | None = None
 
     async def tested(
@@ -64,7 +63,7 @@ class Suite:
             executor=None,
             policy_pack=policy_pack,
             acceptance_tests=tests,
-            **{"environment": Environment(prefix=sys.prefix), **contract},
+            **{"environment": Environment(prefix=str(self.prefix)), **contract},
         )
         inputs = Inputs(spec="test it", artifacts=(self.fixture.artifacts.hold("candidate.patch", patch),))
         self.contract = replace(task, inputs=inputs)

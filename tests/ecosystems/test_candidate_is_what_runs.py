@@ -18,6 +18,7 @@ from gatewright.services.testrunner.settings import Settings
 from tests.ecosystems import running
 from tests.ecosystems.environments import make_environment, script, write
 from tests.ecosystems.suites import Suite, codes, proof_of
+from tests.series import series
 
 #: The baseline gives 1, the candidate 2; its test asks for 2, so that an installed copy of the baseline fails it.
 ONE, TWO = "def answer():\n    return 1\n", "def answer():\n    return 2\n"
@@ -104,11 +105,22 @@ def install(prefix: Path, site: Path, how: str) -> None:
     (site / "shop.pth").write_text("import editable_shop_finder; editable_shop_finder.install()\n")
 
 
-@pytest.mark.parametrize("how", ["nothing", "copy", "editable", "finder"])
-@pytest.mark.parametrize(("files", "core"), [(FLAT, "shop/core.py"), (SRC, "src/shop/core.py")], ids=["flat", "src"])
-async def test_the_candidate_runs_however_the_project_is_installed(
-    tmp_path: Path, files: Mapping[str, str], core: str, how: str
-) -> None:
+#: Each layout, and the file in it that changes.
+LAYOUTS = {"flat": (FLAT, "shop/core.py"), "src": (SRC, "src/shop/core.py")}
+
+
+@pytest.mark.parametrize(
+    "layout_and_how",
+    series(
+        [f"{layout}-{how}" for layout in LAYOUTS for how in ("nothing", "copy", "editable", "finder")],
+        "flat-copy",
+        "src-editable",
+        "src-finder",
+    ),
+)
+async def test_the_candidate_runs_however_the_project_is_installed(tmp_path: Path, layout_and_how: str) -> None:
+    layout, how = layout_and_how.split("-")
+    files, core = LAYOUTS[layout]
     prefix = tmp_path / "environment"
     site = make_environment(prefix)
     script(prefix, "pytest", "pytest", "main")
@@ -120,10 +132,9 @@ async def test_the_candidate_runs_however_the_project_is_installed(
     assert (proof.shadowed, proof.untouched) == ((), ())
 
 
-@pytest.mark.parametrize(("files", "core", "how"), [(FLAT, "shop/core.py", "copy"), (SRC, "src/shop/core.py", "finder")])
-async def test_the_candidate_is_proved_beside_an_installed_copy(
-    make_project: MakeProject, files: Mapping[str, str], core: str, how: str
-) -> None:
+@pytest.mark.parametrize(("layout", "how"), series([("flat", "copy"), ("src", "finder")], ("src", "finder")))
+async def test_the_candidate_is_proved_beside_an_installed_copy(make_project: MakeProject, layout: str, how: str) -> None:
+    files, core = LAYOUTS[layout]
     project = make_project(files, how)
     report = await project.tested({core: TWO})
     assert report.status == "PASS", project.suite.printed(report)
@@ -131,7 +142,7 @@ async def test_the_candidate_is_proved_beside_an_installed_copy(
     assert project.suite.judged(report) == ()
 
 
-@pytest.mark.parametrize("how", ["finder first", "early"])
+@pytest.mark.parametrize("how", series(["finder first", "early"], "early"))
 async def test_a_copy_that_cannot_be_got_out_of_the_way_is_refused_even_where_its_tests_fail(
     make_project: MakeProject, how: str
 ) -> None:
@@ -158,6 +169,7 @@ async def test_a_console_script_and_a_program_that_tests_start_run_the_candidate
     assert report.status == "PASS", project.suite.printed(report)
 
 
+@pytest.mark.long
 async def test_a_member_of_a_namespace_runs_from_the_candidate_beside_installed_members(make_project: MakeProject) -> None:
     test = "import acme.other\nfrom acme.core import answer\n\n\ndef test_answer():\n    assert answer() == 2\n"
     files = {"src/acme/core/__init__.py": ONE, "tests/test_core.py": test, "pyproject.toml": "[project]\nname='acme-core'\n"}
@@ -207,6 +219,7 @@ async def test_a_compiled_module_that_only_the_installed_copy_has_is_named_where
     assert codes(project.suite.judged(report))[0] == "environment_shadows_candidate"
 
 
+@pytest.mark.long
 async def test_tests_that_fail_for_another_reason_beside_a_compiled_copy_are_failed_tests(make_project: MakeProject) -> None:
     project = make_project(SRC, "copy")
     write(project.site, {"shop/core.cpython-311-x86_64-linux-gnu.so": "compiled"})

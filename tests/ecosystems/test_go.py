@@ -91,11 +91,25 @@ async def test_the_ids_of_a_baseline_are_told_without_running_its_tests(tmp_path
     assert {"sub/dies_test.go::TestDies", "add_test.go::TestAdds"} < ran.told.collected
 
 
+@pytest.mark.long
 @needs_go
 async def test_a_test_that_ends_its_process_is_told_as_failed_though_the_command_succeeds(tmp_path: Path) -> None:
     ran = await Suite(tmp_path, EVERYTHING, {**FILES, "sub/dies_test.go": DIES}, TOOLCHAIN).all()
     assert ran.told.outcomes["sub/dies_test.go::TestDies"] == "failed"
     assert ran.told.outcomes["sub/dies_test.go::TestKeeps"] == "failed"
+
+
+@pytest.mark.long
+@needs_go
+async def test_what_vet_refuses_fails_the_command_itself_and_no_other_run_vets(tmp_path: Path) -> None:
+    shown = FILES["add_test.go"].replace('import "testing"', 'import (\n\t"fmt"\n\t"testing"\n)')
+    wrong = {**FILES, "add_test.go": shown.replace('t.Skip("later")', 'fmt.Printf("%d", "later")')}
+    suite = Suite(tmp_path, EVERYTHING, wrong, TOOLCHAIN)
+
+    ran = await suite.all()
+
+    assert (ran.completed.exit_code != 0, "Printf" in ran.words) == (True, True), ran.words
+    assert await suite.is_alive()
 
 
 async def test_planted_tests_go_to_a_package_that_the_command_names() -> None:

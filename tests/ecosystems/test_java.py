@@ -69,6 +69,7 @@ async def test_each_test_is_told_with_its_outcome(tmp_path: Path) -> None:
     assert ran.told.complete, ran.words
 
 
+@pytest.mark.long
 @needs_maven
 async def test_a_planted_failure_fails_the_command_and_a_planted_success_passes(tmp_path: Path) -> None:
     sentinel, ran = await Suite(tmp_path, COMMAND, FILES).control()
@@ -76,6 +77,7 @@ async def test_a_planted_failure_fails_the_command_and_a_planted_success_passes(
     assert (ran.told.complete, ran.completed.exit_code != 0) == (True, True)
 
 
+@pytest.mark.long
 @needs_maven
 async def test_failures_that_are_ignored_are_told_all_the_same(tmp_path: Path) -> None:
     ignoring = POM.replace("<properties>", "<properties><maven.test.failure.ignore>true</maven.test.failure.ignore>")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from gatewright.ecosystems.registry import recognise
 from tests.ecosystems.running import Files, Suite, drawing
 from tests.ecosystems.test_ctest import FILES as C_FILES
@@ -42,6 +44,7 @@ async def test_each_test_is_told_with_its_outcome(tmp_path: Path) -> None:
     assert (ran.told.complete, ran.told.collected) == (True, set(ran.told.outcomes))
 
 
+@pytest.mark.long
 @needs_meson
 async def test_a_planted_failure_fails_the_command_and_a_planted_success_passes(tmp_path: Path) -> None:
     suite = Suite(tmp_path, MAKE, FILES)
@@ -50,6 +53,7 @@ async def test_a_planted_failure_fails_the_command_and_a_planted_success_passes(
     assert await suite.is_alive()
 
 
+@pytest.mark.long
 @needs_meson
 async def test_a_failure_is_told_and_the_ids_of_a_baseline_without_running_its_tests(tmp_path: Path) -> None:
     files = {**FILES, "add.c": FILES["add.c"].replace("+", "-")}

@@ -155,7 +155,8 @@ async def test_planted_tests_are_drawn_anew_each_time_and_named_like_their_neigh
     ("files", "argv", "words"),
     [
         ({"package.json": package("NODE_OPTIONS=--no-warnings jest")}, NPM, "sets NODE_OPTIONS"),
-        ({"package.json": package("mocha -R dot")}, NPM, "names its own"),
+        ({"package.json": package("mocha -R mocha-junit-reporter")}, NPM, "names one that mocha does not bring"),
+        ({"package.json": package("mocha --reporter=./own.js")}, NPM, "names one that mocha does not bring"),
         ({"package.json": package(), ".npmrc": "node-options=--no-warnings"}, NPM, "node-options"),
         ({"package.json": package("true")}, NPM, "no test framework"),
         ({"Makefile": "test:\n\tcmake --build build --target test\n"}, ("make", "test"), "by its full path"),

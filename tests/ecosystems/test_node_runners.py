@@ -68,6 +68,35 @@ async def test_each_test_is_told_with_its_outcome(name: str, tmp_path: Path) -> 
     assert "keeps them" in ran.words or "1 passed" in ran.words
 
 
+@pytest.mark.skipif(installed("mocha") is None, reason="there is no mocha (npm install --global)")
+@pytest.mark.parametrize("script", ["mocha --reporter spec --check-leaks test/", "mocha test -R=tap", "mocha --reporter dot"])
+async def test_a_suite_that_names_a_reporter_of_mocha_is_told_and_shows_what_that_one_does(script: str, tmp_path: Path) -> None:
+    path, content = next(iter(SUITES["mocha"].items()))
+    words = json.dumps(script.split()[1:])
+    reads = f"it('reads its words', () => {{ equal(JSON.stringify(process.argv.slice(2)), JSON.stringify({words})); }});"
+    files = {path: content + reads, "package.json": json.dumps({"name": "demo", "scripts": {"test": script}})}
+
+    told = suite("mocha", tmp_path / "told", **files)
+    ran = await told.all()
+    sentinel, control = await suite("mocha", tmp_path / "planted", **files).control()
+
+    assert (ran.completed.exit_code, ran.told.complete) == (0, True), ran.words
+    assert ran.told.outcomes[f"{path}::reads its words"] == "passed"
+    assert ("# pass 3" in ran.words) == ("tap" in script)
+    assert control.told.outcomes.get(sentinel.failing) == "failed", control.words
+    assert control.completed.exit_code != 0
+
+
+@pytest.mark.parametrize("name", [each for each in runners() if "vitest" not in getattr(each, "values", ())])
+async def test_a_program_that_reads_its_own_words_reads_none_of_ours(name: str, tmp_path: Path) -> None:
+    path, content = next(iter(SUITES[name].items()))
+    reads = "it('reads its words', () => { equal(process.argv.slice(2).filter((word) => word !== '--ci').length, 0); });"
+
+    ran = await suite(name, tmp_path, **{path: content + reads}).all()
+
+    assert ran.told.outcomes[f"{path}::reads its words"] == "passed", ran.words
+
+
 @pytest.mark.parametrize("name", runners())
 async def test_a_planted_failure_fails_the_command_and_a_planted_success_passes(name: str, tmp_path: Path) -> None:
     sentinel, ran = await suite(name, tmp_path).control()

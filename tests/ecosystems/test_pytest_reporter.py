@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 
-from tests.ecosystems.suites import CODE, PLAIN, PYTEST, Suite, codes, proof_of
+from gatewright.rules.proof import alive
+from tests.ecosystems.suites import CODE, PYTEST, Suite, codes, proof_of
+from tests.series import series
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -12,6 +17,13 @@ MORE = b"\n\ndef test_one_more():\n    assert price(3) == 6\n"
 SKIPPED = (
     b"\n\n@pytest.mark.skip\ndef test_later():\n    pass\n"
     b"\n\n@pytest.mark.xfail\ndef test_wanted():\n    assert price(1) == 1\n"
+)
+
+
+#: Each test runs with the one, and is skipped with the other: an extension that is not built, say.
+OF_EVERY_TEST = (
+    b"import pytest\n\n\n@pytest.fixture(scope='session', autouse=True, "
+    b"params=['native', pytest.param('compiled', marks=pytest.mark.skip)])\ndef kind(request):\n    return request.param\n"
 )
 
 
@@ -42,6 +54,12 @@ async def test_every_test_is_told_compared_with_the_baseline_and_shown_to_be_abl
     assert suite.judged(report) == ()
 
 
+async def test_a_suite_in_which_a_fixture_makes_cases_of_every_test_is_shown_to_be_able_to_fail(suite: Suite) -> None:
+    report = await suite.tested({"tests/conftest.py": OF_EVERY_TEST})
+    assert report.status == "PASS", suite.printed(report)
+    assert alive(proof_of(report)), proof_of(report).control
+
+
 async def test_a_suite_that_fails_is_told_and_nothing_more_is_asked_of_it(suite: Suite) -> None:
     report = await suite.tested({"pricing.py": b"def price(number):\n    return number * 3\n"})
     proof = proof_of(report)
@@ -54,16 +72,28 @@ async def test_a_suite_that_fails_is_told_and_nothing_more_is_asked_of_it(suite:
 
 @pytest.mark.parametrize(
     "command",
-    [
-        f"python -m pytest -q {PLAIN} -n 2",
-        f"python -m pytest -q {PLAIN} -n 2 --dist loadgroup",
-        f"{PYTEST} -x -k doubles",
-        f"{PYTEST} tests/test_pricing.py",
+    series(
+        [
+            f"{PYTEST} -x -k doubles",
+            f"{PYTEST} tests/test_pricing.py",
+            f"{PYTEST} tests/test_pricing.py::test_nothing",
+            f"{PYTEST} --import-mode=importlib -p no:cacheprovider",
+        ],
         f"{PYTEST} tests/test_pricing.py::test_nothing",
-        f"{PYTEST} --import-mode=importlib -p no:cacheprovider",
-    ],
+    ),
 )
 async def test_the_command_is_proved_however_it_is_given(suite: Suite, command: str) -> None:
+    await assert_proved(suite, command)
+
+
+@pytest.mark.parametrize("distribution", series(["", "--dist loadgroup"], "--dist loadgroup"))
+async def test_the_command_is_proved_when_several_processes_share_its_tests(tmp_path: Path, distribution: str) -> None:
+    # In the environment of these tests, which has xdist; without the other plugins, which take long to load.
+    suite = Suite(tmp_path, prefix=Path(sys.prefix))
+    await assert_proved(suite, f"{PYTEST} -p no:asyncio -p no:hypothesispytest -p no:timeout -n 2 {distribution}".rstrip())
+
+
+async def assert_proved(suite: Suite, command: str) -> None:
     report = await suite.tested({"README.md": b"more\n"}, command)
     assert report.status == "PASS", suite.printed(report)
     proof = proof_of(report)

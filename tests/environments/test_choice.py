@@ -45,5 +45,15 @@ async def test_packages_of_a_folder_are_shown_in_that_folder(tmp_path: Path) -> 
 
 
 async def test_what_no_file_declares_is_told_by_ecosystem(tmp_path: Path) -> None:
-    with pytest.raises(NotPreparedError, match=r"no package-lock.json.*; leave --env out"):
-        await prepare_environments(tmp_path / "home", Tree({}), ("npm test",), Installer({"PATH": ""}), print)
+    tree = Tree({"go.mod": "module example.org/m\nrequire example.org/n v1.0.0\n"})
+    for command, absent in (("go test", "no go.sum"), ("python -m pytest", "no uv.lock")):
+        with pytest.raises(NotPreparedError, match=rf"{absent}.*; leave --env out"):
+            await prepare_environments(tmp_path / "home", tree, (command,), Installer({"PATH": ""}), print)
+
+
+@pytest.mark.parametrize("command", ["go test ./...", "node --test", "npm test", "ctest --test-dir build", "make test"])
+async def test_a_project_that_asks_for_no_package_needs_no_environment(tmp_path: Path, command: str) -> None:
+    told: list[str] = []
+    tree = Tree({"go.mod": "module example.org/m\n\ngo 1.19\n", "package.json": '{"name": "m"}', "CMakeLists.txt": ""})
+    assert await prepare_environments(tmp_path / "home", tree, (command,), Installer({"PATH": ""}), told.append) == ()
+    assert told == ["no file asks for packages: commands see what the system has"]

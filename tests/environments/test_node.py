@@ -244,6 +244,70 @@ def fake_npm(folder: Path, script: str) -> Installer:
 INSTALLS = 'mkdir -p "$TOP/node_modules/needed" && echo > "$TOP/node_modules/needed/index.js"'
 
 
+@needs_npm
+async def test_a_library_without_a_lock_gets_the_newest_packages_that_its_manifest_allows(
+    tmp_path: Path, registry: NpmRegistry, address: str, place: Folder, run: Run
+) -> None:
+    registry.add("deeper", {"index.js": "exports.word = 'deeper';\n"})
+    registry.add("needed", {"index.js": "exports.word = require('deeper').word;\n"}, "1.2.0", dependencies={"deeper": "*"})
+    manifest = {"name": "library", "scripts": {"test": "node --test"}, "devDependencies": {"needed": "^1.0.0"}}
+    asked: list[str] = []
+    with served({}, asked) as other:
+        tree = Tree({"package.json": json.dumps(manifest), ".npmrc": f"registry={other}/\npackage-lock=false\n"})
+        prefix = await prepare(tmp_path, tree, npm_for(tmp_path, address))
+    write(place, tree.files)
+    assert (await run("node", "-p", "require('needed').word", prefix=prefix)).stdout == b"deeper\n"
+    said = surroundings(prefix=prefix).versions["environment"]
+    assert "(newest versions, no scripts), package.json sha256:" in said
+    assert "node_modules/.package-lock.json sha256:" in said
+    assert asked == []
+
+
+@needs_npm
+async def test_a_package_for_another_system_that_the_registry_has_not_keeps_no_library_from_its_others(
+    tmp_path: Path, registry: NpmRegistry, address: str
+) -> None:
+    registry.add("needed", {"index.js": ""}, "1.1.0", optionalDependencies={"needed-elsewhere": "1.1.0"})
+    registry.add("needed-elsewhere", {"index.js": ""}, "1.0.0", os=["win32"])
+    manifest = {"name": "library", "devDependencies": {"needed": "^1.0.0"}}
+    prefix = await prepare(tmp_path, Tree({"package.json": json.dumps(manifest)}), npm_for(tmp_path, address))
+    assert (prefix / "files/node_modules/needed/index.js").is_file()
+
+
+@needs_npm
+async def test_workspaces_without_a_lock_are_the_candidates(
+    tmp_path: Path, registry: NpmRegistry, address: str, place: Folder, run: Run
+) -> None:
+    files = {path: text for path, text in tree_of(registry).files.items() if path != "package-lock.json"}
+    prefix = await prepare(tmp_path, Tree(files), npm_for(tmp_path, address), "npm test -w packages/one")
+    write(place, files)
+    done = await run("node", "-p", "require('needed').word + ' ' + require('one').word", prefix=prefix)
+    assert done.stdout == b"needed candidate\n", done.stderr
+
+
+@needs_npm
+@pytest.mark.parametrize("dependency", ["git+https://example.org/a.git", "file:../../../../outside", "{elsewhere}/a.tgz"])
+async def test_a_package_that_leads_elsewhere_is_not_followed_where_there_is_no_lock(
+    tmp_path: Path, registry: NpmRegistry, address: str, dependency: str
+) -> None:
+    """The manifest of the repository is harmless; that of a package which it asks for is not."""
+    manifest = {"name": "library", "devDependencies": {"leads": "*"}}
+    with served({}) as elsewhere:
+        registry.add("leads", {"index.js": ""}, dependencies={"led": dependency.format(elsewhere=elsewhere)})
+        with pytest.raises(NotPreparedError, match=r"package\.json"):
+            await prepare(tmp_path, Tree({"package.json": json.dumps(manifest)}), npm_for(tmp_path, address))
+    assert [each.suffix for each in (tmp_path / "home/environments").iterdir()] == [".lock"]
+
+
+async def test_a_manifest_beside_a_project_in_python_is_no_reason_to_install_packages(tmp_path: Path) -> None:
+    files = {"package.json": json.dumps({"devDependencies": {"prettier": "*"}}), "Makefile": "test:\n\ttrue\n"}
+    told: list[str] = []
+    assert (
+        await prepare_environments(tmp_path / "home", Tree(files), ("make test",), fake_npm(tmp_path, "exit 1"), told.append)
+        == ()
+    )
+
+
 @pytest.mark.parametrize("target", ["/etc", "../../../../outside", "../../../gatewright-environment.json"])
 async def test_a_package_that_plants_a_link_out_of_the_repository_is_refused(
     tmp_path: Path, registry: NpmRegistry, target: str

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import ensurepip
 import hashlib
 import json
 import os
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
+from gatewright.app.environments.bundled_pip import UNPACK
 from gatewright.app.environments.errors import NotPreparedError
 from gatewright.app.environments.interpreters import allows
 from gatewright.app.environments.plan import Installer
@@ -128,6 +131,24 @@ async def test_what_a_package_starts_with_the_interpreter_does_not_run_on_the_ho
     assert not prepared.mark.exists()
 
 
+@pytest.mark.long
+async def test_the_pip_of_the_interpreter_stands_in_the_environment_as_venv_puts_it(tmp_path: Path, wheels: Path) -> None:
+    prefix, _ = await prepare(tmp_path, Tree({"pyproject.toml": ""}), wheels)
+    names = ("pip", "pip3", f"pip3.{sys.version_info.minor}")
+    assert all(os.access(prefix / "bin" / name, os.X_OK) for name in names)
+    said = subprocess.run([prefix / "bin/pip", "--version"], capture_output=True, text=True, check=True).stdout
+    assert said.startswith(f"pip {ensurepip.version()} from {prefix}/lib/")
+    found = run(prefix, "import importlib.util as u; print(u.find_spec('setuptools') is not None)")
+    assert found == str(sys.version_info < (3, 12))
+
+
+def test_an_interpreter_without_ensurepip_says_what_to_install() -> None:
+    program = f"import sys; sys.modules['ensurepip'] = None; exec({UNPACK!r})"
+    done = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "python3-venv" in done.stderr
+
+
 async def test_a_half_made_environment_is_made_anew(prepared: Prepared) -> None:
     prefix = prepared.prefixes[0]
     (prefix / PREPARED).unlink()
@@ -162,6 +183,34 @@ async def test_an_installer_that_fails_is_quoted_and_leaves_nothing_and_nothing_
     assert lock.suffix == ".lock"
 
 
+async def test_a_tool_for_development_that_cannot_be_had_does_not_keep_tests_from_their_environment(
+    tmp_path: Path, wheels: Path
+) -> None:
+    tree = Tree({"requirements/dev.txt": "-r tests.txt\nabsent==2.0", "requirements/tests.txt": "tested"})
+
+    prefix, _ = await prepare(tmp_path, tree, wheels)
+
+    assert [place.name for place in prefix.glob("lib/python*/site-packages/tested.py")] == ["tested.py"]
+    assert "without what is for development" in json.loads((prefix / PREPARED).read_bytes())["tool"]
+
+
+@pytest.mark.long
+async def test_tests_that_cannot_be_had_stop_the_run_with_the_installers_words(tmp_path: Path, wheels: Path) -> None:
+    tree = Tree({"requirements/dev.txt": "-r tests.txt", "requirements/tests.txt": "tested==2.0"})
+
+    with pytest.raises(NotPreparedError, match=r"tested==2\.0"):
+        await prepare(tmp_path, tree, wheels)
+
+
+async def test_what_a_build_asks_for_is_installed_where_a_command_builds() -> None:
+    tree = Tree({"pyproject.toml": '[build-system]\nrequires = ["setuptools>=77", "./own"]', "uv.lock": ""})
+
+    building = await python_recipe(tree, ("python setup.py build_ext --inplace", "python -m pytest"))
+    testing = await python_recipe(tree, ("python -m pytest",))
+
+    assert (building.building, testing.building) == (("setuptools>=77",), ())
+
+
 async def test_the_runner_that_a_command_starts_is_asked_for_where_no_file_does() -> None:
     tree = Tree({"requirements.txt": "listed"})
     assert (await python_recipe(tree, ("python -m pytest -q",))).lines == ("listed", "pytest")
@@ -178,6 +227,7 @@ async def test_a_poetry_lock_gives_versions_and_digests() -> None:
     assert recipe.lines == ("a==1.0 --hash=sha256:00", "w==2 ; sys_platform == 'win32'")
 
 
+@pytest.mark.long
 async def test_a_locked_tool_that_needs_the_project_itself_is_installed_without_it(tmp_path: Path, wheels: Path) -> None:
     metadata = "Metadata-Version: 2.1\nName: tool\nVersion: 1.0\nRequires-Dist: own>=2\n"
     tool = make_wheel(wheels, "tool", files={"tool-1.0.dist-info/METADATA": metadata})

@@ -108,9 +108,30 @@ async def test_crates_that_the_repository_has_need_no_registry(files: dict[str, 
     assert await rust_plans(Tree(files), (), Installer({"PATH": ""})) == ()
 
 
-async def test_crates_that_no_lock_names_are_not_guessed() -> None:
-    with pytest.raises(NotPreparedError, match=r"no Cargo.lock"):
-        await rust_plans(Tree({"Cargo.toml": MANIFEST}), (), Installer({"PATH": ""}))
+@needs_cargo
+async def test_a_library_without_a_lock_gets_the_newest_crates_that_its_manifest_allows(
+    tmp_path: Path, place: Folder, run: Run
+) -> None:
+    files = {"Cargo.toml": MANIFEST, "src/lib.rs": SOURCE}
+    pages: dict[str, bytes] = {}
+    told: list[str] = []
+    with served(pages) as address:
+        pages.update(crate("needed", 'pub fn word() -> &\'static str { "needed" }\n', address))
+        installer = cargo_for(tmp_path, address)
+        made = await prepare_environments(tmp_path / "home", Tree(files), ("cargo test",), installer, told.append)
+    for path, text in files.items():
+        (place.path / path).parent.mkdir(exist_ok=True)
+        (place.path / path).write_text(text)
+    done = await run("cargo", "test", prefix=Environments(tuple(ShownFolder(each) for each in made)))
+    assert b"test says ... ok" in done.stdout, done.stderr
+    assert "no lock beside Cargo.toml: the newest crates that it allows are taken" in told
+
+
+@needs_cargo
+async def test_a_manifest_without_a_lock_that_leads_elsewhere_is_refused() -> None:
+    tree = Tree({"Cargo.toml": f'{MANIFEST}led = {{ git = "https://example.org/a" }}\n'})
+    with pytest.raises(NotPreparedError, match=r"Cargo.toml asks for what does not come from crates.io"):
+        await rust_plans(tree, (), Installer({"PATH": f"{TOOLCHAIN}/bin:/usr/bin"}))
 
 
 @needs_cargo

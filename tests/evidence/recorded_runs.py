@@ -320,7 +320,7 @@ class RecordedRun:
         contract = self.contract(f"{self.run_id}.contract")
         self.step(
             self.gate("policy"),
-            e.Event(e.ContractCompiled(contract=contract)),
+            e.Event(e.ContractCompiled(contract=contract), task_id=f"{self.run_id}.pm"),
             e.Event(e.StateEntered(state="S1")),
             self.dispatch(
                 planning, "techlead", replace(contract, task_id=planning, task_type="PLAN", assigned_agent=TECH_LEAD)
@@ -340,7 +340,7 @@ class RecordedRun:
         )
         self.step(self.gate("plan", task_id=planning), e.Event(e.PlanAccepted(plan=plan)))
         locks = e.LocksTaken(repository_url="/srv/project", paths=("src", "docs"), token=7)
-        workers = [self.dispatch(task_id, "worker") for task_id in ids]
+        workers = [self.dispatch(task.task_id, "worker") for task in self.run.workers()]
         self.step(self.gate("locks"), e.Event(locks), e.Event(e.StateEntered(state="S2")), *workers)
 
     def work(self) -> None:

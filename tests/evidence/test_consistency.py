@@ -19,8 +19,10 @@ from tests.evidence.conftest import MakeBundle
 from tests.evidence.contradictions import as_told, retell
 from tests.evidence.recorded_runs import MAKERS, RecordedRun
 from tests.evidence.stories import STORIES
+from tests.evidence.stories_of_order import STORIES_OF_ORDER
 from tests.evidence.tampering import sign_again
 
+ALL = {**STORIES, **STORIES_OF_ORDER}
 STEP = STEPS.index("consistency") + 1
 
 
@@ -30,12 +32,12 @@ def sealed(recorded: RecordedRun, signer: Signer, root: Path) -> Verification:
 
 
 def test_there_are_enough_stories() -> None:
-    assert len(STORIES) >= 100
+    assert len(ALL) >= 100
 
 
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("name", ALL)
 def test_story_that_contradicts_itself_is_found_offline(name: str, signer: Signer, tmp_path: Path) -> None:
-    story = STORIES[name]
+    story = ALL[name]
     found = sealed(retell(story.make(), story.change), signer, tmp_path)
     assert (found.outcome, found.signer) == ("not_verified", signer.key_id)
     # The key, the files, the chain and the projection are all good: it is the story alone that does not hold.
@@ -85,6 +87,6 @@ def test_every_code_of_a_contradiction_is_in_the_documentation() -> None:
     named = re.compile(r"""^[A-Z]+ = "([a-z_]+)"$""", re.MULTILINE)
     folder = Path(check.__file__).parent
     codes = {code for file in folder.glob("*.py") for code in named.findall(file.read_text(encoding="utf-8"))}
-    codes |= {story.code for story in STORIES.values()}
+    codes |= {story.code for story in ALL.values()}
     assert len(codes) > 25
     assert {code for code in codes if f"`{code}`" not in words} == set()

@@ -21,10 +21,13 @@ from tests.evidence import killed_writer
 from tests.evidence.full_disk import FullDisk
 from tests.evidence.recorded_runs import RecordedRun, make_failed
 from tests.evidence.test_writer import bytes_of, folder_of, lines_of
+from tests.series import lengths
 
 PROJECT = Path(__file__).parents[2]
 #: Names that must not be there when a bundle could not be finished.
 VOUCHING = (layout.MANIFEST, *layout.ENVELOPES)
+#: Of the steps at which something goes wrong, one in so many.
+EVERY = pytest.mark.parametrize("every", lengths(5, 1))
 
 
 def run_program(command: list[str]) -> subprocess.CompletedProcess[str]:
@@ -46,8 +49,9 @@ def check_unfinished(folder: Path, recorded: RecordedRun, key: keys.PublicKey) -
     return False
 
 
+@EVERY
 def test_a_process_killed_at_any_fsync_leaves_a_whole_bundle_or_one_that_says_that_it_is_not(
-    tmp_path: Path, signer: Signer, private_key: keys.PrivateKey, sealed_bundles: dict[str, Path]
+    tmp_path: Path, signer: Signer, private_key: keys.PrivateKey, sealed_bundles: dict[str, Path], every: int
 ) -> None:
     key = tmp_path / "key.pem"
     key.write_bytes(keys.private_pem(private_key))
@@ -57,7 +61,7 @@ def test_a_process_killed_at_any_fsync_leaves_a_whole_bundle_or_one_that_says_th
     recorded, whole = make_failed(), bytes_of(sealed_bundles["failed"])
     assert flushes > len(recorded.transitions) + 3
     states = []
-    for number in range(1, flushes + 1):
+    for number in range(1, flushes + 1, every):
         for moment in ("before", "after"):
             root = tmp_path / "runs" / f"{number}-{moment}"
             states.append(check_unfinished(folder_of(root, recorded), recorded, private_key.public))
@@ -68,11 +72,12 @@ def test_a_process_killed_at_any_fsync_leaves_a_whole_bundle_or_one_that_says_th
     assert {False, True} == set(states)
 
 
+@EVERY
 async def test_a_disk_that_fills_up_at_any_step_leaves_no_signature_and_the_bundle_comes_when_there_is_room(
-    tmp_path: Path, signer: Signer, private_key: keys.PrivateKey, sealed_bundles: dict[str, Path]
+    tmp_path: Path, signer: Signer, private_key: keys.PrivateKey, sealed_bundles: dict[str, Path], every: int
 ) -> None:
     recorded, whole = make_failed(), bytes_of(sealed_bundles["failed"])
-    for steps in range(1000):
+    for steps in range(0, 1000, every):
         root, disk = tmp_path / str(steps), FullDisk(steps)
         writer, folder = BundleWriter(root, disk), folder_of(root, recorded)
         refusal: UnavailableError | None = None

@@ -24,13 +24,14 @@ from tests.evidence.recorded_runs import GitFacts, RecordedRun, make_success
 from tests.evidence.test_repository import trailers
 from tests.git.conftest import first_repository, make_repository
 from tests.git.repositories import MakeRepository, Repository
+from tests.series import lengths
 
 __all__ = ["first_repository", "make_repository"]
 
 #: The places of a lone worker's patch.
 PLACES = ("patch.diff", "git/patch.diff")
 #: Bytes: above what is shared, and as much as a large refactoring had that was tried.
-SIZES = (9 << 20, pytest.param(77 << 20, marks=pytest.mark.long))
+SIZES = lengths(9 << 20, 77 << 20)
 
 
 def make_large(size: int) -> RecordedRun:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 from nats.aio.client import Client
@@ -17,15 +19,18 @@ from gatewright.bus import identities
 from gatewright.bus import topology as t
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.jetstream.setup import ensure_topology
+from gatewright.bus.operator_mode.files import make_jwt, trust_lines, write_jwt
 from gatewright.bus.permissions import Access, access_of
 from gatewright.bus.server_config import accounts
+
+Mode = Literal["configuration", "operator"]
 
 NAMED = "publisher-ci"
 SIBLING = "worker-2"
 EVERYBODY = (*identities.STANDING, NAMED, SIBLING)
 #: Publishers by their names, and every stream of a bus that has them.
 PUBLISHERS = (identities.DEFAULT_PUBLISHER, "ci")
-STREAM_NAMES = (*t.STREAM_NAMES, *(t.upload_stream(publisher).name for publisher in PUBLISHERS))
+STREAM_NAMES = (*t.STREAM_NAMES, *(stream.name for publisher in PUBLISHERS for stream in t.publisher_streams(publisher)))
 #: Seconds in which a server that would store a message, or refuse it, has done so.
 SOON = 0.3
 
@@ -75,13 +80,10 @@ async def arrived(client: Client) -> None:
 
 
 @contextlib.asynccontextmanager
-async def open_bus(directory: Path) -> AsyncIterator[Bus]:
+async def open_bus(directory: Path, mode: Mode = "configuration") -> AsyncIterator[Bus]:
     """A server as it is rendered, with one plain client per identity."""
-    keys = directory / "bus"
-    identities.make(keys, EVERYBODY)
-    table = accounts(identities.public_keys(keys))
     async with contextlib.AsyncExitStack() as stack:
-        server = await stack.enter_async_context(await NatsServer.launch(directory / "nats", table, keys))
+        server = await stack.enter_async_context(await launch(directory, mode))
         await ensure_topology(server.address(identities.PROVISIONER))
         operator = await JetStreamBus.connect(server.address(identities.OPERATOR), name="operator")
         stack.push_async_callback(operator.close)
@@ -94,6 +96,18 @@ async def open_bus(directory: Path) -> AsyncIterator[Bus]:
         yield Bus(server, parties, operator)
 
 
+async def launch(directory: Path, mode: Mode) -> NatsServer:
+    """A server that knows everybody: by its configuration, or by what an operator has signed."""
+    keys = directory / "bus"
+    identities.make(keys, EVERYBODY)
+    if mode == "configuration":
+        return await NatsServer.launch(directory / "nats", accounts(identities.public_keys(keys)), keys)
+    made = make_jwt(keys, (t.DEFAULT_POOL,), int(time.time()))
+    write_jwt(made, directory / "jwt")
+    trust = trust_lines(made.trust, directory / "nats" / "accounts")
+    return await NatsServer.launch(directory / "nats", {}, directory / "jwt" / "creds", trust=trust)
+
+
 async def connect(party: Party, server: NatsServer) -> None:
     async def complain(error: Exception) -> None:
         party.complaints.append(str(error).lower())
@@ -101,7 +115,9 @@ async def connect(party: Party, server: NatsServer) -> None:
     credential = identities.load(server.address(party.access.identity).seed or Path())
     await party.client.connect(
         server.url,
-        nkeys_seed_str=credential.seed,
+        nkeys_seed_str=None if credential.token else credential.seed,
+        user_jwt_cb=credential.token.encode if credential.token else None,
+        signature_cb=credential.signature if credential.token else None,
         inbox_prefix=f"_INBOX_{party.access.identity}",
         error_cb=complain,
         allow_reconnect=False,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -27,7 +26,9 @@ from gatewright.clock import SystemClock
 from gatewright.errors import BusError
 from gatewright.evidence.signing import keys
 from gatewright.evidence.signing.keys import PublicKey
+from tests.ecosystems.environments import plain_environment
 from tests.faults.crash_points import FOLDER
+from tests.warm_interpreter import warm_interpreter
 
 ROOT = Path(__file__).resolve().parents[2]
 ROLES = tuple(role for role in START_ORDER if role != "gatekeeper")
@@ -90,7 +91,7 @@ async def open_house(
         "PATH": os.environ["PATH"],
         "HOME": str(root),
         "GATEWRIGHT_METRICS_PORT": "-1",
-        "GATEWRIGHT_ENVIRONMENTS": sys.prefix,
+        "GATEWRIGHT_ENVIRONMENTS": str(plain_environment()),
         # This checkout, whatever is installed.
         "PYTHONPATH": os.pathsep.join((str(ROOT / "shared"), str(ROOT))),
     }
@@ -106,9 +107,10 @@ async def open_house(
     )
     supervisor = Supervisor(options)
     module = "tests.faults.pointed_gatekeeper" if points else "gatewright.services.gatekeeper"
-    fork_server = await ForkServer.open([module], base, root / "logs" / "fork-server.log", secrets=home / "secret-rules")
     kept: list[SupervisedProcess] = []
-    await supervisor.start()
+    with warm_interpreter():
+        fork_server = await ForkServer.open([module], base, root / "logs" / "fork-server.log", secrets=home / "secret-rules")
+        await supervisor.start()
     try:
         for number, own in enumerate(homes, 1):
             environment = {

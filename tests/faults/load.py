@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import itertools
 import json
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -29,6 +28,7 @@ from gatewright.ledger.chain import GENESIS
 from gatewright.ledger.events import TERMINAL
 from gatewright.ledger.run import run_id_of
 from tests.e2e.conftest import FILES
+from tests.ecosystems.environments import plain_environment
 from tests.faults.fault_stack import House
 from tests.git import repositories as git
 
@@ -89,7 +89,7 @@ class Load:
             allowed_paths=("src/a.py",) if number % 3 else ("src",),
             acceptance_tests=(AcceptanceTest(name="there", cmd=f"python tools/there.py {self.seconds}", must_pass=True),),
             executor=Executor(kind="command", commands=(f"python tools/edit.py {self.seconds} {{paths}}",)),
-            environment=Environment(prefix=sys.prefix),
+            environment=Environment(prefix=str(plain_environment())),
         )
         if durable:
             run_id = await self._leave(replace(request, idempotency_key=new_id()))

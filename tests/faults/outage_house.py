@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import sys
 import time
 import uuid
 from collections.abc import AsyncIterator, Mapping
@@ -28,11 +27,13 @@ from gatewright.bus.topology import REQUEST_SUBJECT, ROLES, Role
 from gatewright.contracts import RunRequest, codec
 from gatewright.errors import BusError, GatewrightError
 from gatewright.ledger.run import Run, run_id_of
+from tests.ecosystems.environments import plain_environment
 from tests.tcp_proxy import Wire
+from tests.warm_interpreter import warm_interpreter
 
 ROOT = Path(__file__).resolve().parents[2]
-#: The interpreter's own prefix: what the commands of test repositories see as `python`.
-PREFIX = Path(sys.prefix)
+#: What the commands of test repositories see as `python`.
+PREFIX = plain_environment()
 #: Seconds within which the services are at work again once what they need is there.
 RECOVERY = 10.0
 READY_SECONDS = 40.0
@@ -133,7 +134,8 @@ async def house(home: Path, *, jumping: bool = False) -> AsyncIterator[House]:
             "GATEWRIGHT_ENVIRONMENTS": str(PREFIX),
         }
         modules = [f"gatewright.services.{role}" for role in ROLES] + [JUMPING] * jumping
-        fork_server = await ForkServer.open(modules, base, home / "logs" / "fork-server.log", secrets=home / "secret-rules")
+        with warm_interpreter():
+            fork_server = await ForkServer.open(modules, base, home / "logs" / "fork-server.log", secrets=home / "secret-rules")
         opened.push_async_callback(fork_server.close)
         processes: dict[Role, Running] = {}
         for role in ROLES:

@@ -30,7 +30,7 @@ from gatewright.bus.topology import REQUEST_SUBJECT
 from gatewright.contracts import codec
 from gatewright.errors import BusError, GatewrightError
 from gatewright.ledger.run import Run, run_id_of
-from tests.e2e.stack import slow_request
+from tests.e2e.stack import PREFIX, slow_request
 from tests.volumes import on_volume
 
 MIB = 1 << 20
@@ -88,10 +88,8 @@ async def fill_under_work(mount: Path, project: Path, runs: int) -> Seen:
     """Give runs, fill the volume, look, make room, and wait for every run that was accepted."""
     home, seen, volume = mount / "home", Seen(), Volume(mount)
     make_home(home)
-    base = {"PATH": os.environ["PATH"], "PYTHONPATH": os.environ["PYTHONPATH"], "GATEWRIGHT_ENVIRONMENTS": sys.prefix}
-    supervisor = Supervisor(
-        StackOptions(home=home, base_environment=base, workers=2, shared=True, environments=(Path(sys.prefix),))
-    )
+    base = {"PATH": os.environ["PATH"], "PYTHONPATH": os.environ["PYTHONPATH"], "GATEWRIGHT_ENVIRONMENTS": str(PREFIX)}
+    supervisor = Supervisor(StackOptions(home=home, base_environment=base, workers=2, shared=True, environments=(PREFIX,)))
     await supervisor.start()
     try:
         await supervisor.ready(60)

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -24,6 +23,7 @@ from gatewright.contracts import RunRequest
 from gatewright.contracts.vocabulary import AcceptanceTest, Budget, Environment, Executor, Repository, Sharding, TimeoutRetry
 from gatewright.evidence.verification.verify import verify
 from gatewright.ledger.run import Run
+from tests.ecosystems.environments import plain_environment
 from tests.faults.fault_stack import ROOT, STUBBORN, House, open_house
 from tests.faults.spending_worker import USED
 from tests.git.repositories import MakeRepository
@@ -58,7 +58,7 @@ def order(project: GitRepository, budget: Budget, *commands: str, words: str = "
         allowed_paths=("src/a", "src/b"),
         acceptance_tests=(AcceptanceTest(name="good", cmd="python tools/good.py", must_pass=True),),
         executor=Executor(kind="command", commands=commands or ("python tools/edit.py 60 {paths}",)),
-        environment=Environment(prefix=sys.prefix),
+        environment=Environment(prefix=str(plain_environment())),
         budget=budget,
         **more,
     )

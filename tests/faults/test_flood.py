@@ -8,9 +8,10 @@ import pytest
 
 from tests.faults.flood import flood
 from tests.faults.flood_account import show
+from tests.series import lengths
 
 #: What a suite has time for; ``python -m tests.faults.flood --messages 10000`` sends all.
-MESSAGES = (300, pytest.param(900, marks=pytest.mark.long))
+MESSAGES = lengths(300, 900)
 
 
 @pytest.mark.parametrize("messages", MESSAGES)

@@ -24,7 +24,7 @@ from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.permissions import Access, access_of
 from gatewright.bus.subjects import matches
 from gatewright.errors import ArtifactError, BusError, ConflictError
-from tests.faults.bus_parties import EVERYBODY, PUBLISHERS, SIBLING, STREAM_NAMES, Bus, arrived, open_bus
+from tests.faults.bus_parties import EVERYBODY, PUBLISHERS, SIBLING, STREAM_NAMES, Bus, Mode, arrived, open_bus
 
 
 def task_subject() -> str:
@@ -42,6 +42,8 @@ def subjects() -> tuple[str, ...]:
         *outside,
         *(f"{subject}.ci" for subject in outside),
         *(f"{subject}.other" for subject in outside),
+        *(f"{subject}.operator" for subject in outside),
+        *(f"{subject}.ci.more" for subject in outside),
         t.run_subject("run-0123456789"),
         *(t.artifact_subject(identity, "0" * 64, 0) for identity in EVERYBODY),
         t.artifact_subject("publisher-other", "0" * 64, 0),
@@ -50,8 +52,17 @@ def subjects() -> tuple[str, ...]:
     )
 
 
+#: Where agents' questions go, and where they are answered.
+ASKED = tuple(f"gw.{what}.{whose}" for what in ("question", "answer") for whose in ("default", "ci", "operator", "*"))
+
+
 class Report(Protocol):
     def __call__(self, what: str, *, tried: int, allowed: int, wrong: int) -> None: ...
+
+
+def is_kept(subject: str) -> bool:
+    """Whether there is a stream for it: a publisher that the server does not know has none."""
+    return not (subject.startswith("gw.intake.") and subject.endswith(".other"))
 
 
 def may_publish(access: Access, subject: str) -> bool:
@@ -70,9 +81,11 @@ def report(capsys: pytest.CaptureFixture[str]) -> Report:
     return show
 
 
-@pytest.fixture
-async def bus(tmp_path: Path) -> AsyncIterator[Bus]:
-    async with open_bus(tmp_path) as opened:
+@pytest.fixture(params=["configuration", pytest.param("operator", marks=pytest.mark.long)])
+async def bus(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Bus]:
+    """A server whose configuration holds the accounts, and one that was given them by an operator: the same holds of both."""
+    mode: Mode = request.param
+    async with open_bus(tmp_path, mode) as opened:
         yield opened
 
 
@@ -83,7 +96,9 @@ async def test_who_may_publish_what_is_exactly_what_the_table_says(bus: Bus, rep
         await party.client.publish(subject, f"{party.access.identity} {subject}".encode())
     stored = await bus.stored()
     found = {(party.access.identity, subject) for party, subject in pairs if f"{party.access.identity} {subject}" in stored}
-    wanted = {(party.access.identity, subject) for party, subject in pairs if may_publish(party.access, subject)}
+    wanted = {
+        (party.access.identity, subject) for party, subject in pairs if may_publish(party.access, subject) and is_kept(subject)
+    }
     silent = [
         (party.access.identity, subject)
         for party, subject in pairs
@@ -95,8 +110,42 @@ async def test_who_may_publish_what_is_exactly_what_the_table_says(bus: Bus, rep
     assert len(found) > len(EVERYBODY)
 
 
+async def test_who_may_say_what_nothing_stores_is_exactly_what_the_table_says(bus: Bus, report: Report) -> None:
+    said = (
+        *(subject for subject in ASKED if not subject.endswith("*")),
+        *(t.live_subject(role) for role in t.ROLES),
+        *(t.CANCEL_SUBJECT, t.WATCH_SUBJECT.replace("*", "run-0123456789")),
+        *t.APPROVER_SUBJECTS,
+        *(
+            f"{plain}{whose}"
+            for plain in (t.SUBMIT_SUBJECT, *t.QUESTION_SUBJECTS)
+            for whose in ("", ".ci", ".operator", ".other")
+        ),
+        *(f"_INBOX_{identity}.x" for identity in EVERYBODY),
+    )
+    pairs = [(party, subject) for party in bus.parties.values() for subject in said]
+    for party, subject in pairs:
+        await party.client.publish(subject, b"said")
+    await bus.settle()
+    found = {(party.access.identity, subject) for party, subject in pairs if not party.was_refused("publish", subject)}
+    wanted = {(party.access.identity, subject) for party, subject in pairs if may_publish(party.access, subject)}
+    report("said", tried=len(pairs), allowed=len(found), wrong=len(found ^ wanted))
+    assert found ^ wanted == set()
+    assert {name for name, subject in found if subject.startswith("gw.live.")} == {"worker", SIBLING}
+    assert {name for name, subject in found if subject in t.APPROVER_SUBJECTS} == {"approver"}
+
+
 async def test_who_may_listen_to_what_is_exactly_what_the_table_says(bus: Bus, report: Report) -> None:
-    heard = (t.CANCEL_SUBJECT, "gw.watch.run-0123456789", t.SUBMIT_SUBJECT, t.STATUS_SUBJECT, ">", "_INBOX_gatekeeper.x")
+    heard = (
+        t.CANCEL_SUBJECT,
+        "gw.watch.run-0123456789",
+        t.SUBMIT_SUBJECT,
+        t.STATUS_SUBJECT,
+        *t.APPROVER_SUBJECTS,
+        ">",
+        "_INBOX_gatekeeper.x",
+        *ASKED,
+    )
     names = ("", *(f".gw-{role}{ending}" for role in t.ROLES for ending in ("", ".id")))
     served = [f"$SRV.{verb}{name}" for verb in ("PING", "INFO", "STATS") for name in names]
     pairs = [(party, subject) for party in bus.parties.values() for subject in (*subjects(), *heard, *served)]
@@ -116,7 +165,7 @@ async def test_who_may_listen_to_what_is_exactly_what_the_table_says(bus: Bus, r
 #: Calls of JetStream with which one could read, change or destroy what others rely on.
 CALLS = tuple(
     call
-    for stream in (*STREAM_NAMES, "UPLOADS_other")
+    for stream in (*STREAM_NAMES, "UPLOADS_other", "INTAKE_other")
     for call in (
         *(
             f"STREAM.{verb}.{stream}"
@@ -130,7 +179,7 @@ CALLS = tuple(
     )
 ) + tuple(
     f"CONSUMER.{verb}.{queue.stream}.{queue.durable}"
-    for queue in t.consumers()
+    for queue in t.consumers(publishers=(*PUBLISHERS, "other"))
     for verb in ("MSG.NEXT", "INFO", "DELETE", "PAUSE")
 )
 
@@ -158,8 +207,15 @@ async def test_the_calls_of_jetstream_are_refused_beyond_the_table(bus: Bus, pre
 
 def test_nobody_at_all_may_take_anything_out_of_the_ledger() -> None:
     for identity in EVERYBODY:
-        for verb in ("DELETE", "PURGE", "MSG.DELETE", "SNAPSHOT", "RESTORE"):
+        for verb in ("DELETE", "PURGE", "MSG.DELETE"):
             assert not any(matches(pattern, f"STREAM.{verb}.RUNS") for pattern in access_of(identity).calls())
+
+
+def test_only_the_provisioner_may_copy_a_stream_or_bring_one_back() -> None:
+    for identity in EVERYBODY:
+        for verb in ("SNAPSHOT", "RESTORE"):
+            may = any(matches(pattern, f"STREAM.{verb}.RUNS") for pattern in access_of(identity).calls())
+            assert may == (identity == "provisioner")
 
 
 async def test_no_answer_of_the_server_can_be_sent_where_the_asker_may_not_publish(bus: Bus, report: Report) -> None:
@@ -181,13 +237,14 @@ async def test_no_answer_of_the_server_can_be_sent_where_the_asker_may_not_publi
 
 
 async def test_a_forged_ledger_entry_is_refused_with_every_credential_but_the_gatekeeper_s(bus: Bus) -> None:
-    for identity in EVERYBODY:
-        if identity == "gatekeeper":
-            continue
+    async def forge(identity: str) -> None:
         forger = await JetStreamBus.connect(bus.server.address(identity), name="forger", patience=0.3)
         with pytest.raises((BusError, ConflictError)):
             await forger.publish("gw.run.run-0123456789", b"{}", schema="transition.v1", message_id="forged")
         await forger.close()
+
+    # At once: each waits for an answer that does not come.
+    await asyncio.gather(*(forge(identity) for identity in EVERYBODY if identity != "gatekeeper"))
     assert await bus.stored() == []
 
 

@@ -28,6 +28,7 @@ from gatewright.services.gatekeeper.intake.result_consumer import ResultConsumer
 from gatewright.services.gatekeeper.intake.run_queries import RunQueries
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.policies.publishers import Publisher, Publishers
+from gatewright.services.gatekeeper.projections.bundle_archives import BundleArchives
 from gatewright.services.gatekeeper.projections.follower import LedgerFollower
 from gatewright.services.gatekeeper.projections.publisher_runs import PublisherRuns
 from gatewright.telemetry.logs import make_logger
@@ -181,5 +182,6 @@ def open_intake(bus: MemoryBus, gates: GateEngine, folder: Path, *publishers: Pu
     follower = LedgerFollower(orchestrator, publishers=runs)
     follower.index.read_to_the_end()
     runs.read_to_the_end()
-    questions = RunQueries(bus, orchestrator, limits, follower.index, log)
+    archives = BundleArchives(folder / "runs", folder / "outgoing")
+    questions = RunQueries(bus, orchestrator, limits, follower.index, archives, log)
     return IntakeFixture(bus, results, clock, questions, [asyncio.get_running_loop().create_task(follower.follow())])

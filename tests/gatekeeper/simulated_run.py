@@ -14,17 +14,19 @@ from msgspec.structs import replace
 from gatewright.contracts import GateReport, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport, Transition
 from gatewright.contracts.records import CommandRef
 from gatewright.contracts.reports import GateName, GateOutcome, GateOutcomes, GitOutcome, NextSteps, ScopeCheck
-from gatewright.contracts.vocabulary import Agent, Executor, TimeoutRetry
+from gatewright.contracts.vocabulary import Agent, Artifact, Executor, Judging, TimeoutRetry
 from gatewright.ledger.events import StateEntered, payload_of
 from gatewright.ledger.evolve import fold
 from gatewright.ledger.run import Run
 from gatewright.services.gatekeeper.decider import gate_checks as q
 from gatewright.services.gatekeeper.decider.decide import decide
 from gatewright.services.gatekeeper.decider.inputs import Continue, Input, RoleReplied, SealReported, Submitted
+from gatewright.tasks.earlier_round import AGENT_SESSION
 from tests.factories import BASELINE, BASELINE_TREE, make_contract, make_request
 
 RUN_ID = "run-0123456789"
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
+PATCH = "artifact:sha256:" + "8" * 64
 OUTCOME = GateOutcome(passed=True, violations=())
 
 
@@ -42,6 +44,9 @@ class Script:
     broken_shard: int = 0
     landing_refused: bool = False
     lock_refusals: int = 0
+    judging: Judging = "in_turn"
+    #: The executor is an agent, which is asked anew for each attempt.
+    asked: bool = False
 
 
 @dataclass
@@ -75,6 +80,8 @@ class SimulatedRun:
         )
 
     def _executor(self) -> Executor:
+        if self.script.asked:
+            return Executor(kind="agent")
         return Executor(kind="command", commands=("python codemod.py",) * (self.script.retries + 1))
 
     def deliver(self, item: Input, *, crash_after_append: bool = False) -> None:
@@ -126,7 +133,9 @@ class SimulatedRun:
     def _answer(self, question: q.GateCheck) -> q.Verdict:
         match question:
             case q.IntakeCheck(document=document):
-                return q.IntakeVerdict(self._report("policy"), document, BASELINE, BASELINE_TREE, "0" * 64, {})
+                return q.IntakeVerdict(
+                    self._report("policy"), document, BASELINE, BASELINE_TREE, "0" * 64, {}, judging=self.script.judging
+                )
             case q.LocksCheck():
                 if self.lock_refusals:
                     self.lock_refusals -= 1
@@ -151,6 +160,8 @@ class SimulatedRun:
                 return q.Verdict(self._report("policy"))
             case q.PlanCheck():
                 return q.Verdict(self._report("plan"))
+            case q.DecisionCheck():
+                raise AssertionError("no run of this script asks a person")
 
     def _work(self, run: Run, command: CommandRef) -> RoleReplied:
         """What the role will answer to a task."""
@@ -211,6 +222,7 @@ class SimulatedRun:
 
     def _worked(self, task_id: str, attempt: int, producer: Agent) -> TaskResult:
         broken = task_id.split(".")[2] == f"w{self.script.broken_shard:02}"
+        asked = self.script.asked
         return TaskResult(
             run_id=RUN_ID,
             task_id=task_id,
@@ -219,8 +231,8 @@ class SimulatedRun:
             started_at="2026-01-02T00:00:00.000Z",
             finished_at="2026-01-02T00:00:00.000Z",
             summary="",
-            artifacts=(),
-            git=GitOutcome(baseline_ref=BASELINE, head_ref="3" * 40, changed_files=(), patch=""),
+            artifacts=(Artifact(name=AGENT_SESSION, uri=PATCH, sha256="8" * 64),) if asked else (),
+            git=GitOutcome(baseline_ref=BASELINE, head_ref="3" * 40, changed_files=(), patch=PATCH if asked else ""),
             gates=GateOutcomes(diff_gate=OUTCOME, policy_gate=OUTCOME, review_gate=OUTCOME, tests_gate=OUTCOME),
             next_steps=NextSteps(suggested_action="", notes=""),
             attempt=attempt,

@@ -212,7 +212,7 @@ async def test_the_samples_have_the_names_of_the_real_documents(
         assert run.candidate is not None
         assert run.contract is not None
         changes = await mirror.changes(run.accepted.baseline_tree, run.candidate.tree)
-        assert set(contract_document(run.contract, policies)) == set(CONTRACT)
+        assert set(contract_document(run.contract, policies, run.contract.executor)) == set(CONTRACT)
         diff = diff_document(changes, 1, {changes[0].new_id: 4}, policies)
         assert keys_of(diff) == keys_of(dict(DIFF))
         evidence = evidence_document(run, policies)

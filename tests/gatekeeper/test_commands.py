@@ -75,3 +75,17 @@ def test_a_test_that_proves_nothing_is_refused_where_acceptance_is_strict(polici
     assert check_command("true", "acceptance", policies).proof.never
     with pytest.raises(CommandRefusedError, match="proves nothing"):
         check_command("true", "acceptance", policies, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("npx jest --ci", "this is: 'npx --no-install jest'"),
+        ("cargo bench", "'cargo test'"),
+        ("unknown-program", "for acceptance commands"),
+    ],
+)
+def test_a_refused_command_is_told_which_one_is_listed(text: str, named: str, policies: Policies) -> None:
+    with pytest.raises(CommandRefusedError) as refused:
+        check_command(text, "acceptance", policies)
+    assert named in refused.value.message

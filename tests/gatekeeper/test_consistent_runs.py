@@ -6,22 +6,25 @@ import itertools
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from gatewright.contracts import AbortRequest, Transition
 from gatewright.contracts.vocabulary import Budget, Usage
 from gatewright.evidence.projection.history import evidence_records, tell
 from gatewright.evidence.verification.consistency.check import CHECKS
 from gatewright.evidence.verification.consistency.telling import retell
+from gatewright.ledger.evolve import fold
 from gatewright.ledger.run import Run
 from gatewright.services.gatekeeper.decider.decide import decide
 from gatewright.services.gatekeeper.decider.inputs import AbortReceived, DeadlineReached, Input
 from tests.gatekeeper.budgeted_run import BudgetedRun, make_usage
+from tests.gatekeeper.candidate_run import MAKERS, CandidateRun, Maker
 from tests.gatekeeper.simulated_run import NOW, RUN_ID, Script, SimulatedRun
 
 #: What follows from the decider alone; documents of the simulated roles and gates are shorter than real ones.
 DECIDED = frozenset(
     {"out_of_turn", "time_reversed", "role_contradicts", "gate_missing", "gate_ignored", "rounds_contradict"}
-    | {"budget_contradicts", "end_contradicts", "task_contradicts", "locks_contradict", "run_contradicts"}
+    | {"choice_contradicts", "budget_contradicts", "end_contradicts", "task_contradicts", "locks_contradict", "run_contradicts"}
 )
 ABORT = AbortReceived(AbortRequest(run_id=RUN_ID, reason="changed my mind", requested_by="tests"), "abort")
 SCRIPTS = [
@@ -35,7 +38,9 @@ SCRIPTS = [
         refused_shard=refused,
         broken_shard=broken,
         landing_refused=landing,
+        judging=judging,
     )
+    for judging in ("in_turn", "together")
     for shards, serial, retries, from_contract in itertools.product((1, 3), (False, True), (0, 2), (False, True))
     for review, tests, refused, broken, landing in (
         *((0, 0, 0, 0, False), (1, 0, 0, 0, False), (0, 1, 0, 0, False), (1, 2, 0, 0, False)),
@@ -47,16 +52,44 @@ SCRIPTS = [
 def contradictions(run: Run | None, transitions: list[Transition]) -> set[tuple[str, str]]:
     assert run is not None
     assert run.ended
-    telling = retell(tell(run, evidence_records(transitions)), b"")
+    telling = retell(tell(run, evidence_records(transitions)), b"", {})
     found = (each for check in CHECKS for each in check(telling))
     return {(each.code, each.message) for each in found if each.code in DECIDED}
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=str)
+@pytest.mark.parametrize(
+    "script", [*SCRIPTS, *(Script(asked=True, retries=retries, tests_fail_until=9) for retries in (1, 2, 5))], ids=str
+)
 def test_run_to_its_end_contradicts_nothing(script: Script) -> None:
     world = SimulatedRun(script)
     while world.under_way:
         world.deliver(world.under_way.pop(0))
+    assert contradictions(world.run, world.transitions) == set()
+
+
+@pytest.mark.parametrize("script", [script for script in SCRIPTS if script.judging == "together"], ids=str)
+def test_run_whose_last_answers_come_first_contradicts_nothing(script: Script) -> None:
+    world = SimulatedRun(script)
+    while world.under_way:
+        world.deliver(world.under_way.pop())
+    assert contradictions(world.run, world.transitions) == set()
+
+
+def test_a_test_runner_that_was_asked_too_early_is_out_of_turn() -> None:
+    world = SimulatedRun(Script(judging="together"))
+    while world.under_way:
+        world.deliver(world.under_way.pop(0))
+    first, *others = world.transitions
+    accepted = replace(first.events[0], payload={**first.events[0].payload, "judging": "in_turn"})
+    told = [replace(first, events=(accepted, *first.events[1:])), *others]
+    assert "out_of_turn" in {code for code, _ in contradictions(fold(told), told)}
+
+
+@pytest.mark.parametrize("retries", [0, 1])
+@pytest.mark.parametrize(("first", "second"), list(itertools.product(MAKERS, repeat=2)), ids=lambda maker: maker.name)
+def test_run_with_candidates_contradicts_nothing(first: Maker, second: Maker, retries: int) -> None:
+    world = CandidateRun(Script(retries=retries), makers=(first, second))
+    world.deliver_all()
     assert contradictions(world.run, world.transitions) == set()
 
 

@@ -104,10 +104,11 @@ def test_waiting_costs_no_memory() -> None:
 
 def test_runs_that_ended_before_their_time_leave_nothing_behind() -> None:
     deadlines = Deadlines()
-    for number in range(1000):
-        world = BudgetedRun(Script(), budget=Budget(wall_sec=100 + number))
+    worlds = [BudgetedRun(Script(), budget=Budget(wall_sec=seconds)) for seconds in range(100, 1100, 100)]
+    for world in worlds:
         world.deliver_until("S2")
-        deadlines.saw(make_entry(world.transitions[0], f"run-{number:010}"))
+    for number in range(1000):
+        deadlines.saw(make_entry(worlds[number % len(worlds)].transitions[0], f"run-{number:010}"))
         deadlines.forget(f"run-{number:010}")
     assert len(deadlines) == 0
     assert len(deadlines._queue) <= 100

@@ -30,6 +30,7 @@ SCRIPTS = st.builds(
     refused_shard=st.sampled_from([0, 0, 0, 1]),
     landing_refused=st.booleans(),
     lock_refusals=st.integers(0, 2),
+    judging=st.sampled_from(["together", "in_turn"]),
 )
 
 
@@ -52,7 +53,9 @@ def outcome(run: Run | None) -> tuple[object, ...]:
     """What a run has come to, without what depends on order: times, numbers and hashes."""
     assert run is not None
     landed = run.landed.tree if run.landed else None
-    statuses = {task_id: task.status for task_id, task in run.tasks.items()} if run.status == "SUCCESS" else {}
+    # A test runner whose candidate the reviewer refused may have answered before that, or be at it still.
+    last = [task for task in run.tasks.values() if task.attempt == run.attempt or task.role != "testrunner"]
+    statuses = {task.task_id: task.status for task in last} if run.status == "SUCCESS" else {}
     return run.state, run.attempt, run.failure, landed, statuses, run.sealed is not None
 
 
@@ -107,6 +110,34 @@ def test_retries_are_bounded_by_the_contract() -> None:
     assert (run.status, run.attempt) == ("FAILED", 3)
 
 
+def test_an_agents_next_round_is_given_the_patch_and_the_session_of_the_one_before() -> None:
+    run = run_in_order(Script(asked=True, retries=2, tests_fail_until=2)).run
+    assert run is not None
+    assert run.status == "SUCCESS"
+    first, third = run.tasks[f"{RUN_ID}.plan.w01"].result, run.tasks[f"{RUN_ID}.plan.w01.a3"].contract
+    assert first is not None
+    assert third is not None
+    names = [artifact.name for artifact in third.inputs.artifacts]
+    assert names == ["failed.test_report.a1", "failed.test_report.a2", "failed.patch.a2", "failed.session.a2"]
+    assert third.inputs.artifacts[2].uri == first.git.patch
+
+
+@pytest.mark.parametrize(("retries", "attempt", "code"), [(1, 2, "tests_failed"), (2, 3, "escalated"), (9, 3, "escalated")])
+def test_an_agent_that_fails_three_times_in_a_row_is_escalated_and_asked_no_more(retries: int, attempt: int, code: str) -> None:
+    run = run_in_order(Script(asked=True, retries=retries, tests_fail_until=9)).run
+    assert run is not None
+    assert run.failure is not None
+    assert (run.status, run.attempt, run.failure.code) == ("FAILED", attempt, code)
+    assert (code == "escalated") == ("tests gate (tests_failed)" in run.failure.message)
+
+
+def test_a_refusal_that_no_round_could_cure_is_not_escalated() -> None:
+    run = run_in_order(Script(asked=True, retries=2, tests_fail_until=2, landing_refused=True)).run
+    assert run is not None
+    assert run.failure is not None
+    assert (run.attempt, run.failure.code) == (3, "landing_conflict")
+
+
 def test_serial_batches_are_dispatched_one_after_another() -> None:
     world = SimulatedRun(Script(shards=3, serial=True))
     most = 0
@@ -137,6 +168,75 @@ def test_waiting_for_locks_is_recorded_once() -> None:
     assert len(waits) == 1
     assert world.run is not None
     assert world.run.status == "SUCCESS"
+
+
+def run_until(script: Script, *roles: str) -> SimulatedRun:
+    """A run that comes to be judged, in which the answers of ``roles`` come first, in this order."""
+    world = SimulatedRun(script)
+    while world.run is None or world.run.state != "S3":
+        world.deliver(world.under_way.pop(0))
+    for role in roles:
+        world.deliver(next(item for item in world.under_way if isinstance(item, RoleReplied) and item.role == role))
+    return world
+
+
+def test_one_candidate_is_reviewed_and_tested_at_the_same_time() -> None:
+    world = run_until(Script(judging="together"))
+    assert [item.role for item in world.under_way if isinstance(item, RoleReplied)] == ["reviewer", "testrunner"]
+    assert [item.role for item in run_until(Script()).under_way if isinstance(item, RoleReplied)] == ["reviewer"]
+
+
+@pytest.mark.parametrize("first", [("reviewer", "testrunner"), ("testrunner", "reviewer")])
+def test_what_is_said_first_is_judged_in_the_order_of_the_states(first: tuple[str, str]) -> None:
+    world = run_until(Script(judging="together"), *first)
+    judged = [
+        record.payload["state"] if record.event_type == "state_entered" else record.payload["report"]["gate"]
+        for transition in world.transitions
+        for record in transition.events
+        if record.event_type in {"state_entered", "gate_judged"}
+    ]
+    assert judged[judged.index("S3") :] == ["S3", "reviewer", "S4", "tests", "landing", "S6"]
+
+
+def test_failed_tests_wait_for_the_review_and_count_then() -> None:
+    world = run_until(Script(judging="together", retries=1, tests_fail_until=1), "testrunner")
+    assert world.run is not None
+    assert (world.run.state, world.run.attempt) == ("S3", 1)
+    finish(world)
+    assert world.states == ["S0", "S1", "S2", "S3", "S4", "S5", "S2", "S3", "S4", "S6"]
+
+
+def test_a_refused_review_counts_though_the_tests_failed_too() -> None:
+    for first in (("testrunner", "reviewer"), ("reviewer", "testrunner")):
+        run = run_until(Script(judging="together", review_fails_until=1, tests_fail_until=1), *first).run
+        assert run is not None
+        assert run.failure is not None
+        assert run.failure.code == "review_failed"
+
+
+def test_what_is_tested_of_a_change_that_the_review_refused_is_not_taken_for_the_next_one() -> None:
+    world = run_until(Script(judging="together", retries=1, review_fails_until=1), "reviewer")
+    stale = next(item for item in world.under_way if isinstance(item, RoleReplied) and item.role == "testrunner")
+    while world.run is None or (world.run.state, world.run.attempt) != ("S3", 2):
+        world.deliver(next(item for item in world.under_way if item is not stale and item not in world.delivered))
+    world.deliver(stale)
+    assert world.run.tests is None
+    assert world.run.tasks[f"{RUN_ID}.test.a1"].status == "FAILED"
+    assert world.run.tasks[f"{RUN_ID}.test.a2"].status == "RUNNING"
+    finish(world)
+    assert world.states[-1] == "S6"
+
+
+def test_a_test_report_without_its_verdict_fails_closed() -> None:
+    world = run_until(Script(judging="together"), "testrunner")
+    review = next(item for item in world.under_way if isinstance(item, RoleReplied) and item.role == "reviewer")
+    (passed, _) = [world._answer(question) for question in required_checks(world.run, review)]
+    transition = decide(world.run, review, [passed], NOW)
+    assert transition is not None
+    run = fold([transition], world.run)
+    assert run is not None
+    assert run.failure is not None
+    assert run.failure.code == "gate_not_evaluated"
 
 
 def test_an_answer_of_a_stale_attempt_is_ignored() -> None:
@@ -223,9 +323,17 @@ class AnyOrder(RuleBasedStateMachine):
 
 
 AnyOrder.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=15, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )
-TestAnyOrder = AnyOrder.TestCase
+TestAnyOrder = pytest.mark.short(AnyOrder.TestCase)
+
+
+class AnyOrderAtLength(AnyOrder):
+    """The same, of many more."""
+
+
+AnyOrderAtLength.TestCase.settings = settings(AnyOrder.TestCase.settings, max_examples=60)
+TestAnyOrderAtLength = pytest.mark.long(AnyOrderAtLength.TestCase)
 
 
 @given(script=SCRIPTS)

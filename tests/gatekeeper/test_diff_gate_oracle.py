@@ -27,6 +27,7 @@ from tests.factories import make_contract
 from tests.gatekeeper.contexts import make_context
 from tests.gatekeeper.recorded import make_open_run
 from tests.git.repositories import Repository
+from tests.series import lengths
 
 RUN = "run-0123456789"
 Tree = Mapping[str, str]
@@ -138,7 +139,7 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
     made.runner.close()
 
 
-@pytest.mark.parametrize("examples", [50, pytest.param(500, marks=pytest.mark.long)])
+@pytest.mark.parametrize("examples", lengths(20, 500))
 def test_the_gate_says_what_the_definition_says(ground: Ground, examples: int) -> None:
     before = {path: mode + ground.blob for path, mode in BASELINE.items()}
 

@@ -69,7 +69,7 @@ def test_a_tech_lead_that_tells_a_worker_of_a_hidden_check_is_refused(tests: tup
         visible(contract),
         task_id="run-0123456789.plan.w01",
         parent_task_id=contract.task_id,
-        tool_permissions=least_permissions(contract.tool_permissions),
+        tool_permissions=least_permissions(contract.tool_permissions, interactive=False),
     )
     allowed = scope.AllowedPaths(contract.allowed_paths)
     assert list(broken_by_shard(shard, contract, allowed, "run-0123456789")) == []

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from gatewright.contracts import RequestTask, Transition, codec
 from gatewright.contracts.vocabulary import Agent, Person, SourceBranch
+from gatewright.ledger.run import Run
 from gatewright.ledger.store import Ledger, Position
 from gatewright.rules.landing import commit_message
 from gatewright.services.gatekeeper.decider.inputs import RoleReplied
@@ -153,3 +154,48 @@ def test_a_pm_that_puts_another_author_in_is_refused() -> None:
     assert [violation.detail for violation in context.report.violations] == [
         "the compiled contract's author is not the request's"
     ]
+
+
+async def land_once_and_again(repository: Repository, tmp_path: Path, again: bytes = b"changed\n") -> tuple[str, Run]:
+    """The commit that a run landed, and the run as it ends with a ledger that does not know of it: of another commit."""
+    async with open_gatekeeper(repository, tmp_path / "before") as gatekeeper:
+        await up_to_the_tests(gatekeeper)
+        first = await gatekeeper.test()
+    assert first.landed is not None
+    async with open_gatekeeper(repository, tmp_path / "restored") as gatekeeper:
+        author = Person(name="Ada", email="ada@shop.example")
+        await gatekeeper.submit(replace(contract_on(repository), author=author))
+        await gatekeeper.plan()
+        await gatekeeper.work(gatekeeper.patch({"README.md": again}))
+        await gatekeeper.review()
+        return first.landed.commit, await gatekeeper.test()
+
+
+async def test_what_landed_after_the_backup_is_found_landed_and_does_not_land_twice(
+    repository: Repository, tmp_path: Path
+) -> None:
+    commit, run = await land_once_and_again(repository, tmp_path)
+    assert (run.status, run.failure) == ("SUCCESS", None)
+    assert run.landed is not None
+    assert (run.landed.commit, run.landed.found) == (commit, True)
+    assert repository.git("rev-list", f"main..{BRANCH}").split() == [commit.encode()]
+
+
+async def test_another_change_than_the_one_that_landed_after_the_backup_does_not_land(
+    repository: Repository, tmp_path: Path
+) -> None:
+    commit, run = await land_once_and_again(repository, tmp_path, again=b"changed otherwise\n")
+    assert run.failure is not None
+    assert (run.status, run.failure.code) == ("FAILED", "landed_before")
+    assert commit in run.failure.message
+    assert repository.git("rev-parse", BRANCH).decode().strip() == commit
+
+
+async def test_a_commit_on_the_branch_that_is_no_runs_is_in_the_way(repository: Repository, tmp_path: Path) -> None:
+    async with open_gatekeeper(repository, tmp_path) as gatekeeper:
+        await up_to_the_tests(gatekeeper)
+        other = repository.git("commit-tree", "main^{tree}", "-p", "main", "-m", "Gatewright-Run: run-another").decode().strip()
+        repository.git("update-ref", BRANCH, other)
+        run = await gatekeeper.test()
+    assert run.failure is not None
+    assert (run.status, run.failure.code) == ("FAILED", "landing_conflict")

@@ -177,3 +177,26 @@ async def test_two_gatekeepers_never_grant_the_same_path_twice() -> None:
     assert (await replicas[0].take(REPOSITORY, claim(following))).token == 2
     for bus in buses:
         await bus.close()
+
+
+async def test_a_table_from_before_a_grant_gives_the_run_its_paths_back(bus: MemoryBus) -> None:
+    """A lock table that was restored may be older than the ledger: what it has never given out was not taken away either."""
+    locks = PathLocks(bus, Runs().has_ended)
+    await locks.take(REPOSITORY, claim("run-other", "docs"))
+    assert await locks.holds(REPOSITORY, claim("run-a"), 7)
+    assert (await locks.take(REPOSITORY, claim("run-b"))).holders == ("run-a",)
+    assert (await locks.take(REPOSITORY, claim("run-c", "tests"))).token == 8
+
+
+async def test_a_table_from_before_a_grant_takes_nothing_from_a_live_run(bus: MemoryBus) -> None:
+    locks = PathLocks(bus, Runs().has_ended)
+    await locks.take(REPOSITORY, claim("run-b"))
+    assert not await locks.holds(REPOSITORY, claim("run-a"), 7)
+
+
+async def test_what_was_released_is_not_held_any_more(bus: MemoryBus) -> None:
+    locks = PathLocks(bus, Runs().has_ended)
+    grant = await locks.take(REPOSITORY, claim("run-a"))
+    assert await locks.holds(REPOSITORY, claim("run-a"), grant.token)
+    await locks.release(REPOSITORY, "run-a")
+    assert not await locks.holds(REPOSITORY, claim("run-a"), grant.token)

@@ -12,17 +12,18 @@ import pytest
 
 from gatewright.bus.memory.bus import MemoryBus
 from gatewright.contracts import AbortRequest, Error, RunRequest, RunStatus, SubmitReply
-from gatewright.errors import ConfigurationError
+from gatewright.errors import ConfigurationError, LimitError
 from gatewright.resources import policy_directory
 from gatewright.services.gatekeeper.decider.inputs import Submitted
 from gatewright.services.gatekeeper.gates.engine import GateEngine
-from gatewright.services.gatekeeper.intake.limits import MOST_HELD, Bucket
+from gatewright.services.gatekeeper.intake.limits import MOST_HELD, Bucket, PublisherLimits
+from gatewright.services.gatekeeper.intake.result_consumer import KEPT_BYTES
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.policies.load import load
 from gatewright.services.gatekeeper.policies.publishers import Publisher, Rate
 from gatewright.services.gatekeeper.projections.publisher_runs import PublisherRuns
 from tests.factories import make_request
-from tests.gatekeeper.publishing import IntakeFixture, make_publisher, open_intake
+from tests.gatekeeper.publishing import HandClock, IntakeFixture, make_publisher, open_intake
 
 Open = Callable[..., IntakeFixture]
 
@@ -193,6 +194,26 @@ async def test_a_stored_flood_is_put_aside_before_it_fills_the_queue(open_for: O
     assert (settled.count("ack"), settled.count("nak"), settled.count("term")) == (1, MOST_HELD, 29)
     assert {letter.headers["Gw-Dead-Code"] for letter in await intake.dead()} == {"rate_exceeded"}
     assert (await intake.store(request_for, "calm")).settled == ["ack"]
+
+
+def test_large_messages_that_wait_for_the_limits_do_not_fill_the_bytes_of_the_queue() -> None:
+    limits, rule = PublisherLimits(PublisherRuns(HandClock(), frozenset()), HandClock()), make_publisher("flood")
+    error = LimitError("too many", retry_after=1.0, code="rate_exceeded")
+    waits = [limits.hold(rule, sequence, 8 << 20, error) for sequence in range(12)]
+    assert [wait is not None for wait in waits] == [True] * 8 + [False] * 4
+    limits.let_go(rule, 0)
+    assert limits.hold(rule, 12, 8 << 20, error) is not None
+
+
+async def test_a_publisher_cannot_fill_the_dead_letters_which_are_kept_for_good_with_large_messages(open_for: Open) -> None:
+    intake = open_for(make_publisher("flood"))
+    await intake.store(b'{"request": "' + b"x" * 100_000 + b'"}', "flood")
+    await intake.store(b"[]", "flood")
+    large, small = await intake.dead()
+    assert len(large.data) == KEPT_BYTES
+    assert large.headers["Gw-Dead-Altered"] == "yes"
+    assert large.headers["Gw-Dead-Reason"].startswith("(of 100015 bytes the first 65536 are kept)")
+    assert (small.data, "Gw-Dead-Altered" in small.headers) == (b"[]", False)
 
 
 def make_policy(folder: Path, publishers: object) -> Path:

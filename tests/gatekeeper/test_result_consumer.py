@@ -12,6 +12,7 @@ import pytest
 from gatewright.bus.memory.bus import MemoryBus
 from gatewright.bus.port import Message
 from gatewright.bus.topology import result_subject
+from gatewright.bus.versions import WAITED_FOR
 from gatewright.clock import SystemClock
 from gatewright.contracts import Error, StatusRequest, codec
 from gatewright.errors import BusError
@@ -25,6 +26,7 @@ from gatewright.services.gatekeeper.intake.limits import PublisherLimits
 from gatewright.services.gatekeeper.intake.result_consumer import MOST_CRASHES, RETRY, ResultConsumer
 from gatewright.services.gatekeeper.intake.run_queries import RunQueries
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
+from gatewright.services.gatekeeper.projections.bundle_archives import BundleArchives
 from gatewright.services.gatekeeper.projections.publisher_runs import PublisherRuns
 from gatewright.services.gatekeeper.projections.run_index import RunIndex
 from gatewright.telemetry.logs import make_logger
@@ -136,7 +138,7 @@ class HostFails(Ledger):
     ],
 )
 async def test_what_the_host_refuses_gives_an_input_back_and_answers_with_its_own_code(
-    broken: ResultConsumer, monkeypatch: pytest.MonkeyPatch, number: int, code: str
+    broken: ResultConsumer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, number: int, code: str
 ) -> None:
     ledger = HostFails(broken.bus)
     ledger.number = number
@@ -148,7 +150,19 @@ async def test_what_the_host_refuses_gives_an_input_back_and_answers_with_its_ow
         assert delivery.settled == [f"nak {RETRY}"]
     question = StatusRequest(run_id="run-0123456789")
     monkeypatch.setattr("gatewright.services.gatekeeper.intake.run_queries.Ledger", lambda _bus: ledger)
-    questions = RunQueries(results.bus, orchestrator, limits, RunIndex(), results.log)
+    archives = BundleArchives(tmp_path / "runs", tmp_path / "outgoing")
+    questions = RunQueries(results.bus, orchestrator, limits, RunIndex(), archives, results.log)
     asked = questions.endpoints()["gw.status"]
     reply = await asked(Message("gw.status", codec.encode(question), {"Gw-Schema": "status_request.v1"}))
     assert codec.decode(reply.data, Error).code == code
+
+
+@pytest.mark.parametrize(("age", "settled"), [(0.0, [f"nak {RETRY}"]), (WAITED_FOR + 60, ["term"])])
+async def test_an_answer_of_another_version_waits_for_a_gatekeeper_that_reads_it_and_not_for_ever(
+    broken: ResultConsumer, age: float, settled: list[str]
+) -> None:
+    stored_at = SystemClock().now().timestamp() - age
+    headers = {"Gw-Schema": "task_result.v2", "Gw-Version": "99.0.0"}
+    delivery = Given(Message(result_subject("worker"), b"{}", headers, sequence=7, stored_at=stored_at), attempts=1)
+    await broken.handle(delivery)
+    assert delivery.settled == settled

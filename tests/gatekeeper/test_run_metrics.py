@@ -20,6 +20,7 @@ from gatewright.ledger.store import Position
 from gatewright.service.process import Readiness, Service
 from gatewright.services.gatekeeper.run_metrics import by_label, look, measure, watch_queues
 from gatewright.telemetry.logs import make_logger
+from gatewright.telemetry.metric_list import MOST_POOLS
 from gatewright.telemetry.metrics import Metrics, QueueLook
 from tests.gatekeeper.simulated_run import Script, SimulatedRun
 from tests.gatekeeper.test_decider import run_in_order
@@ -92,36 +93,42 @@ OWN = [queue for queue in consumers() if queue.owner == "gatekeeper"]
 
 def test_every_queue_of_the_topology_has_a_name_and_a_stranger_does_no_harm() -> None:
     labels = by_label([depth(queue) for queue in consumers()])
-    assert len(labels) == len(consumers())
-    assert ("other", "none") not in labels
+    # What publishers leave is shown together.
+    assert len(labels) == len(consumers()) - 1 == len(by_label([depth(queue) for queue in consumers(publishers=["ci"])]))
+    assert ("other", "none", "none") not in labels
     stranger = Consumer("SOMEWHERE", "gatekeeper-else", "gw.else.>", "gatekeeper")
-    assert list(by_label([depth(stranger)])) == [("other", "none")]
+    assert list(by_label([depth(stranger)])) == [("other", "none", "none")]
 
 
 def depth(queue: Consumer, waiting: int = 0, in_hand: int = 0, pulls: int = 0, oldest: float = 0.0) -> QueueDepth:
     return QueueDepth(queue, waiting, in_hand, pulls, paused=False, oldest=oldest)
 
 
-def test_pools_of_a_role_are_shown_together_and_none_hides_that_nobody_serves_another() -> None:
+def test_pools_of_a_role_are_shown_one_by_one_and_none_hides_that_nobody_serves_another() -> None:
     served = depth(task_consumer("worker", "default"), waiting=1, in_hand=1, pulls=0, oldest=2.0)
     alone = depth(task_consumer("worker", "gpu"), waiting=4, oldest=90.0)
-    looks = by_label([served, alone])
-    assert looks == {("worker", "normal"): QueueLook(5, 1, 0, paused=False, oldest=90.0, unattended=4)}
+    assert by_label([served, alone]) == {
+        ("worker", "default", "normal"): QueueLook(1, 1, 0, paused=False, oldest=2.0, unattended=0),
+        ("worker", "gpu", "normal"): QueueLook(4, 0, 0, paused=False, oldest=90.0, unattended=4),
+    }
 
 
 def test_a_worker_that_is_busy_with_another_class_serves_the_queue_all_the_same() -> None:
     busy = depth(task_consumer("worker", task_class="high"), in_hand=1)
     waits = depth(task_consumer("worker", task_class="low"), waiting=7, oldest=5.0)
-    assert by_label([busy, waits])["worker", "low"].unattended == 0
+    assert by_label([busy, waits])["worker", "default", "low"].unattended == 0
 
 
-def test_pools_with_hostile_names_make_no_time_series() -> None:
+def test_pools_without_number_make_no_time_series_without_number() -> None:
     metrics = Metrics("gatekeeper")
-    pools = tuple(f"pool-{number}" for number in range(500))
+    pools = tuple(f"pool-{number:03}" for number in range(500))
     metrics.queues(by_label([depth(queue, waiting=1) for queue in consumers(pools)]))
     found = re.findall(rb"^gatewright_queue_depth\{.*\}", metrics.exposition(), re.MULTILINE)
-    assert len(found) == (5 * 3 + len(OWN)) * 2
-    assert b"pool-" not in metrics.exposition()
+    assert len(found) == (5 * 3 * (MOST_POOLS + 1) + len(OWN) - 1) * 2
+    assert b'pool="pool-063"' in metrics.exposition()
+    assert b"pool-064" not in metrics.exposition()
+    rest = {"queue": "pm", "pool": "other", "class": "low", "state": "waiting"}
+    assert metrics.registry.get_sample_value("gatewright_queue_depth", rest) == 500 - MOST_POOLS
 
 
 @pytest.fixture
@@ -146,7 +153,7 @@ def make_service(bus: JetStreamBus) -> Service:
 
 async def test_queues_are_watched_until_the_process_is_to_leave(bus: JetStreamBus) -> None:
     service = make_service(bus)
-    watching = asyncio.create_task(watch_queues(service, consumers()))
+    watching = asyncio.create_task(watch_queues(service, consumers))
     async with asyncio.timeout(5):
         while b"gatewright_queue_depth{" not in service.metrics.exposition():  # noqa: ASYNC110 - a gauge tells nobody
             await asyncio.sleep(0.01)
@@ -159,7 +166,7 @@ async def test_queues_are_watched_until_the_process_is_to_leave(bus: JetStreamBu
 async def test_a_bus_that_does_not_answer_keeps_no_process_from_leaving(bus: JetStreamBus, server: OpenServer) -> None:
     await server.stop()
     service = make_service(bus)
-    watching = asyncio.create_task(watch_queues(service, consumers()))
+    watching = asyncio.create_task(watch_queues(service, consumers))
     await asyncio.sleep(0.1)
     service.stop.set()
     await asyncio.wait_for(watching, 0.5)
@@ -172,17 +179,17 @@ async def test_a_look_shows_every_queue_and_the_dead_letters(bus: JetStreamBus) 
     await bus.publish(dead_subject("pm"), b"{}", schema="request_task.v1", message_id="1")
     await look(bus, consumers(), metrics)
     value = metrics.registry.get_sample_value
-    waiting = {"queue": "pm", "class": "high"}
+    waiting = {"queue": "pm", "pool": "default", "class": "high"}
     assert value("gatewright_queue_depth", {**waiting, "state": "waiting"}) == 1
     assert value("gatewright_queue_unattended", waiting) == 1
-    assert value("gatewright_queue_depth", {"queue": "intake", "class": "none", "state": "waiting"}) == 0
+    assert value("gatewright_queue_depth", {"queue": "intake", "pool": "none", "class": "none", "state": "waiting"}) == 0
     assert value("gatewright_dead_letters_open") == 1
 
 
 async def test_a_queue_that_is_missing_hides_no_other(bus: JetStreamBus) -> None:
     metrics = Metrics("gatekeeper")
     await look(bus, (INTAKE_CONSUMER, task_consumer("worker", "nowhere")), metrics)
-    assert b'gatewright_queue_depth{class="none",queue="intake",state="waiting"} 0.0' in metrics.exposition()
+    assert b'gatewright_queue_depth{class="none",pool="none",queue="intake",state="waiting"} 0.0' in metrics.exposition()
     assert b'queue="worker"' not in metrics.exposition()
 
 

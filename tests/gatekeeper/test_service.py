@@ -12,9 +12,12 @@ from gatewright import Client
 from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from gatewright.bus.port import Message
+from gatewright.client import client
 from gatewright.clock import SystemClock
 from gatewright.contracts.vocabulary import Repository
 from gatewright.service.process import Readiness, Service
+from gatewright.services.gatekeeper.intake import run_queries
+from gatewright.services.gatekeeper.projections import publisher_runs
 from gatewright.services.gatekeeper.service import serve
 from gatewright.services.gatekeeper.settings import Settings
 from gatewright.telemetry.logs import make_logger
@@ -33,6 +36,11 @@ class LongLedgerBus(MemoryBus):
 async def _endless() -> AsyncGenerator[Message, None]:
     await asyncio.Event().wait()
     yield Message("", b"", {})
+
+
+def test_who_asks_hears_that_the_ledger_is_being_read_before_it_gives_the_question_up() -> None:
+    assert publisher_runs.START < client.ASK_AGAIN
+    assert run_queries.READING < client.STATUS_TIMEOUT
 
 
 @pytest.mark.parametrize("times", [1, 16])

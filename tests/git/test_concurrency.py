@@ -49,7 +49,7 @@ async def test_processes_that_open_one_mirror_at_once_agree(make_repository: Mak
     assert len({answer for answer, _ in answers}) == 1
     commit, one, other = json.loads(answers[0][0])
     assert (commit, one) == (repository.head(), other)
-    assert sorted(path.suffix for path in root.iterdir()) == [".git"]
+    assert sorted(path.suffix for path in root.iterdir()) == [".git", ".use"]
 
 
 async def test_tasks_share_one_mirror(make_repository: MakeRepository, mirrors: Mirrors) -> None:

@@ -12,12 +12,15 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from gatewright.git.changes import FileChange
 from gatewright.git.command import GitCommand
 from gatewright.git.locks import held
 from gatewright.git.maintenance import NOTHING, MaintenanceResult, MaintenanceThresholds, mirrors_below, tend
 from gatewright.git.mirror import Mirror, Mirrors
 from tests.git.repositories import MakeRepository, Repository
+from tests.series import lengths
 
 LONG_AGO = time.time() - 90 * 86_400
 SOME = MaintenanceThresholds(loose=1, packs=1_000, kept=1_000)
@@ -160,13 +163,16 @@ async def test_a_mirror_is_used_while_it_is_packed(make_repository: MakeReposito
             await asyncio.to_thread(wait_for_line, process)
 
 
-async def test_a_killed_maintenance_leaves_a_usable_mirror(make_repository: MakeRepository, mirrors: Mirrors) -> None:
+@pytest.mark.parametrize("times", lengths(3, 8))
+async def test_a_killed_maintenance_leaves_a_usable_mirror(
+    make_repository: MakeRepository, mirrors: Mirrors, times: int
+) -> None:
     """Killed at moments that are spread over its work, together with the git that it runs, or alone."""
     source = make_repository()
     mirror = await mirrors.open(source.url)
     base = await mirror.resolve("main")
     trees = []
-    for number in range(8):
+    for number in range(times):
         trees += await some_trees(mirror, base, 4, f"{number} ")
         await mirror.ensure(source.commit({"f": b"%d" % number}))
         with tending(mirror, with_git=number % 2 == 0) as process:

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from gatewright.errors import MalformedError
-from gatewright.git.refs import check_full_ref, check_landing_ref, check_object_id, check_ref, full_names, parse_url
+from gatewright.git.refs import (
+    check_full_ref,
+    check_landing_ref,
+    check_object_id,
+    check_ref,
+    full_names,
+    holds_credentials,
+    parse_url,
+)
 
 PROTOCOLS = ("file", "https", "ssh")
 HEX = "0123456789abcdef0123456789abcdef01234567"
@@ -157,3 +165,35 @@ def test_address_that_people_use_is_understood(url: str, address: str, protocol:
 def test_protocol_that_was_not_allowed_is_refused() -> None:
     with pytest.raises(MalformedError):
         parse_url("/srv/git/x", ("https",))
+
+
+@pytest.mark.parametrize(
+    ("url", "holds"),
+    [
+        ("https://me:pass@h/x", True),
+        ("https://token@h/x", True),
+        ("https://me:pa/ss@h/x", True),
+        ("https://me:pass@h/x?y", True),
+        ("ssh://git:pass@h/x", True),
+        ("me:pass@h:x", True),
+        ("HTTPS://me:pass@h/x", True),
+        ("ssh://git@h:22/x", False),
+        ("git@h:x", False),
+        ("https://h:8443/@scope/x", False),
+        ("https://[::1]:8443/@scope/x", False),
+        ("/srv/a:b@c/x", False),
+        ("file:///srv/a@b", False),
+    ],
+)
+def test_what_could_be_a_password_in_an_address_is_noticed_however_it_is_written(url: str, holds: bool) -> None:
+    assert holds_credentials(url) == holds
+
+
+@pytest.mark.parametrize(
+    "url", ["https://me:hunter2@h/x?y", "https://me:hunter2@[h/x", "me:hunter2@h:x", "https://me:hun/ter2@h/x"]
+)
+def test_a_refused_address_does_not_show_the_password_that_it_holds(url: str) -> None:
+    with pytest.raises(MalformedError) as caught:
+        parse_url(url, ("https", "ssh"))
+    assert caught.value.reason == "bad_url"
+    assert "hun" not in caught.value.message

@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from gatewright.app.cli.settings import inherited_environment
 from gatewright.errors import GitError
+from gatewright.git.access.credentials import RepositoryAccess
+from gatewright.git.access.policy import RepositoriesPolicy
 from gatewright.git.command import GitCommand
 from gatewright.git.mirror import Mirrors
 
@@ -72,6 +75,12 @@ def test_the_password_of_a_proxy_stands_in_no_argument(bare: Path, monkeypatch: 
     assert not [word for word in arguments if "secret" in word]
 
 
+@pytest.mark.parametrize("name", ["SSH_AUTH_SOCK", "SSL_CERT_FILE", "https_proxy", "ALL_PROXY", "all_proxy", "no_proxy"])
+def test_what_git_is_left_is_what_the_processes_of_a_stack_inherit(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, "said by the operator")
+    assert inherited_environment()[name] == "said by the operator"
+
+
 async def test_a_fetch_over_https_goes_through_the_operators_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as proxy:
@@ -92,18 +101,37 @@ async def test_a_fetch_over_https_goes_through_the_operators_proxy(tmp_path: Pat
     assert asked[0].startswith(b"CONNECT example.invalid:443 ")
 
 
-async def test_ssh_is_given_the_operators_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+AGENT = {"places": ("*",), "read": {"agent": True}}
+KEY = {
+    "places": ("ssh://git@example.invalid/",),
+    "read": {"key_file": "/run/secrets/key"},
+    "known_hosts": "/etc/gatewright/known_hosts",
+}
+
+
+@pytest.mark.parametrize("entry", [AGENT, KEY], ids=["agent", "key"])
+async def test_ssh_is_given_what_the_policy_says_and_no_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: dict[str, object]
+) -> None:
     programs = tmp_path / "bin"
     programs.mkdir()
     said = tmp_path / "said"
-    (programs / "ssh").write_text(f'#!/bin/sh\necho "$SSH_AUTH_SOCK $*" > {said}\nexit 1\n')
+    (programs / "ssh").write_text(f'#!/bin/sh\necho "agent=$SSH_AUTH_SOCK $*" > {said}\nexit 1\n')
     (programs / "ssh").chmod(0o755)
     monkeypatch.setenv("SSH_AUTH_SOCK", "/run/agent.sock")
     monkeypatch.setattr("os.defpath", f"{programs}:{os.defpath}")
+    monkeypatch.setattr("os.access", lambda *_: True)
     monkeypatch.setattr("gatewright.git.command.executable", lambda name: str(_program(name, programs)))
+    policy = RepositoriesPolicy.model_validate({"version": "1", "repositories": [entry]})
+    mirrors = Mirrors(tmp_path / "mirrors", access=RepositoryAccess(policy, "worker"))
     with pytest.raises(GitError):
-        await (await Mirrors(tmp_path / "mirrors").open("ssh://git@example.invalid/x.git")).resolve("main")
-    assert said.read_text().startswith("/run/agent.sock -oBatchMode=yes ")
+        await (await mirrors.open("ssh://git@example.invalid/x.git")).resolve("main")
+    words = said.read_text()
+    for option in ("-F /dev/null ", "-o BatchMode=yes ", "-o StrictHostKeyChecking=yes ", "-o PermitLocalCommand=no "):
+        assert option in words
+    own = ("IdentityFile=/run/secrets/key", "IdentitiesOnly=yes", "IdentityAgent=none", "UserKnownHostsFile=/etc/gatewright/kn")
+    assert [option in words for option in own] == [entry is KEY] * len(own)
+    assert words.startswith("agent=/run/agent.sock " if entry is AGENT else "agent= ")
 
 
 def _program(name: str, programs: Path) -> Path:

@@ -9,10 +9,10 @@ from typing import Any
 
 import aiohttp
 
+from gatewright.budgets import Spend, spend_freely
 from gatewright.contracts.vocabulary import Budget
 from gatewright.models.cassettes import Cassette
-from gatewright.models.gateway import GatewayLimits, ModelGateway, Spend
-from gatewright.models.gateway.spending import spend_freely
+from gatewright.models.gateway import GatewayLimits, ModelGateway
 from gatewright.models.policy import ModelsPolicy
 from tests.models.provider import ScriptedProvider
 from tests.models.wire_forms import Api
@@ -29,12 +29,15 @@ def make_gateway(
     budget: Budget | None = None,
     limits: GatewayLimits = QUICK,
     spend: Spend = spend_freely,
-    cassette: Cassette | None = None,
+    playing: Cassette | None = None,
+    task: str = "",
+    texts: bool = True,
     prices: Mapping[str, float] | None = None,
 ) -> ModelGateway:
     """A gateway for a worker, by ``provider.policy(script)``."""
-    policy = ModelsPolicy.model_validate(provider.policy(script, prices=prices))
-    return ModelGateway(policy, policy.grant("worker", budget=budget), limits=limits, spend=spend, cassette=cassette)
+    policy = ModelsPolicy.model_validate({**provider.policy(script, prices=prices), "keep_texts": texts})
+    grant = policy.grant("worker", budget=budget)
+    return ModelGateway(policy, grant, limits=limits, spend=spend, task=task, playing=playing)
 
 
 def request_of(api: Api, text: str = "hello", *, streamed: bool = False, **fields: Any) -> tuple[str, dict[str, Any]]:

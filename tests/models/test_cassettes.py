@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
+import os
 import uuid
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,12 @@ from gatewright.contracts.vocabulary import Budget
 from gatewright.errors import MalformedError
 from gatewright.models.apis.endpoints import Endpoint
 from gatewright.models.apis.requests import read_request
-from gatewright.models.cassettes import Cassette, CassetteFolder, canonical_request
+from gatewright.models.cassettes import Cassette, CassetteWriter, Playback, Recorded, canonical_request, task_place
 from gatewright.models.cassettes.cassette import as_piece
 from gatewright.models.cassettes.difference import nearest_difference
 from gatewright.models.gateway import ModelGateway
-from gatewright.models.policy import ModelsPolicy
 from gatewright.secrets import SecretScanner
-from tests.models.calls import APIS, QUICK, Got, ask, make_gateway, request_of
+from tests.models.calls import APIS, Got, ask, make_gateway, request_of
 from tests.models.provider import KEY, ScriptedProvider
 from tests.models.turns import Fail, Raw, Say, Script
 from tests.models.wire_forms import Api
@@ -32,14 +32,13 @@ Request = tuple[str, dict[str, Any]]
 async def recorded(provider: ScriptedProvider, script: Script, *requests: Request) -> tuple[bytes, list[Got]]:
     """The cassette of these calls, and what their client got."""
     provider.scripts["say"] = script
-    cassette = Cassette()
-    gateway = make_gateway(provider, cassette=cassette)
+    gateway = make_gateway(provider, task="plan.w01")
     got = [await ask(gateway, *each) for each in requests]
-    return cassette.as_jsonl(), got
+    return gateway.recording.as_jsonl(), got
 
 
 def player(provider: ScriptedProvider, tape: bytes, **options: Any) -> ModelGateway:
-    return make_gateway(provider, cassette=Cassette.read(tape), **options)
+    return make_gateway(provider, playing=Cassette.read(tape), **options)
 
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["plain", "streamed"])
@@ -108,10 +107,11 @@ async def test_errors_and_broken_replies_are_played_as_they_were(provider: Scrip
     assert provider.requests == []
 
 
-async def test_what_the_gateway_refuses_is_not_recorded_and_refused_again(provider: ScriptedProvider) -> None:
+async def test_what_the_gateway_refuses_is_not_played_and_refused_again(provider: ScriptedProvider) -> None:
     request = request_of("responses", background=True)
     tape, _ = await recorded(provider, [Say("no")], request)
-    assert tape.count(b"\n") == 1
+    (call,) = Cassette.read(tape).calls
+    assert (call.refused, Cassette.read(tape).left) == ("model_field_not_allowed", 0)
     assert "model_field_not_allowed" in (await ask(player(provider, tape), *request)).text
 
 
@@ -159,30 +159,88 @@ def canonical(api: Api, text: str, paths: dict[str, str] | None = None, **fields
 @pytest.mark.parametrize(
     "line",
     [
-        "Today's date: {date}",
-        "Today's date is Sunday, {date} (formatted according to the user's locale).",
-        "<current_date>{date}</current_date>",
-        "<cwd>/tmp/{uuid}</cwd>",
-        "Working directory: /tmp/{uuid}",
-        "OS Version: Linux {uuid}",
-        "My operating system is: {date}",
-        "session {uuid} begins",
-        "msg_{uuid}",
-        "Wall time: 0.{digits} seconds",
-        "Chunk ID: {digits}",
-        "Process Group PGID: {digits}",
-        "x-anthropic-billing-header: cch={digits};",
+        "Today's date: 2026-11-0{number}",
+        "Today's date: Sun Nov 0{number} 2026",
+        "Today's date is Sunday, November {number}, 2026 (formatted according to the user's locale).",
+        "Today is {number} November 2026, by the way",
+        "<current_date>2026-11-0{number}</current_date>",
+        "<timezone>Europe/Berlin{number}</timezone>",
+        " - OS Version: Linux 6.1.0-{number}-amd64",
     ],
 )
-def test_what_differs_from_run_to_run_without_a_meaning_is_not_compared(line: str) -> None:
+def test_the_day_and_the_host_as_an_agent_says_them_are_not_compared(line: str) -> None:
     def text(number: int) -> str:
-        unlike = line.format(date=f"2026-11-0{number}", uuid=uuid.UUID(int=number), digits=number * 11)
-        return f"Before.\n{unlike}\nAfter."
+        return f"Before.\n{line.format(number=number)}\nAfter."
 
     for api in APIS:
         assert canonical(api, text(1)) == canonical(api, text(2))
         assert canonical(api, text(1)) != canonical(api, text(1) + "!")
         assert canonical(api, text(1)) != canonical(api, text(1).replace("Before", "before"))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Today is a good day to rename option {number}",
+        "Today's date is in file {number}",
+        "Working directory: src/{number}",
+        "<cwd>/workspace/{number}</cwd>",
+        "<current_date>the day of {number}</current_date>",
+        "My operating system is: {number}",
+        "use 00000000-0000-0000-0000-00000000000{number} as the id",
+        "Wall time: 0.{number} seconds at most",
+        "it must end within 0.{number} s",
+        "read /tmp/tmpabcdefg{number}",
+        "the header x-anthropic-billing-header: {number}",
+    ],
+)
+def test_what_a_prompt_says_is_compared_to_the_byte_even_where_it_looks_like_a_measure(line: str) -> None:
+    for api in APIS:
+        assert canonical(api, line.format(number=1)) != canonical(api, line.format(number=2))
+
+
+def printed(api: Api, text: str) -> bytes:
+    """The canonical form of a request in which a tool gives back ``text``."""
+    match api:
+        case "responses":
+            return canonical(api, "", input=[{"type": "function_call_output", "call_id": "c", "output": text}])
+        case "chat_completions":
+            return canonical(api, "", messages=[{"role": "tool", "tool_call_id": "c", "content": text}])
+        case "messages":
+            block = {"type": "tool_result", "tool_use_id": "c", "content": [{"type": "text", "text": text}]}
+            return canonical(api, "", messages=[{"role": "user", "content": [block]}])
+        case "gemini":
+            answer = {"functionResponse": {"name": "f", "response": {"output": text}}}
+            return canonical(api, "", contents=[{"role": "user", "parts": [answer]}])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Wall time: 0.{number} seconds",
+        "Chunk ID: {number}{number}a",
+        "Process Group PGID: {number}",
+        "3 passed in 0.1{number}s",
+        "ok  example.org/pkg 0.00{number}s",
+        "# duration_ms 12.{number}",
+        "-rw-r--r-- 1 root root 4 Nov 22 17:3{number} a.py",
+        "2026-11-22T17:30:0{number}.123Z started",
+        "session 00000000-0000-0000-0000-00000000000{number} begins",
+        "wrote /tmp/tmpabcdefg{number}/x",
+    ],
+)
+def test_what_a_command_measures_is_not_compared_in_what_a_tool_gives_back(line: str) -> None:
+    for api in APIS:
+        assert printed(api, line.format(number=1)) == printed(api, line.format(number=2))
+        assert printed(api, line.format(number=1)) != printed(api, line.format(number=1) + "!")
+
+
+def test_an_id_that_the_client_makes_up_is_not_compared() -> None:
+    def items(number: int, prefix: str = "msg_") -> list[dict[str, Any]]:
+        return [{"type": "message", "role": "user", "id": f"{prefix}{uuid.UUID(int=number)}", "content": "x"}]
+
+    assert canonical("responses", "", input=items(1)) == canonical("responses", "", input=items(2))
+    assert canonical("responses", "", input=items(1)) != canonical("responses", "", input=items(1, "rs_"))
 
 
 def test_sessions_and_named_paths_are_not_compared_and_anything_else_is() -> None:
@@ -237,11 +295,10 @@ async def test_secrets_are_taken_out_of_a_cassette(provider: ScriptedProvider, p
         request_of("messages", "and mine?", streamed=True),
     )
     provider.scripts["say"] = lambda body: Say(f"it is {token}", pieces=pieces) if "mine" in str(body) else Say("ok")
-    cassette = Cassette()
-    gateway = make_gateway(provider, cassette=cassette)
+    gateway = make_gateway(provider)
     for request in (asks, tells):
         await ask(gateway, *request)
-    tape = await asyncio.to_thread(cassette.as_jsonl, SecretScanner())
+    tape = await asyncio.to_thread(gateway.recording.as_jsonl, SecretScanner())
     assert token[4:12].encode() not in tape
     playing = player(provider, tape)
     assert (await ask(playing, *asks)).whole
@@ -265,48 +322,126 @@ async def test_equal_requests_at_once_each_get_a_reply_of_their_own(provider: Sc
     assert {number for number in range(8) for text in texts if f"answer-{number}-" in text} == set(range(8))
 
 
-async def test_a_folder_plays_what_several_tasks_recorded(provider: ScriptedProvider, tmp_path: Path) -> None:
-    provider.scripts["say"] = [Say("recorded")]
-    scanner, requests = SecretScanner(), [request_of("responses", "one"), request_of("gemini", "two")]
-    recording = CassetteFolder(tmp_path / "tapes", "record")
-    for number, request in enumerate(requests):
-        cassette = recording.cassette()
-        await ask(make_gateway(provider, cassette=cassette), *request)
-        path = await asyncio.to_thread(recording.keep, cassette, f"run-1.task/../{number}", scanner)
-        assert path is not None
-        assert path.parent == tmp_path / "tapes"
-    assert recording.keep(recording.cassette(), "nothing", scanner) is None
-    provider.requests.clear()
-    playing = CassetteFolder(tmp_path / "tapes", "play")
-    for request in requests:
-        assert (await ask(make_gateway(provider, cassette=playing.cassette()), *request)).status == 200
-    assert playing.cassette().left == 0
-    assert playing.keep(playing.cassette(), "again", scanner) is None
-    assert provider.requests == []
+def put(folder: Path, name: str, task: str, *calls: Recorded) -> Path:
+    """A cassette of ``task`` in a folder, which is made."""
+    writer = CassetteWriter(task)
+    for call in calls:
+        writer.record(call)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / name
+    path.write_bytes(writer.as_jsonl())
+    return path
 
 
-def test_a_folder_without_cassettes_or_with_a_damaged_one_plays_nothing(tmp_path: Path) -> None:
-    for folder in (tmp_path, tmp_path / "missing"):
-        with pytest.raises(MalformedError, match=r"cassette|cannot be read"):
-            CassetteFolder(folder, "play").cassette()
-    (tmp_path / "a.cassette.jsonl").write_bytes(Cassette().as_jsonl() + b"{}")
+def a_call(request: bytes = b"{}", text: str = "fine") -> Recorded:
+    digest = hashlib.sha256(request).hexdigest()
+    return Recorded(
+        request_sha256=digest,
+        request=request.decode(),
+        status=200,
+        content_type="application/json",
+        reply=(text,),
+        whole=True,
+        model_used="m",
+        provider="p",
+        input_tokens=1,
+        cached_tokens=0,
+        cache_written_tokens=0,
+        output_tokens=1,
+    )
+
+
+def test_tasks_that_ask_the_same_at_once_each_play_their_own(tmp_path: Path) -> None:
+    for number in (1, 2):
+        put(tmp_path / "cassettes", f"{number}.cassette.jsonl", f"plan.w0{number}", a_call(text=f"of {number}"))
+    put(tmp_path / "consultations" / "run.plan", "calls.cassette.jsonl", "plan", a_call(text="of the plan"))
+    playback = Playback(tmp_path)
+    # Each delivery of a task begins at the beginning, too.
+    for _ in range(2):
+        for task, text in (("plan.w02", "of 2"), ("plan.w01", "of 1"), ("plan", "of the plan")):
+            found = playback.cassette(task).find(b"{}")
+            assert found is not None
+            assert found.reply == (text,)
+    missing = playback.cassette("plan.w03")
+    assert missing.find(b"{}") is None
+    assert "nothing is recorded of plan.w03" in missing.miss(b"{}").message
+
+
+def test_a_task_is_called_the_same_in_every_run() -> None:
+    assert task_place("run-0123", "run-0123.plan.w01.a2") == "plan.w01.a2"
+
+
+@pytest.mark.parametrize("what", ["missing", "empty", "damaged", "truncated", "link", "pipe", "large", "twice", "folder"])
+def test_a_folder_that_holds_no_cassettes_or_hostile_ones_plays_nothing(tmp_path: Path, what: str) -> None:
+    folder = tmp_path / "folder"
+    path = put(folder, "a.cassette.jsonl", "plan", a_call())
+    match what:
+        case "missing":
+            folder = tmp_path / "nowhere"
+        case "empty":
+            path.unlink()
+        case "damaged":
+            path.write_bytes(path.read_bytes().replace(b"fine", b"evil"))
+        case "truncated":
+            path.write_bytes(path.read_bytes()[:-5])
+        case "link":
+            path.rename(tmp_path / "elsewhere")
+            path.symlink_to(tmp_path / "elsewhere")
+        case "pipe":
+            path.unlink()
+            os.mkfifo(path)
+        case "large":
+            os.truncate(path, 100_000_000)
+        case "twice":
+            put(folder, "b.cassette.jsonl", "plan")
+        case "folder":
+            path.unlink()
+            path.mkdir()
     with pytest.raises(MalformedError) as caught:
-        CassetteFolder(tmp_path, "play").cassette()
+        Playback(folder).cassette("plan")
     assert caught.value.reason == "cassette_invalid"
 
 
+def test_too_many_bytes_leave_all_calls_out_and_the_cassette_says_so() -> None:
+    writer = CassetteWriter("plan", most_bytes=10_000)
+    for _ in range(100):
+        writer.record(a_call(text="x" * 1000))
+    cassette = Cassette.read(writer.as_jsonl())
+    assert (cassette.head.left_out, cassette.head.task, cassette.calls) == ("too_large", "plan", ())
+
+
+async def test_where_the_policy_keeps_no_texts_there_is_none_in_the_cassette(provider: ScriptedProvider) -> None:
+    provider.scripts["say"] = [Say("a word of the model")]
+    gateway = make_gateway(provider, texts=False)
+    await ask(gateway, *request_of("responses", "a word of ours"))
+    tape = gateway.recording.as_jsonl(SecretScanner())
+    assert Cassette.read(tape).head.left_out == "texts_not_kept"
+    assert b"word" not in tape + gateway.records.as_jsonl()
+    assert gateway.records.calls[0].request_sha256
+
+
+async def test_what_is_played_is_recorded_again_to_the_byte(provider: ScriptedProvider) -> None:
+    requests = [request_of("responses", "one", streamed=True), request_of("gemini", "two"), request_of("messages", "no")]
+    tape, _ = await recorded(provider, lambda body: Fail(400) if "no" in str(body) else Say("yes"), *requests)
+    gateway = player(provider, tape, task="plan.w01")
+    for request in requests:
+        await ask(gateway, *request)
+    assert gateway.recording.as_jsonl() == tape
+
+
 def test_a_cassette_knows_what_was_not_asked_for() -> None:
-    tape = Cassette()
-    assert Cassette.read(tape.as_jsonl()).left == 0
-    player = Cassette.read(tape.as_jsonl())
+    assert Cassette.read(CassetteWriter().as_jsonl()).left == 0
+    player = Cassette((a_call(),))
+    assert player.left == 1
+    assert player.find(b"{}") is not None
+    assert player.left == 0
     assert player.find(b"{}") is None
-    assert "nothing is recorded" in player.miss(b"{}").message
+    assert "nothing is recorded" in Cassette().miss(b"{}").message
 
 
 async def test_a_task_of_two_turns_is_played_with_one_turn_left_when_it_stops(provider: ScriptedProvider) -> None:
     requests = [request_of("responses", text) for text in ("one", "two")]
     tape, _ = await recorded(provider, [Say("ok")], *requests)
     cassette = Cassette.read(tape)
-    policy = ModelsPolicy.model_validate(provider.policy("say"))
-    await ask(ModelGateway(policy, policy.grant("worker"), cassette=cassette, limits=replace(QUICK, attempts=1)), *requests[1])
+    await ask(make_gateway(provider, playing=cassette), *requests[1])
     assert cassette.left == 1

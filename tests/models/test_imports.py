@@ -21,3 +21,16 @@ def test_it_can_be_loaded_beside_the_bus_all_the_same() -> None:
     code = "import gatewright.bus.jetstream.bus, gatewright.models.gateway, aiohttp; print(aiohttp.ClientSession.__name__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "ClientSession"
+
+
+def test_a_role_that_asks_one_api_does_not_load_the_client_of_another() -> None:
+    code = (
+        "import sys, httpx2\n"
+        "from gatewright.structured import layer\n"
+        "clients = lambda: [name for name in ('anthropic', 'openai') if name in sys.modules]\n"
+        "before = clients()\n"
+        "layer._model(httpx2.AsyncClient(), 'chat_completions', 'm')\n"
+        "print(before, clients())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[] ['openai']"

@@ -12,10 +12,9 @@ from urllib.parse import quote
 import pytest
 
 from gatewright.errors import ConfigurationError
-from gatewright.models.cassettes import Cassette
 from gatewright.models.gateway.key_scrubber import KeyScrubber
-from gatewright.models.keys import EnvironmentKey, FileKey, KeyringKey, KeyringName
 from gatewright.models.policy import ModelsPolicy, load_models
+from gatewright.policy_files import EnvironmentKey, FileKey, KeyringKey, KeyringName
 from gatewright.secrets import SecretScanner
 from tests.models.calls import QUICK, Got, ask, make_gateway, request_of
 from tests.models.provider import KEY, ScriptedProvider
@@ -72,12 +71,11 @@ def said(text: str) -> bytes:
 )
 async def test_a_key_that_the_provider_echoes_reaches_neither_client_nor_record(provider: ScriptedProvider, turn: Turn) -> None:
     provider.scripts["say"] = [turn]
-    cassette = Cassette()
-    gateway = make_gateway(provider, cassette=cassette)
+    gateway = make_gateway(provider)
     path, body = request_of("responses", streamed=isinstance(turn, Raw) and dict(turn.headers).get("Content-Type") is not None)
     got = await ask(gateway, path, body)
     assert KEY in str(provider.requests[0].headers)
-    kept = gateway.records.as_jsonl() + gateway.records.bodies(SecretScanner()) + cassette.as_jsonl()
+    kept = gateway.records.as_jsonl() + gateway.recording.as_jsonl(SecretScanner()) + gateway.recording.as_jsonl()
     for form in (KEY, ENCODED, KEY.encode().hex(), KEY[:30]):
         assert form not in seen_by(got)
         assert form.encode() not in kept
@@ -136,6 +134,20 @@ def test_a_key_comes_from_a_file_or_a_variable(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("A_KEY", f" {KEY} ")
     assert FileKey(file=tmp_path / "key").read() == KEY
     assert EnvironmentKey(environment="A_KEY").read() == KEY
+
+
+def test_a_key_that_an_engine_hands_out_as_a_file_is_found_by_the_variable_that_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "secret").write_text(f"{KEY}\n")
+    monkeypatch.delenv("A_KEY", raising=False)
+    monkeypatch.setenv("A_KEY_FILE", str(tmp_path / "secret"))
+    assert EnvironmentKey(environment="A_KEY").read() == KEY
+    for file in ("/dev/null", str(tmp_path / "none"), "secret"):
+        monkeypatch.setenv("A_KEY_FILE", file)
+        with pytest.raises(ConfigurationError) as caught:
+            EnvironmentKey(environment="A_KEY").read()
+        assert caught.value.reason == "model_key_missing"
 
 
 @pytest.mark.parametrize("value", ["", " ", "two words", "a\nb", "k\u00e9y", "x" * 20_000])

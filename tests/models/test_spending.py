@@ -8,9 +8,10 @@ import time
 
 import pytest
 
+from gatewright.budgets import spend_freely
 from gatewright.contracts.vocabulary import Budget
 from gatewright.errors import BudgetError, DeniedError
-from gatewright.models.gateway.spending import CallMeter, Spending, spend_freely
+from gatewright.models.gateway.spending import CallMeter, Spending
 from gatewright.models.policy import ModelsPolicy
 from gatewright.models.prices import Price, TokenUsage
 from gatewright.tasks.budget_meter import BudgetMeter

@@ -65,6 +65,14 @@ class Edit:
 
 
 @dataclass(frozen=True)
+class Read:
+    """A file looked at, by the tool that the agent offers."""
+
+    path: str
+    usage: SaidUsage | None = None
+
+
+@dataclass(frozen=True)
 class Fail:
     """An HTTP error. ``times``: so often, then ``then``; 0 is always."""
 
@@ -107,7 +115,7 @@ class Hang:
     """The connection is taken, and nothing is ever answered."""
 
 
-Turn = Say | Answer | Call | Shell | Write | Edit | Fail | Raw | Slow | Endless | Hang
+Turn = Say | Answer | Call | Shell | Write | Edit | Read | Fail | Raw | Slow | Endless | Hang
 #: A script: turns in order, the last one again and again; or what to do, by the request's body.
 Script = list[Turn] | Callable[[dict[str, Any]], Turn]
 
@@ -142,6 +150,11 @@ EDITORS: Mapping[str, Callable[[str, str, str], Mapping[str, Any] | str]] = {
         ["@@", *(f"-{line}" for line in old.splitlines()), *(f"+{line}" for line in new.splitlines())],
     ),
 }
+READERS: Mapping[str, Callable[[str], Mapping[str, Any]]] = {
+    "Read": lambda path: {"file_path": path},
+    "read": lambda path: {"filePath": path},
+    "read_file": lambda path: {"file_path": path, "absolute_path": path},
+}
 
 
 def _patch(head: str, lines: list[str]) -> str:
@@ -152,13 +165,13 @@ Makers = Mapping[str, Callable[..., Any]]
 
 
 def as_call(turn: Turn, offered: Mapping[str, str]) -> Turn:
-    """A command, a file or an edit as the call of a tool that is ``offered`` (its kind by its name); other turns as they are.
+    """What is to be done as the call of a tool that is ``offered`` (its kind by its name); other turns as they are.
 
     Without such a tool the model has nothing to say: so answer side requests of agents, for titles and summaries.
     """
     if isinstance(turn, Call):
         return turn if offered else Say("nothing to add")
-    if not isinstance(turn, Shell | Write | Edit):
+    if not isinstance(turn, Shell | Write | Edit | Read):
         return turn
     makers, words = _makers(turn)
     for name, make in makers.items():
@@ -170,7 +183,7 @@ def as_call(turn: Turn, offered: Mapping[str, str]) -> Turn:
     return Say("nothing to add")
 
 
-def _makers(turn: Shell | Write | Edit) -> tuple[Makers, tuple[str, ...]]:
+def _makers(turn: Shell | Write | Edit | Read) -> tuple[Makers, tuple[str, ...]]:
     match turn:
         case Shell():
             return SHELLS, (turn.command,)
@@ -178,6 +191,8 @@ def _makers(turn: Shell | Write | Edit) -> tuple[Makers, tuple[str, ...]]:
             return WRITERS, (turn.path, turn.content)
         case Edit():
             return EDITORS, (turn.path, turn.old, turn.new)
+        case Read():
+            return READERS, (turn.path,)
 
 
 def as_text(arguments: Mapping[str, Any] | str) -> str:

@@ -60,6 +60,13 @@ async def test_a_request_becomes_a_contract_with_the_least_privilege() -> None:
     assert [output.type for output in contract.required_outputs] == ["patch"]
 
 
+async def test_a_requester_who_answers_may_have_commands_approved_and_nothing_more() -> None:
+    contract = await compiled(make_request(interactive=True))
+    asked = contract.tool_permissions
+    assert contract.interactive
+    assert (asked.filesystem, asked.shell, asked.network, asked.mcp_tools) == ("workspace-write", "on-request", "deny", ())
+
+
 async def test_the_resolved_role_says_what_the_contract_says() -> None:
     contract = await compiled(make_request())
     role = contract.role_contract
@@ -159,3 +166,16 @@ async def test_a_missing_field_outweighs_a_wrong_one() -> None:
 async def test_the_same_request_gives_the_same_bytes() -> None:
     request = make_request(acceptance_tests=(AcceptanceTest(name="t", cmd="pytest", must_pass=True),))
     assert codec.encode(await compiled(request)) == codec.encode(await compiled(request))
+
+
+async def test_candidates_are_compiled_as_they_were_asked_for() -> None:
+    makers = (Executor(kind="agent", agent="codex"), Executor(kind="command", commands=("a", "b")))
+    contract = await compiled(make_request(executor=None, candidates=makers))
+    assert (contract.executor, contract.candidates, contract.candidate) == (None, makers, None)
+    assert contract.timeout_retry.max_retries == 2
+
+
+async def test_a_candidate_without_an_answer_is_named() -> None:
+    makers = (Executor(kind="command", commands=("a",)), Executor(kind="command"))
+    error = await refused(make_request(executor=None, candidates=makers))
+    assert [fault.pointer for fault in error.faults] == ["/candidates/1/commands"]

@@ -20,6 +20,7 @@ from gatewright.evidence.verification.verify import verify
 from gatewright.evidence.writer import BundleWriter
 from tests.evidence.crashing_disk import CrashingDisk, PowerCutError
 from tests.retention.conftest import House
+from tests.series import lengths
 
 
 class CrashingPruning(CrashingDisk, PruningDisk):
@@ -70,7 +71,7 @@ def test_tombstone_is_checked_by_others_tools(house: House) -> None:
     assert statement["subject"][0]["name"] == "manifest.json"
 
 
-@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("every", lengths(4, 1))
 def test_power_cut_at_any_step_leaves_a_whole_bundle_or_a_tombstone(house: House, every: int) -> None:
     bundle = house.seal(1)
     safe = house.home / "safe"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gatewright.errors import ConfigurationError
-from gatewright.sandbox import DOOR_PORT, HOME_INSIDE, Furnishing, SandboxLimits, Session
+from gatewright.sandbox import DOOR_PORT, HOME_INSIDE, Furnishing, SandboxLimits, SandboxSession
 from gatewright.sandbox.bubblewrap import BubblewrapSandbox
 from tests.sandbox.conftest import LIMITS
 from tests.sandbox.places import Folder, processes_with
@@ -38,7 +38,7 @@ class Talk:
     @asynccontextmanager
     async def start(
         self, *argv: str, limits: SandboxLimits = LIMITS, prefix: Path | None = None, furnishing: Furnishing | None = None
-    ) -> AsyncIterator[Session]:
+    ) -> AsyncIterator[SandboxSession]:
         async with self._sandbox.session(
             argv, workspace=self._place, prefix=prefix, limits=limits, furnishing=furnishing or Furnishing()
         ) as session:
@@ -50,7 +50,7 @@ def talk(sandbox: BubblewrapSandbox, place: Folder) -> Talk:
     return Talk(sandbox, place)
 
 
-async def read_all(session: Session) -> bytes:
+async def read_all(session: SandboxSession) -> bytes:
     parts = []
     while part := await session.read():
         parts.append(part)

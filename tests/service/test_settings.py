@@ -20,7 +20,7 @@ ALLOWED: dict[str, str] = {
         (f"shared/gatewright/ecosystems/python/reporter/{name}.py" for name in ("channel", "pytest_plugin", "unittest_hook")),
         "runs beside tests, in their process: what it is told stands in variables, which it takes away",
     ),
-    "shared/gatewright/models/keys.py": "a key is read when it is sent, from the variable that the policy names",
+    "shared/gatewright/policy_files.py": "a key is read when it is sent, from the variable that the policy names",
     "shared/gatewright/git/transport.py": "proxies and the SSH agent keep their values out of every argument and log",
 }
 

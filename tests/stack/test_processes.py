@@ -48,6 +48,50 @@ assert len(descendants(os.getpid())) == 1
 asyncio.run(end_descendants(os.getpid()))
 assert not descendants(os.getpid())
 """
+SPARING = """
+import asyncio, os, subprocess, sys
+from gatewright.app.stack.processes import adopt_orphans, descendants, end_descendants, own_children
+family = "import subprocess, sys; subprocess.run([sys.executable, '-S', '-c', 'print(1, flush=True); input()'])"
+before = subprocess.Popen([sys.executable, "-S", "-c", family], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+before.stdout.readline()
+ended = subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE)
+spared = own_children()
+adopt_orphans()
+ended.stdin.close()
+os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+since = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)"])
+assert len(descendants(os.getpid())) == 4
+asyncio.run(end_descendants(os.getpid(), spared))
+assert len(descendants(os.getpid())) == 3
+assert ended.wait() == 1
+before.communicate(b"go on")
+assert before.returncode == 0
+"""
+
+
+LATER = """
+import os, subprocess, sys
+from gatewright.app.stack.processes import adopt_orphans
+middle = '''import subprocess, sys
+print(subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE).pid, flush=True)
+input()
+'''
+
+def parent_of_an_orphan():
+    parent = subprocess.Popen([sys.executable, "-S", "-c", middle], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    orphan = parent.stdout.readline().decode().strip()
+    parent.kill()
+    parent.wait()
+    with open(f"/proc/{orphan}/stat") as stat:
+        return int(stat.read().rpartition(")")[2].split()[1])
+
+as_before = adopt_orphans()
+inner = adopt_orphans()
+inner()
+assert parent_of_an_orphan() == os.getpid()
+as_before()
+assert parent_of_an_orphan() != os.getpid()
+"""
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
@@ -93,6 +137,17 @@ def test_whole_family_is_found_and_ended() -> None:
 
 def test_orphan_in_a_session_of_its_own_is_adopted_and_ended() -> None:
     done = subprocess.run([sys.executable, "-c", ADOPTER], capture_output=True, timeout=20, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+
+
+def test_a_child_from_before_is_spared_with_all_that_is_below_it() -> None:
+    done = subprocess.run([sys.executable, "-c", SPARING], capture_output=True, timeout=20, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+
+
+def test_a_process_that_adopted_stops_when_its_stack_has_ended() -> None:
+    """Else every orphan of later becomes a zombie of it, which is waited for by no task."""
+    done = subprocess.run([sys.executable, "-c", LATER], capture_output=True, timeout=20, check=False)
     assert done.returncode == 0, done.stderr.decode()
 
 

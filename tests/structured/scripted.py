@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from gatewright.profiles.policy import ENVIRONMENTS_FILE
+from gatewright.resources import policy_directory
 from tests.models.provider import ScriptedProvider
-from tests.models.turns import Say, Script, Turn
+from tests.models.turns import Say, Turn
 
 _DIRECTIVE = re.compile(r"directive-[0-9a-f]{32}")
 
 
-def answering(*documents: Mapping[str, Any] | str) -> Script:
+def answering(*documents: Mapping[str, Any] | str) -> Callable[[dict[str, Any]], Turn]:
     """Each answer in turn, with the marker of the order that it answers; a text as it is."""
 
     def turn(body: dict[str, Any]) -> Turn:
@@ -54,4 +57,5 @@ def write_models(folder: Path, provider: ScriptedProvider, scripts: Mapping[str,
     }
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "models.json").write_bytes(msgspec.json.encode(policy))
+    shutil.copy(policy_directory() / ENVIRONMENTS_FILE, folder)
     return folder

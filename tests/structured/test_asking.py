@@ -12,13 +12,13 @@ from gatewright.contracts import PlanProposal, RunRequest
 from gatewright.errors import Fault
 from gatewright.prompts.library import PromptLibrary
 from gatewright.prompts.orders import techlead_order
-from gatewright.structured.answers import MAX_BYTES, Question, judged
+from gatewright.structured.answers import MAX_BYTES, StructuredQuestion, judged
 from gatewright.structured.asking import Asking, Turn
 from gatewright.structured.errors import StructuredOutputError
 from tests.factories import make_contract
 
 PROMPT = techlead_order(PromptLibrary(), make_contract(), ["src/a.py"], 2)
-QUESTION = Question(PROMPT, PlanProposal)
+QUESTION = StructuredQuestion(PROMPT, PlanProposal)
 
 
 def answer(**changes: Any) -> str:
@@ -103,13 +103,13 @@ async def test_a_rule_of_the_caller_is_a_fault_like_any_other() -> None:
 
     script = Script(*[answer()] * 3)
     with pytest.raises(StructuredOutputError, match="src is outside the contract"):
-        await Asking(Question(PROMPT, PlanProposal, never)).ask(script)
+        await Asking(StructuredQuestion(PROMPT, PlanProposal, never)).ask(script)
 
 
 async def test_a_question_that_is_bound_to_no_schema_is_never_asked() -> None:
     script = Script(answer())
     with pytest.raises(StructuredOutputError, match="bound to no schema"):
-        await Asking(Question(PROMPT, RunRequest)).ask(script)  # type: ignore[type-var]
+        await Asking(StructuredQuestion(PROMPT, RunRequest)).ask(script)  # type: ignore[type-var]
     assert script.heard == []
 
 

@@ -12,10 +12,13 @@ import pytest
 from gatewright.contracts import PlanProposal, codec
 from gatewright.contracts.vocabulary import Budget
 from gatewright.errors import BudgetError, GatewrightError
-from gatewright.structured.answers import Question
+from gatewright.models.cassettes import Playback
+from gatewright.models.policy import load_models
+from gatewright.structured.answers import StructuredQuestion
 from gatewright.structured.asking import Asking
 from gatewright.structured.errors import ModelCallError
 from gatewright.structured.recording import consultation_of
+from gatewright.structured.session import RoleModels
 from gatewright.tasks.handler import TaskContext
 from gatewright.telemetry.logs import make_logger
 from tests.handler_fixture import MemoryArtifacts, StandingClock
@@ -24,7 +27,7 @@ from tests.models.turns import Fail, Raw, Say, Turn
 from tests.structured.conftest import MakeModels
 from tests.structured.test_asking import PROMPT, answer
 
-QUESTION = Question(PROMPT, PlanProposal)
+QUESTION = StructuredQuestion(PROMPT, PlanProposal)
 
 
 def context() -> TaskContext:
@@ -37,7 +40,7 @@ async def test_a_question_is_answered_counted_and_recorded(
 ) -> None:
     provider.scripts["plan"] = [Say("Sure! Here is the plan.", usage=(1000, 0, 100)), Say(answer(), usage=(2000, 0, 200))]
     task, asking = context(), Asking(QUESTION)
-    async with make_models("plan", name=name).session(None, task) as session:
+    async with make_models("plan", name=name).session(None, task, "run-1", "run-1.plan") as session:
         proposal = await asking.ask(session)
         record = await consultation_of(asking, proposal, session.spent, task.artifacts)
     assert proposal.shards[0].paths == ("src",)
@@ -46,7 +49,7 @@ async def test_a_question_is_answered_counted_and_recorded(
     assert task.meter.usage is not None
     assert task.meter.usage.tokens == 3300
     kept = {each.name: await task.artifacts.get(each.uri) for each in record.artifacts}
-    assert list(kept) == ["prompt.json", "answer-1.txt", "answer-2.txt", "proposed.json", "calls.jsonl"]
+    assert list(kept) == ["prompt.json", "answer-1.txt", "answer-2.txt", "proposed.json", "calls.jsonl", "calls.cassette.jsonl"]
     assert json.loads(kept["prompt.json"]) == {"system": PROMPT.system, "user": PROMPT.order}
     assert codec.decode(kept["proposed.json"], PlanProposal) == proposal
     assert [json.loads(line)["status"] for line in kept["calls.jsonl"].splitlines()] == [200, 200]
@@ -57,7 +60,7 @@ async def test_the_model_is_shown_its_own_answer_and_what_is_wrong_with_it(
     provider: ScriptedProvider, make_models: MakeModels
 ) -> None:
     provider.scripts["plan"] = [Say(answer(shards=[])), Say(answer())]
-    async with make_models("plan").session(None, context()) as session:
+    async with make_models("plan").session(None, context(), "run-1", "run-1.plan") as session:
         await Asking(QUESTION).ask(session)
     first, second = (request.json["messages"] for request in provider.requests)
     assert [message["role"] for message in first] == ["system", "user"]
@@ -78,7 +81,7 @@ async def test_a_model_that_cannot_be_asked_is_the_gateways_reason(
     turn: Turn, code: str, provider: ScriptedProvider, make_models: MakeModels
 ) -> None:
     provider.scripts["plan"] = [turn]
-    async with make_models("plan").session(None, context()) as session:
+    async with make_models("plan").session(None, context(), "run-1", "run-1.plan") as session:
         with pytest.raises(ModelCallError) as error:
             await Asking(QUESTION).ask(session)
     assert error.value.reason == code
@@ -88,7 +91,7 @@ async def test_a_missing_key_is_named_before_anything_is_sent(
     provider: ScriptedProvider, make_models: MakeModels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SCRIPTED_KEY")
-    async with make_models("plan").session(None, context()) as session:
+    async with make_models("plan").session(None, context(), "run-1", "run-1.plan") as session:
         with pytest.raises(GatewrightError) as error:
             await Asking(QUESTION).ask(session)
     assert error.value.reason == "model_key_missing"
@@ -98,7 +101,7 @@ async def test_a_missing_key_is_named_before_anything_is_sent(
 
 async def test_a_question_beyond_the_budget_is_not_sent(provider: ScriptedProvider, make_models: MakeModels) -> None:
     provider.scripts["plan"] = [Say(answer())]
-    async with make_models("plan").session(Budget(tokens=10), context()) as session:
+    async with make_models("plan").session(Budget(tokens=10), context(), "run-1", "run-1.plan") as session:
         with pytest.raises(BudgetError):
             await Asking(QUESTION).ask(session)
     assert provider.requests == []
@@ -109,7 +112,7 @@ async def test_a_socket_below_a_folder_with_a_long_name_is_reached_and_gone_afte
 ) -> None:
     provider.scripts["plan"] = [Say(answer())]
     folder = tmp_path / ("long" * 30) / "sockets"
-    async with make_models("plan", sockets=folder).session(None, context()) as session:
+    async with make_models("plan", sockets=folder).session(None, context(), "run-1", "run-1.plan") as session:
         assert len(list(folder.iterdir())) == 1
         await Asking(QUESTION).ask(session)
     assert list(folder.iterdir()) == []
@@ -120,3 +123,33 @@ async def test_the_pm_is_set_up_only_where_a_key_can_be_had(make_models: MakeMod
     monkeypatch.delenv("SCRIPTED_KEY")
     found += [make_models("plan", role=role).configured for role in ("pm", "techlead", "reviewer")]
     assert found == [True, True, True, False, True, True]
+
+
+async def test_a_recorded_question_is_answered_without_key_or_provider(
+    provider: ScriptedProvider, make_models: MakeModels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider.scripts["plan"] = [Say("Sure!"), Say(answer())]
+    task, asking = context(), Asking(QUESTION)
+    async with make_models("plan").session(None, task, "run-1", "run-1.plan") as session:
+        proposal = await asking.ask(session)
+        record = await consultation_of(asking, proposal, session.spent, task.artifacts)
+    (tape,) = [each for each in record.artifacts if each.name == "calls.cassette.jsonl"]
+    (tmp_path / "plan.cassette.jsonl").write_bytes(await task.artifacts.get(tape.uri))
+    monkeypatch.delenv("SCRIPTED_KEY")
+    provider.requests.clear()
+    models = RoleModels("techlead", load_models(tmp_path), pool="default", playback=Playback(tmp_path))
+    # In another run the task has another id, and the same place.
+    async with models.session(None, context(), "run-2", "run-2.plan") as session:
+        assert await Asking(QUESTION).ask(session) == proposal
+    async with models.session(None, context(), "run-2", "run-2.review.a1") as session:
+        with pytest.raises(ModelCallError) as error:
+            await Asking(QUESTION).ask(session)
+    assert error.value.reason == "cassette_miss"
+    assert provider.requests == []
+
+
+def test_a_pm_without_a_key_may_play(make_models: MakeModels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert make_models("plan", "pm").configured
+    monkeypatch.delenv("SCRIPTED_KEY")
+    assert not make_models("plan", "pm").configured
+    assert RoleModels("pm", load_models(tmp_path), pool="default", playback=Playback(tmp_path)).configured

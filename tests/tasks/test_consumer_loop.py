@@ -147,3 +147,47 @@ async def test_a_defect_over_one_delivery_gives_the_others_in_hand_back() -> Non
         await make_loop().run([DeliverySource("queue", Lines([harmless, harmful]), attend)], asyncio.Event())
     assert ended.value.subgroup(ZeroDivisionError) is not None
     assert harmless.settled == ["nak"]
+
+
+async def test_a_queue_that_joins_brings_its_places_and_is_read_although_the_others_have_all_places_in_hand() -> None:
+    stop, blocked, joined = asyncio.Event(), asyncio.Event(), []
+    busy = Lines([Given() for _ in range(5)])
+    late = Lines([Given()])
+
+    async def block(delivery: Delivery) -> None:
+        blocked.set()
+        await stop.wait()
+        await delivery.ack()
+
+    async def attend(delivery: Delivery) -> None:
+        joined.append(delivery)
+        await delivery.ack()
+        stop.set()
+
+    # Of the five that lie there, the loop has places for two.
+    loop = make_loop()
+    assert not loop.join(DeliverySource("early", late, attend), 1)
+    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        group.create_task(loop.run([DeliverySource("busy", busy, block)], stop))
+        await blocked.wait()
+        assert loop.join(DeliverySource("late", late, attend), 1)
+    assert len(joined) == 1
+    assert (busy.closed, late.closed) == (2, 2)
+
+
+async def test_a_queue_that_is_dismissed_is_closed_and_read_no_more_while_the_others_go_on() -> None:
+    stop, gone, other = asyncio.Event(), Lines([]), Lines([])
+
+    async def attend(delivery: Delivery) -> None:
+        await delivery.ack()
+
+    loop = make_loop()
+    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        group.create_task(loop.run([DeliverySource("other", other, attend), DeliverySource("gone", gone, attend)], stop))
+        await gone.empty.wait()
+        await loop.dismiss("gone")
+        assert (gone.closed, other.closed) == (1, 0)
+        gone.coming.append(left := Given())
+        other.empty.clear()
+        stop.set()
+    assert left.settled == []

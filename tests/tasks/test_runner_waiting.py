@@ -9,12 +9,16 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import pytest
 
 from gatewright.bus.memory.bus import MemoryBus
 from gatewright.bus.port import PublishAck
+from gatewright.contracts import TestReport, codec
 from gatewright.errors import BusError, HostError, MalformedError
-from gatewright.tasks import disposition
+from gatewright.resources import schema_directory
+from gatewright.tasks import disposition, runner
+from gatewright.tasks.protocol import has_failed, lacked_room
 from tests.factories import make_contract
 from tests.tasks.role_at_work import QUICK, Handler, RoleAtWork, do_nothing, make_result
 
@@ -99,6 +103,32 @@ async def test_a_failure_is_not_believed_where_there_is_no_room(role: RoleAtWork
         await role.give(make_contract())
         assert (await role.result()) == make_result(make_contract())
     assert len(handler.seen) == 2
+
+
+async def test_a_command_that_was_ended_by_a_full_disk_is_done_once_more_and_then_believed(
+    role: RoleAtWork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is room when it is looked; whose the disk was to fill, nothing tells."""
+    monkeypatch.setattr(runner, "lacked_room", has_failed)
+
+    async def work(task: Any, _context: Any) -> Any:
+        return make_result(task, status="FAILED", failure="executor_failed: exit 1")
+
+    handler = Handler(work)
+    async with role.working(handler):
+        await role.give(make_contract())
+        assert has_failed(await role.result())
+    assert len(handler.seen) == 2
+
+
+@pytest.mark.parametrize(("status", "failed"), [("PASS", False), ("SKIPPED", False), ("FAIL", True), ("ERROR", True)])
+def test_a_report_of_failed_tests_is_a_failure(status: str, failed: bool) -> None:
+    example = schema_directory() / "examples" / "test_report.v1" / "valid" / "full.json"
+    report = msgspec.structs.replace(codec.decode(example.read_bytes(), TestReport), status=status)
+    assert has_failed(report) is failed
+    stopped = tuple(msgspec.structs.replace(command, stopped="disk") for command in report.commands)
+    assert lacked_room(msgspec.structs.replace(report, commands=stopped))
+    assert not lacked_room(msgspec.structs.replace(report, commands=()))
 
 
 @pytest.mark.parametrize(

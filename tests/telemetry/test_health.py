@@ -21,9 +21,9 @@ def missing() -> dict[str, str]:
 
 @pytest.fixture
 async def server(missing: dict[str, str]) -> AsyncIterator[HealthServer]:
-    pages: dict[str, Callable[[], Page]] = {
-        "/readyz": lambda: verdict_page(missing),
-        "/metrics": lambda: Page(HTTPStatus.OK, b"m 1\n", health.METRICS_TEXT),
+    pages: dict[str, Callable[[str], Page]] = {
+        "/readyz": lambda _accept: verdict_page(missing),
+        "/metrics": lambda accept: Page(HTTPStatus.OK, accept.encode() or b"m 1\n", health.METRICS_TEXT),
     }
     served = HealthServer(pages, host="127.0.0.1", port=0)
     await served.start()
@@ -49,6 +49,28 @@ async def ask(server: HealthServer, request: bytes) -> tuple[str, dict[str, str]
 
 def get(path: str, method: str = "GET") -> bytes:
     return f"{method} {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+
+
+async def test_a_page_is_told_what_its_reader_accepts(server: HealthServer) -> None:
+    request = b"GET /metrics HTTP/1.1\r\nHost: x\r\naccept:  a/b;q=0.5, c/d \r\n\r\n"
+    assert (await ask(server, request))[2] == "a/b;q=0.5, c/d"
+
+
+@pytest.mark.parametrize(
+    ("accept", "taken"),
+    [
+        ("application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,*/*;q=0.1", True),
+        ("application/openmetrics-text", True),
+        ("text/plain, Application/OpenMetrics-Text; Version=1.0.0; charset=utf-8", True),
+        ("application/openmetrics-text;version=0.0.1", False),
+        ("application/openmetrics-text;q=0", False),
+        ("text/plain;version=0.0.4", False),
+        ("*/*", False),
+        ("", False),
+    ],
+)
+def test_openmetrics_is_for_those_that_ask_for_it(accept: str, taken: bool) -> None:
+    assert health.takes_open_metrics(accept) == taken
 
 
 async def test_page_is_served_with_its_content_type(server: HealthServer) -> None:

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import get_args
 
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics_families
 from prometheus_client.parser import text_string_to_metric_families
 
 from gatewright.bus.topology import DEFAULT_CLASS, ROLES, TASK_CLASSES, TASK_ROLES
@@ -23,7 +24,8 @@ def make_used_metrics(role: str = "worker") -> Metrics:
     metrics.task_ended("answered", 0.2)
     metrics.dead_letter("task_timeout")
     metrics.dead_letters_open(2)
-    metrics.queues({("worker", "high"): QueueLook(3, 1, 0, paused=True, oldest=7.5, unattended=3)})
+    metrics.queues({("worker", "default", "high"): QueueLook(3, 1, 0, paused=True, oldest=7.5, unattended=3)})
+    metrics.publisher_rooms({("default", "intake"): 0.25})
     metrics.gate_decision("diff", "FAIL", "scope_violation", 0.01)
     metrics.submission("refused", "malformed")
     metrics.run_ended("failed", 3.0)
@@ -67,6 +69,36 @@ def test_everything_that_is_scraped_is_on_the_list_or_of_the_process() -> None:
     assert [family.name for family in families if not family.samples] == []
 
 
+def test_a_duration_leads_to_its_trace_where_the_scraper_takes_openmetrics() -> None:
+    metrics = Metrics("worker")
+    metrics.task_ended("answered", 0.2, "ab" * 16)
+    metrics.task_ended("answered", 0.3, 'not"} a trace')
+    metrics.gate_decision("diff", "PASS", "ok", 0.001, "cd" * 16)
+    metrics.run_ended("success", 2.0, "ef" * 16)
+    metrics.stage_left("S2", 2.0)
+    shown = {
+        (sample.name, sample.exemplar.labels["trace_id"])
+        for family in open_metrics_families(metrics.open_exposition().decode())  # type: ignore[no-untyped-call]  # the client has no types for it
+        for sample in family.samples
+        if sample.exemplar
+    }
+    assert shown == {
+        ("gatewright_task_duration_seconds_bucket", "ab" * 16),
+        ("gatewright_gate_duration_seconds_bucket", "cd" * 16),
+        ("gatewright_run_duration_seconds_bucket", "ef" * 16),
+    }
+    assert b"trace" not in metrics.exposition()
+
+
+def test_both_formats_show_the_same() -> None:
+    metrics = make_used_metrics()
+    plain = text_string_to_metric_families(metrics.exposition().decode())
+    rich = open_metrics_families(metrics.open_exposition().decode())  # type: ignore[no-untyped-call]  # the client has no types for it
+    assert {sample.name for family in plain for sample in family.samples} == {
+        sample.name for family in rich for sample in family.samples
+    }
+
+
 def test_counts_and_durations_arrive() -> None:
     metrics = make_used_metrics()
 
@@ -90,7 +122,7 @@ def test_counts_and_durations_arrive() -> None:
 
 def test_a_queue_is_shown_and_is_gone_when_it_cannot_be_looked_at() -> None:
     metrics = make_used_metrics()
-    labels = {"queue": "worker", "class": "high"}
+    labels = {"queue": "worker", "pool": "default", "class": "high"}
 
     def value(name: str, **more: str) -> float | None:
         return metrics.registry.get_sample_value(f"gatewright_queue_{name}", {**labels, **more})
@@ -123,8 +155,9 @@ def test_what_is_known_beforehand_is_zero_from_the_start() -> None:
 
 def test_no_label_is_an_id() -> None:
     labels = {label for metric in METRICS for label in metric.labels}
-    ours = {"role", "outcome", "code", "gate", "verdict", "version", "queue", "class", "state", "stage", "during"}
-    assert labels == ours
+    ours = {"role", "outcome", "code", "gate", "verdict", "version", "queue", "pool", "class", "state", "stage", "during"}
+    # A publisher has a name in the operator's own configuration; those beyond ``MOST_PUBLISHERS`` are told together.
+    assert labels == ours | {"publisher", "room"}
 
 
 def test_label_values_are_those_of_the_topology_and_the_ledger() -> None:

@@ -12,6 +12,7 @@ from gatewright.contracts.reports import BaselineTests
 from gatewright.rules.proof import Testing, baseline_tests_in_words, broken_by_left_out, in_words
 from gatewright.rules.tests import match_commands
 from tests.ecosystems.suites import PYTEST, Suite, codes, proof_of
+from tests.series import series
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -81,7 +82,7 @@ SETTINGS: dict[str, dict[str, bytes | None]] = {
 }
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("name", series(SETTINGS, "conftest.py", "checks.mk"))
 async def test_settings_that_choose_less_are_as_the_baseline_has_them(suite: Suite, name: str) -> None:
     command = "make test" if name in {"Makefile", "checks.mk"} else PYTEST
     found = await on_candidate(suite, {"pricing.py": BROKEN, **SETTINGS[name]}, command)
@@ -89,6 +90,7 @@ async def test_settings_that_choose_less_are_as_the_baseline_has_them(suite: Sui
     assert found.failed == ("tests/test_a.py::test_doubles",)
 
 
+@pytest.mark.long
 async def test_what_the_command_names_as_its_settings_is_as_the_baseline_has_it(tmp_path: Path) -> None:
     suite = Suite(tmp_path, {**FILES, "checks.ini": b"[pytest]\naddopts = -ra\n"})
     changes = {"pricing.py": BROKEN, "checks.ini": b"[pytest]\naddopts = -k other\n"}
@@ -106,6 +108,7 @@ async def test_tests_that_cannot_be_imported_any_more_are_told_and_refuse_nothin
     )
 
 
+@pytest.mark.long
 async def test_a_conftest_that_cannot_be_imported_any_more_is_told_and_refuses_nothing(tmp_path: Path) -> None:
     suite = Suite(tmp_path, {**FILES, "conftest.py": b"from pricing import price\n"})
     found = await on_candidate(suite, {**RENAMED, "conftest.py": b"from pricing import cost\n"})
@@ -138,7 +141,7 @@ ENDED: dict[str, tuple[bytes, str]] = {
 }
 
 
-@pytest.mark.parametrize("how", ENDED)
+@pytest.mark.parametrize("how", series(ENDED, "the tests are rewritten"))
 async def test_baseline_tests_that_are_kept_from_their_end_are_refused_where_proof_is_asked_for(suite: Suite, how: str) -> None:
     body, words = ENDED[how]
     source = SOURCE.replace(b"price", b"cost") + b"\n\ndef price(number):\n    " + body
@@ -153,6 +156,7 @@ async def test_baseline_tests_that_are_kept_from_their_end_are_refused_where_pro
     assert suite.judged(report, "recorded") == ()
 
 
+@pytest.mark.long
 async def test_a_file_in_the_place_of_the_folder_of_tests_does_not_keep_them_away(suite: Suite) -> None:
     suite.fixture.repository.git("checkout", "--quiet", "-B", "candidate", suite.fixture.baseline)
     suite.fixture.repository.git("rm", "--quiet", "-r", "tests")

@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 
 from gatewright.contracts.reports import TestProof
+from gatewright.ecosystems.port import Sentinel
 from gatewright.ecosystems.python.pytest_settings import SETTING_FILES
-from gatewright.ecosystems.records import Told
-from gatewright.services.testrunner.comparison import lost_tests, with_baseline
+from gatewright.ecosystems.records import Outcome, Told
+from gatewright.rules.proof import alive
+from gatewright.sandbox import Completed
+from gatewright.services.testrunner.comparison import lost_tests, with_baseline, with_control
 from gatewright.services.testrunner.comparison import test_files as files_of
 from gatewright.services.testrunner.tables import Tables, key_of, written
 
@@ -27,6 +30,25 @@ from gatewright.services.testrunner.tables import Tables, key_of, written
 )
 def test_a_case_is_lost_when_its_test_has_fewer_cases(before: list[str], now: list[str], lost: list[str]) -> None:
     assert lost_tests(before, now) == lost
+
+
+@pytest.mark.parametrize(
+    ("failing", "passing", "is_alive"),
+    [
+        ({"[native]": "failed", "[compiled]": "skipped"}, {"[native]": "passed", "[compiled]": "skipped"}, True),
+        ({"[native]": "failed", "[compiled]": "passed"}, {"[native]": "passed", "[compiled]": "passed"}, False),
+        ({"[native]": "skipped", "[compiled]": "skipped"}, {"[native]": "passed", "[compiled]": "passed"}, False),
+        ({"": "skipped"}, {"": "passed"}, False),
+    ],
+)
+def test_cases_of_a_planted_test_that_a_fixture_skips_say_nothing_beside_those_that_ran(
+    failing: dict[str, Outcome], passing: dict[str, Outcome], is_alive: bool
+) -> None:
+    cases = {"a.py::f": failing, "a.py::p": passing}
+    told = Told(outcomes={name + case: outcome for name, its in cases.items() for case, outcome in its.items()})
+    ended = Completed(1, b"", b"", 1.0, timed_out=False, truncated=False)
+    proof = with_control(TestProof(framework="pytest"), Sentinel({}, "a.py::f", "a.py::p"), ended, told)
+    assert alive(proof) is is_alive
 
 
 def test_of_many_lost_tests_one_of_each_file_is_named_first() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sys
 import time
 import uuid
 from collections.abc import Sequence
@@ -93,7 +92,7 @@ def watched(folder: Path, marked: Marked) -> Suite:
     suite = Suite(folder, {"conftest.py": HANGS, "tests/test_a.py": FAILS})
     sandbox = Watched(make_sandbox("bubblewrap"), marked)
     workspaces = Workspaces.for_sandbox(suite.fixture.state / "workspaces", sandbox)
-    suite.runner = TestRunnerHandler("testrunner-1", suite.fixture.mirrors, workspaces, sandbox, (Path(sys.prefix),))
+    suite.runner = TestRunnerHandler("testrunner-1", suite.fixture.mirrors, workspaces, sandbox, (suite.prefix,))
     return suite
 
 
@@ -140,9 +139,16 @@ async def test_a_test_that_ran_on_the_baseline_and_is_skipped_now_is_lost(tmp_pa
     assert proof_of(await suite.tested({"tests/test_a.py": SKIPS_ONE_MORE})).newly_skipped == ("tests/test_a.py::test_b",)
 
 
-async def test_a_file_that_the_contract_opens_may_lose_its_tests(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "contents",
+    [
+        pytest.param((SKIPS_ONE_MORE, None), id="skipped, deleted"),
+        pytest.param((RAN.replace(b"test_b", b"check_b"), b"def test_d():\n    pass\n"), id="renamed", marks=pytest.mark.long),
+    ],
+)
+async def test_a_file_that_the_contract_opens_may_lose_its_tests(tmp_path: Path, contents: tuple[bytes | None, ...]) -> None:
     suite = Suite(tmp_path, {"tests/test_a.py": RAN, "tests/test_k.py": b"def test_k():\n    pass\n"})
-    for content in (SKIPS_ONE_MORE, RAN.replace(b"test_b", b"check_b"), b"def test_d():\n    pass\n", None):
+    for content in contents:
         report = await suite.tested({"tests/test_a.py": content})
         assert (report.status, codes(suite.judged(report))) == ("PASS", ["tests_lost"])
         contract = suite.contract

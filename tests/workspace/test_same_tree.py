@@ -22,6 +22,7 @@ from gatewright.sandbox.bubblewrap import BubblewrapSandbox
 from gatewright.workspace import Workspaces
 from gatewright.workspace.removal import remove_tree
 from tests.sandbox.places import Folder
+from tests.series import lengths
 from tests.workspace.conftest import LIMITS, Project
 
 #: Few names, so that edits meet; files, folders and links of the fixture among them.
@@ -109,7 +110,7 @@ async def tree_by_git(project: Project, folder: Path, start: str, edits: Sequenc
     return run_git("write-tree").decode().strip()
 
 
-@pytest.mark.parametrize("examples", [10, pytest.param(60, marks=pytest.mark.long)])
+@pytest.mark.parametrize("examples", lengths(4, 60))
 async def test_overlays_copies_and_git_tell_the_same_tree(
     project: Project, overlays: Workspaces, copies: Workspaces, tmp_path: Path, examples: int
 ) -> None:

@@ -7,7 +7,6 @@ gives None and changes nothing.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
@@ -17,18 +16,23 @@ from gatewright.contracts import Error, GateReport, Plan, ReviewReport, RunReque
 from gatewright.contracts.records import Transition
 from gatewright.hidden_acceptance import completed
 from gatewright.ledger import events as e
+from gatewright.ledger.candidates import reason_of
 from gatewright.ledger.run import Run, RunTask
 from gatewright.rules.rounds import CURABLE
 from gatewright.rules.shards import plan_task_id
+from gatewright.services.gatekeeper.decider import candidates, people
 from gatewright.services.gatekeeper.decider import task_contracts as orders
 from gatewright.services.gatekeeper.decider.draft import BUDGET_EXCEEDED, Draft
 from gatewright.services.gatekeeper.decider.gate_checks import (
     CandidateVerdict,
+    ContractVerdict,
+    DecisionVerdict,
     DiffVerdict,
     IntakeVerdict,
     LandingVerdict,
     LocksVerdict,
     Verdict,
+    comes_before_its_turn,
     expected,
     late,
     misfit,
@@ -39,15 +43,13 @@ from gatewright.services.gatekeeper.decider.inputs import (
     AbortReceived,
     Continue,
     DeadlineReached,
+    DecisionsReceived,
     Input,
     RoleReplied,
     SealReported,
     Submitted,
     UsageReceived,
 )
-
-#: A role may name its reason only in this form; anything else is recorded as words.
-REASON = re.compile(r"[a-z][a-z0-9_]{2,47}")  # noqa: TID251 - linear: anchored, and no repetition can give to the next
 
 
 def decide(run: Run | None, item: Input, verdicts: Sequence[Verdict], now: datetime) -> Transition | None:
@@ -74,6 +76,10 @@ def decide(run: Run | None, item: Input, verdicts: Sequence[Verdict], now: datet
             _answered(draft, item, verdicts)
         case UsageReceived() if not run.ended:
             _used(draft, item)
+        case DecisionsReceived() if not run.ended:
+            people.decided(draft, verdict_of(verdicts, DecisionVerdict))
+        case DeadlineReached() if run.parked:
+            people.expire(draft)
         case DeadlineReached() if not run.ended:
             if not draft.over_budget() and draft.back_off_is_over():
                 draft.try_again()
@@ -112,6 +118,10 @@ def _accept(item: Submitted, verdicts: Sequence[Verdict], now: datetime) -> Tran
         document_sha256=item.document_sha256,
         repository_identity=verdict.repository_identity,
         mutation=verdict.mutation,
+        judging=verdict.judging,
+        pools=verdict.pools,
+        caller_span=item.caller_span,
+        approval_rules=verdict.approval_rules,
     )
     draft = Draft.begin(item, accepted, now)
     if not draft.judged(verdict.report):
@@ -137,19 +147,24 @@ def _answered(draft: Draft, item: RoleReplied, verdicts: Sequence[Verdict]) -> N
     if task is None:
         _ignored(draft, item)
     elif _within_budget(draft, item, task):
-        _counted(draft, item, verdicts)
+        if task.candidate:
+            candidates.answered(draft, item, verdicts)
+        else:
+            _counted(draft, item, verdicts)
 
 
 def _counted(draft: Draft, item: RoleReplied, verdicts: Sequence[Verdict]) -> None:
     match item.document:
         case Error() as error:
             draft.add(e.TaskFailed(error=error), level="ERROR", task_id=error.task_id, role=item.role)
-            draft.end("FAILED", _reason(error.code, "task_failed"), error.message)
+            draft.end("FAILED", reason_of(error.code, "task_failed"), error.message)
         case TaskContract() as contract:
             if report := _passing(draft, verdicts):
                 request = draft.run.request
                 contract = contract if request is None else completed(contract, request)
-                draft.add(e.ContractCompiled(contract=contract), role="pm", task_id=report.task_id)
+                compiled = verdict_of(verdicts, ContractVerdict)
+                pools = compiled.pools if compiled is not None else {}
+                draft.add(e.ContractCompiled(contract=contract, pools=pools), role="pm", task_id=report.task_id)
                 _plan(draft, contract)
         case Plan() as plan:
             if _passing(draft, verdicts):
@@ -158,12 +173,23 @@ def _counted(draft: Draft, item: RoleReplied, verdicts: Sequence[Verdict]) -> No
             _worked(draft, result, verdicts)
         case ReviewReport() as review:
             draft.add(e.ReviewReceived(report=review), role="reviewer", task_id=review.task_id)
-            if _passing(draft, verdicts, evidence=review):
+            if _passing(draft, verdicts[:1], evidence=review):
                 draft.add(e.StateEntered(state="S4"))
-                draft.dispatch_judge("testrunner", orders.testing)
+                _test(draft, verdicts[1:])
         case TestReport() as tests:
+            early = comes_before_its_turn(draft.run)
             draft.add(e.TestsReceived(report=tests), role="testrunner", task_id=tests.task_id)
-            _passing(draft, verdicts, evidence=tests)
+            if not early:
+                _passing(draft, verdicts, evidence=tests)
+
+
+def _test(draft: Draft, verdicts: Sequence[Verdict]) -> None:
+    """The review has passed: judge what the test runner said already, wait for it where it is at work, or ask it now."""
+    run = draft.run
+    if run.tests is not None:
+        _passing(draft, verdicts, evidence=run.tests)
+    elif run.running("testrunner") is None:
+        draft.dispatch_judge("testrunner", orders.testing)
 
 
 def _within_budget(draft: Draft, item: RoleReplied, task: RunTask) -> bool:
@@ -201,14 +227,7 @@ def _ignored(draft: Draft, item: RoleReplied) -> None:
 
 
 def _worked(draft: Draft, result: TaskResult, verdicts: Sequence[Verdict]) -> None:
-    verdict = verdict_of(verdicts, DiffVerdict)
-    accepted = result.status == "SUCCESS" and verdict is not None and verdict.passed
-    draft.add(
-        e.TaskFinished(result=result, accepted=accepted, tree=verdict.tree if verdict is not None and accepted else ""),
-        level="INFO" if accepted else "ERROR",
-        role="worker",
-        task_id=result.task_id,
-    )
+    draft.finished(result, verdict_of(verdicts, DiffVerdict))
     if result.status != "SUCCESS":
         code, _, words = (result.failure or "").partition(":")
         task = draft.run.tasks[result.task_id]
@@ -216,7 +235,7 @@ def _worked(draft: Draft, result: TaskResult, verdicts: Sequence[Verdict]) -> No
         if gone is not None:
             draft.exceeded(gone, task)
             return
-        draft.end("FAILED", _reason(code, "executor_failed"), words.strip() or result.summary or "the worker failed")
+        draft.end("FAILED", reason_of(code, "executor_failed"), words.strip() or result.summary or "the worker failed")
     elif _passing(draft, verdicts):
         draft.dispatch_ready_workers()
 
@@ -233,10 +252,12 @@ def _share_used_up(task: RunTask, result: TaskResult) -> Excess | None:
 
 def _continue(draft: Draft, verdicts: Sequence[Verdict]) -> None:
     match next_step(draft.run):
+        case "ask":
+            people.ask(draft)
         case "locks":
             _lock(draft, verdict_of(verdicts, LocksVerdict))
         case "compose":
-            _compose(draft, verdicts)
+            candidates.compose(draft, verdicts) if draft.run.candidates else _compose(draft, verdicts)
         case "land":
             _land(draft, verdicts)
 
@@ -248,20 +269,19 @@ def _lock(draft: Draft, verdict: LocksVerdict | None) -> None:
         return
     if _passing(draft, () if verdict is None else (verdict,)) and verdict is not None:
         draft.add(e.LocksTaken(repository_url=draft.run.accepted.repository_key, paths=verdict.paths, token=verdict.token))
-        draft.add(e.StateEntered(state="S2"))
-        draft.dispatch_ready_workers()
+        if draft.run.state == "S1":
+            draft.add(e.StateEntered(state="S2"))
+            draft.dispatch_ready_workers()
 
 
 def _compose(draft: Draft, verdicts: Sequence[Verdict]) -> None:
     verdict = verdict_of(verdicts, CandidateVerdict)
     if _passing(draft, verdicts) and verdict is not None:
-        draft.add(
-            e.CandidateComposed(
-                tree=verdict.tree, patch=verdict.patch, names=verdict.names, changed_files=verdict.changed_files
-            )
-        )
+        draft.add(verdict.composed())
         draft.add(e.StateEntered(state="S3"))
         draft.dispatch_judge("reviewer", orders.reviewing)
+        if draft.run.accepted.judging == "together":
+            draft.dispatch_judge("testrunner", orders.testing)
 
 
 def _land(draft: Draft, verdicts: Sequence[Verdict]) -> None:
@@ -269,7 +289,15 @@ def _land(draft: Draft, verdicts: Sequence[Verdict]) -> None:
     contract = draft.run.contract
     if _passing(draft, verdicts) and verdict is not None and contract is not None:
         mode = contract.repository.landing if contract.repository else "none"
-        draft.add(e.Landed(mode=mode, commit=verdict.commit, tree=verdict.tree, ref=verdict.ref, previous=verdict.previous))
+        landed = e.Landed(
+            mode=mode,
+            commit=verdict.commit,
+            tree=verdict.tree,
+            ref=verdict.ref,
+            previous=verdict.previous,
+            found=verdict.found,
+        )
+        draft.add(landed)
         draft.add(e.StateEntered(state="S6"))
         draft.finish("SUCCESS", "ok", "landed" if verdict.ref else "proven; nothing was to be landed")
 
@@ -282,7 +310,9 @@ def _passing(
         if draft.judged(verdict.report):
             continue
         if evidence is not None and verdict.report.code in CURABLE and draft.may_fix():
-            draft.fix(verdict.report, evidence)
+            draft.fix(verdict.report.code, [(task, evidence) for task in draft.run.workers()])
+        elif evidence is not None and draft.escalates(verdict.report):
+            draft.escalate(verdict.report)
         else:
             draft.refuse(verdict.report)
         return None
@@ -290,7 +320,3 @@ def _passing(
         draft.end("FAILED", "gate_not_evaluated", "a gate that had to judge this gave no answer")
         return None
     return verdicts[-1].report
-
-
-def _reason(code: str, default_code: str) -> str:
-    return code if REASON.fullmatch(code) else default_code

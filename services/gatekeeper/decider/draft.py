@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from msgspec.structs import replace
 
 from gatewright.budgets import Excess
-from gatewright.contracts import GateReport, ReviewReport, TaskContract, TestReport, Transition
+from gatewright.bus.topology import DEFAULT_POOL
+from gatewright.contracts import GateReport, ReviewReport, TaskContract, TaskResult, TestReport, Transition
 from gatewright.contracts.records import Cause, CommandRef, OrchestratorEvent
 from gatewright.contracts.vocabulary import Budget, Usage
 from gatewright.hidden_acceptance import shown_to_makers
 from gatewright.ledger import events as e
 from gatewright.ledger import spending
+from gatewright.ledger.candidates import in_the_running, seen_from
 from gatewright.ledger.chain import GENESIS, link
 from gatewright.ledger.evolve import evolve
 from gatewright.ledger.run import Run, RunTask, TaskRole
-from gatewright.rules.rounds import most_attempts
+from gatewright.rules.rounds import ESCALATED, escalates, most_attempts
 from gatewright.rules.shards import attempt_id
 from gatewright.services.gatekeeper.decider import task_contracts as orders
+from gatewright.services.gatekeeper.decider.gate_checks import DiffVerdict
 from gatewright.services.gatekeeper.decider.inputs import Input, Submitted, kind
 
-POOL = "default"
 BUDGET_EXCEEDED = "budget_exceeded"
 
 
@@ -73,24 +75,31 @@ class Draft:
 
     def dispatch(self, task_id: str, role: TaskRole, contract: TaskContract | None, budget: Budget | None = None) -> None:
         """Give a task to a role: the event now, the message once the transition is in the ledger."""
-        ordered = e.TaskDispatched(task_id=task_id, role=role, pool=POOL, contract=contract, budget=budget)
+        pool = self.run.pools.get(role, DEFAULT_POOL)
+        ordered = e.TaskDispatched(task_id=task_id, role=role, pool=pool, contract=contract, budget=budget)
         self.add(ordered, role="gatekeeper", task_id=task_id)
-        self._commands.append(CommandRef(role=role, pool=POOL, task_id=task_id))
+        self._commands.append(CommandRef(role=role, pool=pool, task_id=task_id))
 
     def dispatch_judge(self, role: TaskRole, order: Callable[[Run, TaskContract, str], TaskContract]) -> None:
-        """Give the candidate to the reviewer or the test runner."""
-        run = self.run
-        if run.contract is None or run.candidate is None:
-            self.end("FAILED", "gate_not_evaluated", "there is no candidate to judge")
-            return
-        contract = order(run, run.contract, run.candidate.patch)
-        (left,) = spending.shares(run, self._now, 1)
-        self.dispatch(contract.task_id, role, contract if left is None else replace(contract, budget=left))
+        """Give the candidate to the reviewer or the test runner; or each, where several are in the running, to one of them."""
+        numbers = in_the_running(self.run) or (0,)
+        for number, left in zip(numbers, spending.shares(self.run, self._now, len(numbers)), strict=True):
+            run = seen_from(self.run, number)
+            if run.ended:
+                return
+            if run.contract is None or run.candidate is None:
+                self.end("FAILED", "gate_not_evaluated", "there is no candidate to judge")
+                return
+            contract = order(run, run.contract, run.candidate.patch)
+            self.dispatch(contract.task_id, role, contract if left is None else replace(contract, budget=left))
 
     def dispatch_ready_workers(self) -> None:
         """Give out the pending tasks of the first batch that is not done yet."""
         run = self.run
         if run.plan is None:
+            return
+        if run.candidates:
+            self._dispatch_workers([task.task_id for task in run.workers() if task.status == "PENDING"])
             return
         for batch in run.plan.batches:
             tasks = [run.tasks[attempt_id(task_id, run.attempt)] for task_id in batch]
@@ -107,6 +116,13 @@ class Draft:
             return
         for task_id, share in zip(task_ids, spending.shares(self.run, self._now, len(task_ids)), strict=True):
             self.dispatch(task_id, "worker", None, share)
+
+    def finished(self, result: TaskResult, verdict: DiffVerdict | None) -> None:
+        """A worker has answered; ``verdict`` is the diff gate's on what it made."""
+        accepted = result.status == "SUCCESS" and verdict is not None and verdict.passed
+        tree = verdict.tree if verdict is not None and accepted else ""
+        finished = e.TaskFinished(result=result, accepted=accepted, tree=tree)
+        self.add(finished, level="INFO" if accepted else "ERROR", role="worker", task_id=result.task_id)
 
     def used(self, task: RunTask, usage: Usage, role: TaskRole) -> None:
         """Note what a task has used up, if it is more than is known."""
@@ -157,18 +173,37 @@ class Draft:
             return False
         return self.run.attempt < most_attempts(contract)
 
-    def fix(self, report: GateReport, evidence: ReviewReport | TestReport) -> None:
-        """Turn to S5, and after the back-off to S2, with new contracts; or end, where the budget has nothing left for it."""
+    def escalates(self, report: GateReport) -> bool:
+        """Whether this refusal is the last of as many as one that is asked anew may have."""
+        contract = self.run.contract
+        return contract is not None and escalates(contract, self.run.attempt, report.code)
+
+    def escalate(self, report: GateReport) -> None:
+        """End the run, for a person to go on with: another round would be one more of the same."""
+        words = f"{report.gate} gate ({report.code}): {report.summary}; refused {self.run.attempt} times in a row"
+        self.end("FAILED", ESCALATED, f"{words}, a person has to look at it")
+
+    def fix(self, reason: str, failed: Iterable[tuple[RunTask, ReviewReport | TestReport]]) -> None:
+        """Turn to S5, and after the back-off to S2, with new contracts; or end, where the budget has nothing left for it.
+
+        ``failed`` are the worker tasks to be done again, each with what says why.
+        """
         run, attempt = self.run, self.run.attempt + 1
-        gone = spending.used_up(run, self._now, attempt)
-        if gone is not None or run.contract is None:
-            self.exceeded(gone) if gone is not None else self.refuse(report)
+        if run.contract is None:
+            self.end("FAILED", reason, "there is no contract to fix anything by")
             return
-        failed = [replace(task.contract, budget=run.contract.budget) for task in run.workers() if task.contract is not None]
-        shown = shown_to_makers(evidence, run.contract)
-        contracts = tuple(orders.fixing(contract, attempt, shown) for contract in failed)
+        gone = spending.used_up(run, self._now, attempt)
+        if gone is not None:
+            self.exceeded(gone)
+            return
+        budget = run.contract.budget
+        contracts = tuple(
+            orders.fixing(replace(task.contract, budget=budget), attempt, shown_to_makers(evidence, run.contract), task.result)
+            for task, evidence in failed
+            if task.contract is not None
+        )
         self.add(e.StateEntered(state="S5"), level="WARN")
-        self.add(e.FixOrdered(attempt=attempt, reason=report.code, contracts=contracts), level="WARN")
+        self.add(e.FixOrdered(attempt=attempt, reason=reason, contracts=contracts), level="WARN")
         if run.contract.timeout_retry.retry_backoff_sec <= 0:
             self.try_again()
 
@@ -185,6 +220,11 @@ class Draft:
         since = datetime.fromisoformat(run.fix_ordered_at)
         return (self._now - since).total_seconds() >= run.contract.timeout_retry.retry_backoff_sec
 
+    @property
+    def now(self) -> datetime:
+        """When what is drafted happens."""
+        return self._now
+
     def transition(self) -> Transition | None:
         """What has been drafted; None when nothing was."""
         if not self._records:
@@ -200,6 +240,8 @@ class Draft:
 
 def _waiting(run: Run) -> str:
     """What an open run is waiting for, in words."""
+    if run.parked:
+        return "while waiting for a person"
     if run.state == "S5":
         return "before the next round of fixing"
     if run.waiting_for_locks:

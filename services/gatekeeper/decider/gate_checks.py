@@ -8,9 +8,13 @@ from typing import TypeVar
 
 from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.contracts import GateReport, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport
-from gatewright.contracts.vocabulary import MutationBounds
+from gatewright.contracts.approvals import ApprovalRule, SignedDecision
+from gatewright.contracts.vocabulary import Judging, MutationBounds
+from gatewright.ledger.candidates import all_worked, in_the_running, makers, seen_from
+from gatewright.ledger.events import CandidateComposed
 from gatewright.ledger.run import Run, RunTask
-from gatewright.services.gatekeeper.decider.inputs import Continue, Input, RoleReplied, Submitted
+from gatewright.rules.approvals import JudgedDecision, cleared, stage_of, unasked
+from gatewright.services.gatekeeper.decider.inputs import Continue, DecisionsReceived, Input, RoleReplied, Submitted
 from gatewright.tasks.protocol import ANSWERS
 
 
@@ -64,10 +68,11 @@ class IntegratedCheck:
 
 @dataclass(frozen=True, slots=True)
 class ReviewCheck:
-    """Did an independent reviewer pass the very candidate?"""
+    """Did a reviewer pass the very candidate, and is it none of ``makers``?"""
 
     run: Run
     report: ReviewReport
+    makers: tuple[RunTask, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +84,14 @@ class TestsCheck:
 
 
 @dataclass(frozen=True, slots=True)
+class DecisionCheck:
+    """Are these the words of people who may decide, on exactly what the run asks?"""
+
+    run: Run
+    decisions: tuple[SignedDecision, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class LandingCheck:
     """Is the candidate on its ref now, with the tree that was tested?"""
 
@@ -86,7 +99,16 @@ class LandingCheck:
 
 
 GateCheck = (
-    IntakeCheck | ContractCheck | PlanCheck | LocksCheck | DiffCheck | IntegratedCheck | ReviewCheck | TestsCheck | LandingCheck
+    IntakeCheck
+    | ContractCheck
+    | PlanCheck
+    | LocksCheck
+    | DiffCheck
+    | IntegratedCheck
+    | ReviewCheck
+    | TestsCheck
+    | DecisionCheck
+    | LandingCheck
 )
 
 
@@ -114,6 +136,25 @@ class IntakeVerdict(Verdict):
     host: dict[str, str] = field(default_factory=dict)
     repository_identity: str = ""
     mutation: MutationBounds | None = None
+    judging: Judging = "in_turn"
+    approval_rules: tuple[ApprovalRule, ...] = ()
+    #: The pool of each role that has several to choose from.
+    pools: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ContractVerdict(Verdict):
+    """``pools``: as the intake's, for the contract as the pm has completed it."""
+
+    pools: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionVerdict(Verdict):
+    """It fails when one of the decisions is a no. ``roster_sha256`` is the digest of the roster that they were held against."""
+
+    judged: tuple[JudgedDecision, ...]
+    roster_sha256: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +179,18 @@ class CandidateVerdict(Verdict):
     patch: str
     names: str
     changed_files: int
+    changed_lines: int = 0
+
+    def composed(self, candidate: int = 0) -> CandidateComposed:
+        """The event that records it; of ``candidate``, where the run has several."""
+        return CandidateComposed(
+            tree=self.tree,
+            patch=self.patch,
+            names=self.names,
+            changed_files=self.changed_files,
+            changed_lines=self.changed_lines,
+            candidate=candidate,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +199,7 @@ class LandingVerdict(Verdict):
     tree: str
     ref: str
     previous: str | None
+    found: bool = False
 
 
 V = TypeVar("V", bound=Verdict)
@@ -165,6 +219,8 @@ def required_checks(run: Run | None, item: Input) -> tuple[GateCheck, ...]:
     match item:
         case RoleReplied():
             return _about_answer(run, item)
+        case DecisionsReceived(decisions=decisions):
+            return (DecisionCheck(run, decisions),)
         case Continue():
             return _about_next_step(run)
         case _:
@@ -183,9 +239,12 @@ def _about_answer(run: Run, item: RoleReplied) -> tuple[GateCheck, ...]:
         case TaskResult(status="SUCCESS") as result:
             return (DiffCheck(run, task, result),)
         case ReviewReport() as review:
-            return (ReviewCheck(run, review),)
+            judged = (ReviewCheck(seen_from(run, task.candidate), review, makers(run)),)
+            return (*judged, TestsCheck(run, run.tests)) if run.tests is not None else judged
+        case TestReport() as tests if comes_before_its_turn(run):
+            return ()
         case TestReport() as tests:
-            return (TestsCheck(run, tests),)
+            return (TestsCheck(seen_from(run, task.candidate), tests),)
         case _:
             return ()
 
@@ -195,25 +254,40 @@ def _about_next_step(run: Run) -> tuple[GateCheck, ...]:
         case "locks":
             return (LocksCheck(run),)
         case "compose":
-            return (IntegratedCheck(run),)
+            return tuple(IntegratedCheck(seen_from(run, number)) for number in in_the_running(run) or (0,))
         case "land":
-            return (LandingCheck(run),)
+            return (LandingCheck(seen_from(run, run.chosen)),)
         case _:
             return ()
 
 
 def next_step(run: Run) -> str | None:
-    """What the gatekeeper itself has to do now: ``locks``, ``compose``, ``land``, ``seal`` or None."""
+    """What the gatekeeper itself has to do now: ``ask``, ``locks``, ``compose``, ``land``, ``seal`` or None."""
     if run.ended:
         return None if run.sealed else "seal"
+    stage = stage_of(run)
+    if stage is not None and not cleared(run, stage):
+        return "ask" if unasked(run, stage) and not run.parked else None
     if run.state == "S1" and run.plan is not None:
         return "locks"
-    workers = run.workers()
-    if run.state == "S2" and run.candidate is None and workers and all(task.status == "SUCCESS" for task in workers):
+    if run.state == "S2" and run.candidate is None and _can_compose(run):
         return "compose"
     if run.state == "S4" and run.tests_passed:
-        return "land"
+        # What was given up while a person was waited for is taken again first.
+        return "land" if run.locks is not None else "locks"
     return None
+
+
+def comes_before_its_turn(run: Run) -> bool:
+    """Whether a test report that comes now waits for the reviewer: what is said is judged in the order of the states."""
+    return run.state == "S3" and not run.candidates
+
+
+def _can_compose(run: Run) -> bool:
+    if run.candidates:
+        return all_worked(run) and bool(in_the_running(run))
+    workers = run.workers()
+    return bool(workers) and all(task.status == "SUCCESS" for task in workers)
 
 
 def misfit(run: Run, item: RoleReplied) -> RunTask | None:
@@ -252,4 +326,5 @@ def late(run: Run, item: RoleReplied) -> RunTask | None:
         task = run.tasks.get(document.task_id or "")
     if task is None or task.role != item.role or task.status == "PENDING" or task.answered_late:
         return None
-    return None if document in (task.result, run.contract, run.plan, run.review, run.tests) else task
+    seen = seen_from(run, task.candidate)
+    return None if document in (task.result, run.contract, run.plan, seen.review, seen.tests) else task

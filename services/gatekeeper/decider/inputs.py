@@ -16,6 +16,7 @@ from gatewright.contracts import (
     TestReport,
     UsageReport,
 )
+from gatewright.contracts.approvals import SignedDecision
 from gatewright.ledger.run import TaskRole
 
 RoleDocument = TaskContract | Plan | TaskResult | ReviewReport | TestReport | Error
@@ -35,6 +36,8 @@ class Submitted:
     message_id: str
     publisher: str = DEFAULT_PUBLISHER
     document_sha256: str = ""
+    #: The publisher's own span, where the submission named one.
+    caller_span: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,14 @@ class AbortReceived:
 
 
 @dataclass(frozen=True, slots=True)
+class DecisionsReceived:
+    """What people have decided about the run; all of it counts, or none."""
+
+    decisions: tuple[SignedDecision, ...]
+    message_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class UsageReceived:
     """What a task has used up so far; the subject says which role told it."""
 
@@ -64,7 +75,7 @@ class UsageReceived:
 
 @dataclass(frozen=True, slots=True)
 class DeadlineReached:
-    """A moment has come that the run's own events set: its wall clock has run out, or a back-off is over."""
+    """A moment has come that the run's own events set: its wall clock, a back-off or the time for an answer is over."""
 
     message_id: str
 
@@ -86,7 +97,7 @@ class SealReported:
     message_id: str
 
 
-Input = Submitted | RoleReplied | AbortReceived | UsageReceived | DeadlineReached | Continue | SealReported
+Input = Submitted | RoleReplied | AbortReceived | DecisionsReceived | UsageReceived | DeadlineReached | Continue | SealReported
 
 
 def kind(item: Input) -> str:
@@ -98,6 +109,8 @@ def kind(item: Input) -> str:
             return f"answered.{role}"
         case AbortReceived():
             return "abort"
+        case DecisionsReceived():
+            return "decided"
         case UsageReceived(role=role):
             return f"usage.{role}"
         case DeadlineReached():

@@ -7,12 +7,13 @@ import hashlib
 from msgspec.structs import replace
 
 from gatewright.artifacts import stored_digest, stored_uri
-from gatewright.contracts import ReviewReport, RunRequest, TaskContract, TestReport, codec
+from gatewright.contracts import ReviewReport, RunRequest, TaskContract, TaskResult, TestReport, codec
 from gatewright.contracts.task_contract import RequiredOutput
 from gatewright.contracts.vocabulary import Agent, Artifact, ToolPermissions
 from gatewright.hidden_acceptance import hidden_files, visible
 from gatewright.ledger.run import Run
 from gatewright.rules.shards import attempt_id, plan_task_id
+from gatewright.tasks.earlier_round import handed_on, name_of
 from gatewright.tasks.inputs import CANDIDATE
 from gatewright.tasks.provided import provided
 
@@ -49,10 +50,11 @@ def planning(contract: TaskContract, run_id: str) -> TaskContract:
 
 
 def reviewing(run: Run, contract: TaskContract, patch: str) -> TaskContract:
-    """The reviewer's task on the candidate whose canonical patch is the artifact ``patch``."""
+    """The reviewer's task on the candidate whose canonical patch is the artifact ``patch``; ``run`` is as seen from it."""
     return replace(
         _judging(visible(contract), patch),
-        task_id=f"{run.run_id}.review.a{run.attempt}",
+        task_id=_judge_id(run, "review"),
+        candidate=run.chosen or None,
         task_type="REVIEW",
         assigned_agent=REVIEWER,
         tool_permissions=READ_ONLY,
@@ -65,7 +67,8 @@ def testing(run: Run, contract: TaskContract, patch: str) -> TaskContract:
     """The test runner's task on the same candidate."""
     return replace(
         _judging(contract, patch),
-        task_id=f"{run.run_id}.test.a{run.attempt}",
+        task_id=_judge_id(run, "test"),
+        candidate=run.chosen or None,
         task_type="TEST",
         assigned_agent=TEST_RUNNER,
         tool_permissions=TESTING,
@@ -75,20 +78,23 @@ def testing(run: Run, contract: TaskContract, patch: str) -> TaskContract:
     )
 
 
-def fixing(contract: TaskContract, attempt: int, evidence: ReviewReport | TestReport) -> TaskContract:
+def fixing(
+    contract: TaskContract, attempt: int, evidence: ReviewReport | TestReport, result: TaskResult | None
+) -> TaskContract:
     """A new contract whose parent is the failed one, with the evidence of the failure attached (specification 7, S5).
 
-    ``evidence`` is what the maker of the change may see of it.
+    ``evidence`` is what the maker of the change may see of it, ``result`` what the failed task had handed over.
     """
     digest = hashlib.sha256(codec.encode(evidence)).hexdigest()
-    name = f"failed.{codec.schema_of(evidence).partition('.')[0]}.a{attempt - 1}"
     uri = stored_uri(digest)
+    name = name_of("review_report" if isinstance(evidence, ReviewReport) else "test_report", attempt - 1)
+    handed = handed_on(contract, result, Artifact(name=name, uri=uri, sha256=digest))
     return replace(
         contract,
         task_id=attempt_id(contract.task_id.rpartition(".a")[0] if contract.attempt > 1 else contract.task_id, attempt),
         parent_task_id=contract.task_id,
         attempt=attempt,
-        inputs=replace(contract.inputs, artifacts=(*contract.inputs.artifacts, Artifact(name=name, uri=uri, sha256=digest))),
+        inputs=replace(contract.inputs, artifacts=handed),
         evidence_links=(*contract.evidence_links, uri),
     )
 
@@ -108,6 +114,12 @@ def _judging(contract: TaskContract, patch: str) -> TaskContract:
         owner_agent=TECH_LEAD,
         inputs=replace(contract.inputs, artifacts=(artifact, *provided(given), *hidden_files(given))),
         executor=None,
+        candidates=None,
         role_contract=None,
         requested_permissions=None,
     )
+
+
+def _judge_id(run: Run, what: str) -> str:
+    whose = f".c{run.chosen}" if run.chosen else ""
+    return f"{run.run_id}.{what}{whose}.a{run.attempt}"

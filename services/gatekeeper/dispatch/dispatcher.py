@@ -7,22 +7,25 @@ window the queues are looked into first: a task that still lies there, or whose 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from gatewright.bus.port import TASK_TOKEN_HEADER, TRACE_HEADER, Bus
-from gatewright.bus.topology import task_subject
+from gatewright.bus.port import PUBLISHER_HEADER, TASK_TOKEN_HEADER, TRACE_HEADER, Bus
+from gatewright.bus.topology import task_queue, task_subject
+from gatewright.bus.versions import written_here
 from gatewright.contracts import RequestTask, Transition, codec
 from gatewright.contracts.records import CommandRef
 from gatewright.contracts.vocabulary import Document
 from gatewright.errors import BusError
 from gatewright.hidden_acceptance import visible
 from gatewright.ledger.run import Run, RunTask
+from gatewright.ledger.spans import task_context
 from gatewright.services.gatekeeper.dispatch.priority import InFlight, class_of
+from gatewright.services.gatekeeper.dispatch.shares import FairShares
 from gatewright.services.gatekeeper.dispatch.task_tokens import task_token
+from gatewright.services.gatekeeper.policies.shares import NO_SHARES, SharesPolicy
 from gatewright.tasks.protocol import TaskRef, ref_of
 
 #: Within this time of its order a task may be published again without a look: well inside the stream's window of 120 seconds.
@@ -76,26 +79,51 @@ class UnderWay:
 class Dispatcher:
     """Publishes tasks. Remembers which ones the bus has surely taken, and where in the stream they lie."""
 
-    def __init__(self, bus: Bus) -> None:
+    def __init__(self, bus: Bus, shares: SharesPolicy = NO_SHARES) -> None:
+        self.shares = FairShares(shares)
         self._bus = bus
+        #: Runs of which a task waits for its share, as they were last seen.
+        self._runs: dict[str, Run] = {}
         self._given: dict[str, dict[str, int]] = {}
         self._in_flight = InFlight()
 
     async def give(self, run: Run, commands: Iterable[CommandRef]) -> None:
-        """Put tasks of ``run`` on the bus. Raises BusError."""
+        """Put tasks of ``run`` on the bus, and those of others for which it has made room. Raises BusError.
+
+        What has to wait for its share is given out by a later call, for whichever run.
+        """
         self._in_flight.saw(run)
-        await asyncio.gather(*(self._publish(run, command) for command in commands))
+        self.shares.saw(run)
+        for command in commands:
+            self.shares.ask(run, command)
+        if self.shares.knows(run.run_id):
+            self._runs[run.run_id] = run
+        await self.give_waiting()
+
+    async def give_waiting(self) -> None:
+        """Put on the bus what waited for its share and has room now. Raises BusError; what was not taken waits again."""
+        tasks = self.shares.next_ones()
+        given = (self._publish(self._runs[task.run_id], task.command) for task in tasks)
+        results = await asyncio.gather(*given, return_exceptions=True)
+        failures = [(task, result) for task, result in zip(tasks, results, strict=True) if isinstance(result, BaseException)]
+        for task, _ in failures:
+            self.shares.give_back(task)
+        if failures:
+            raise failures[0][1]
 
     async def give_missing(self, run: Run, transitions: Sequence[Transition], now: datetime, under_way: UnderWay) -> None:
         """Give out what the ledger ordered, is not done, and may never have reached the bus. Raises BusError."""
         given = self._given.get(run.run_id, {})
         for task in run.tasks.values():
-            if task.status != "RUNNING" or task.task_id in given:
+            if task.status != "RUNNING" or task.task_id in given or self.shares.waits(run.run_id, task.task_id):
                 continue
             # An order from the future was stamped by a clock that was wrong, or set back since: nothing is certain about it.
             fresh = timedelta(0) <= now - ordered_at(transitions, task.task_id) < CERTAIN
             if fresh or not await under_way.holds(run.run_id, task.task_id):
-                await self._publish(run, CommandRef(role=task.role, pool=task.pool, task_id=task.task_id))
+                self.shares.ask(run, CommandRef(role=task.role, pool=task.pool, task_id=task.task_id))
+            else:
+                self.shares.take(run, task.task_id)
+        await self.give(run, ())
 
     async def withdraw(self, run: Run) -> None:
         """Take the tasks of a run that has ended off their queues, in hand or not: no role is given one again. Raises BusError.
@@ -113,7 +141,7 @@ class Dispatcher:
 
     async def _place_of(self, run_id: str, task: RunTask) -> int:
         """Where in the stream a task lies; 0 when it is there no more. Task ids from outside are unique within a run only."""
-        every_class = task_subject(task.role, task.pool).rpartition(".")[0] + ".*"
+        every_class = task_queue(task_subject(task.role, task.pool)) + ".*"
         async for message in self._bus.unsettled(every_class):
             if ref_of(message) == TaskRef(run_id, task.task_id):
                 return message.sequence
@@ -123,18 +151,22 @@ class Dispatcher:
         """A run has ended: what was given out for it need not be remembered."""
         self._given.pop(run_id, None)
         self._in_flight.forget(run_id)
+        self.shares.forget(run_id)
+        self._runs.pop(run_id, None)
 
     async def _publish(self, run: Run, command: CommandRef) -> None:
         document = task_document(run, command)
-        task_class = class_of(run, command.task_id, self._in_flight.of_others(run, command.role))
+        task_class = class_of(run, command.task_id, self._in_flight.of_others(run, command.role, command.pool))
         stored = await self._bus.publish(
             task_subject(command.role, command.pool, task_class),
             codec.encode(document),
             schema=codec.schema_of(document),
             message_id=command.task_id,
             headers={
-                TRACE_HEADER: traceparent_of(run.trace_id, command.task_id),
+                TRACE_HEADER: task_context(run.trace_id, command.task_id).traceparent,
+                PUBLISHER_HEADER: run.publisher,
                 TASK_TOKEN_HEADER: task_token(self._bus, run.run_id, command.task_id),
+                **written_here(),
             },
         )
         self._given.setdefault(run.run_id, {})[command.task_id] = stored.sequence
@@ -146,11 +178,6 @@ def ordered_at(transitions: Sequence[Transition], task_id: str) -> datetime:
         if any(command.task_id == task_id for command in transition.commands):
             return datetime.fromisoformat(transition.events[-1].ts)
     return datetime.min.replace(tzinfo=UTC)
-
-
-def traceparent_of(trace_id: str, task_id: str) -> str:
-    """The W3C trace context of a task: the run's trace, and a span id that is the same for every delivery."""
-    return f"00-{trace_id}-{hashlib.sha256(task_id.encode()).hexdigest()[:16]}-01"
 
 
 def task_document(run: Run, command: CommandRef) -> Document:

@@ -1,6 +1,6 @@
 """Which priority class a task is given out in: what the run asks for, and less where others would have to wait for it. Pure.
 
-The rules, for each role by itself, since a role's tasks wait for no other role's:
+The rules, for each role's pool by itself, since its tasks wait for no others':
 1. A task has the priority of its run, which the run's request or contract names, and nothing after that.
 2. The first 4 tasks of a run that are in flight, and the first 8 of a repository, keep it. Of another run on the repository no
    more than its own first 4 count: the rest of a large run stands behind a small one's first tasks, and not before them.
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from gatewright.bus.topology import TASK_CLASSES
+from gatewright.bus.topology import DEFAULT_POOL, TASK_CLASSES
 from gatewright.contracts.vocabulary import Priority
 from gatewright.ledger.run import Run
 
@@ -28,12 +28,12 @@ def class_of(run: Run, task_id: str, of_others: int) -> Priority:
 
     ``of_others``: tasks of the same role that other runs on the same repository have in flight, as ``InFlight`` counts them.
     """
-    role = run.tasks[task_id].role
+    order = run.tasks[task_id]
     before = 0  # tasks of this run that were given out before this one
     for task in run.tasks.values():
         if task.task_id == task_id:
             break
-        before += task.role == role and task.status == "RUNNING"
+        before += (task.role, task.pool) == (order.role, order.pool) and task.status == "RUNNING"
     lower = max(_lower(before, RUN_SHARE), _lower(before + of_others, REPOSITORY_SHARE))
     return TASK_CLASSES[min(TASK_CLASSES.index(priority_of(run)) + lower, len(TASK_CLASSES) - 1)]
 
@@ -55,23 +55,23 @@ class InFlight:
     """Tasks in flight by repository and run, as far as this gatekeeper has moved the runs."""
 
     def __init__(self) -> None:
-        self._repositories: dict[str, dict[str, Counter[str]]] = {}
+        self._repositories: dict[str, dict[str, Counter[tuple[str, str]]]] = {}
         self._repository_of: dict[str, str] = {}
 
     def saw(self, run: Run) -> None:
         """Take note of how a run stands now."""
         repository = run.accepted.repository_key
-        roles = Counter(task.role for task in run.tasks.values() if task.status == "RUNNING")
+        roles = Counter((task.role, task.pool) for task in run.tasks.values() if task.status == "RUNNING")
         if run.ended or not roles:
             self.forget(run.run_id)
             return
         self._repositories.setdefault(repository, {})[run.run_id] = Counter(roles)
         self._repository_of[run.run_id] = repository
 
-    def of_others(self, run: Run, role: str) -> int:
-        """Tasks of a role that other runs on the repository of ``run`` have in flight, of each run no more than its share."""
+    def of_others(self, run: Run, role: str, pool: str = DEFAULT_POOL) -> int:
+        """Tasks of a role's pool that other runs on the repository of ``run`` have in flight, each within its share."""
         runs = self._repositories.get(run.accepted.repository_key, {})
-        return sum(min(roles[role], RUN_SHARE) for run_id, roles in runs.items() if run_id != run.run_id)
+        return sum(min(roles[role, pool], RUN_SHARE) for run_id, roles in runs.items() if run_id != run.run_id)
 
     def forget(self, run_id: str) -> None:
         """The run is over."""

@@ -17,11 +17,13 @@ from gatewright.git.changes import TreeChange
 from gatewright.git.mirror import Mirror
 from gatewright.git.modes import ABSENT, NO_CONTENT
 from gatewright.git.paths import display
+from gatewright.ledger.candidates import made_by
 from gatewright.ledger.run import Run
 from gatewright.services.gatekeeper.gates.commands.gate import check_command
 from gatewright.services.gatekeeper.gates.context import ChangeContext, GateContext
 from gatewright.services.gatekeeper.policies.cel_rules import Stage
 from gatewright.services.gatekeeper.policies.load import Policies
+from gatewright.worker_role import ways
 
 CODE = "organisation_rule"
 _CLASSES = ("sacred", "ci", "protected", "runner", "dependencies", "migrations", "plain")
@@ -29,14 +31,17 @@ Documents = Mapping[str, Any]
 
 
 def judge_contract_rules(context: GateContext, contract: TaskContract) -> None:
-    """The rules about contracts."""
-    _apply(context, "contract", {"contract": contract_document(contract, context.policies)})
+    """The rules about contracts; where there are candidates, for each of them."""
+    for executor in ways(contract) or (None,):
+        _apply(context, "contract", {"contract": contract_document(contract, context.policies, executor)})
 
 
-async def judge_diff_rules(context: ChangeContext, changes: Sequence[TreeChange], patch_bytes: int) -> None:
-    """The rules about the whole change. Raises GitError."""
+async def judge_diff_rules(
+    context: ChangeContext, changes: Sequence[TreeChange], patch_bytes: int, executor: Executor | None
+) -> None:
+    """The rules about the whole change, which ``executor`` made. Raises GitError."""
     if _has_rules("diff", context.policies):
-        documents = await _about_change(context, changes, patch_bytes)
+        documents = await _about_change(context, changes, patch_bytes, executor)
         _apply(context, "diff", documents)
 
 
@@ -47,7 +52,7 @@ async def judge_evidence_rules(context: ChangeContext, run: Run) -> None:
         return
     changes = await context.mirror.changes(run.accepted.baseline_tree, candidate.tree)
     patch = await context.artifacts.get_artifact(candidate.patch)
-    documents = await _about_change(context, changes, len(patch))
+    documents = await _about_change(context, changes, len(patch), made_by(run))
     _apply(context, "evidence", {**documents, "evidence": evidence_document(run, context.policies)})
 
 
@@ -62,23 +67,29 @@ def _apply(context: GateContext, stage: Stage, documents: Documents) -> None:
             continue
         name = f"organisation.{rule.name}"
         report.checked(name, rule.header.message)
-        report.saw(name, rule.sha256)
+        if not any(seen.name == name for seen in report.evidence):
+            report.saw(name, rule.sha256)
         if (refusal := rule.refusal(documents)) is not None:
             report.violate(CODE, name, refusal)
 
 
-async def _about_change(context: ChangeContext, changes: Sequence[TreeChange], patch_bytes: int) -> dict[str, Any]:
+async def _about_change(
+    context: ChangeContext, changes: Sequence[TreeChange], patch_bytes: int, executor: Executor | None
+) -> dict[str, Any]:
     policies = context.policies
     asked = any(rule.header.needs == "sizes" for rule in policies.rules)
     sizes = await _sizes(changes, context.mirror) if asked else None
     diff = diff_document(changes, patch_bytes, sizes, policies)
-    return {"contract": contract_document(context.contract, policies), "diff": diff}
+    return {"contract": contract_document(context.contract, policies, executor), "diff": diff}
 
 
-def contract_document(contract: TaskContract, policies: Policies) -> dict[str, Any]:
-    """The contract as rules see it: every field there, whether the contract says it or leaves it out."""
+def contract_document(contract: TaskContract, policies: Policies, executor: Executor | None) -> dict[str, Any]:
+    """The contract as rules see it: every field there, whether the contract says it or leaves it out.
+
+    ``executor`` is its own, or that of the candidate that is looked at.
+    """
     repository = contract.repository or Repository(url="-", landing="none")
-    executor = contract.executor or Executor(kind="command")
+    executor = executor or Executor(kind="command")
     opened = contract.scope or Scope()
     permissions = contract.tool_permissions
     return {

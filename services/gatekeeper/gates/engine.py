@@ -17,12 +17,15 @@ from gatewright.errors import BusError, ConflictError, GatewrightError
 from gatewright.evidence.signing.keys import PublicKey
 from gatewright.git.host.identity import repository_identity
 from gatewright.git.mirror import Mirror, Mirrors
+from gatewright.git.patches.size import changed_lines
 from gatewright.git.process import in_thread
 from gatewright.hidden_acceptance import completed, shown_to_makers, visible
 from gatewright.host_errors import is_waited_for
 from gatewright.host_facts import host
+from gatewright.ledger.candidates import made_by
 from gatewright.ledger.events import LocksTaken
 from gatewright.ledger.run import Run
+from gatewright.rules.approvals import cleared, judge_batch, judge_decision
 from gatewright.rules.landing import landing_ref
 from gatewright.rules.results import RULE as RESULT_RULE
 from gatewright.rules.results import broken_by_result
@@ -40,13 +43,15 @@ from gatewright.services.gatekeeper.gates.contract.intake import judge_intake
 from gatewright.services.gatekeeper.gates.contract.plan import judge_plan
 from gatewright.services.gatekeeper.gates.contract.policy import judge_compiled, judge_contract
 from gatewright.services.gatekeeper.gates.landing.completion import changed_paths, judge_completion
-from gatewright.services.gatekeeper.gates.landing.landing import land
+from gatewright.services.gatekeeper.gates.landing.landing import LandingOutcome, land
 from gatewright.services.gatekeeper.gates.landing.locks import Claim, PathLocks
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from gatewright.services.gatekeeper.gates.reports.artifact_checks import check_artifacts
 from gatewright.services.gatekeeper.gates.reports.role_reports import judge_review, judge_tests, stored_by
 from gatewright.services.gatekeeper.gates.whole_change import judge_whole_change
+from gatewright.services.gatekeeper.policies.approval_policy import ROSTER_FILE
 from gatewright.services.gatekeeper.policies.load import Policies
+from gatewright.services.gatekeeper.policies.pools import RunNeeds
 
 
 @dataclass(frozen=True)
@@ -82,7 +87,7 @@ class GateEngine:
                 return await self._integrated(run)
             case q.ReviewCheck(run=run, report=review):
                 context = self._begin(run, "reviewer", review.task_id)
-                await asyncio.to_thread(judge_review, context, review, run)
+                await asyncio.to_thread(judge_review, context, review, run, question.makers)
                 note_redactions(context, review, ())
                 return await _keep(context, review)
             case q.TestsCheck(run=run, report=tests):
@@ -96,6 +101,8 @@ class GateEngine:
                 if shown is not tests:
                     await self.artifacts.put_artifact(codec.encode(shown))
                 return await _keep(context, tests)
+            case q.DecisionCheck():
+                return await asyncio.to_thread(self._decisions, question)
             case q.LandingCheck(run=run):
                 return await self._landing(run)
 
@@ -115,17 +122,21 @@ class GateEngine:
         report = context.close()
         policies = self.policies
         facts = (policies.sha256, self.versions, policies.digests, host())
-        rules = policies.packs.pack(document.policy_pack or policies.packs.default).mutation
-        return q.IntakeVerdict(report, document, commit, tree, *facts, identity, rules.bounds() if rules else None)
+        pack = policies.packs.pack(document.policy_pack or policies.packs.default)
+        mutation = pack.mutation.bounds() if pack.mutation else None
+        pools = policies.pools.placement(RunNeeds.of(document, policies.environments))
+        asked = policies.people.of(document.repository.url) if document.repository is not None else ()
+        return q.IntakeVerdict(report, document, commit, tree, *facts, identity, mutation, pack.judging, asked, pools)
 
-    def _contract(self, run: Run, contract: TaskContract) -> q.Verdict:
+    def _contract(self, run: Run, contract: TaskContract) -> q.ContractVerdict:
         context = self._begin(run, "policy")
         context.report.saw("policies", self.policies.sha256)
         if run.request is not None:
             judge_compiled(context, contract, visible(run.request), run.accepted.baseline_commit)
             contract = completed(contract, run.request)
         judge_contract(context, contract, from_outside=False)
-        return q.Verdict(context.close())
+        pools = self.policies.pools.placement(RunNeeds.of(contract, self.policies.environments))
+        return q.ContractVerdict(context.close(), pools)
 
     async def _locks(self, run: Run) -> q.LocksVerdict:
         context = self._begin(run, "locks")
@@ -159,7 +170,7 @@ class GateEngine:
         return q.DiffVerdict(context.close(), tree)
 
     async def _integrated(self, run: Run) -> q.CandidateVerdict:
-        context = self._begin(run, "integrated")
+        context = self._begin(run, "integrated", run.workers()[0].task_id if run.chosen else None)
         candidate, patch, names = None, "", ""
         try:
             change = context.of_change(_contract(run), await self._mirror(run))
@@ -169,7 +180,10 @@ class GateEngine:
                 change = await self._approved(change, run)
                 await candidates.judge_candidate(change, candidate, run)
                 await judge_losses(change, candidate.changes, candidate.tree)
-                await judge_whole_change(change, candidate)
+                await judge_whole_change(change, candidate, made_by(run))
+                # By the rules that the run was accepted under: one that is taken away meanwhile still asks about it.
+                if any(rule.reason == "protected_class" for rule in run.accepted.approval_rules):
+                    context.report.asks_about_touched("protected_paths.", "protected_class")
                 if await self.secrets.judge(change, candidate.changes):
                     patch, names = await asyncio.gather(
                         self.artifacts.put_artifact(candidate.patch), self.artifacts.put_artifact(candidate.names)
@@ -180,27 +194,49 @@ class GateEngine:
         report = context.close()
         if candidate is None:
             return q.CandidateVerdict(report, "", patch, names, 0)
-        return q.CandidateVerdict(report, candidate.tree, patch, names, len(candidate.changes))
+        lines = changed_lines(candidate.patch)
+        return q.CandidateVerdict(report, candidate.tree, patch, names, len(candidate.changes), lines)
+
+    def _decisions(self, question: q.DecisionCheck) -> q.DecisionVerdict:
+        """What people have said, held against the roster as it is now. Raises what the rules of ``judge_decision`` raise."""
+        context = self._begin(question.run, "approval")
+        roster, sha256 = self.policies.people.roster()
+        judged = tuple(judge_decision(question.run, signed, roster, context.now) for signed in question.decisions)
+        judge_batch(judged)
+        report = context.report
+        report.saw(ROSTER_FILE, sha256)
+        for each in judged:
+            decision = each.decision
+            report.checked(f"approval.{each.request.rule}", f"{decision.verdict} by {decision.person} with {each.fingerprint}")
+            report.saw(f"request {decision.request_id}", decision.request_sha256)
+            if decision.verdict == "reject":
+                words = f"{decision.person}: {decision.comment}" if decision.comment else f"rejected by {decision.person}"
+                report.violate("approval_rejected", f"approval.{each.request.rule}", words)
+        if question.run.candidate is not None:
+            report.saw("candidate_tree", question.run.candidate.tree)
+        return q.DecisionVerdict(context.close(), judged, sha256)
 
     async def _landing(self, run: Run) -> q.LandingVerdict:
         context = self._begin(run, "landing")
-        commit, tree, ref, previous = "", "", "", None
+        landed = LandingOutcome()
         try:
             change = context.of_change(_contract(run), await self._mirror(run))
             await bring_candidate(change, run)
             await judge_completion(change, run)
             await judge_evidence_rules(change, run)
+            if not cleared(run, "contract") or not cleared(run, "candidate"):
+                context.report.violate("approval_missing", "approval", "a rule asks a person, who has not approved just this")
             if context.report.clean and run.locks is not None:
                 await self._fence(context.report, run, run.locks)
             if context.report.clean:
-                commit, tree, ref, previous = await land(change, run)
+                landed = await land(change, run)
         except GatewrightError as error:
             _fail(context.report, error)
-        return q.LandingVerdict(context.close(), commit, tree, ref, previous)
+        return q.LandingVerdict(context.close(), landed.commit, landed.tree, landed.ref, landed.previous, landed.found)
 
     async def _fence(self, report: GateReportBuilder, run: Run, locks: LocksTaken) -> None:
         """A replica that believes that a run stands where it no longer does (it has ended meanwhile) moves no ref for it."""
-        if not await self.locks.holds(locks.repository_url, run.run_id, locks.token):
+        if not await self.locks.holds(locks.repository_url, claim_of(run, _contract(run)), locks.token):
             report.violate("locks_lost", "locks", f"token {locks.token} holds nothing any more")
 
     async def _approved(self, context: ChangeContext, run: Run) -> ChangeContext:

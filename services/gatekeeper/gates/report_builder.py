@@ -10,6 +10,7 @@ from gatewright.clock import Clock, timestamp
 from gatewright.contracts import GateReport
 from gatewright.contracts.reports import Evidence, GateName, RuleOutcome, Violation
 from gatewright.git.paths import display
+from gatewright.ledger.events import ASKS
 from gatewright.reasons import family_of
 from gatewright.secrets.documents import redact_words
 from gatewright.secrets.scanner import SecretScanner
@@ -68,6 +69,19 @@ class GateReportBuilder:
         """What a rule would have refused, had the contract not opened it: the report names it all the same."""
         self.touches.setdefault(rule, []).append(path)
 
+    def asks(self, reason: str, words: str) -> None:
+        """Something that the operator's rules may want a person to decide; it breaks no rule."""
+        rule = f"{ASKS}{reason}"
+        known = self.rules.get(rule)
+        self.rules[rule] = RuleOutcome(rule=rule, verdict="PASS", detail=_short(f"{known.detail}; {words}" if known else words))
+
+    def asks_about_touched(self, prefix: str, reason: str) -> None:
+        """The same of what the rules of a family would have refused, had the contract not opened it; paths by class."""
+        for rule, paths in tuple(self.touches.items()):
+            if rule.startswith(prefix):
+                name = rule.removeprefix(prefix).partition(".")[0]
+                self.asks(f"{reason}:{name}", f"{name}: {_listed(paths)}")
+
     def saw(self, name: str, digest: str) -> None:
         """Something that was looked at."""
         self.evidence.append(Evidence(name=name, digest=digest))
@@ -103,9 +117,7 @@ class GateReportBuilder:
         paths = self.touches.get(outcome.rule)
         if not paths or outcome.verdict == "FAIL":
             return outcome
-        named = redact_words(", ".join(display(path) for path in paths[:MAX_TOUCHED]), _PATTERNS)
-        more = f" and {len(paths) - MAX_TOUCHED} more" if len(paths) > MAX_TOUCHED else ""
-        return replace(outcome, detail=f"{outcome.detail}, touched: {named}{more}")
+        return replace(outcome, detail=f"{outcome.detail}, touched: {_listed(paths)}")
 
     def _summary(self, first: Violation | None) -> str:
         if first is None:
@@ -113,6 +125,12 @@ class GateReportBuilder:
         words = f"{first.path}: {first.detail}" if first.path else first.detail
         more = len(self.violations) + self.unlisted - 1
         return f"{words} (and {more} more)" if more else words
+
+
+def _listed(paths: list[bytes]) -> str:
+    named = redact_words(", ".join(display(path) for path in paths[:MAX_TOUCHED]), _PATTERNS)
+    more = f" and {len(paths) - MAX_TOUCHED} more" if len(paths) > MAX_TOUCHED else ""
+    return f"{named}{more}"
 
 
 def _short(detail: str) -> str:

@@ -18,8 +18,9 @@ from gatewright.services.gatekeeper.policies.publishers import Publisher, Rate
 from gatewright.services.gatekeeper.projections.publisher_runs import DAY, PublisherRuns
 
 Act = Literal["submissions", "questions"]
-#: Stored messages of one publisher that wait in this process for its limits; more are put aside.
+#: Stored messages of one publisher that wait in this process for its limits, and their bytes; more are put aside.
 MOST_HELD = 50
+MOST_HELD_BYTES = 64 << 20
 #: Seconds that a stored message waits at most before it is looked at again.
 LONGEST_WAIT = 60.0
 #: Seconds after which a publisher with too many open runs may ask again: when one ends cannot be known.
@@ -56,7 +57,7 @@ class PublisherLimits:
         self._buckets: dict[tuple[str, Act], Bucket] = {}
         self._in_hand: Counter[str] = Counter()
         self._coming: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        self._held: defaultdict[str, dict[int, float]] = defaultdict(dict)
+        self._held: defaultdict[str, dict[int, tuple[float, int]]] = defaultdict(dict)
 
     def take(self, rule: Publisher, act: Act) -> None:
         """Count one act. Raises LimitError (``rate_exceeded``)."""
@@ -110,15 +111,19 @@ class PublisherLimits:
             coming[run_id] -= 1
             coming += Counter()
 
-    def hold(self, rule: Publisher, sequence: int, error: LimitError) -> float | None:
-        """Seconds after which a stored message may be looked at again; None when too many of its publisher wait already."""
+    def hold(self, rule: Publisher, sequence: int, size: int, error: LimitError) -> float | None:
+        """Seconds after which a stored message of ``size`` bytes may be looked at again.
+
+        None when too many of its publisher wait already, or too large ones.
+        """
         held, now = self._held[rule.name], self._clock.monotonic()
-        for known in [known for known, until in held.items() if until + LONGEST_WAIT < now]:
+        for known in [known for known, (until, _) in held.items() if until + LONGEST_WAIT < now]:
             del held[known]
-        if sequence not in held and len(held) >= MOST_HELD:
+        waiting = sum(each for _, each in held.values())
+        if sequence not in held and (len(held) >= MOST_HELD or waiting + size > MOST_HELD_BYTES):
             return None
         wait = min(LONGEST_WAIT, (error.retry_after or OPEN_AGAIN) * (1 + len(held)))
-        held[sequence] = now + wait
+        held[sequence] = now + wait, size
         return wait
 
     def let_go(self, rule: Publisher, sequence: int) -> None:

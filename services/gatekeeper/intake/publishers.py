@@ -14,10 +14,11 @@ from gatewright.bus.topology import ABORT_SUBJECT, CONTRACT_SUBJECT, QUESTION_SU
 from gatewright.bus.topology import TASK_CLASSES as CLASSES
 from gatewright.contracts import RunRequest, TaskContract
 from gatewright.errors import DeniedError, Fault, MalformedError
+from gatewright.git.access.repository_patterns import covered, ref_covered
+from gatewright.git.refs import holds_credentials
 from gatewright.ledger.run import Run
 from gatewright.rules.landing import landing_ref
 from gatewright.services.gatekeeper.policies.publishers import Publisher, Publishers, SubmissionKind
-from gatewright.services.gatekeeper.policies.repository_patterns import covered, ref_covered
 
 _SUBJECTS = (SUBMIT_SUBJECT, *QUESTION_SUBJECTS, REQUEST_SUBJECT, CONTRACT_SUBJECT, ABORT_SUBJECT)
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}\Z")  # noqa: TID251 - linear: anchored, and no repetition can give to the next
@@ -78,7 +79,7 @@ def document_faults(
 ) -> tuple[Fault, ...]:
     """What of a document the publisher may not have.
 
-    1. its kind  2. its priority  3. the repository  4. the ref that it lands on.
+    1. its kind  2. its priority  3. an address that holds a password  4. the repository  5. the ref that it lands on.
     """
     faults = []
     if kind not in rule.kinds:  # 1
@@ -87,10 +88,14 @@ def document_faults(
         faults.append(Fault("/priority", "priority_not_allowed", f"at most {rule.highest_priority} for {rule.name}"))
     repository = document.repository
     if repository is not None:
-        if not covered(repository.url, rule.repositories):  # 3
+        if holds_credentials(repository.url):  # 3
+            # What is accepted is kept for ever, and the address goes into every bundle.
+            words = "an address holds no user and no password: repositories.json refers to credentials"
+            faults.append(Fault("/repository/url", "repository_has_credentials", words))
+        if not covered(repository.url, rule.repositories):  # 4
             faults.append(Fault("/repository/url", "repository_not_allowed", f"not a repository of {rule.name}"))
         ref = landing_ref(run_id, repository)
-        if ref and not ref_covered(ref, rule.landing_refs):  # 4
+        if ref and not ref_covered(ref, rule.landing_refs):  # 5
             place = "target_ref" if repository.landing == "target" else "landing"
             faults.append(Fault(f"/repository/{place}", "ref_not_allowed", f"{rule.name} may not land there"))
     return tuple(faults)

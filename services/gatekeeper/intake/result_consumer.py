@@ -9,6 +9,7 @@ import asyncio
 from dataclasses import dataclass, field, replace
 
 from gatewright.bus.port import Bus, Delivery, Message
+from gatewright.bus.versions import OTHER_VERSION, WAITED_FOR, read_version
 from gatewright.errors import GatewrightError, LimitError, UnavailableError
 from gatewright.host_errors import host_errors
 from gatewright.secrets.documents import redact_document, redact_message, redact_words
@@ -29,6 +30,8 @@ RETRY = 1.0
 #: Deliveries after which a message that meets a defect is put aside.
 MOST_CRASHES = 5
 INTAKE = "gw.intake."
+#: Bytes of a publisher's message that are kept when it is put aside: they are kept for good, and its sender chose how many.
+KEPT_BYTES = 65_536
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,9 @@ class ResultConsumer:
         except LimitError as error:
             await self._hold(delivery, error)
         except UnavailableError as error:
+            if error.reason == OTHER_VERSION and self.orchestrator.clock.now().timestamp() > message.stored_at + WAITED_FOR:
+                await self._bury(delivery, error)
+                return
             self.log.warning("input_given_back", subject=message.subject, code=error.reason, cause=error.message)
             await settle(delivery.nak(RETRY), self.log)
         except GatewrightError as error:
@@ -94,6 +100,9 @@ class ResultConsumer:
         except GatewrightError as failed:
             self.log.warning("dead_letter_without_body", code=failed.reason, cause=failed.message)
             return replace(message, data=b""), error.reason
+        if message.subject.startswith(INTAKE) and len(data) > KEPT_BYTES:
+            reason = f"(of {len(data)} bytes the first {KEPT_BYTES} are kept) {reason}"
+            data = data[:KEPT_BYTES]
         return replace(message, data=data), reason
 
     async def _advance(self, message: Message, *, first: bool) -> None:
@@ -105,7 +114,7 @@ class ResultConsumer:
             await self._take_reply(message)
 
     async def _take_reply(self, message: Message) -> None:
-        answered = await read(message, lambda: answer_of(message))
+        answered = await read(message, lambda: read_version(message, lambda: answer_of(message)))
         if (run := await self.orchestrator.current(run_of(answered))) is not None:
             check_held(self.bus, run, answered, message)
         await self.orchestrator.advance(run_of(answered), await self._clean(answered))

@@ -10,8 +10,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from gatewright.bus.port import Bus, Handler, Message, Reply
-from gatewright.bus.topology import EVENTS_SUBJECT, RUNS_SUBJECT, STATUS_SUBJECT
-from gatewright.contracts import EventsRequest, OrchestratorEvent, RunEvents, RunsRequest, StatusRequest, codec
+from gatewright.bus.topology import BUNDLE_SUBJECT, EVENTS_SUBJECT, RUNS_SUBJECT, STATUS_SUBJECT
+from gatewright.contracts import (
+    BundleRequest,
+    EventsRequest,
+    OrchestratorEvent,
+    RunEvents,
+    RunsRequest,
+    StatusRequest,
+    codec,
+)
 from gatewright.contracts.vocabulary import Document
 from gatewright.errors import GatewrightError, MalformedError
 from gatewright.host_errors import host_errors
@@ -22,6 +30,7 @@ from gatewright.services.gatekeeper.intake.replies import error_document, reply
 from gatewright.services.gatekeeper.intake.run_status import status_of
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.policies.publishers import Publisher
+from gatewright.services.gatekeeper.projections.bundle_archives import BundleArchives
 from gatewright.services.gatekeeper.projections.run_index import RunIndex
 from gatewright.telemetry.logs import Logger
 
@@ -37,12 +46,13 @@ QueryHandler = Callable[[Message, Publisher], Awaitable[Document]]
 
 @dataclass(frozen=True)
 class RunQueries:
-    """The endpoints ``gw.status``, ``gw.events`` and ``gw.runs``."""
+    """The endpoints ``gw.status``, ``gw.events``, ``gw.runs`` and ``gw.bundle``."""
 
     bus: Bus
     orchestrator: Orchestrator
     limits: PublisherLimits
     index: RunIndex
+    archives: BundleArchives
     log: Logger
     waiting: Counter[str] = field(default_factory=Counter)
 
@@ -52,6 +62,7 @@ class RunQueries:
             STATUS_SUBJECT: self._endpoint(self._status),
             EVENTS_SUBJECT: self._endpoint(self._events),
             RUNS_SUBJECT: self._endpoint(self._runs),
+            BUNDLE_SUBJECT: self._endpoint(self._bundle),
         }
 
     def _endpoint(self, answer: QueryHandler) -> Handler:
@@ -96,6 +107,15 @@ class RunQueries:
         request = codec.decode(message.data, RunsRequest)
         await self.index.complete(READING)
         return self.index.page(request, lambda name: rule.may_see == "any" or name == rule.name)
+
+    async def _bundle(self, message: Message, rule: Publisher) -> Document:
+        request = codec.decode(message.data, BundleRequest)
+        position = await self._load(request.run_id, rule)
+        if position.run is None:
+            raise _unknown(request.run_id)
+        if position.run.sealed is None:
+            raise MalformedError(f"the bundle of {request.run_id} is not sealed yet", code="run_not_ended")
+        return await self.archives.part(request.run_id, position.run.sealed, request.offset)
 
     def _known(self, request: EventsRequest, rule: Publisher) -> Position | None:
         """What this process remembers, where that is enough of an answer; another gatekeeper may have moved the run since."""

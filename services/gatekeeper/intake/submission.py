@@ -13,6 +13,7 @@ from gatewright.errors import Fault, MalformedError
 from gatewright.ledger.run import run_id_of, trace_id_of
 from gatewright.services.gatekeeper.decider.inputs import Submitted
 from gatewright.services.gatekeeper.intake.cloud_events import IncomingDocument, is_event, open_event, within
+from gatewright.tracing.spans import read_traceparent
 
 KEY_LENGTHS = range(8, 129)
 SUBJECT_SCHEMAS = {
@@ -54,14 +55,16 @@ def submission(
     own = document.idempotency_key if isinstance(document, RunRequest) else None
     key = own or _header_key(message) or letter.key or message.headers.get(MESSAGE_ID_HEADER) or durable_key or new_id()
     run_id = run_id_of(key, publisher)
+    caller = read_traceparent(letter.trace)
     return Submitted(
         run_id=run_id,
-        trace_id=_trace_id(letter.trace) or trace_id_of(run_id),
+        trace_id=caller.trace_id if caller else trace_id_of(run_id),
         document=document,
         submitted_sha256=hashlib.sha256(message.data).hexdigest(),
         message_id=durable_key or f"submit:{run_id}",
         publisher=publisher,
         document_sha256=hashlib.sha256(codec.encode(document)).hexdigest(),
+        caller_span=caller.span_id if caller else "",
     )
 
 
@@ -85,13 +88,6 @@ def _header_key(message: Message) -> str | None:
             f"{KEY_HEADER} has {KEY_LENGTHS[0]} to {KEY_LENGTHS[-1]} characters", code="idempotency_key_invalid"
         )
     return key
-
-
-def _trace_id(traceparent: str) -> str | None:
-    """The trace id of a W3C ``traceparent``: ``00-<32 hex>-<16 hex>-<2 hex>``."""
-    parts = traceparent.split("-")
-    hexadecimal = len(parts) == 4 and len(parts[1]) == 32 and set(parts[1]) <= set("0123456789abcdef")
-    return parts[1] if hexadecimal else None
 
 
 def _guess(data: bytes) -> str:

@@ -17,16 +17,21 @@ from gatewright.agents.policy import AGENTS_FILE, AgentsPolicy
 from gatewright.contracts import AgentRegistry, codec
 from gatewright.contracts.records import RegisteredAgent
 from gatewright.errors import ConfigurationError, MalformedError
+from gatewright.git.access.policy import REPOSITORIES_FILE, load_repositories
 from gatewright.git.names import LARGEST, TreeLimits
 from gatewright.models.policy import MODELS_FILE, ModelsPolicy
 from gatewright.policy_files import PolicyModel, parse_policy, read_policy
+from gatewright.profiles.policy import ENVIRONMENTS_FILE, EnvironmentsPolicy
+from gatewright.services.gatekeeper.policies.approval_policy import ApprovalPolicy, load_approval_policy
 from gatewright.services.gatekeeper.policies.cel_rules import CelRule, load_rules
 from gatewright.services.gatekeeper.policies.commands import CommandAllowlist
 from gatewright.services.gatekeeper.policies.full_access import names_full_access
 from gatewright.services.gatekeeper.policies.packs import Approvals, PolicyPacks
 from gatewright.services.gatekeeper.policies.path_classes import PathMatcher
+from gatewright.services.gatekeeper.policies.pools import POOLS_FILE, PoolsPolicy, load_pools
 from gatewright.services.gatekeeper.policies.publishers import Publishers
 from gatewright.services.gatekeeper.policies.roles import RoleTable, registry_faults
+from gatewright.services.gatekeeper.policies.shares import SHARES_FILE, SharesPolicy, load_shares
 
 ProtectedClass = Literal["sacred", "ci", "protected", "runner", "dependencies", "migrations"]
 #: The contract field that opens a class, or what does so in its place. ``by name``: only by naming the very file.
@@ -120,9 +125,13 @@ class Policies:
     roles: RoleTable
     packs: PolicyPacks
     approvals: Approvals
+    people: ApprovalPolicy
     publishers: Publishers
     models: ModelsPolicy
     agents: AgentsPolicy
+    environments: EnvironmentsPolicy
+    pools: PoolsPolicy
+    shares: SharesPolicy
     matcher: PathMatcher
     rules: tuple[CelRule, ...]
     sha256: str
@@ -154,6 +163,7 @@ FILES = (
     "publishers.json",
     MODELS_FILE,
     AGENTS_FILE,
+    ENVIRONMENTS_FILE,
 )
 #: The folder of the organisation's own rules; it may be empty.
 ORGANISATION = "organisation"
@@ -165,6 +175,11 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
     ``named``: publishers that the operator's settings name; those that the file does not list get the rule of ``default``.
     """
     contents = {name: read_policy(folder / name) for name in FILES}
+    pools, pools_sha256 = load_pools(folder)
+    shares, shares_sha256 = load_shares(folder)
+    people = load_approval_policy(folder)
+    optional = {REPOSITORIES_FILE: load_repositories(folder).sha256, POOLS_FILE: pools_sha256, SHARES_FILE: shares_sha256}
+    optional_digests = {name: digest for name, digest in optional.items() if digest is not None} | dict(people.digests)
     forbidden = parse_policy(folder / "forbidden_actions.json", ForbiddenActions, contents["forbidden_actions.json"])
     roles = parse_policy(folder / "roles.json", RoleTable, contents["roles.json"])
     for role in roles.roles:
@@ -186,22 +201,29 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
         roles=roles,
         packs=parse_policy(folder / "policy_packs.json", PolicyPacks, contents["policy_packs.json"]),
         approvals=parse_policy(folder / "approvals.json", Approvals, contents["approvals.json"]),
+        people=people,
         publishers=publishers,
         models=parse_policy(folder / MODELS_FILE, ModelsPolicy, contents[MODELS_FILE]),
         agents=parse_policy(folder / AGENTS_FILE, AgentsPolicy, contents[AGENTS_FILE]),
+        environments=parse_policy(folder / ENVIRONMENTS_FILE, EnvironmentsPolicy, contents[ENVIRONMENTS_FILE]),
+        pools=pools,
+        shares=shares,
         rules=rules,
         matcher=PathMatcher([kind.patterns for kind in protected.classes]),
-        sha256=_digest(contents, rules, publishers),
+        sha256=_digest(contents, rules, publishers, optional_digests),
         digests={name: hashlib.sha256(contents[name]).hexdigest() for name in FILES}
+        | optional_digests
         | {f"{ORGANISATION}/{rule.name}": rule.sha256 for rule in rules},
     )
 
 
-def _digest(contents: dict[str, bytes], rules: tuple[CelRule, ...], publishers: Publishers) -> str:
+def _digest(contents: dict[str, bytes], rules: tuple[CelRule, ...], publishers: Publishers, optional: dict[str, str]) -> str:
     """One digest for all: it changes with any policy that is changed, added, removed or renamed."""
     digest = hashlib.sha256()
     for name in FILES:
         digest.update(hashlib.sha256(contents[name]).digest())
+    for name, sha256 in optional.items():
+        digest.update(name.removesuffix(".json").encode() + b"\0" + bytes.fromhex(sha256))
     for rule in rules:
         digest.update(rule.name.encode() + b"\0" + bytes.fromhex(rule.sha256))
     listed = {each.name for each in TypeAdapter(Publishers).validate_json(contents["publishers.json"]).publishers}

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import AwareDatetime, Field, model_validator
 
-from gatewright.contracts.vocabulary import LandingMode, MutationBounds, Network, PolicyPack
+from gatewright.contracts.vocabulary import Judging, LandingMode, MutationBounds, Network, PolicyPack
 from gatewright.policy_files import PolicyModel
 from gatewright.rules.proof import Testing, Untested
 
@@ -36,7 +36,7 @@ class PackRules(PolicyModel):
     that asks for more than its role may have gets less, or is refused. ``network``: the most that any role gets. ``testing``:
     it is recorded what acceptance commands proved, or one of them at least must have proved something. ``untested_change``: a
     changed file that no test has loaded is said, or refused. ``mutation``: how many mutants of a change are tried against its
-    tests; None: not one.
+    tests; None: not one. ``judging``: the test runner is asked together with the reviewer, or only after a review that passed.
     """
 
     broad_paths: Literal["granted", "needs_approval"]
@@ -44,6 +44,7 @@ class PackRules(PolicyModel):
     testing: Testing
     untested_change: Untested
     mutation: MutationRules | None = None
+    judging: Judging = "together"
     wider_permissions: Literal["clamp", "refuse"]
     network: Network
     landing: tuple[LandingMode, ...] = Field(min_length=1)

@@ -12,8 +12,8 @@ from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.bus.subjects import MAX_MESSAGE_BYTES
 from gatewright.contracts.vocabulary import Priority
 from gatewright.errors import MalformedError
+from gatewright.git.access.repository_patterns import check_pattern, check_ref_pattern
 from gatewright.policy_files import PolicyModel
-from gatewright.services.gatekeeper.policies.repository_patterns import check_pattern, check_ref_pattern
 
 SubmissionKind = Literal["request", "contract"]
 Reach = Literal["own", "any"]

@@ -77,11 +77,16 @@ CEILINGS: Mapping[RoleName, Ceiling] = MappingProxyType(
 
 
 class RolePolicy(PolicyModel):
-    """One role: the MCP tools that it may be given, and the roles that it may dispatch to."""
+    """One role: the MCP tools that it may be given, and the roles that it may dispatch to.
+
+    ``interactive``: where its registered shell permission is ``never``, a contract whose requester answers what an agent asks
+    may have ``on-request``.
+    """
 
     role: RoleName
     mcp_tools: tuple[str, ...]
     may_dispatch_to: tuple[RoleName, ...]
+    interactive: bool = False
 
 
 class RoleTable(PolicyModel):

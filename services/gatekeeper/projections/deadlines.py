@@ -15,7 +15,17 @@ import msgspec
 
 from gatewright.errors import GatewrightError, UnavailableError
 from gatewright.host_errors import host_errors
-from gatewright.ledger.events import TERMINAL, ContractCompiled, FixOrdered, RunAccepted, StateEntered
+from gatewright.ledger.events import (
+    PARKED,
+    TERMINAL,
+    ApprovalDecided,
+    ApprovalExpired,
+    ApprovalRequested,
+    ContractCompiled,
+    FixOrdered,
+    RunAccepted,
+    StateEntered,
+)
 from gatewright.pause import pause_unless
 from gatewright.services.gatekeeper.decider.inputs import DeadlineReached
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
@@ -52,8 +62,24 @@ class _Entered(msgspec.Struct):
     state: str
 
 
+class _Request(msgspec.Struct):
+    request_id: str
+    expires_at: str
+
+
+class _Requested(msgspec.Struct):
+    request: _Request
+
+
+class _Answered(msgspec.Struct):
+    request_id: str
+    verdict: str = ""
+
+
 _ORDERED = msgspec.json.Decoder(_Ordered)
 _ENTERED = msgspec.json.Decoder(_Entered)
+_REQUESTED = msgspec.json.Decoder(_Requested)
+_ANSWERED = msgspec.json.Decoder(_Answered)
 
 
 @dataclass(slots=True)
@@ -69,8 +95,14 @@ class _Moments:
     fixing: float | None = None
     again: float = 0.0
     queued: float | None = None
+    #: Since when it waits for people, and until when for each answer; meanwhile the wall clock stands still.
+    parked: float | None = None
+    answers: dict[str, float] = field(default_factory=dict)
 
     def next(self) -> float | None:
+        if self.parked is not None:
+            ends = list(self.answers.values())
+            return max(min(ends) + _MARGIN, self.again) if ends else None
         ends = [] if self.wall is None else [self.accepted + self.wall]
         ends += [] if self.fixing is None else [self.fixing + self.back_off]
         return max(min(ends) + _MARGIN, self.again) if ends else None
@@ -151,12 +183,28 @@ class Deadlines:
                 self._runs[run_id] = moments
             case FixOrdered.event_type:
                 moments.fixing = _seconds(event.ts)
+            case ApprovalRequested.event_type:
+                request = _REQUESTED.decode(event.payload).request
+                moments.answers[request.request_id] = _seconds(request.expires_at)
+            case ApprovalDecided.event_type | ApprovalExpired.event_type:
+                answer = _ANSWERED.decode(event.payload)
+                if answer.verdict != "comment":
+                    moments.answers.pop(answer.request_id, None)
             case StateEntered.event_type:
-                state = _ENTERED.decode(event.payload).state
-                if state in TERMINAL:
-                    self.forget(run_id)
-                elif state != "S5":
-                    moments.fixing = None
+                self._enter(run_id, moments, _ENTERED.decode(event.payload).state, _seconds(event.ts))
+
+    def _enter(self, run_id: str, moments: _Moments, state: str, when: float) -> None:
+        if state in TERMINAL:
+            self.forget(run_id)
+            return
+        if state == PARKED:
+            moments.parked = when
+        elif moments.parked is not None:
+            moments.accepted += max(0.0, when - moments.parked)
+            moments.parked = None
+            moments.answers.clear()
+        if state != "S5":
+            moments.fixing = None
 
     def _line_up(self, run_id: str) -> None:
         moments = self._runs.get(run_id)

@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 
 from gatewright.bus.port import Message
 from gatewright.bus.topology import run_subject
-from gatewright.errors import GatewrightError, UnavailableError
+from gatewright.bus.versions import OTHER_VERSION
+from gatewright.errors import GatewrightError, MalformedError, UnavailableError
 from gatewright.host_errors import host_errors
 from gatewright.pause import pause_unless
 from gatewright.services.gatekeeper.dispatch.dispatcher import UnderWay
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
+from gatewright.services.gatekeeper.projections.approval_index import ApprovalIndex
 from gatewright.services.gatekeeper.projections.cancellations import CancellationBroadcaster
 from gatewright.services.gatekeeper.projections.deadlines import Deadlines
 from gatewright.services.gatekeeper.projections.entries import read_entry, run_id_of
@@ -44,6 +46,7 @@ class LedgerFollower:
     deadlines: Deadlines = field(default_factory=Deadlines)
     notices: CancellationBroadcaster = field(default_factory=CancellationBroadcaster)
     index: RunIndex = field(default_factory=RunIndex)
+    approvals: ApprovalIndex = field(default_factory=ApprovalIndex)
     publishers: PublisherRuns | None = None
     sequence: int = 0
 
@@ -82,9 +85,31 @@ class LedgerFollower:
                 known = orchestrator.ledger.known(run_id)
                 if sealed:
                     orchestrator.left_behind(run_id)
-                elif known is not None and known.sequence < message.sequence:
+                    await self._settle(run_id)
+                    await self._moved_elsewhere(run_id)
+                elif known is None or known.sequence < message.sequence:
                     # Another gatekeeper moved it; or we did, and the append will say so itself.
                     orchestrator.ledger.forget(run_id)
+                    await self._moved_elsewhere(run_id)
+
+    async def _moved_elsewhere(self, run_id: str) -> None:
+        try:
+            await self.orchestrator.moved_elsewhere(run_id)
+        except MalformedError as error:
+            self.orchestrator.log.warning("run_unreadable", run_id=run_id, code=error.reason, cause=error.message)
+
+    async def settle(self) -> None:
+        """After a start: the bundles of runs that were sealed before lie where they are kept, and need no folder here."""
+        for run_id in self.orchestrator.bundles.copies():
+            await self._settle(run_id)
+
+    async def _settle(self, run_id: str) -> None:
+        try:
+            await self.orchestrator.settle(run_id)
+        except (MalformedError, UnavailableError) as error:
+            if isinstance(error, UnavailableError) and error.reason != OTHER_VERSION:
+                raise
+            self.orchestrator.log.warning("run_unreadable", run_id=run_id, code=error.reason, cause=error.message)
 
     def _saw(self, message: Message, now: float, age: float = 0.0) -> bool:
         """Tell all who follow the runs; whether the message says that its run is over and sealed."""
@@ -95,6 +120,7 @@ class LedgerFollower:
         self.deadlines.saw(entry)
         self.notices.saw(entry, now, age)
         self.index.saw(entry)
+        self.approvals.saw(entry)
         if self.publishers is not None:
             self.publishers.saw(entry)
         return self.runs.saw(entry, now)

@@ -20,8 +20,8 @@ from gatewright.ledger.run import Run
 from gatewright.services.gatekeeper.projections.entries import LedgerEntry
 
 DAY = timedelta(days=1)
-#: Seconds that a submission waits for the count of a gatekeeper that has just started.
-START = 10.0
+#: Seconds that a submission waits for the count of a gatekeeper that has just started: the asker is to hear of it.
+START = 8.0
 
 
 class _Accepted(msgspec.Struct, frozen=True):

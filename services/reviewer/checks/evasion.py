@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from gatewright.contracts.reports import Finding
 from gatewright.ecosystems.runner.names import is_test
 from gatewright.services.reviewer.subject import ChangedFile, Subject
-from gatewright.services.reviewer.syntax.evasions import Doubt, Form, evasions_in
+from gatewright.services.reviewer.syntax.evasions import Doubt, Evasion, evasions_in
 
 CODE = "test_run_evasion"
 #: What Python reads before any test, and names that would stand before a runner's own.
@@ -41,7 +41,7 @@ def evasion(subject: Subject) -> Iterator[Finding]:
             yield file.finding(CODE, words, blocking=blocks and not opened, line=form.line or None)
 
 
-def _added(file: ChangedFile) -> Iterator[Form]:
+def _added(file: ChangedFile) -> Iterator[Evasion]:
     if file.is_binary:
         return
     yield from _by_name(file)
@@ -50,7 +50,7 @@ def _added(file: ChangedFile) -> Iterator[Form]:
         return
     forms = evasions_in(file.path, file.new or b"")
     if forms is None:
-        yield Form(b"", 0, "is too large or too deep to be looked through", Doubt.RARE)
+        yield Evasion(b"", 0, "is too large or too deep to be looked through", Doubt.RARE)
         return
     if not forms:
         return
@@ -65,18 +65,18 @@ def _added(file: ChangedFile) -> Iterator[Form]:
             yield form
 
 
-def _by_name(file: ChangedFile) -> Iterator[Form]:
+def _by_name(file: ChangedFile) -> Iterator[Evasion]:
     *_, name = file.path.split(b"/")
     of_runner = name in _OWN or any(file.path == each or file.path == b"src/" + each for each in _PACKAGES)
     if name in _LOADED_FIRST or of_runner:
         doubt = Doubt.RARE if of_runner and file.old is not None else Doubt.UNMISTAKABLE
-        yield Form(b"", 0, "is read by Python before the tests, or in the place of their runner", doubt)
+        yield Evasion(b"", 0, "is read by Python before the tests, or in the place of their runner", doubt)
     elif name.endswith(b".pth"):
         imports = any(line.startswith((b"import ", b"import\t")) for _, line in file.added_lines)
-        yield Form(b"", 0, "is read by Python at its start", Doubt.UNMISTAKABLE if imports else Doubt.RARE)
+        yield Evasion(b"", 0, "is read by Python at its start", Doubt.UNMISTAKABLE if imports else Doubt.RARE)
 
 
-def _shell(file: ChangedFile) -> Iterator[Form]:
+def _shell(file: ChangedFile) -> Iterator[Evasion]:
     """A script that runs tests, and no more says how they went."""
     content = file.new or b""
     if not any(runner in content for runner in _RUNNERS):
@@ -87,10 +87,10 @@ def _shell(file: ChangedFile) -> Iterator[Form]:
         if text.startswith(b"#"):
             continue
         if text.startswith(b"trap") and b"exit 0" in text:
-            yield Form(text, number, "ends in success whatever happened", Doubt.UNMISTAKABLE)
+            yield Evasion(text, number, "ends in success whatever happened", Doubt.UNMISTAKABLE)
         elif text in {b"exit 0", b"exit", b"true"} and text == last:
-            yield Form(text, number, "ends in success whatever happened before", Doubt.RARE)
+            yield Evasion(text, number, "ends in success whatever happened before", Doubt.RARE)
         elif text.endswith((b"|| true", b"|| :", b"; true", b"|| exit 0")) and any(runner in text for runner in _RUNNERS):
-            yield Form(text, number, "forgets that tests failed", Doubt.RARE)
+            yield Evasion(text, number, "forgets that tests failed", Doubt.RARE)
         elif text == b"set +e":
-            yield Form(text, number, "goes on after what failed", Doubt.COMMON)
+            yield Evasion(text, number, "goes on after what failed", Doubt.COMMON)

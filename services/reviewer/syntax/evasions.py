@@ -25,7 +25,7 @@ class Doubt(IntEnum):
 
 
 @dataclass(frozen=True)
-class Form:
+class Evasion:
     """One place that evades: ``key`` is its text without the white space."""
 
     key: bytes
@@ -42,7 +42,7 @@ class _Around:
     is_main: bool = False
 
 
-_Visit = Callable[[Node, _Around, ParsedSource], Iterator[Form]]
+_Visit = Callable[[Node, _Around, ParsedSource], Iterator[Evasion]]
 _RUNNERS = rb"(?:_?pytest|py\.test|unittest|nose2?|hypothesis|xdist|tox|jest|vitest|mocha|rspec|phpunit)"
 _LONGEST = 2000
 _NAMED = BytesPattern(rb"(?i)[\"'`]" + _RUNNERS + rb"(?:[.\"'`])")
@@ -61,7 +61,6 @@ _FRAMES = BytesPattern(
     rb"^(?:sys\._getframe|sys\._current_frames|inspect\.(?:stack|currentframe)|traceback\.(?:extract_stack|walk_stack))$"
 )
 _OBJECTS = BytesPattern(rb"^gc\.get_(?:objects|referrers|referents)$")
-_TEST_WORD = BytesPattern(rb"(?i)[\"'][^\"']*(?:test|pytest)[^\"']*[\"']")
 _END = BytesPattern(
     rb"^(?:\w+\.)?(?:_exit|abort|raise_signal|pthread_kill)$|^os\.(?:exec\w+|kill|killpg|posix_spawn\w*)$|^exec[lv]p?e?$"
 )
@@ -74,7 +73,7 @@ _INTERNAL = BytesPattern(rb"\b_pytest\b|\bpluggy\b")
 _GLOBALS = BytesPattern(rb"^(?:globalThis|global|window|self)(?:\.|\[[\"'`])(?:test|it|expect|describe|assert|process)\b")
 
 
-def evasions_in(path: bytes, content: bytes) -> tuple[Form, ...] | None:
+def evasions_in(path: bytes, content: bytes) -> tuple[Evasion, ...] | None:
     """The forms of a file; empty where there is none, None where they cannot be looked for: beyond the bounds."""
     language = language_of(path)
     visits = _VISITORS.get(language or "")
@@ -113,11 +112,11 @@ def _walk(root: Node, source: ParsedSource) -> Iterator[tuple[Node, _Around]]:
         stack.extend((child, inner) for child in reversed(node.named_children))
 
 
-def _form(node: Node, source: ParsedSource, words: str, doubt: Doubt) -> Form:
-    return Form(words.encode() + b"".join(source.cut(node, _LONGEST).split()), line_of(node), words, doubt)
+def _form(node: Node, source: ParsedSource, words: str, doubt: Doubt) -> Evasion:
+    return Evasion(words.encode() + b"".join(source.cut(node, _LONGEST).split()), line_of(node), words, doubt)
 
 
-def _strings(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Form]:
+def _strings(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Evasion]:
     """What any language says in a text."""
     text = source.cut(node, _LONGEST)
     if _SANDBOX.first(text) is not None and b" " not in text.strip():
@@ -126,7 +125,7 @@ def _strings(node: Node, _around: _Around, source: ParsedSource) -> Iterator[For
         yield _form(node, source, "looks for the test run", Doubt.UNMISTAKABLE)
 
 
-def _environment(node: Node, source: ParsedSource) -> Iterator[Form]:
+def _environment(node: Node, source: ParsedSource) -> Iterator[Evasion]:
     """A question to the environment."""
     text = source.cut(node, 400)
     if _ENVIRONMENT.first(text) is None:
@@ -139,7 +138,7 @@ def _environment(node: Node, source: ParsedSource) -> Iterator[Form]:
         yield _form(node, source, "asks whether this is continuous integration", Doubt.COMMON)
 
 
-def _python_comparison(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Form]:
+def _python_comparison(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Evasion]:
     text = source.cut(node, 400)
     if _NAMED.first(text) is not None and _LOADED.first(text) is not None:
         yield _form(node, source, "looks for a test runner", Doubt.RARE)
@@ -147,16 +146,16 @@ def _python_comparison(node: Node, _around: _Around, source: ParsedSource) -> It
         yield from _environment(node, source)
 
 
-def _asked(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Form]:
+def _asked(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Evasion]:
     return _environment(node, source)
 
 
-def _python_attribute(node: Node, around: _Around, source: ParsedSource) -> Iterator[Form]:
+def _python_attribute(node: Node, around: _Around, source: ParsedSource) -> Iterator[Evasion]:
     if source.cut(node, 60) in {b"os._exit", b"posix._exit"} and not around.is_main:
         yield _ending(node, around, source)
 
 
-def _python_import(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Form]:
+def _python_import(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Evasion]:
     text = source.cut(node, 200)
     if _INTERNAL.first(text) is not None:
         yield _form(node, source, "imports the inside of a test runner", Doubt.RARE)
@@ -164,7 +163,7 @@ def _python_import(node: Node, _around: _Around, source: ParsedSource) -> Iterat
         yield _form(node, source, "imports what ends the process at once", Doubt.RARE)
 
 
-def _python_assignment(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Form]:
+def _python_assignment(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Evasion]:
     target = source.cut(node.named_children[0], 200) if node.named_child_count else b""
     if _STATUS.first(target) is not None:
         yield _form(node, source, "sets what a test run comes to", Doubt.UNMISTAKABLE)
@@ -172,19 +171,19 @@ def _python_assignment(node: Node, _around: _Around, source: ParsedSource) -> It
         yield _form(node, source, "patches what tests rely on", Doubt.RARE)
 
 
-def _python_function(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Form]:
+def _python_function(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Evasion]:
     body = node.child_by_field_name("body")
     text = b"".join(source.cut(body, 200).split()) if body is not None else b""
     if source.name_of(node) == "__eq__" and text == b"returnTrue":
         yield _form(node, source, "is equal to everything", Doubt.RARE)
 
 
-def _ending(node: Node, around: _Around, source: ParsedSource) -> Form:
+def _ending(node: Node, around: _Around, source: ParsedSource) -> Evasion:
     where = "ends the process at once" if around.function is not None else "ends the process when it is imported"
     return _form(node, source, where, Doubt.RARE if around.function is not None else Doubt.UNMISTAKABLE)
 
 
-def _python_call(node: Node, around: _Around, source: ParsedSource) -> Iterator[Form]:
+def _python_call(node: Node, around: _Around, source: ParsedSource) -> Iterator[Evasion]:
     callee, text = source.callee_of(node), source.cut(node, 400)
     if callee in {b"setattr", b"mock.patch", b"patch", b"mock.patch.object", b"patch.object", b"delattr"}:
         target = text.partition(b"(")[2].lstrip(b"\"' ").partition(b",")[0].strip()
@@ -212,12 +211,12 @@ def _python_call(node: Node, around: _Around, source: ParsedSource) -> Iterator[
 _NODE_TEST = BytesPattern(rb"NODE_ENV[\"'`\]]*[!=]==?[\"'`]test[\"'`]|[\"'`]test[\"'`][!=]==?process\.env\.NODE_ENV")
 
 
-def _javascript_comparison(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Form]:
+def _javascript_comparison(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Evasion]:
     if _NODE_TEST.first(b"".join(source.cut(node, 200).split())) is not None:
         yield _form(node, source, "asks whether tests are run", Doubt.RARE)
 
 
-def _javascript_member(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Form]:
+def _javascript_member(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Evasion]:
     text = source.cut(node, 200)
     if text == b"import.meta.vitest":
         yield _form(node, source, "asks whether tests are run", Doubt.RARE)
@@ -225,7 +224,7 @@ def _javascript_member(node: Node, _around: _Around, source: ParsedSource) -> It
         yield from _environment(node, source)
 
 
-def _javascript_call(node: Node, around: _Around, source: ParsedSource) -> Iterator[Form]:
+def _javascript_call(node: Node, around: _Around, source: ParsedSource) -> Iterator[Evasion]:
     callee, text = source.callee_of(node), b"".join(source.cut(node, 400).split())
     if callee in {b"process.exit", b"process.abort"} and around.function is None:
         zero = text.endswith((b"exit()", b"(0)"))
@@ -237,7 +236,7 @@ def _javascript_call(node: Node, around: _Around, source: ParsedSource) -> Itera
         yield _form(node, source, "ends the process at once", Doubt.RARE)
 
 
-def _javascript_assignment(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Form]:
+def _javascript_assignment(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Evasion]:
     target = source.cut(node, 200).partition(b"=")[0].strip()
     if _GLOBALS.first(target) is not None:
         yield _form(node, source, "replaces what tests rely on", Doubt.RARE)
@@ -272,7 +271,7 @@ _TEXTS = frozenset({"string", "interpreted_string_literal", "string_literal", "e
 def _other_call(language: str) -> _Visit:
     asks, ends = _OTHERS[language]
 
-    def visit(node: Node, around: _Around, source: ParsedSource) -> Iterator[Form]:
+    def visit(node: Node, around: _Around, source: ParsedSource) -> Iterator[Evasion]:
         text = source.cut(node, 300)
         if asks.first(text) is not None:
             yield _form(node, source, "looks for a test runner", Doubt.RARE)

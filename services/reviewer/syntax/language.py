@@ -68,7 +68,7 @@ class ParsedSource:
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class WalkPosition:
     """Where the walk is: the names around, the function it is in, and whether anything here can make a test fail."""
 
     names: tuple[str, ...] = ()
@@ -124,7 +124,7 @@ class Reader:
     def tests(self, root: Node) -> FileTests:
         """All tests of the file."""
         found = FileTests()
-        stack: list[tuple[Node, Position]] = [(root, self.start(root))]
+        stack: list[tuple[Node, WalkPosition]] = [(root, self.start(root))]
         while stack:
             node, place = stack.pop()
             inner = self.enter(node, place, found)
@@ -133,10 +133,10 @@ class Reader:
         found.settle()
         return found
 
-    def start(self, _root: Node) -> Position:
-        return Position()
+    def start(self, _root: Node) -> WalkPosition:
+        return WalkPosition()
 
-    def enter(self, node: Node, place: Position, found: FileTests) -> Position | None:
+    def enter(self, node: Node, place: WalkPosition, found: FileTests) -> WalkPosition | None:
         """Take ``node`` in; the place of what is in it, None for nothing."""
         kind = node.type
         if kind in self.words.functions and (place.body is None or kind in self.words.groups):
@@ -152,7 +152,7 @@ class Reader:
             place.body.steps += 1
         return place
 
-    def _function(self, node: Node, place: Position, found: FileTests) -> Position:
+    def _function(self, node: Node, place: WalkPosition, found: FileTests) -> WalkPosition:
         name = self.source.name_of(node)
         before = place.before + self.source.head(node)
         body = Body("::".join((*place.names, name)), line_of(node))
@@ -163,9 +163,9 @@ class Reader:
             found.cases[body.name] = body
         else:
             found.helpers[name] = body
-        return Position(place.named(name), body, skipped=place.skipped)
+        return WalkPosition(place.named(name), body, skipped=place.skipped)
 
-    def _call(self, node: Node, place: Position, found: FileTests) -> Position:
+    def _call(self, node: Node, place: WalkPosition, found: FileTests) -> WalkPosition:
         callee = self.source.callee_of(node)
         if self.words.only_call.first(callee) is not None:
             found.hooks["only"] = (line_of(node), b"only")
@@ -184,7 +184,7 @@ class Reader:
             while body.name in found.cases:
                 body.name += "'"
             found.cases[body.name] = body
-            return Position(place.named(name), body, skipped=skipped)
+            return WalkPosition(place.named(name), body, skipped=skipped)
         if place.body is None:
             return place
         place.body.steps += 1
@@ -203,11 +203,11 @@ class Reader:
         arguments = node.child_by_field_name("arguments") or (node.named_children[-1] if node.named_child_count else None)
         return arguments is not None and arguments.named_child_count > 0 and not mentions_names(arguments)
 
-    def children(self, node: Node, place: Position) -> Iterator[tuple[Node, Position]]:
+    def children(self, node: Node, place: WalkPosition) -> Iterator[tuple[Node, WalkPosition]]:
         """What is in ``node``, each with its place."""
         if not node.named_child_count:
             return
-        unheard: Position | None = None
+        unheard: WalkPosition | None = None
         dead = self.dead_part(node)
         swallowed = node.type in self.words.attempts and self._is_swallowed(node)
         ended = False

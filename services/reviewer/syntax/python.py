@@ -8,7 +8,7 @@ from dataclasses import replace
 from tree_sitter import Node
 
 from gatewright.patterns import BytesPattern
-from gatewright.services.reviewer.syntax.language import Position, Reader, Words, line_of, mentions_names
+from gatewright.services.reviewer.syntax.language import Reader, WalkPosition, Words, line_of, mentions_names
 from gatewright.services.reviewer.syntax.tests_model import FileTests
 
 WORDS = Words(
@@ -61,10 +61,10 @@ _DEPTH = 20
 class PythonReader(Reader):
     """One file of Python."""
 
-    def start(self, root: Node) -> Position:
-        return Position(skipped=self._all_skipped(root))
+    def start(self, root: Node) -> WalkPosition:
+        return WalkPosition(skipped=self._all_skipped(root))
 
-    def enter(self, node: Node, place: Position, found: FileTests) -> Position | None:
+    def enter(self, node: Node, place: WalkPosition, found: FileTests) -> WalkPosition | None:
         match node.type:
             case "decorated_definition":
                 decorators = [child for child in node.named_children if child.type == "decorator"]
@@ -91,7 +91,7 @@ class PythonReader(Reader):
                 pass
         return super().enter(node, place, found)
 
-    def _class(self, node: Node, place: Position, found: FileTests) -> Position:
+    def _class(self, node: Node, place: WalkPosition, found: FileTests) -> WalkPosition:
         name = self.source.name_of(node)
         bases = node.child_by_field_name("superclasses")
         is_case = bases is not None and b"Test" in self.source.cut(bases, 500)
@@ -104,9 +104,9 @@ class PythonReader(Reader):
         skipped = place.skipped or WORDS.skip_head.first(place.before) is not None
         skipped = skipped or (body is not None and self._all_skipped(body))
         names = place.named(name)
-        return Position(names, place.body, skipped=skipped, ignored=ignored or place.ignored or not place.heard)
+        return WalkPosition(names, place.body, skipped=skipped, ignored=ignored or place.ignored or not place.heard)
 
-    def _function_definition(self, node: Node, place: Position, found: FileTests) -> Position:
+    def _function_definition(self, node: Node, place: WalkPosition, found: FileTests) -> WalkPosition:
         name = self.source.name_of(node)
         qualified = "::".join((*place.names, name))
         found.names.add(qualified)
@@ -134,7 +134,7 @@ class PythonReader(Reader):
             rows *= values.named_child_count if values is not None and values.type in {"list", "tuple", "set"} else 1
         return rows
 
-    def _assert(self, node: Node, place: Position) -> None:
+    def _assert(self, node: Node, place: WalkPosition) -> None:
         if place.body is None:
             return
         place.body.steps += 1
@@ -189,14 +189,14 @@ class PythonReader(Reader):
         texts = [self.source.cut(handler, 4000) for handler in handlers]
         return any(_SPECIFIC.first(text[:200]) is not None and _RAISED.first(text) is None for text in texts)
 
-    def children(self, node: Node, place: Position) -> Iterator[tuple[Node, Position]]:
+    def children(self, node: Node, place: WalkPosition) -> Iterator[tuple[Node, WalkPosition]]:
         if node.type == "for_statement":
             over = node.child_by_field_name("right")
             if over is not None and over.type in {"list", "tuple"} and not over.named_child_count:
                 place = replace(place, heard=False)
         return super().children(node, place)
 
-    def _assignment(self, node: Node, place: Position, found: FileTests) -> None:
+    def _assignment(self, node: Node, place: WalkPosition, found: FileTests) -> None:
         target = self.source.cut(node.named_children[0], 200) if node.named_child_count else b""
         if target.endswith(_STATUS):
             found.hooks[target.rpartition(b".")[2].decode()] = (line_of(node), self.source.cut(node, 400))
@@ -219,7 +219,7 @@ class PythonReader(Reader):
                 return True
         return False
 
-    def _examples(self, node: Node, place: Position, found: FileTests) -> None:
+    def _examples(self, node: Node, place: WalkPosition, found: FileTests) -> None:
         first = node.named_children[0] if node.named_child_count else None
         if first is None or first.type != "string":
             return

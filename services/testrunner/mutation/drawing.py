@@ -11,7 +11,7 @@ import time
 import msgspec
 
 from gatewright.services.testrunner.mutation.changed_lines import written_lines
-from gatewright.services.testrunner.mutation.mutants import Edit, Mutant, mutants_of
+from gatewright.services.testrunner.mutation.mutants import Edit, Mutation, mutants_of
 from gatewright.syntax_trees import language_of, parse
 
 #: What the child is started with.
@@ -24,7 +24,7 @@ _PARSING_AGAIN = 2.0
 _SHOWN = 80
 
 
-class Question(msgspec.Struct, array_like=True):
+class DrawingRequest(msgspec.Struct, array_like=True):
     """``contents`` are the changed files that may be mutated, by path; ``most`` are drawn."""
 
     patch: bytes
@@ -50,18 +50,18 @@ class Drawn(msgspec.Struct, array_like=True, frozen=True):
         return content[: self.start] + self.new + content[self.end :]
 
 
-class Answer(msgspec.Struct, array_like=True):
+class DrawingResult(msgspec.Struct, array_like=True):
     """``possible``: how many mutants the written lines have."""
 
     possible: int
     drawn: tuple[Drawn, ...]
 
 
-_QUESTIONS = msgspec.msgpack.Decoder(Question)
-_ANSWERS = msgspec.msgpack.Decoder(Answer)
+_QUESTIONS = msgspec.msgpack.Decoder(DrawingRequest)
+_ANSWERS = msgspec.msgpack.Decoder(DrawingResult)
 
 
-def answer_in(data: bytes) -> Answer:
+def answer_in(data: bytes) -> DrawingResult:
     """What the child said."""
     return _ANSWERS.decode(data)
 
@@ -71,10 +71,10 @@ def draw(question: bytes) -> bytes:
     return msgspec.msgpack.encode(drawn_for(_QUESTIONS.decode(question)))
 
 
-def drawn_for(asked: Question) -> Answer:
+def drawn_for(asked: DrawingRequest) -> DrawingResult:
     """The mutants of lines that the patch has written, and the first of them in the order of the draw."""
     lines = written_lines(asked.patch)
-    found: list[tuple[str, Mutant]] = []
+    found: list[tuple[str, Mutation]] = []
     for path, content in sorted(asked.contents.items()):
         language = language_of(path.encode())
         written = sorted(lines.get(path, ()))
@@ -93,11 +93,11 @@ def drawn_for(asked: Question) -> Answer:
         one = Drawn(path, edit.start, edit.end, edit.new, *place, *_shown(content, edit))
         if time.process_time() > end or _parses(path, one.applied(content)):
             drawn.append(one)
-    return Answer(len(found), tuple(drawn))
+    return DrawingResult(len(found), tuple(drawn))
 
 
-def _in_order(found: list[tuple[str, Mutant]], seed: str) -> list[tuple[str, Mutant]]:
-    def digest(each: tuple[str, Mutant]) -> bytes:
+def _in_order(found: list[tuple[str, Mutation]], seed: str) -> list[tuple[str, Mutation]]:
+    def digest(each: tuple[str, Mutation]) -> bytes:
         path, mutant = each
         edit = mutant.edit
         return hashlib.sha256(f"{seed}\0{path}\0{edit.start}\0{edit.end}\0".encode() + edit.new).digest()

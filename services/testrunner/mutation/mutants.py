@@ -32,7 +32,7 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True)
-class Mutant:
+class Mutation:
     """``edit`` begins in line ``line``, byte ``column``, both from 1."""
 
     edit: Edit
@@ -40,10 +40,10 @@ class Mutant:
     column: int
 
 
-def mutants_of(language: str, content: bytes, root: Node, lines: Sequence[int]) -> list[Mutant]:
+def mutants_of(language: str, content: bytes, root: Node, lines: Sequence[int]) -> list[Mutation]:
     """All mutants of ``content``, parsed to ``root``, that begin in one of ``lines`` (sorted, from 1), in its order."""
     walk = _Walk(GRAMMARS[language], content, lines)
-    found: dict[Edit, Mutant] = {}
+    found: dict[Edit, Mutation] = {}
     stack = [root]
     while stack and len(found) < MOST_OF_A_FILE:
         node = stack.pop()
@@ -52,7 +52,7 @@ def mutants_of(language: str, content: bytes, root: Node, lines: Sequence[int]) 
         for place, edit in walk.edits(node):
             row, column = place.start_point
             if walk.is_written(row + 1):
-                found.setdefault(edit, Mutant(edit, row + 1, column + 1))
+                found.setdefault(edit, Mutation(edit, row + 1, column + 1))
         stack.extend(reversed(node.children))
     return list(found.values())
 

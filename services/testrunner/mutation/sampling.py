@@ -22,14 +22,12 @@ from gatewright.ecosystems.port import Purpose, TreeFiles
 from gatewright.ecosystems.records import Told
 from gatewright.errors import GatewrightError, PatchError
 from gatewright.sandbox import Completed
-from gatewright.services.testrunner.instrumented import Instrumented, build_earlier
-from gatewright.services.testrunner.mutation.drawing import FUNCTION, Answer, Drawn, Question, answer_in
+from gatewright.services.testrunner.instrumented import AskedRun, Instrumented, build_earlier
+from gatewright.services.testrunner.mutation.drawing import FUNCTION, DrawingRequest, DrawingResult, Drawn, answer_in
 from gatewright.services.testrunner.mutation.subjects import mutable_files
 from gatewright.services.testrunner.place import CommandPlace
 from gatewright.workspace import Workspaces
 
-#: Frameworks whose reporters tell which tests run a line.
-_TELL_TOUCHED: Final = frozenset({"pytest", "unittest"})
 #: Seconds that reading and drawing may take.
 _DRAWING: Final = 20.0
 #: A mutant that takes so many times as long as all tests without it, and some seconds more, hangs.
@@ -81,7 +79,7 @@ class CandidateSample:
         self._bounds = bounds
         self._seed = seed_of(place.candidate.baseline_tree, place.candidate.tree)
         self._contents: dict[str, bytes] = {}
-        self._answer: Answer | None = None
+        self._answer: DrawingResult | None = None
         self._trouble = ""
         self._traced: Told | None = None
         self._tried: dict[int, Mutant] = {}
@@ -96,23 +94,23 @@ class CandidateSample:
         Raises GitError, SandboxError, ConfigurationError, DeniedError.
         """
         candidate = self._place.candidate
-        contents = self._contents = await mutable_files(candidate, self._subject.framework.name)
+        contents = self._contents = await mutable_files(candidate, self._subject.framework)
         if not contents:
-            self._answer = Answer(0, ())
+            self._answer = DrawingResult(0, ())
             return
         try:
             patch = await candidate.mirror.diff(candidate.baseline_tree, candidate.tree)
         except PatchError as error:
             self._trouble = f"the change is too large to be mutated: {error.message}"
             return
-        question = Question(patch, contents, self._seed, self._bounds.most_mutants)
+        question = DrawingRequest(patch, contents, self._seed, self._bounds.most_mutants)
         try:
             answer = answer_in(await self._judge.ask(msgspec.msgpack.encode(question)))
         except GatewrightError as error:  # whatever keeps the child from answering: the tests themselves have not failed
             self._trouble = f"the mutants could not be drawn: {error.message}"
             return
         self._answer = answer
-        if answer.drawn and self._subject.framework.name in _TELL_TOUCHED:
+        if answer.drawn and self._subject.framework.tells_files:
             await self._trace(answer.drawn)
 
     async def _trace(self, drawn: Sequence[Drawn]) -> None:
@@ -122,10 +120,15 @@ class CandidateSample:
         place = self._place
         candidate = place.candidate
         async with self._workspaces.open(
-            candidate.mirror, candidate.baseline, candidate.tree, plain=not place.workspace.overlay, planted=place.provided
+            candidate.mirror,
+            candidate.baseline,
+            candidate.tree,
+            plain=not place.workspace.overlay,
+            planted=place.provided,
+            compiled=place.compiled,
         ) as workspace:
             await build_earlier(place, workspace, self._subject.sandbox)
-            completed, told = await self._subject.run(workspace, self._tree, Purpose.ALL, lines=lines)
+            completed, told = await self._subject.run(workspace, self._tree, AskedRun(Purpose.ALL, lines=lines))
         if told.complete and told.outcomes and "failed" not in told.outcomes.values():
             self._traced, self._passes = told, True
         elif completed.exit_code:
@@ -236,6 +239,7 @@ class CandidateSample:
             plain=not place.workspace.overlay,
             planted=place.provided,
             replaced={drawn.path.encode(): drawn.applied(self._contents[drawn.path])} if drawn is not None else None,
+            compiled=place.compiled,
         ) as workspace:
             limits = dataclasses.replace(place.limits, wall_seconds=seconds)
             subject = dataclasses.replace(self._subject, limits=limits)

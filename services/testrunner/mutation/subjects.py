@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
-from gatewright.ecosystems.go.framework import GO_TEST
-from gatewright.ecosystems.node.frameworks import NODE_FRAMEWORKS
+from gatewright.ecosystems.port import Framework
 from gatewright.ecosystems.python.changed_sources import is_apart
 from gatewright.ecosystems.runner.names import is_runner_setting, is_test
-from gatewright.ecosystems.rust.framework import CARGO_TEST
 from gatewright.git.modes import REGULAR
 from gatewright.services.testrunner.mutation.grammars import GRAMMARS
 from gatewright.syntax_trees import MOST_BYTES, language_of
 from gatewright.tasks.inputs import RebuiltCandidate
 
-_PYTHON: Final = frozenset({"python"})
-_SCRIPTS: Final = frozenset({"javascript", "typescript", "tsx"})
-#: What the tests of a framework are about; those of any other may be about every language that is known.
-_LANGUAGES: Final[Mapping[str, frozenset[str]]] = {
-    "pytest": _PYTHON,
-    "unittest": _PYTHON,
-    CARGO_TEST.name: frozenset({"rust"}),
-    GO_TEST.name: frozenset({"go"}),
-    **{framework.name: _SCRIPTS for framework in NODE_FRAMEWORKS},
-}
 #: Files, and bytes of all of them; what is beyond is not mutated.
 _MOST_FILES: Final = 500
 _MOST_IN_ALL: Final = 16 * 1024 * 1024
 
 
-async def mutable_files(candidate: RebuiltCandidate, framework: str) -> dict[str, bytes]:
+async def mutable_files(candidate: RebuiltCandidate, framework: Framework) -> dict[str, bytes]:
     """Contents of the changed files that may be mutated, by path. Raises GitError."""
-    languages = _LANGUAGES.get(framework, frozenset(GRAMMARS))
+    languages = framework.languages or frozenset(GRAMMARS)
     wanted = {}
     for change in await candidate.mirror.changes(candidate.baseline_tree, candidate.tree):
         if change.new_mode in REGULAR and language_of(change.path) in languages and _is_source(change.path):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from gatewright.sandbox import DOOR_PORT, HOME_INSIDE, Furnishing, SandboxLimits, Session, TalkingSandbox, WorkingFolder
+from gatewright.sandbox import DOOR_PORT, HOME_INSIDE, Furnishing, SandboxLimits, SandboxSession, TalkingSandbox, WorkingFolder
 from gatewright.sandbox.environments import Shown
 from gatewright.services.worker.agents.port import Launch
 from gatewright.services.worker.agents.wire import SILENCE_SECONDS, JsonLines
@@ -28,12 +28,14 @@ class Gateway(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an agent works. ``shown`` are the folders of its installation, ``prefix`` the environment of its commands."""
+    """Where an agent works. ``shown`` are the folders of its installation, ``prefix`` the environment of its commands, ``kept``
+    the folders of its home, by path below it, that outlive it."""
 
     workspace: WorkingFolder
     prefix: Shown
     limits: SandboxLimits
     shown: tuple[Path, ...] = ()
+    kept: Mapping[str, Path] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ class Box:
     """A running agent: ``wire`` to talk to it, ``session`` to ask how it ended."""
 
     wire: JsonLines
-    session: Session
+    session: SandboxSession
 
 
 @asynccontextmanager
@@ -57,6 +59,7 @@ async def open_box(
         shown=place.shown,
         variables={name: _at_home(value) for name, value in launch.variables.items()},
         files={name: data.replace(_HOME.encode(), HOME_INSIDE.encode()) for name, data in launch.files.items()},
+        kept=place.kept,
     )
     session = sandbox.session(argv, workspace=place.workspace, prefix=place.prefix, limits=place.limits, furnishing=furnishing)
     async with session as held, gateway.serving(held.door):

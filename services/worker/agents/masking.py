@@ -8,14 +8,14 @@ from gatewright.git.changes import FileChange
 from gatewright.git.mirror import Mirror
 
 
-async def without_masked(mirror: Mirror, baseline: str, masked: Iterable[str]) -> str | None:
-    """The tree of ``baseline`` without the files that are, or lie in a folder, of these names at any depth; None: it has none.
+async def without_masked(mirror: Mirror, tree: str, masked: Iterable[str]) -> str:
+    """``tree`` (or that of a commit) without the files that are, or lie in a folder, of these names at any depth.
 
     The change that an agent makes is compared with this tree and written over the whole one: what is hidden stays as it is.
     """
     names = {name.encode().lower() for name in masked}
-    entries = await mirror.files(await mirror.tree_of(baseline), ())
+    entries = await mirror.files(await mirror.tree_of(tree), ())
     hidden = [entry.path for entry in entries if names & set(entry.path.lower().split(b"/"))]
     if not hidden:
-        return None
-    return await mirror.write_tree(baseline, [FileChange(path, None) for path in hidden])
+        return await mirror.tree_of(tree)
+    return await mirror.write_tree(tree, [FileChange(path, None) for path in hidden])

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from gatewright.contracts.vocabulary import Document
+from gatewright.tasks.questions import Leave
 
 #: How a conversation ended, in our words: ``declined`` when the agent gave up because something was not allowed.
 HowEnded = Literal["completed", "failed", "declined", "interrupted"]
@@ -47,12 +48,17 @@ class AgentFileChange(Document, tag="file_change", tag_field="event"):
 
 
 class AgentPermission(Document, tag="permission", tag_field="event"):
-    """A question of the agent, and the answer it was given. ``offered`` are the kinds of its options."""
+    """A question of the agent, and the answer it was given. ``offered`` are the kinds of its options.
+
+    ``by``: the contract answers by itself; where it wants an approval, the person who made the run (``person``), or why none.
+    """
 
     asked: Asked
     subject: str
     answer: Answered
     offered: tuple[str, ...] = ()
+    by: Literal["contract", "person", "silence", "too_many", "too_long", "unreachable"] = "contract"
+    person: str = ""
 
 
 class AgentUsage(Document, tag="usage", tag_field="event"):
@@ -72,6 +78,8 @@ AgentEvent = AgentStarted | AgentMessage | AgentCommand | AgentFileChange | Agen
 Tell = Callable[[AgentEvent], None]
 #: Asked when a turn is over and was completed: the next words to the agent in the same session, None when it may go.
 FollowUp = Callable[[], Awaitable[str | None]]
+#: Given what is to be run, in the agent's words.
+AskPerson = Callable[[str], Awaitable[Leave]]
 
 
 async def no_follow_up() -> str | None:
@@ -84,8 +92,10 @@ class AgentOrder:
     """What an agent is to do. ``directory`` is the workspace as the agent sees it, ``base_url`` the gateway's address there.
 
     ``model`` is the name that the agent asks the gateway for. ``shell`` is the contract's permission (specification 6.1.2);
-    ``resume`` an earlier session's id. ``standing_approval``: the operator approves beforehand the commands that a contract
+    ``resume`` an earlier session's id. ``ask`` puts a command that wants an approval to a person, None: there is none.
+    ``standing_approval``: the operator approves beforehand the commands that a contract
     wants approved (``on-request``), as they stay in the box. A protocol that knows no second turn does not ask ``follow_up``.
+    ``carried``: a further round may go on with the session, so the agent is given time to write it down.
     """
 
     prompt: str
@@ -97,6 +107,8 @@ class AgentOrder:
     resume: str | None = None
     standing_approval: bool = False
     follow_up: FollowUp = no_follow_up
+    ask: AskPerson | None = None
+    carried: bool = False
 
 
 @dataclass(frozen=True, slots=True)

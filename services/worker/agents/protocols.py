@@ -10,6 +10,8 @@ from gatewright.agents.policy import ProtocolName
 from gatewright.errors import ConfigurationError
 from gatewright.services.worker.agents.claude.stream import ClaudeStream
 from gatewright.services.worker.agents.codex.app_server import CodexAppServer
+from gatewright.services.worker.agents.codex.home import CATALOGUE, catalogue
+from gatewright.services.worker.agents.codex.mcp_server import CodexMcpServer
 from gatewright.services.worker.agents.codex.plain import CodexExec
 from gatewright.services.worker.agents.port import AgentOrder, AgentProtocol, Launch
 
@@ -20,7 +22,13 @@ def _acp(agent: InstalledAgent) -> AgentProtocol:
     from gatewright.services.worker.agents.acp.rules import SessionRules
 
     entry = agent.entry
-    rules = SessionRules(meta=entry.session_meta, mode=entry.session_mode, usage_at=entry.usage_at)
+    rules = SessionRules(
+        meta=entry.session_meta,
+        mode=entry.session_mode,
+        usage_at=entry.usage_at,
+        version=entry.protocol_version,
+        accepts_older=entry.older_protocol == "accept",
+    )
     return AcpAgent(agent.argv, entry.name, rules)
 
 
@@ -28,6 +36,7 @@ def _acp(agent: InstalledAgent) -> AgentProtocol:
 PROTOCOLS: Final[Mapping[ProtocolName, Callable[[InstalledAgent], AgentProtocol]]] = {
     "codex-app-server": lambda agent: CodexAppServer(agent.argv, agent.entry.name, own_catalogue=agent.entry.own_catalogue),
     "codex-exec": lambda agent: CodexExec(agent.argv, agent.entry.name, own_catalogue=agent.entry.own_catalogue),
+    "codex-mcp-server": lambda agent: CodexMcpServer(agent.argv, agent.entry.name, own_catalogue=agent.entry.own_catalogue),
     "acp": _acp,
     "claude": lambda agent: ClaudeStream(agent.argv, agent.entry.name),
 }
@@ -49,5 +58,7 @@ def launch_of(agent: InstalledAgent, protocol: AgentProtocol, order: AgentOrder)
 
     variables = {name: filled(value) for name, value in entry.variables.items()}
     files = {name: filled(text).encode() for name, text in entry.files.items()}
+    if entry.own_catalogue:
+        files |= {CATALOGUE: catalogue(order.model).encode()}
     argv = tuple(filled(word) for word in launch.argv)
     return Launch(argv, {**launch.variables, **variables}, {**launch.files, **files})

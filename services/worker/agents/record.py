@@ -78,8 +78,9 @@ def in_words(event: AgentEvent) -> str:
             return f"    $ {command} -> {code}\n"
         case AgentFileChange(paths=paths):
             return "wrote " + ", ".join(f"`{path}`" for path in paths) + "\n"
-        case AgentPermission(asked=asked, subject=subject, answer=answer):
-            return f"asked for leave ({asked}): {subject}: **{answer}**\n"
+        case AgentPermission(asked=asked, subject=subject, answer=answer, by=by, person=person):
+            who = "" if by == "contract" else f" ({person or by})"
+            return f"asked for leave ({asked}): {subject}: **{answer}**{who}\n"
         case AgentProblem(message=message):
             return f"problem: {message}\n"
         case AgentUsage():

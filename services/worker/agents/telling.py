@@ -6,6 +6,7 @@ import os.path
 from collections.abc import Iterable
 from typing import Final
 
+from gatewright.services.worker.agents.permission import By
 from gatewright.services.worker.agents.port import (
     AgentCommand,
     AgentEvent,
@@ -34,7 +35,7 @@ def quoted(text: object, most: int = MAX_QUOTE) -> str:
     return text[:most].encode("utf-8", "replace").decode("utf-8") if isinstance(text, str) else ""
 
 
-class Telling:
+class AgentReporter:
     """``directory`` is the workspace as the agent names it: paths below it are told without it."""
 
     def __init__(self, tell: Tell, directory: str) -> None:
@@ -70,9 +71,20 @@ class Telling:
         if named:
             self._event(AgentFileChange(paths=named))
 
-    def answered(self, asked: Asked, subject: object, answer: Answered, offered: tuple[str, ...] = ()) -> None:
+    def answered(
+        self,
+        asked: Asked,
+        subject: object,
+        answer: Answered,
+        offered: tuple[str, ...] = (),
+        by: By = "contract",
+        person: str = "",
+    ) -> None:
         """A question and its answer. These are told whatever else was."""
-        self._tell(AgentPermission(asked=asked, subject=quoted(subject), answer=answer, offered=offered))
+        said = AgentPermission(
+            asked=asked, subject=quoted(subject), answer=answer, offered=offered, by=by, person=quoted(person, 300)
+        )
+        self._tell(said)
 
     def usage(self, input_tokens: object, output_tokens: object) -> None:
         """Tokens, as the agent counts them."""

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from gatewright.errors import AgentWireError
-from gatewright.sandbox import Session
+from gatewright.sandbox import SandboxSession
 
 __all__ = ["MOST_BYTES", "MOST_LINE_BYTES", "SEND_SECONDS", "SILENCE_SECONDS", "AgentWireError", "JsonLines"]
 
@@ -32,7 +32,7 @@ class JsonLines:
 
     def __init__(
         self,
-        session: Session,
+        session: SandboxSession,
         *,
         line_bytes: int = MOST_LINE_BYTES,
         bytes_in_all: int = MOST_BYTES,

@@ -1,7 +1,8 @@
 """Lets a coding agent make the change, in a box whose only door is the model gateway, and reads what it did from the files.
 
 1. Which agent, which model, what it may use; it must have been probed, and the key be there, before anything is started.
-2. A workspace of the baseline without the configuration that agents obey.
+2. A workspace without the configuration that agents obey: of the baseline, in a further round with the change that the round
+   before made; where the agent's entry says so, the agent goes on with its session.
 3. The agent is told the contract in words, and its questions are answered by the contract. What it wrote outside the scope
    it is told once.
 4. The box is killed, whatever the agent says of its work. Only then the files are read.
@@ -10,18 +11,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Final
-
-import msgspec
+from typing import Any, Final
 
 from gatewright import scope
-from gatewright.agents.installation import InstalledAgent, usable_agent
+from gatewright.agents.installation import InstalledAgent
 from gatewright.agents.policy import LoadedAgents
+from gatewright.contracts.vocabulary import Shell
 from gatewright.environment_state import refuse_changed, see_environment
 from gatewright.errors import AgentWireError, GatewrightError, UnavailableError
+from gatewright.models.cassettes import Playback
 from gatewright.models.gateway import ModelGateway
 from gatewright.models.policy import LoadedModels
 from gatewright.prompts.library import PromptLibrary
@@ -29,25 +32,28 @@ from gatewright.sandbox import SandboxLimits, TalkingSandbox
 from gatewright.sandbox.environments import Shown
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.worker.agents.box import BASE_URL, Box, Place, open_box
-from gatewright.services.worker.agents.brief import brief, out_of_scope, what_failed
+from gatewright.services.worker.agents.brief import brief, out_of_scope
+from gatewright.services.worker.agents.carried_session import CarriedSession
+from gatewright.services.worker.agents.earlier import begin_at, earlier_round
 from gatewright.services.worker.agents.masking import without_masked
 from gatewright.services.worker.agents.port import AgentEnd, AgentEvent, AgentOrder, AgentProtocol, Tell
-from gatewright.services.worker.agents.probe.admission import admitted, check_permitted
 from gatewright.services.worker.agents.protocols import launch_of, protocol_of
 from gatewright.services.worker.agents.record import AgentRecord, event_name, in_words
+from gatewright.services.worker.executors.agent_choice import NOT_INSTALLED, AgentChoice
 from gatewright.services.worker.executors.model_calls import gateway_for, kept_calls, model_for
 from gatewright.services.worker.executors.port import ExecutionFailure, ExecutionResult, Job
 from gatewright.tasks.activity import TellLive
+from gatewright.tasks.earlier_round import AGENT_SESSION
 from gatewright.tasks.inputs import command_seconds, usable_environment
 from gatewright.tasks.provided import provided_files
 from gatewright.telemetry.redaction import redact_text
+from gatewright.tracing import conventions as c
+from gatewright.tracing.spans import OpenSpan, child
 from gatewright.workspace import Workspaces
 from gatewright.workspace.workspace import Workspace
 
 #: Beyond the time limit, for an agent that is asked to stop.
 _STOP_SECONDS: Final = 5.0
-#: The artifact that says what the probe found of the agent.
-ADMISSION: Final = "agent_admission"
 #: Characters of the agent's own words that a failure quotes.
 _QUOTED: Final = 300
 
@@ -55,7 +61,7 @@ _QUOTED: Final = 300
 @dataclass(frozen=True, slots=True)
 class AgentHost:
     """What a worker knows of agents: the operator's policies, the folders of the installations, the walls, and what the probe
-    found of each agent (``admissions``)."""
+    found of each agent (``admissions``). With ``playback`` no model is asked: what was recorded is played."""
 
     agents: LoadedAgents
     models: LoadedModels
@@ -64,6 +70,7 @@ class AgentHost:
     admissions: Path
     pool: str | None = None
     library: PromptLibrary = field(default_factory=PromptLibrary)
+    playback: Playback | None = None
 
 
 class AgentExecutor:
@@ -78,6 +85,14 @@ class AgentExecutor:
         scanner: SecretScanner,
     ) -> None:
         self._host = host
+        self._choice = AgentChoice(
+            host.agents.policy,
+            host.models.policy,
+            host.installations,
+            host.admissions,
+            host.pool,
+            plays=host.playback is not None,
+        )
         self._workspaces = workspaces
         self._environments = tuple(environments)
         self._limits = limits
@@ -86,124 +101,161 @@ class AgentExecutor:
     async def execute(self, job: Job) -> ExecutionResult:
         """See ``ChangeExecutor``. What the agent said is kept in ``job.kept``, however it ends.
 
-        Raises DeniedError (``model_not_allowed``, ``special_file``), MalformedError (``agent_unknown``, ``model_unknown``),
+        Raises what ``AgentChoice.choose`` does, and DeniedError (``special_file``), MalformedError (``model_unknown``),
         ConfigurationError (``model_key_missing``), BudgetError, SandboxError.
         """
-        try:
-            agent = self._agent(job)
-        except UnavailableError as error:
-            return ExecutionResult(failure=ExecutionFailure(error.reason, error.message, blocked=True))
         sandbox = self._host.sandbox
         if sandbox is None:
             words = "agents are not started without walls; let the policy say sandbox: bubblewrap"
             return ExecutionResult(failure=ExecutionFailure("sandbox_unavailable", words, blocked=True))
-        await self._admit(job, agent)
-        model = model_for(self._host.models.policy, job.contract, agent.entry, pool=self._host.pool)
-        gateway = gateway_for(self._host.models.policy, job, model, pool=self._host.pool)
-        failed = await what_failed(job.contract, job.artifacts)
-        prompt = brief(self._host.library, job.contract, failed, directory="/workspace")
-        record = AgentRecord(prompt.in_one)
+        tree, earlier = await begin_at(job.mirror, job.baseline, await earlier_round(job.contract, job.artifacts))
         try:
-            return await self._work(job, _Work(agent, protocol_of(agent), gateway, record, model, sandbox))
+            agent, shell = await self._choice.choose(job, tree)
+        except UnavailableError as error:
+            if error.reason != NOT_INSTALLED:
+                raise
+            return ExecutionResult(failure=ExecutionFailure(error.reason, error.message, blocked=True))
+        model = model_for(self._host.models.policy, job.contract, agent.entry, pool=self._host.pool)
+        gateway = await asyncio.to_thread(
+            gateway_for, self._host.models.policy, job, model, pool=self._host.pool, playback=self._host.playback
+        )
+        record = AgentRecord(brief(self._host.library, job.contract, earlier, directory="/workspace").in_one)
+        tell = _told(record, job.tell)
+        session = CarriedSession(agent, self._scanner, tell)
+        try:
+            await session.find(job.contract, job.artifacts)
+            return await self._work(
+                job, _Work(agent, protocol_of(agent), gateway, record, tell, session, model, sandbox, tree, shell)
+            )
         finally:
             job.kept.update(record.logs())
             job.kept.update(await asyncio.to_thread(kept_calls, gateway, self._scanner))
 
-    def _agent(self, job: Job) -> InstalledAgent:
-        """The agent that the contract names, or the first that is here. Raises UnavailableError, MalformedError."""
-        policy, folders = self._host.agents.policy, self._host.installations
-        named = job.contract.executor.agent if job.contract.executor is not None else None
-        if named is not None:
-            return usable_agent(policy.agent(named), folders)
-        faults = []
-        for entry in policy.agents:
-            try:
-                return usable_agent(entry, folders)
-            except UnavailableError as error:
-                faults.append(error.message)
-        raise UnavailableError("; ".join(faults) or "agents.json lists no agent", code="agent_not_installed")
-
-    async def _admit(self, job: Job, agent: InstalledAgent) -> None:
-        """Raises DeniedError (``agent_not_admitted``, ``agent_not_permitted``)."""
-        admission = await asyncio.to_thread(admitted, self._host.admissions, agent)
-        job.kept[ADMISSION] = msgspec.json.encode(admission)
-        masked = self._host.agents.policy.masked
-        names: set[str] = set()
-        if not admission.permitted.own_settings:
-            entries = await job.mirror.files(await job.mirror.tree_of(job.baseline), ())
-            names = {part.decode("utf-8", "replace") for entry in entries for part in entry.path.split(b"/")} - set(masked)
-        shell = job.contract.tool_permissions.shell
-        check_permitted(admission, shell=shell, read_only=job.contract.audit_only, names=names)
-
     async def _work(self, job: Job, work: _Work) -> ExecutionResult:
-        prefix = await usable_environment(job.contract.environment, self._environments, job.mirror, job.baseline)
+        prefix = await usable_environment(job.contract, self._environments, job.mirror, job.baseline)
         planted = await provided_files(job.contract, job.artifacts)
-        shown = await without_masked(job.mirror, job.baseline, self._host.agents.policy.masked)
+        shown = await without_masked(job.mirror, work.tree, self._host.agents.policy.masked)
         async with self._workspaces.open(job.mirror, job.baseline, shown, planted=planted) as workspace:
             seen = await asyncio.to_thread(see_environment, prefix)
             end, failure = await self._converse(job, work, workspace, prefix)
             work.gateway.check()
+            work.gateway.check_played()
             await asyncio.to_thread(refuse_changed, seen)
             if failure is not None or end is None:
                 return ExecutionResult(failure=failure, environment=seen)
             changes = await workspace.changes()
+            state = await work.session.kept(work.record.session)
         if failure := _nothing_done(job, end, changed=bool(changes)):
             return ExecutionResult(failure=failure, environment=seen)
-        tree = await job.mirror.write_tree(job.baseline, changes)
+        tree = await job.mirror.write_tree(work.tree, changes)
         patch = await job.mirror.diff(job.baseline, tree)
+        if not patch and not job.contract.audit_only:
+            words = f"the agent took back what the round before had changed, and changed nothing else: {_words(end.text)}"
+            return ExecutionResult(failure=ExecutionFailure("no_change", words), environment=seen)
+        if state is not None:
+            job.kept[AGENT_SESSION] = state
         summary = f"{work.agent.entry.name} {work.agent.version} with {work.model} says: {_words(end.text) or end.how}"
         return ExecutionResult(tree, patch, {}, summary, environment=seen)
 
     async def _converse(
         self, job: Job, work: _Work, workspace: Workspace, prefix: Shown
     ) -> tuple[AgentEnd | None, ExecutionFailure | None]:
-        """How the conversation ended, or why there was none. The box is gone afterwards."""
-        seconds = command_seconds(job.contract)
+        """How the conversation ended, or why there was none. The box is gone afterwards.
+
+        An agent that ends before the session stands that it was to go on with is started once more, with a fresh one.
+        """
+        deadline = asyncio.get_running_loop().time() + command_seconds(job.contract)
+        end, failure = await self._talk(job, work, workspace, prefix, deadline)
+        unheard = not work.record.session and failure is not None and failure.code in {"agent_failed", "agent_silent"}
+        if work.session.resumed is None or not unheard or failure is None:
+            return end, failure
+        work.session.give_up(failure.message)
+        return await self._talk(job, work, workspace, prefix, deadline)
+
+    async def _talk(
+        self, job: Job, work: _Work, workspace: Workspace, prefix: Shown, deadline: float
+    ) -> tuple[AgentEnd | None, ExecutionFailure | None]:
+        """One conversation in a box of its own."""
+        seconds = max(0.0, deadline - asyncio.get_running_loop().time())
         limits = replace(self._limits, wall_seconds=seconds + 2 * _STOP_SECONDS)
-        place = Place(workspace, prefix, limits, (work.agent.folder,))
+        kept = await work.session.folders(workspace.scratch)
+        place = Place(workspace, prefix, limits, (work.agent.folder,), kept)
         order = AgentOrder(
             prompt=work.record.prompt,
             directory=workspace.path_inside,
             model=work.model,
             base_url=BASE_URL,
-            shell=job.contract.tool_permissions.shell,
+            shell=work.shell,
             read_only=job.contract.audit_only,
+            resume=work.session.resumed,
             standing_approval=work.agent.entry.standing_approval,
             follow_up=_OutOfScope(job, workspace).told_once,
+            carried=bool(work.agent.entry.kept_places),
+            ask=partial(job.ask, work.agent.entry.name) if job.contract.interactive else None,
         )
         launch = launch_of(work.agent, work.protocol, order)
         box: Box | None = None
         end: AgentEnd | None = None
         failure: ExecutionFailure | None = None
         try:
-            async with open_box(work.sandbox, place, launch, work.gateway) as box:
-                try:
-                    async with asyncio.timeout(seconds):
-                        end = await work.protocol.converse(box.wire, order, _told(work.record, job.tell))
-                except TimeoutError:
-                    failure = ExecutionFailure("task_timeout", f"the agent was ended after {seconds:g} s")
-                except AgentWireError as error:
-                    failure = ExecutionFailure(error.reason, _words(error.message))
+            with _turn(work) as turn:
+                async with open_box(work.sandbox, place, launch, work.gateway) as box:
+                    try:
+                        async with asyncio.timeout(seconds):
+                            end = await _unless_missed(work.gateway, work.protocol.converse(box.wire, order, work.tell))
+                    except TimeoutError:
+                        failure = ExecutionFailure("task_timeout", f"the agent was ended after {seconds:g} s")
+                    except AgentWireError as error:
+                        failure = ExecutionFailure(error.reason, _words(error.message))
+                if turn is not None and failure is not None:
+                    turn.error = failure.code
         finally:
             if box is not None:
                 work.record.complaints = box.session.complaints
-        if box.session.stopped and box.session.stopped != "time":
-            failure = ExecutionFailure("agent_failed", f"the agent was ended at its limit of {box.session.stopped}")
-        if failure is not None and failure.code == "agent_failed" and (last := _last_line(box.session.complaints)):
-            failure = replace(failure, message=f"{failure.message}: {last}")
-        if end is not None and end.how in {"failed", "interrupted"} and failure is None:
-            failure = ExecutionFailure("agent_failed", _words(work.record.last_problem or end.text) or "it did not say why")
-        return end, failure
+        return end, _failure_of(work.record, box, end, failure)
+
+
+def _turn(work: _Work) -> AbstractContextManager[OpenSpan | None]:
+    """The conversation as a span, of which the agent's model calls are parts."""
+    return child(
+        f"invoke_agent {work.agent.entry.name}",
+        "internal",
+        {
+            c.GEN_AI_OPERATION: "invoke_agent",
+            c.GEN_AI_AGENT_NAME: work.agent.entry.name,
+            c.GEN_AI_AGENT_VERSION: work.agent.version,
+            c.GEN_AI_REQUEST_MODEL: work.model,
+        },
+    )
+
+
+async def _unless_missed(gateway: ModelGateway, talk: Coroutine[Any, Any, AgentEnd]) -> AgentEnd:
+    """How the talk ended. Raises DeniedError (``cassette_miss``) at once, where some agents would ask again for minutes."""
+    talking, missed = asyncio.ensure_future(talk), asyncio.ensure_future(gateway.missed.wait())
+    try:
+        await asyncio.wait({talking, missed}, return_when=asyncio.FIRST_COMPLETED)
+        gateway.check_played()
+        return await talking
+    finally:
+        talking.cancel()
+        missed.cancel()
+        await asyncio.gather(talking, missed, return_exceptions=True)
 
 
 @dataclass(frozen=True, slots=True)
 class _Work:
+    """``tree`` is what the round begins at."""
+
     agent: InstalledAgent
     protocol: AgentProtocol
     gateway: ModelGateway
     record: AgentRecord
+    tell: Tell
+    session: CarriedSession
     model: str
     sandbox: TalkingSandbox
+    tree: str
+    shell: Shell
 
 
 class _OutOfScope:
@@ -226,6 +278,19 @@ class _OutOfScope:
             return None
         outside = scope.outside(self._job.contract.allowed_paths, [change.path for change in changes])
         return out_of_scope(outside) if outside else None
+
+
+def _failure_of(
+    record: AgentRecord, box: Box, end: AgentEnd | None, failure: ExecutionFailure | None
+) -> ExecutionFailure | None:
+    """Why a conversation that is over is no success; ``failure`` is what ended it."""
+    if box.session.stopped and box.session.stopped != "time":
+        failure = ExecutionFailure("agent_failed", f"the agent was ended at its limit of {box.session.stopped}")
+    if failure is not None and failure.code == "agent_failed" and (last := _last_line(box.session.complaints)):
+        failure = replace(failure, message=f"{failure.message}: {last}")
+    if end is not None and end.how in {"failed", "interrupted"} and failure is None:
+        failure = ExecutionFailure("agent_failed", _words(record.last_problem or end.text) or "it did not say why")
+    return failure
 
 
 def _nothing_done(job: Job, end: AgentEnd, *, changed: bool) -> ExecutionFailure | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 
 from gatewright.agents.policy import load_agents
+from gatewright.models.cassettes import Playback
 from gatewright.models.policy import load_models
 from gatewright.prompts.library import PromptLibrary
 from gatewright.sandbox import Sandbox
@@ -22,21 +23,29 @@ def asking_executors(
     """By the kind that contracts name. Raises ConfigurationError for a policy file that cannot be used."""
     library = PromptLibrary(settings.prompts)
     agents, models = load_agents(settings.policies), load_models(settings.policies)
+    playback = Playback(settings.cassette) if settings.cassette is not None else None
 
     def agent() -> ChangeExecutor:
-        from gatewright.services.worker.agents.probe.admission import ADMISSIONS
+        from gatewright.agents.admission_record import ADMISSIONS
         from gatewright.services.worker.executors.agent import AgentExecutor, AgentHost
 
         walls = sandbox if isinstance(sandbox, BubblewrapSandbox) else None
         host = AgentHost(
-            agents, models, settings.agent_installations, walls, settings.home / ADMISSIONS, settings.pool, library
+            agents,
+            models,
+            settings.agent_installations,
+            walls,
+            settings.home / ADMISSIONS,
+            settings.pool,
+            library,
+            playback,
         )
         return AgentExecutor(host, workspaces, settings.environments, settings.limits(), scanner)
 
     def model() -> ChangeExecutor:
         from gatewright.services.worker.executors.model import ModelExecutor
 
-        return ModelExecutor(models, scanner, settings.pool, library)
+        return ModelExecutor(models, scanner, settings.pool, library, playback)
 
     return {"agent": _OnFirstUse(agent), "model": _OnFirstUse(model)}
 

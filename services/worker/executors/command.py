@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gatewright import scope
-from gatewright.environment_state import Seen, refuse_changed, see_environment
+from gatewright.environment_state import EnvironmentSnapshot, refuse_changed, see_environment
 from gatewright.errors import DeniedError
 from gatewright.git.changes import FileChange
 from gatewright.sandbox import Completed, Sandbox, SandboxLimits, parse_command
@@ -43,7 +43,7 @@ class CommandExecutor:
         ``special_file``, ``git_path``, ``place_not_free``), SandboxError.
         """
         argv = scope.expand_paths(parse_command(job.answer), job.contract.allowed_paths)
-        prefix = await usable_environment(job.contract.environment, self._environments, job.mirror, job.baseline)
+        prefix = await usable_environment(job.contract, self._environments, job.mirror, job.baseline)
         limits = replace(self._limits, wall_seconds=command_seconds(job.contract))
         done = await self._run(job, argv, prefix, limits, plain=False)
         how = ""
@@ -78,11 +78,11 @@ class _Done:
     completed: Completed
     failure: ExecutionFailure | None
     changes: tuple[FileChange, ...]
-    environment: Seen | None
+    environment: EnvironmentSnapshot | None
     met_border: bool
 
 
-def _changed(seen: Seen | None) -> ExecutionFailure | None:
+def _changed(seen: EnvironmentSnapshot | None) -> ExecutionFailure | None:
     try:
         refuse_changed(seen)
     except DeniedError as error:

@@ -6,13 +6,15 @@ import asyncio
 from typing import Any, Final
 
 from gatewright.errors import DeniedError
+from gatewright.models.cassettes import Playback
 from gatewright.models.choice import provider_of
 from gatewright.models.gateway import ModelGateway
 from gatewright.models.policy import Api, LoadedModels
 from gatewright.prompts.fence import fenced
 from gatewright.prompts.library import PromptLibrary
 from gatewright.secrets.scanner import SecretScanner
-from gatewright.services.worker.agents.brief import brief, what_failed
+from gatewright.services.worker.agents.brief import brief
+from gatewright.services.worker.agents.earlier import earlier_round
 from gatewright.services.worker.agents.record import PROMPT
 from gatewright.services.worker.executors.model_calls import gateway_for, kept_calls, model_for
 from gatewright.services.worker.executors.port import ExecutionFailure, ExecutionResult, Job
@@ -25,11 +27,17 @@ _SHOWN_BYTES: Final = 400_000
 
 
 class ModelExecutor:
-    """One call an attempt: no tools, no loop. ``pool`` chooses the worker's route."""
+    """One call an attempt: no tools, no loop. ``pool`` chooses the worker's route; ``playback``: see ``AgentHost``."""
 
     def __init__(
-        self, models: LoadedModels, scanner: SecretScanner, pool: str | None = None, library: PromptLibrary | None = None
+        self,
+        models: LoadedModels,
+        scanner: SecretScanner,
+        pool: str | None = None,
+        library: PromptLibrary | None = None,
+        playback: Playback | None = None,
     ) -> None:
+        self._playback = playback
         self._library = library or PromptLibrary()
         self._models = models
         self._scanner = scanner
@@ -39,9 +47,9 @@ class ModelExecutor:
         """Raises ExtractionError (``reply_not_usable``), and what ``AgentExecutor.execute`` does of models."""
         policy = self._models.policy
         model = model_for(policy, job.contract, None, pool=self._pool)
-        gateway = gateway_for(policy, job, model, pool=self._pool)
-        failed = await what_failed(job.contract, job.artifacts)
-        order = brief(self._library, job.contract, failed, "files", data=await _files(job)).in_one
+        gateway = await asyncio.to_thread(gateway_for, policy, job, model, pool=self._pool, playback=self._playback)
+        earlier = await earlier_round(job.contract, job.artifacts)
+        order = brief(self._library, job.contract, earlier, "files", data=await _files(job)).in_one
         job.kept[PROMPT] = order.encode("utf-8", "replace")
         provider = provider_of(policy, model)
         apis = provider.apis if provider is not None else ()
@@ -53,6 +61,7 @@ class ModelExecutor:
         finally:
             job.kept.update(await asyncio.to_thread(kept_calls, gateway, self._scanner))
         gateway.check()
+        gateway.check_played()
         if isinstance(reply, ExecutionFailure):
             return ExecutionResult(failure=reply)
         job.kept[REPLY_LOG] = reply.encode("utf-8", "replace")

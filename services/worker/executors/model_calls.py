@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from gatewright.agents.policy import AgentEntry
 from gatewright.contracts import TaskContract
+from gatewright.models.cassettes import Playback, task_place
 from gatewright.models.choice import first_model, provider_of
 from gatewright.models.gateway import ModelGateway
 from gatewright.models.policy import ModelsPolicy
-from gatewright.models.records import BODIES, CALLS
+from gatewright.models.records import CALLS, CASSETTE
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.worker.executors.port import Job
 
@@ -22,16 +23,24 @@ def model_for(policy: ModelsPolicy, contract: TaskContract, entry: AgentEntry | 
     return named or first_model(policy, "worker", api=entry.asks_by if entry is not None else None, pool=pool)
 
 
-def gateway_for(policy: ModelsPolicy, job: Job, model: str, *, pool: str | None) -> ModelGateway:
-    """The gateway of one task. Raises what ``ModelsPolicy.grant`` does, and ConfigurationError (``model_key_missing``)."""
-    grant = policy.grant("worker", pool=pool, model=model, budget=job.contract.budget)
+def gateway_for(
+    policy: ModelsPolicy, job: Job, model: str, *, pool: str | None, playback: Playback | None = None
+) -> ModelGateway:
+    """The gateway of one task; with ``playback`` it plays what was recorded of this task, and needs no key.
+
+    Raises what ``ModelsPolicy.grant`` does, ConfigurationError (``model_key_missing``), MalformedError (``cassette_invalid``).
+    """
+    contract = job.contract
+    grant = policy.grant("worker", pool=pool, model=model, budget=contract.budget)
+    task = task_place(contract.log_refs.run_id, contract.task_id)
+    playing = playback.cassette(task) if playback is not None else None
     provider = provider_of(policy, model)
-    if provider is not None and provider.key is not None:
+    if playing is None and provider is not None and provider.key is not None:
         # Now, in words for the operator; the agent would only see a refused call.
         provider.key.read()
-    return ModelGateway(policy, grant, spend=job.spend)
+    return ModelGateway(policy, grant, spend=job.spend, task=task, playing=playing)
 
 
 def kept_calls(gateway: ModelGateway, scanner: SecretScanner) -> dict[str, bytes]:
-    """The artifacts that say which calls were made. Runs long: use a thread."""
-    return {CALLS: gateway.records.as_jsonl(), BODIES: gateway.records.bodies(scanner)}
+    """The artifacts that say which calls were made, and what was said. Runs long: use a thread."""
+    return {CALLS: gateway.records.as_jsonl(), CASSETTE: gateway.recording.as_jsonl(scanner)}

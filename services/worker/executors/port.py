@@ -6,19 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from gatewright.artifacts import ArtifactPort
+from gatewright.budgets import Spend, spend_freely
 from gatewright.contracts import TaskContract
-from gatewright.environment_state import Seen
+from gatewright.environment_state import EnvironmentSnapshot
 from gatewright.git.mirror import Mirror
 from gatewright.tasks.activity import TellLive, untold
-from gatewright.tasks.handler import ArtifactPort
-
-
-class Spend(Protocol):
-    def __call__(self, *, tokens: int = 0, cost_usd: float = 0.0, iterations: int = 0) -> None: ...
-
-
-def _unmetered(*, tokens: int = 0, cost_usd: float = 0.0, iterations: int = 0) -> None:
-    """For executors that have no budget to keep."""
+from gatewright.tasks.questions import AskPublisher, unasked
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +21,8 @@ class Job:
 
     ``baseline`` is a commit id that ``mirror`` holds. ``spend`` is told what was used since the last call, as soon as that is
     known; it raises BudgetError when that is more than there is, and the job is cancelled.
-    ``kept``: what is to be kept as artifacts however the job ends. ``tell`` is given what an agent reports, as it does.
+    ``kept``: what is to be kept as artifacts however the job ends. ``tell`` is given what an agent reports, as it does;
+    ``ask`` puts a question of it to the publisher of the run.
     """
 
     contract: TaskContract
@@ -35,9 +30,10 @@ class Job:
     mirror: Mirror
     baseline: str
     artifacts: ArtifactPort
-    spend: Spend = _unmetered
+    spend: Spend = spend_freely
     kept: dict[str, bytes] = field(default_factory=dict)
     tell: TellLive = untold
+    ask: AskPublisher = unasked
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +58,7 @@ class ExecutionResult:
     logs: Mapping[str, bytes] = field(default_factory=dict)
     summary: str = ""
     failure: ExecutionFailure | None = None
-    environment: Seen | None = None
+    environment: EnvironmentSnapshot | None = None
 
 
 class ChangeExecutor(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -33,15 +33,19 @@ class InstalledAgent:
 
 
 def find_agent(entry: AgentEntry, installations: Iterable[Path]) -> InstalledAgent | None:
-    """The agent in the first installation that has it, None where none has."""
+    """The agent in the first installation that has a fitting version, else in the first that has any; None where none has."""
+    found = tuple(_found(entry, installations))
+    return next((each for each in found if each.version_holds), next(iter(found), None))
+
+
+def _found(entry: AgentEntry, installations: Iterable[Path]) -> Iterator[InstalledAgent]:
     for folder in installations:
         program = _first(folder, entry.program)
         interpreter = _first(folder, entry.interpreter) if entry.interpreter else None
         if program is None or (entry.interpreter and interpreter is None):
             continue
         words = (str(program),) if interpreter is None else (str(interpreter), str(program))
-        return InstalledAgent(entry, folder, (*words, *entry.arguments), _version(folder / entry.package))
-    return None
+        yield InstalledAgent(entry, folder, (*words, *entry.arguments), _version(folder / entry.package))
 
 
 def usable_agent(entry: AgentEntry, installations: Sequence[Path]) -> InstalledAgent:

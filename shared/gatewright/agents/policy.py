@@ -11,14 +11,22 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from gatewright.errors import MalformedError
+from gatewright.errors import ConfigurationError, MalformedError
 from gatewright.policy_files import PolicyModel, parse_policy, read_policy
 
 AGENTS_FILE = "agents.json"
 #: The ways of talking to an agent.
-ProtocolName = Literal["codex-app-server", "codex-exec", "claude", "acp"]
+ProtocolName = Literal["codex-app-server", "codex-exec", "codex-mcp-server", "claude", "acp"]
+#: Of the Agent Client Protocol: the one that stands, and drafts by the name under which a policy opens them.
+PROTOCOL_VERSION = 1
+DRAFTS: Mapping[int, str] = {2: "acp-2"}
 Api = Literal["responses", "chat_completions", "messages", "gemini"]
-_APIS: Mapping[ProtocolName, Api] = {"codex-app-server": "responses", "codex-exec": "responses", "claude": "messages"}
+_APIS: Mapping[ProtocolName, Api] = {
+    "codex-app-server": "responses",
+    "codex-exec": "responses",
+    "codex-mcp-server": "responses",
+    "claude": "messages",
+}
 _NAME = r"^[a-z0-9][a-z0-9-]{0,31}$"
 _VERSION = r"^[0-9]+(\.[0-9]+){0,3}$"
 #: What the box says itself: a policy cannot.
@@ -56,6 +64,10 @@ class AgentEntry(PolicyModel):
     told of the model, for it gives one that it does not know no tool to write with. ``session_meta``, ``session_mode`` and
     ``usage_at`` are for the Agent Client Protocol. ``standing_approval``: commands that a contract wants approved
     (``shell: on-request``) are approved, as they stay in the box.
+
+    ``protocol_version`` is that of the Agent Client Protocol; ``older_protocol``: whether an agent that knows an older one
+    alone is spoken to in that. ``rounds``: whether a further round of fixing resumes the session of the round before, whose
+    files lie at the places ``session_files`` of its home, or begins a fresh one.
     """
 
     name: str = Field(pattern=_NAME)
@@ -74,6 +86,15 @@ class AgentEntry(PolicyModel):
     session_mode: str | None = None
     usage_at: tuple[str, ...] = ()
     standing_approval: bool = False
+    protocol_version: int = PROTOCOL_VERSION
+    older_protocol: Literal["refuse", "accept"] = "refuse"
+    rounds: Literal["fresh", "resume"] = "fresh"
+    session_files: tuple[Inside, ...] = ()
+
+    @property
+    def kept_places(self) -> tuple[str, ...]:
+        """Where its home keeps what a further round needs; none where each round is a fresh session."""
+        return self.session_files if self.rounds == "resume" else ()
 
     @property
     def asks_by(self) -> Api | None:
@@ -87,16 +108,24 @@ class AgentEntry(PolicyModel):
             raise ValueError(f"{taken[0]} is said by the box")
         return variables
 
+    @model_validator(mode="after")
+    def _can_resume(self) -> AgentEntry:
+        if self.rounds == "resume" and not self.session_files:
+            raise ValueError("rounds: resume needs session_files, the places of its home that hold a session")
+        return self
+
 
 class AgentsPolicy(PolicyModel):
     """``masked`` are names of files and folders of the repository that agents do not see: configuration that they would obey.
 
-    ``agents``: the first that this host has is what a contract gets that names none.
+    ``agents``: a contract that names none gets the first that a worker has and that may make its change. ``drafts`` are
+    versions of protocols that do not stand yet, and that its agents may be spoken to in all the same.
     """
 
     version: Literal["1"]
     masked: tuple[str, ...]
     agents: tuple[AgentEntry, ...]
+    drafts: tuple[Literal["acp-2"], ...] = ()
 
     @model_validator(mode="after")
     def _whole(self) -> AgentsPolicy:
@@ -126,10 +155,28 @@ class LoadedAgents:
 
 
 def load_agents(folder: Path) -> LoadedAgents:
-    """Read ``agents.json`` of the operator's folder. Raises ConfigurationError naming the file and the place."""
+    """Read ``agents.json`` of the operator's folder.
+
+    Raises ConfigurationError naming the file and the place; for a version of a protocol that is none here, with the code
+    ``protocol_version_unknown``.
+    """
     path = folder / AGENTS_FILE
     data = read_policy(path)
-    return LoadedAgents(parse_policy(path, AgentsPolicy, data), hashlib.sha256(data).hexdigest())
+    policy = parse_policy(path, AgentsPolicy, data)
+    for entry in policy.agents:
+        if fault := _version_fault(policy, entry):
+            raise ConfigurationError(f"{path}: {entry.name} {fault}", code="protocol_version_unknown")
+    return LoadedAgents(policy, hashlib.sha256(data).hexdigest())
+
+
+def _version_fault(policy: AgentsPolicy, entry: AgentEntry) -> str:
+    wanted = f"wants version {entry.protocol_version} of its protocol"
+    if entry.protocol_version == PROTOCOL_VERSION:
+        return ""
+    draft = DRAFTS.get(entry.protocol_version) if entry.protocol == "acp" else None
+    if draft is None:
+        return f"{wanted}; there is {PROTOCOL_VERSION}"
+    return "" if draft in policy.drafts else f'{wanted}, which is a draft: "drafts": ["{draft}"] opens it'
 
 
 def _numbers(version: str) -> tuple[int, ...]:

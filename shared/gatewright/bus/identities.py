@@ -2,51 +2,71 @@
 
 An identity is a file ``<name>.nk`` with the seed, readable by its owner alone, and ``<name>.pub`` with the public key, which
 the server's configuration holds. The file's name says which identity it is. The seed never leaves the file and the memory of
-the process that connects with it.
+the process that connects with it. While a key is replaced, a second line holds the one before (``identity_changes``).
 """
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import hashlib
 import os
 import re
 import stat
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from gatewright.bus import topology
 from gatewright.bus.topology import ROLES, TASK_ROLES, Role
 from gatewright.errors import ConfigurationError, MalformedError
 
 PUBLISHER = "publisher"
 WATCHER = "watcher"
 OPERATOR = "operator"
+#: Brings people's signed decisions; who decided is told by the signature, not by the identity.
+APPROVER = "approver"
 #: Sets up the streams and changes them; it writes and reads no message.
 PROVISIONER = "provisioner"
 #: Those that every system has; others are called ``publisher-<name>`` and, as processes of a role, ``worker-<name>``.
-STANDING: tuple[str, ...] = (*ROLES, PUBLISHER, WATCHER, OPERATOR, PROVISIONER)
+STANDING: tuple[str, ...] = (*ROLES, PUBLISHER, WATCHER, APPROVER, OPERATOR, PROVISIONER)
 #: Those that live in the account that holds the streams; every other identity has an account of its own.
 RESIDENTS: frozenset[str] = frozenset({"gatekeeper", OPERATOR, PROVISIONER})
-#: The publisher whose identity has no name of its own.
-DEFAULT_PUBLISHER = "default"
-#: The publisher that operators are, such as the command line beside a stack of its own. No other identity may be it.
-OPERATOR_PUBLISHER = "operator"
+DEFAULT_PUBLISHER = topology.DEFAULT_PUBLISHER
+OPERATOR_PUBLISHER = topology.OPERATOR_PUBLISHER
 
 SEED_SUFFIX = ".nk"
 PUBLIC_SUFFIX = ".pub"
+#: The file of a user of a server in operator mode: what its account has signed, and the seed.
+CREDENTIALS_SUFFIX = ".creds"
 
 _PUBLISHER_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}\Z")  # noqa: TID251 - linear: anchored, and no repetition can give to the next
+#: Second line of a seed file: the seed before, which the server still accepts, or accepts no more.
+PREVIOUS = "previous"
+RETIRED = "retired"
 _MAX_SEED_BYTES = 256
+_MAX_CREDENTIALS_BYTES = 1 << 18
+_TOKEN_BEGINS = "-----BEGIN NATS USER JWT-----"  # noqa: S105 - a line of the format
+_SEED_BEGINS = "-----BEGIN USER NKEY SEED-----"
+_SEED_ENDS = "------END USER NKEY SEED------"
+#: The public keys that were revoked, one a line, in the folder of the identities.
+_REVOKED_KEYS = "revoked.keys"
 _PUBLIC_KEY = re.compile(r"U[A-Z2-7]{55}\Z")  # noqa: TID251 - linear: anchored, and no repetition can give to the next
 
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """An identity that can sign. ``repr`` shows no seed."""
+    """An identity that can sign. ``repr`` shows no seed.
+
+    ``earlier``: the seed before this one; ``replacing``: the server still accepts it, and other processes have it. ``token``:
+    what its account has signed for it, for a server in operator mode.
+    """
 
     identity: str
     seed: str
+    earlier: str = ""
+    replacing: bool = False
+    token: str = ""
 
     def __repr__(self) -> str:
         return f"Credential({self.identity})"
@@ -57,7 +77,28 @@ class Credential:
         Roles share a stream's window of message ids: one that could guess an id of another's could have that message taken
         for a repetition.
         """
-        return hashlib.blake2b(public_id.encode(), key=hashlib.sha256(self.seed.encode()).digest(), digest_size=32).hexdigest()
+        return _keyed(self.seed, public_id)
+
+    @property
+    def public_key(self) -> str:
+        """What the server knows the identity by."""
+        return _public_key(self.seed, Path(self.identity))
+
+    def signature(self, nonce: str) -> bytes:
+        """What a server that knows the token is shown, in base 64."""
+        import nkeys
+
+        pair = nkeys.from_seed(bytearray(self.seed.encode()))  # type: ignore[no-untyped-call] # no types there
+        return base64.b64encode(pair.sign(nonce.encode()))
+
+    def keyed_hashes(self, text: str) -> tuple[str, ...]:
+        """``text`` as only holders of this credential can make it: the first to give out, each to accept.
+
+        While the key is replaced, the earlier one counts first: a process that was not started anew knows no other. Afterwards
+        what was given out under it is still accepted.
+        """
+        seeds = (self.earlier, self.seed) if self.replacing else (self.seed, self.earlier)
+        return tuple(_keyed(seed, text) for seed in (seeds if self.earlier else (self.seed,)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +131,9 @@ def publisher_of(identity: str) -> str | None:
     if identity == OPERATOR:
         return OPERATOR_PUBLISHER
     prefix, _, name = identity.partition("-")
-    return name if prefix == PUBLISHER and name != OPERATOR_PUBLISHER and _PUBLISHER_NAME.match(name) else None
+    # Two identities that were one publisher would share what that publisher has for itself.
+    taken = name in (DEFAULT_PUBLISHER, OPERATOR_PUBLISHER)
+    return name if prefix == PUBLISHER and not taken and _PUBLISHER_NAME.match(name) else None
 
 
 def role_of(identity: str) -> Role | None:
@@ -148,64 +191,168 @@ def make(directory: Path, identities: Iterable[str] = STANDING) -> tuple[str, ..
     return tuple(made)
 
 
+def credential_file(directory: Path, identity: str) -> Path:
+    """Where an identity connects with: its credentials for operator mode where they are, else its seed."""
+    credentials = directory / f"{identity}{CREDENTIALS_SUFFIX}"
+    return credentials if credentials.exists() else seed_file(directory, identity)
+
+
 def load(path: Path) -> Credential:
-    """The credential in a ``.nk`` file.
+    """The credential in a ``.nk`` or ``.creds`` file.
 
     Raises ConfigurationError: ``key_unreadable``, ``key_permissions`` (others could read it), ``identity_invalid``.
     """
     identity = path.stem
-    if path.suffix != SEED_SUFFIX or not is_known(identity):
+    if path.suffix not in (SEED_SUFFIX, CREDENTIALS_SUFFIX) or not is_known(identity):
         raise ConfigurationError(
             f"{path.name} names no identity of the bus, such as worker{SEED_SUFFIX}", code="identity_invalid"
         )
     try:
-        with path.open("rb") as file:
-            mode = os.fstat(file.fileno()).st_mode
-            data = file.read(_MAX_SEED_BYTES)
+        text = read_private(path)
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be read: {error.strerror}", code="key_unreadable") from error
+    return _parsed(identity, text, path) if path.suffix == SEED_SUFFIX else _parsed_credentials(identity, text, path)
+
+
+def read_private(path: Path) -> str:
+    """A file with a secret. Raises OSError, ConfigurationError (``key_permissions``: others could read it)."""
+    with path.open("rb") as file:
+        mode = os.fstat(file.fileno()).st_mode
+        data = file.read(_MAX_CREDENTIALS_BYTES if path.suffix == CREDENTIALS_SUFFIX else _MAX_SEED_BYTES)
     if not stat.S_ISREG(mode) or mode & (stat.S_IWGRP | stat.S_IRWXO):
         raise ConfigurationError(f"{path} can be read by others, or written by its group: chmod 600", code="key_permissions")
-    seed = data.strip().decode("ascii", "replace")
+    return data.decode("ascii", "replace")
+
+
+def _parsed(identity: str, text: str, path: Path) -> Credential:
+    seed, _, second = text.strip().partition("\n")
+    state, _, earlier = second.partition(" ")
     _public_key(seed, path)
-    return Credential(identity, seed)
+    if second:
+        _public_key(earlier, path)
+        if state not in (PREVIOUS, RETIRED):
+            raise ConfigurationError(f"{path} holds no seed of an nkey", code="key_not_nkey")
+    return Credential(identity, seed, earlier, replacing=state == PREVIOUS)
+
+
+def _parsed_credentials(identity: str, text: str, path: Path) -> Credential:
+    """What follows the seed is ours: the seed before, as in a seed file. Clients of others do not read it."""
+    _, _, rest = text.partition(_TOKEN_BEGINS)
+    token, _, rest = rest.partition("\n-")
+    _, _, rest = rest.partition(_SEED_BEGINS)
+    seed, _, second = rest.partition(_SEED_ENDS)
+    held = _parsed(identity, f"{seed.strip()}\n{second.strip()}", path)
+    if not token.strip():
+        raise ConfigurationError(f"{path} holds no token of a user", code="key_not_nkey")
+    return replace(held, token=token.strip())
+
+
+def credentials_text(credential: Credential) -> str:
+    """A ``.creds`` file, as clients of NATS read it."""
+    return (
+        f"{_TOKEN_BEGINS}\n{credential.token}\n------END NATS USER JWT------\n\n"
+        "This file holds a secret: it is the identity of its user.\n\n"
+        f"{_SEED_BEGINS}\n{credential.seed}\n{_SEED_ENDS}\n{_second_line(credential)}"
+    )
+
+
+def revoked_keys(directory: Path) -> tuple[str, ...]:
+    """Every public key that was revoked. Raises ConfigurationError."""
+    path = directory / _REVOKED_KEYS
+    try:
+        return tuple(path.read_text("ascii").split()) if path.exists() else ()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path} cannot be read: {error}", code="key_unreadable") from error
+
+
+def remember_revoked(directory: Path, seed: str) -> None:
+    """A server in operator mode has to be told for good: what was signed for a key stays signed. Raises OSError."""
+    path = directory / _REVOKED_KEYS
+    with path.open("a", encoding="ascii") as file:
+        file.write(f"{_public_key(seed, path)}\n")
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def public_keys(directory: Path) -> Mapping[str, str]:
     """Every identity of a folder by its public key, from the ``.pub`` files alone. Raises ConfigurationError."""
-    found: dict[str, str] = {}
+    return {identity: keys[0] for identity, keys in _all_public(directory).items()}
+
+
+def earlier_keys(directory: Path) -> Mapping[str, str]:
+    """The keys that are being replaced, which a server still accepts. Raises ConfigurationError."""
+    return {identity: keys[1] for identity, keys in _all_public(directory).items() if len(keys) > 1}
+
+
+def _all_public(directory: Path) -> Mapping[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
     for path in sorted(directory.glob(f"*{PUBLIC_SUFFIX}")):
         identity = path.stem
         if not is_known(identity):
             raise ConfigurationError(f"{path.name} names no identity of the bus", code="identity_invalid")
         try:
-            key = path.read_text("ascii").strip()
+            keys = tuple(path.read_text("ascii").split())
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigurationError(f"{path} cannot be read: {error}", code="key_unreadable") from error
-        if not _PUBLIC_KEY.match(key):
+        if not 1 <= len(keys) <= 2 or not all(map(_PUBLIC_KEY.match, keys)):
             raise ConfigurationError(f"{path} holds no public nkey of a user", code="key_not_nkey")
-        found[identity] = key
+        found[identity] = keys
     missing = [identity for identity in STANDING if identity not in found]
     if missing:
         raise ConfigurationError(
             f"{directory} lacks the identity {missing[0]}: make it with `gatewright keys bus`", code="identity_missing"
         )
-    if len(set(found.values())) < len(found):
+    every = [key for keys in found.values() for key in keys]
+    if len(set(every)) < len(every):
         raise ConfigurationError(f"two identities in {directory} have the same key", code="identity_invalid")
     return found
 
 
-def _create(path: Path) -> bool:
-    """A new seed in a file of mode 0600; False when another process was quicker."""
+def new_seed() -> str:
+    """A seed that no identity has yet."""
     import nkeys
 
-    seed = bytes(nkeys.encode_seed(os.urandom(32), nkeys.PREFIX_BYTE_USER))  # type: ignore[no-untyped-call] # no types there
+    return bytes(nkeys.encode_seed(os.urandom(32), nkeys.PREFIX_BYTE_USER)).decode("ascii")  # type: ignore[no-untyped-call] # no types there
+
+
+def write_seed(path: Path, credential: Credential) -> None:
+    """Replace a seed file, and then the public one beside it: whole files of mode 0600 and 0644. Raises OSError."""
+    part = _written(path, credential)
+    part.replace(path)
+    _write_public(path)
+
+
+def _written(path: Path, credential: Credential) -> Path:
+    return _private_part(path, f"{credential.seed}\n{_second_line(credential)}")
+
+
+def _second_line(credential: Credential) -> str:
+    return f"{PREVIOUS if credential.replacing else RETIRED} {credential.earlier}\n" if credential.earlier else ""
+
+
+def write_private(path: Path, text: str) -> None:
+    """Put a secret into a file of mode 0600, in the place of what was there. Raises OSError."""
+    _private_part(path, text).replace(path)
+
+
+def _private_part(path: Path, text: str) -> Path:
     part = path.with_name(f".{path.name}.{os.getpid()}")
     part.unlink(missing_ok=True)
-    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb") as file:
-        file.write(seed + b"\n")
+    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w", encoding="ascii") as file:
+        file.write(text)
         file.flush()
         os.fsync(file.fileno())
+    return part
+
+
+def _create(path: Path) -> bool:
+    """A new seed in a file of mode 0600; False when another process was quicker."""
+    return create_private(path, f"{new_seed()}\n")
+
+
+def create_private(path: Path, text: str) -> bool:
+    """A file of mode 0600 with a secret; False when it was there already. Raises OSError."""
+    part = _private_part(path, text)
     try:
         path.hardlink_to(part)
     except FileExistsError:
@@ -217,14 +364,20 @@ def _create(path: Path) -> bool:
 
 def _write_public(path: Path) -> None:
     public = path.with_suffix(PUBLIC_SUFFIX)
-    key = _public_key(load(path).seed, path)
+    held = load(path)
+    seeds = (held.seed, held.earlier) if held.replacing else (held.seed,)
+    text = "".join(f"{_public_key(seed, path)}\n" for seed in seeds)
     with contextlib.suppress(OSError, UnicodeDecodeError):
-        if public.read_text("ascii").strip() == key:
+        if public.read_text("ascii") == text:
             return
     part = public.with_name(f".{public.name}.{os.getpid()}")
-    part.write_text(key + "\n", "ascii")
+    part.write_text(text, "ascii")
     part.chmod(0o644)
     part.replace(public)
+
+
+def _keyed(seed: str, text: str) -> str:
+    return hashlib.blake2b(text.encode(), key=hashlib.sha256(seed.encode()).digest(), digest_size=32).hexdigest()
 
 
 def _public_key(seed: str, path: Path) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from gatewright.bus import topology as t
 from gatewright.bus.identities import (
+    APPROVER,
     DEFAULT_PUBLISHER,
     OPERATOR,
     OPERATOR_PUBLISHER,
@@ -34,16 +35,21 @@ _FOREIGN_REPLIES = "_R_.>"
 
 @dataclass(frozen=True, slots=True)
 class AccountLimits:
-    """What one account may take of the server: ``connections`` at once, and ``subscriptions`` of each of them."""
+    """What one account may take of the server: ``connections`` at once, and ``subscriptions`` of each of them.
+
+    ``payload``: bytes of one message; 0: what the server takes.
+    """
 
     connections: int = 64
     subscriptions: int = 500
+    payload: int = 0
 
 
 #: Processes of a role share an identity.
 ROLE_LIMITS = AccountLimits(connections=1024)
-#: All gatekeepers, operators and provisioners together: a gatekeeper listens for many answers at once.
-RESIDENT_LIMITS = AccountLimits(connections=256, subscriptions=10_000)
+#: All gatekeepers, operators and provisioners together: a gatekeeper listens for many answers at once, and to each publisher on
+#: a connection of its own.
+RESIDENT_LIMITS = AccountLimits(connections=1024, subscriptions=10_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +57,8 @@ class Access:
     """What one identity may do. ``publish``: send, stored or asked. ``hear``: receive as it is sent.
 
     ``api``: calls of JetStream; ``serve``: subjects of questions that it answers; ``queues``: consumers that it pulls from and
-    settles.
+    settles. ``tell``: what it sends beside that to other guests, and ``told``: what it receives of them; from one guest to
+    another the server hands nothing by way of the bus's own account.
     """
 
     identity: str
@@ -61,6 +68,8 @@ class Access:
     queues: tuple[t.Consumer, ...] = ()
     api: tuple[str, ...] = ()
     limits: AccountLimits = AccountLimits()
+    tell: tuple[str, ...] = ()
+    told: tuple[str, ...] = ()
 
     @property
     def guest(self) -> bool:
@@ -85,11 +94,11 @@ class Access:
         """Every subject that it may publish to, as it writes them."""
         prefix = (API_PREFIX,) if self.guest else (API_PREFIX, _SERVER_PREFIX)
         calls = (f"{each}.{call}" for each in prefix for call in self.calls())
-        return (*self.publish, *calls, *self.settles(), *((_FOREIGN_REPLIES,) if self.serve else ()))
+        return (*self.publish, *self.tell, *calls, *self.settles(), *((_FOREIGN_REPLIES,) if self.serve else ()))
 
     def receives(self) -> tuple[str, ...]:
         """Every subject that it may subscribe to."""
-        return (self.inbox, *self.hear, *self.serve)
+        return (self.inbox, *self.hear, *self.told, *self.serve)
 
 
 def access_of(
@@ -99,37 +108,48 @@ def access_of(
 
     Raises ConfigurationError for an unknown one.
     """
-    uploads = tuple(t.upload_stream(publisher).name for publisher in publishers)
     if identity == "gatekeeper":
-        return _gatekeeper(pools, uploads)
+        return _gatekeeper(pools, publishers)
     if identity == OPERATOR:
-        return _operator(pools, uploads)
+        return _operator(pools, publishers)
     if identity == PROVISIONER:
-        return Access(PROVISIONER, (OWN_RIGHTS,), api=_set_up(uploads), limits=RESIDENT_LIMITS)
+        return Access(
+            PROVISIONER,
+            (OWN_RIGHTS, *_SNAPSHOTS),
+            api=(*_set_up(publishers), *_keep_and_bring_back(publishers)),
+            limits=RESIDENT_LIMITS,
+        )
     if identity == WATCHER:
         return Access(WATCHER, (), (t.WATCH_SUBJECT, t.CANCEL_SUBJECT), api=("STREAM.MSG.GET.RUNS",))
+    if identity == APPROVER:
+        return Access(APPROVER, t.APPROVER_SUBJECTS)
     publisher = publisher_of(identity)
     if publisher is not None:
+        own = f"DIRECT.GET.{t.upload_stream(publisher).name}.{own_uploads(publisher)}"
         subjects = (*publisher_subjects(publisher).values(), own_uploads(publisher))
-        return Access(identity, subjects, api=(f"DIRECT.GET.{t.upload_stream(publisher).name}.{own_uploads(publisher)}",))
+        # With the workers alone it speaks of what agents ask in its own runs.
+        answers, asked = (t.answer_subject(publisher),), (t.question_subject(publisher),)
+        return Access(identity, subjects, api=(own,), tell=answers, told=asked)
     role = role_of(identity)
     if role is None:
         raise ConfigurationError(f"{identity!r} is no identity of the bus", code="identity_invalid")
     queues = tuple(queue for queue in t.consumers(pools) if queue.owner == role)
     return Access(
         identity,
-        (t.result_subject(role), t.dead_subject(role), own_artifacts(identity), *_looked_on_at(role)),
-        (t.CANCEL_SUBJECT,),
+        (t.result_subject(role), t.dead_subject(role), own_artifacts(identity), *(_AGENTS_SAY if role == "worker" else ())),
+        (t.CANCEL_SUBJECT, *(_AGENTS_HEAR if role == "worker" else ())),
         serve=service_subjects(role),
         queues=queues,
         api=(_GET_ARTIFACT,),
         limits=ROLE_LIMITS,
+        tell=(t.QUESTION_SUBJECT,) if role == "worker" else (),
+        told=(t.ANSWER_SUBJECT,) if role == "worker" else (),
     )
 
 
-def _looked_on_at(role: str) -> tuple[str, ...]:
-    """Only workers have agents that say what they do."""
-    return (t.live_subject(role),) if role == "worker" else ()
+#: Only workers have agents that say what they do, and ask the publisher of the run, which may be the operator.
+_AGENTS_SAY = (t.live_subject("worker"), t.question_subject(OPERATOR_PUBLISHER))
+_AGENTS_HEAR = (t.answer_subject(OPERATOR_PUBLISHER),)
 
 
 def publisher_subjects(publisher: str) -> Mapping[str, str]:
@@ -140,6 +160,7 @@ def publisher_subjects(publisher: str) -> Mapping[str, str]:
         "status": t.STATUS_SUBJECT,
         "events": t.EVENTS_SUBJECT,
         "runs": t.RUNS_SUBJECT,
+        "bundle": t.BUNDLE_SUBJECT,
         "request": t.REQUEST_SUBJECT,
         "contract": t.CONTRACT_SUBJECT,
         "abort": t.ABORT_SUBJECT,
@@ -168,11 +189,27 @@ _GET_ARTIFACT = f"STREAM.MSG.GET.{t.ARTIFACTS.name}"
 OWN_RIGHTS = "$SYS.REQ.USER.INFO"
 
 
-def _set_up(uploads: tuple[str, ...]) -> tuple[str, ...]:
+#: Where a part of a snapshot is acknowledged, and where one is sent back to.
+_SNAPSHOTS = ("$JS.SNAPSHOT.ACK.>", "$JS.SNAPSHOT.RESTORE.>")
+
+
+def _own_streams(publishers: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(stream.name for publisher in publishers for stream in t.publisher_streams(publisher))
+
+
+def _keep_and_bring_back(publishers: tuple[str, ...]) -> tuple[str, ...]:
+    """Backups. The server brings a stream back only where there is none of its name."""
+    kept = dict.fromkeys((*t.STREAM_NAMES, *_own_streams(publishers)))
+    return tuple(f"STREAM.{verb}.{name}" for name in kept for verb in ("SNAPSHOT", "RESTORE"))
+
+
+def _set_up(publishers: tuple[str, ...]) -> tuple[str, ...]:
     """No identity may delete or purge a stream, and the provisioner alone may change one: a limit can have a ledger forget."""
+    own = _own_streams(publishers)
+    queued = (*t.STREAM_NAMES, *(queue.stream for queue in t.intake_consumers(publishers)))
     return (
-        *(f"STREAM.{verb}.{name}" for name in (*t.STREAM_NAMES, *uploads) for verb in ("INFO", "CREATE", "UPDATE")),
-        *(f"CONSUMER.{verb}.{name}.>" for name in t.STREAM_NAMES for verb in ("INFO", "CREATE")),
+        *(f"STREAM.{verb}.{name}" for name in (*t.STREAM_NAMES, *own) for verb in ("INFO", "CREATE", "UPDATE")),
+        *(f"CONSUMER.{verb}.{name}.>" for name in queued for verb in ("INFO", "CREATE")),
     )
 
 
@@ -182,9 +219,9 @@ def created_uploads(sends: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted({publisher for publisher in map(t.uploader_of, created) if publisher}))
 
 
-def _create_missing(uploads: tuple[str, ...]) -> tuple[str, ...]:
+def _create_missing(publishers: tuple[str, ...]) -> tuple[str, ...]:
     """On an empty server; what is there already is not changed by being created again."""
-    return tuple(call for call in _set_up(uploads) if not call.startswith("STREAM.UPDATE."))
+    return tuple(call for call in _set_up(publishers) if not call.startswith("STREAM.UPDATE."))
 
 
 def _replay(stream: str) -> tuple[str, ...]:
@@ -192,7 +229,8 @@ def _replay(stream: str) -> tuple[str, ...]:
     return (f"CONSUMER.CREATE.{stream}.>", *(f"CONSUMER.{verb}.{stream}.*" for verb in ("MSG.NEXT", "INFO", "DELETE")))
 
 
-def _gatekeeper(pools: tuple[str, ...], uploads: tuple[str, ...]) -> Access:
+def _gatekeeper(pools: tuple[str, ...], publishers: tuple[str, ...]) -> Access:
+    intake = (t.INTAKE_CONSUMER.stream, t.OPERATOR_INTAKE_CONSUMER.stream)
     return Access(
         "gatekeeper",
         (
@@ -209,33 +247,37 @@ def _gatekeeper(pools: tuple[str, ...], uploads: tuple[str, ...]) -> Access:
         serve=(
             "$SRV.>",
             *(f"{subject}{ending}" for subject in (t.SUBMIT_SUBJECT, *t.QUESTION_SUBJECTS) for ending in ("", ".*")),
+            *t.APPROVER_SUBJECTS,
         ),
-        queues=tuple(queue for queue in t.consumers(pools) if queue.owner == "gatekeeper"),
+        queues=tuple(queue for queue in t.consumers(pools, publishers) if queue.owner == "gatekeeper"),
         api=(
             # A task that no process was able to refuse is taken off its queue by the gatekeeper.
-            *(*_create_missing(uploads), *_replay("RUNS"), _GET_ARTIFACT, "STREAM.MSG.DELETE.TASKS"),
+            *(*_create_missing(publishers), *_replay("RUNS"), _GET_ARTIFACT, "STREAM.MSG.DELETE.TASKS"),
             *(
                 f"STREAM.MSG.GET.{name}"
-                for name in ("RUNS", "INTAKE", "TASKS", "RESULTS", "EXHAUSTED", t.LOCK_STREAM, *uploads)
+                for name in ("RUNS", *intake, "TASKS", "RESULTS", "EXHAUSTED", t.LOCK_STREAM, *_own_streams(publishers))
             ),
         ),
         limits=RESIDENT_LIMITS,
     )
 
 
-def _operator(pools: tuple[str, ...], uploads: tuple[str, ...]) -> Access:
+def _operator(pools: tuple[str, ...], publishers: tuple[str, ...]) -> Access:
     asked = tuple(f"$SRV.{verb}{ending}" for verb in _VERBS for ending in ("", ".*", ".*.*"))
-    put_back = ("gw.task.>", "gw.result.>", "gw.intake.>", "gw.dead.>")
-    look = (call for call in _set_up(uploads) if ".INFO." in call)
-    pausing = tuple(f"CONSUMER.PAUSE.{queue.stream}.{queue.durable}" for queue in t.consumers(pools))
+    put_back = ("gw.task.>", "gw.result.>", "gw.intake.*", "gw.intake.*.*", "gw.dead.>")
+    look = (call for call in _set_up(publishers) if ".INFO." in call)
+    pausing = tuple(f"CONSUMER.PAUSE.{queue.stream}.{queue.durable}" for queue in t.consumers(pools, publishers))
     return Access(
         OPERATOR,
-        (*publisher_subjects(OPERATOR_PUBLISHER).values(), *put_back, *asked, own_artifacts(OPERATOR)),
-        (t.WATCH_SUBJECT, t.CANCEL_SUBJECT, t.LIVE_SUBJECT),
+        (
+            *(*publisher_subjects(OPERATOR_PUBLISHER).values(), *put_back, *asked, own_artifacts(OPERATOR)),
+            t.answer_subject(OPERATOR_PUBLISHER),
+        ),
+        (t.WATCH_SUBJECT, t.CANCEL_SUBJECT, t.LIVE_SUBJECT, t.question_subject(OPERATOR_PUBLISHER)),
         api=(
             *("INFO", "STREAM.NAMES", "STREAM.LIST", "CONSUMER.NAMES.*", "CONSUMER.LIST.*"),
             *(*look, *_replay("RUNS"), *_replay("DEAD"), *pausing),
-            *(f"STREAM.MSG.GET.{name}" for name in (*t.STREAM_NAMES, *uploads)),
+            *(f"STREAM.MSG.GET.{name}" for name in (*t.STREAM_NAMES, *_own_streams(publishers))),
         ),
         limits=RESIDENT_LIMITS,
     )

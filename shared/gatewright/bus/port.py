@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from gatewright.bus.topology import Consumer
 
@@ -18,8 +18,14 @@ MESSAGE_ID_HEADER = "Nats-Msg-Id"
 TRACE_HEADER = "traceparent"
 #: Given out with a task; its answer brings it back.
 TASK_TOKEN_HEADER = "Gw-Task-Token"  # noqa: S105 - the name of a header
+#: Goes with a task: the publisher that submitted its run, whom its agents may ask.
+PUBLISHER_HEADER = "Gw-Publisher"
 #: Names the run of a document that has no key of its own. Unlike ``Nats-Msg-Id``, the server does not look at it.
 KEY_HEADER = "Gw-Idempotency-Key"
+
+#: Reasons (``error.reason``) that callers tell apart. No answer: it may or may not have been done.
+NO_ANSWER: Final = "bus_no_answer"
+NO_RESPONDERS: Final = "bus_no_responders"
 
 Handler = Callable[["Message"], Awaitable["Reply"]]
 Listener = Callable[["Message"], Awaitable[None]]
@@ -100,8 +106,11 @@ class Bus(Protocol):
     def connected(self) -> bool:
         """Whether the server is there at this moment (for a readiness probe)."""
 
-    def keyed_hash(self, text: str) -> str:
-        """64 hexadecimal digits that only connections with the same credential can make of ``text``."""
+    def keyed_hashes(self, text: str) -> tuple[str, ...]:
+        """64 hexadecimal digits that only connections with the same credential can make of ``text``.
+
+        The first is the one to give out; where the credential's key was replaced, that of the other key is accepted too.
+        """
 
     async def publish(
         self,
@@ -156,11 +165,24 @@ class Bus(Protocol):
     ) -> Message:
         """Ask a service and wait for its answer; raises BusError when none comes within ``timeout`` seconds."""
 
-    async def serve(self, service: str, endpoints: Mapping[str, Handler], *, waiting: Collection[str] = ()) -> None:
+    async def serve(
+        self,
+        service: str,
+        endpoints: Mapping[str, Handler],
+        *,
+        waiting: Collection[str] = (),
+        apart: Collection[Collection[str]] = (),
+    ) -> None:
         """Register a NATS micro service (``$SRV.PING``) with one handler per endpoint subject or pattern; may be empty.
 
+        A pattern, whose subjects name it last, answers what no endpoint of its own does.
         ``waiting``: the endpoints whose handlers do little but wait; many more of their requests are in hand at a time.
+        ``apart``: groups of endpoints, each of which is heard by a connection of its own: a party that sends more there than
+        can be read loses what is its own, and no other party loses anything.
         """
+
+    async def another(self) -> Bus:
+        """One more connection with the same rights, for what must not be lost in what others send; the caller closes it."""
 
     async def put_artifact(self, data: bytes) -> str:
         """Store bytes under their sha256; returns the URI ``artifact:sha256:<hex>``. Putting twice is harmless."""

@@ -8,12 +8,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from gatewright.bus.identities import is_publisher, publisher_of
+from gatewright.bus.identity_limits import IdentityLimits
 from gatewright.bus.permissions import API_PREFIX, RESIDENT_LIMITS, Access, AccountLimits, access_of
+from gatewright.bus.subjects import matches
 from gatewright.bus.topology import DEFAULT_POOL
 from gatewright.errors import ConfigurationError
 
@@ -22,6 +24,9 @@ BUS_ACCOUNT = "gatewright"
 #: What servers of one cluster know each other by is read from this variable of their environment.
 CLUSTER_PASSWORD = "GATEWRIGHT_CLUSTER_PASSWORD"  # noqa: S105 - the name of a variable
 _SERVER_PREFIX = "$JS.API"
+#: The lines from which on a rendered file is about identities.
+_POOLS = "# pools: "
+_ACCOUNTS = "accounts: "
 #: The call that names in its subject which message it reads: the one family of calls that a guest may have, below a prefix.
 _ONE_SUBJECT = "DIRECT.GET."
 #: An answer of many messages. After the last one the server keeps the way back open for so long; without that word it
@@ -56,6 +61,7 @@ class ServerConfig:
 
     store: Path
     accounts: Mapping[str, Any]
+    pools: tuple[str, ...] = (DEFAULT_POOL,)
     listen: str = "127.0.0.1:4222"
     monitor: str = "127.0.0.1:8222"
     server_name: str = "gatewright"
@@ -64,6 +70,8 @@ class ServerConfig:
     ports_file: Path | None = None
     tls: Tls | None = None
     cluster: Cluster | None = None
+    #: In the place of ``accounts``: the lines of a server in operator mode.
+    trust: tuple[str, ...] = ()
 
 
 def render(config: ServerConfig) -> str:
@@ -82,10 +90,36 @@ def render(config: ServerConfig) -> str:
         *("jetstream {", f"  store_dir: {quoted(config.store)}", "  sync_interval: always", "}"),
         *_tls_lines(config.tls),
         *_cluster_lines(config.cluster),
-        f"accounts: {json.dumps(config.accounts, indent=2)}",
-        "",
+        *(config.trust or (accounts_text(config.accounts, config.pools),)),
     ]
     return "\n".join(lines)
+
+
+def accounts_text(table: Mapping[str, Any], pools: tuple[str, ...] = (DEFAULT_POOL,)) -> str:
+    """The block as a server reads it, which one that is configured otherwise can include, and the pools that it is for."""
+    return f"{_POOLS}{' '.join(pools)}\n{_ACCOUNTS}{json.dumps(table, indent=2)}\n"
+
+
+def with_identities(
+    text: str, keys: Mapping[str, str], earlier: Mapping[str, str], limits: Mapping[str, IdentityLimits] | None = None
+) -> str:
+    """A file that was rendered before, with the accounts of these identities; all else, and the pools, stay.
+
+    Raises ConfigurationError (``server_file_strange``) when it holds no such block.
+    """
+    before, marker, rest = text.partition(_POOLS)
+    named, _, block = rest.partition(f"\n{_ACCOUNTS}")
+    try:
+        _, end = json.JSONDecoder().raw_decode(block)
+    except ValueError:
+        end = 0
+    if not marker or not end:
+        raise ConfigurationError(
+            "the file was not rendered by `gatewright topology` of this version: render it anew, once",
+            code="server_file_strange",
+        )
+    pools = tuple(named.split())
+    return before + accounts_text(accounts(keys, pools, earlier, limits), pools) + block[end:].removeprefix("\n")
 
 
 def quoted(value: str | Path) -> str:
@@ -97,48 +131,81 @@ def quoted(value: str | Path) -> str:
     return '"' + _ESCAPED.sub(lambda found: _ESCAPES.get(found[0]) or f"\\x{ord(found[0]):02x}", str(value)) + '"'
 
 
-def accounts(public_keys: Mapping[str, str], pools: tuple[str, ...] = (DEFAULT_POOL,)) -> dict[str, Any]:
+def accounts(
+    public_keys: Mapping[str, str],
+    pools: tuple[str, ...] = (DEFAULT_POOL,),
+    earlier: Mapping[str, str] | None = None,
+    limits: Mapping[str, IdentityLimits] | None = None,
+) -> dict[str, Any]:
     """The ``accounts`` block: identity -> public nkey becomes users with exactly the permissions of the table.
 
-    Raises ConfigurationError when a key belongs to no identity.
+    ``earlier``: of identities whose key is being replaced, the one before, which is still accepted. ``limits``: what an
+    operator has said, where it is not to be as shipped. Raises ConfigurationError when a key belongs to no identity.
     """
     publishers = tuple(name for identity in public_keys if is_publisher(identity) and (name := publisher_of(identity)))
-    table = [access_of(identity, pools, publishers) for identity in public_keys]
+    found = (access_of(identity, pools, publishers) for identity in public_keys)
+    said = limits or {}
+    table = [replace(each, limits=said.get(each.identity, IdentityLimits()).over(each.limits)) for each in found]
     guests = [access for access in table if access.guest]
+    keys = {identity: (key, *filter(None, [(earlier or {}).get(identity)])) for identity, key in public_keys.items()}
     bus = {
         "jetstream": "enabled",
         "limits": _limits(RESIDENT_LIMITS),
         # Clients of every account write the API by this name; here it is the server's own.
         "mappings": {f"{API_PREFIX}.>": f"{_SERVER_PREFIX}.>"},
-        "users": [_user(access, public_keys) for access in table if not access.guest],
+        "users": [user for access in table if not access.guest for user in _users(access, keys)],
         "exports": [*_exports(guests)],
         "imports": [
             {"service": {"account": guest.identity, "subject": subject}} for guest in guests for subject in guest.serve
         ],
     }
-    return {BUS_ACCOUNT: bus, **{guest.identity: _guest(guest, public_keys) for guest in guests}}
+    return {BUS_ACCOUNT: bus, **{guest.identity: _guest(guest, guests, keys) for guest in guests}}
 
 
-def _user(access: Access, public_keys: Mapping[str, str]) -> dict[str, Any]:
+def _users(access: Access, keys: Mapping[str, tuple[str, ...]]) -> list[dict[str, Any]]:
     may = {"publish": {"allow": list(access.sends())}, "subscribe": {"allow": list(access.receives())}}
-    return {"nkey": public_keys[access.identity], "permissions": may}
+    return [{"nkey": key, "permissions": may} for key in keys[access.identity]]
 
 
-def _guest(access: Access, public_keys: Mapping[str, str]) -> dict[str, Any]:
-    """An account of its own: what it may ask of the bus comes in as services, what it may hear as streams."""
+def _guest(access: Access, guests: Iterable[Access], keys: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
+    """An account of its own: what it may ask of the bus comes in as services, what it may hear as streams.
+
+    What it tells other guests, and is told by them, passes from account to account.
+    """
+    told = {
+        subject: [other.identity for other in guests if subject in _between(access, other)] for subject in _told(access, guests)
+    }
     services = [{"service": {"account": BUS_ACCOUNT, "subject": subject}, **to} for subject, to in _asked(access)]
     heard = [{"stream": {"account": BUS_ACCOUNT, "subject": subject}} for subject in access.hear]
     answered = [{"service": subject, "accounts": [BUS_ACCOUNT], **_MANY} for subject in access.serve]
     return {
         "limits": _limits(access.limits),
-        "users": [_user(access, public_keys)],
-        "exports": answered,
-        "imports": [*services, *heard],
+        "users": _users(access, keys),
+        "exports": [*answered, *({"stream": subject, "accounts": names} for subject, names in told.items())],
+        "imports": [*services, *heard, *_from_guests(access, guests)],
     }
 
 
+def _told(access: Access, guests: Iterable[Access]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(subject for other in guests for subject in _between(access, other)))
+
+
+def _from_guests(access: Access, guests: Iterable[Access]) -> Iterable[dict[str, Any]]:
+    for other in guests:
+        for subject in _between(other, access):
+            yield {"stream": {"account": other.identity, "subject": subject}}
+
+
+def _between(teller: Access, told: Access) -> tuple[str, ...]:
+    """The subjects that one guest tells another: of a pattern and a subject that it covers, the subject."""
+    pairs = ((said, heard) for said in teller.tell for heard in told.told)
+    both = (heard if matches(said, heard) else said if matches(heard, said) else "" for said, heard in pairs)
+    return tuple(subject for subject in both if subject)
+
+
 def _limits(limits: AccountLimits) -> dict[str, int]:
-    return {"max_connections": limits.connections, "max_subscriptions": limits.subscriptions}
+    bounds = {"max_connections": limits.connections, "max_subscriptions": limits.subscriptions}
+    return bounds | ({"max_payload": limits.payload} if limits.payload else {})
 
 
 def _asked(access: Access) -> Iterable[tuple[str, dict[str, str]]]:

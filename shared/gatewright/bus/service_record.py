@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 import msgspec
 
 #: Instances of one service share its requests.
@@ -33,7 +35,10 @@ class EndpointRecord(msgspec.Struct):
 
 
 class ServiceRecord(msgspec.Struct):
-    """An instance of a service; ``started`` in RFC 3339, ``identity`` is what it is on the bus."""
+    """An instance of a service; ``started`` in RFC 3339, ``identity`` is what it is on the bus.
+
+    ``facts`` says how it is at the moment of an answer, for operators.
+    """
 
     name: str
     id: str
@@ -41,6 +46,7 @@ class ServiceRecord(msgspec.Struct):
     started: str
     endpoints: list[EndpointRecord]
     identity: str = ""
+    facts: Callable[[], Mapping[str, str]] = dict
 
     def answer(self, verb: str) -> bytes:
         """The JSON document for ``PING``, ``INFO`` or ``STATS``."""
@@ -49,7 +55,7 @@ class ServiceRecord(msgspec.Struct):
             "name": self.name,
             "id": self.id,
             "version": self.version,
-            "metadata": {"identity": self.identity} if self.identity else {},
+            "metadata": ({"identity": self.identity} if self.identity else {}) | dict(self.facts()),
         }
         if verb == "INFO":
             facts["description"] = ""

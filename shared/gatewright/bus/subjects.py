@@ -40,6 +40,11 @@ def check_pattern(pattern: str) -> str:
     return _check(pattern, wildcards=True)
 
 
+def is_pattern(subject: str) -> bool:
+    """Whether ``subject`` has a wildcard in it."""
+    return any(token in ("*", ">") for token in subject.split("."))
+
+
 def check_key(key: str) -> str:
     """``key`` itself when the key-value bucket takes it; raises MalformedError (code ``bad_key``)."""
     if len(key) > _LONGEST_KEY or not _KEY.match(key):

@@ -5,6 +5,7 @@ Who may use which of them stands in ``permissions.py``.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -13,6 +14,10 @@ from gatewright.contracts.vocabulary import Priority
 from gatewright.errors import MalformedError
 
 DEFAULT_POOL = "default"
+#: The publisher whose identity has no name of its own.
+DEFAULT_PUBLISHER = "default"
+#: The publisher that operators are, such as the command line beside a stack of its own. No other identity may be it.
+OPERATOR_PUBLISHER = "operator"
 LOCK_BUCKET = "gw-locks"
 #: The stream in which JetStream keeps the bucket.
 LOCK_STREAM = f"KV_{LOCK_BUCKET}"
@@ -29,8 +34,13 @@ SUBMIT_SUBJECT = "gw.submit"
 STATUS_SUBJECT = "gw.status"
 EVENTS_SUBJECT = "gw.events"
 RUNS_SUBJECT = "gw.runs"
+BUNDLE_SUBJECT = "gw.bundle"
+#: Where an approver asks what waits for people, and says what was decided.
+APPROVALS_SUBJECT = "gw.approvals"
+DECIDE_SUBJECT = "gw.decide"
+APPROVER_SUBJECTS = (APPROVALS_SUBJECT, DECIDE_SUBJECT)
 #: Where the gatekeeper answers questions about runs.
-QUESTION_SUBJECTS = (STATUS_SUBJECT, EVENTS_SUBJECT, RUNS_SUBJECT)
+QUESTION_SUBJECTS = (STATUS_SUBJECT, EVENTS_SUBJECT, RUNS_SUBJECT, BUNDLE_SUBJECT)
 REQUEST_SUBJECT = "gw.intake.request"
 CONTRACT_SUBJECT = "gw.intake.contract"
 ABORT_SUBJECT = "gw.intake.abort"
@@ -38,6 +48,10 @@ ABORT_SUBJECT = "gw.intake.abort"
 CANCEL_SUBJECT = "gw.cancel"
 #: Told by workers while agents work, for those who look on: what they say they do. It is nowhere stored, and no evidence.
 LIVE_SUBJECT = "gw.live.*"
+#: Where workers put what agents ask leave for to the publisher of the run, and where that publisher answers; each publisher
+#: has a subject of its own. Nowhere stored: the agent's events in the bundle hold question and answer.
+QUESTION_SUBJECT = "gw.question.*"
+ANSWER_SUBJECT = "gw.answer.*"
 #: Where the server reports that it delivers a task no more although no role settled it. It is kept only where a stream does.
 EXHAUSTED_SUBJECT = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.TASKS.>"
 #: Where the server repeats what it has stored in the ledger, for those who watch: one subject per run.
@@ -110,21 +124,39 @@ ARTIFACTS = StreamSpec(
     direct=True,
 )
 
-STREAMS: tuple[StreamSpec, ...] = (
-    StreamSpec(
-        "INTAKE",
-        ("gw.intake.>",),
+_INTAKE = "INTAKE"
+
+
+def intake_stream(publisher: str) -> StreamSpec:
+    """What one publisher leaves for the gatekeeper: a stream of its own, so that one that is full is full for no other.
+
+    ``*`` stands for any publisher with a name. The one without a name has the stream ``INTAKE``.
+    """
+    plain = publisher == DEFAULT_PUBLISHER
+    return StreamSpec(
+        _INTAKE if plain else f"{_INTAKE}_{publisher}",
+        ("gw.intake.*" if plain else f"gw.intake.*.{publisher}",),
         "workqueue",
-        "requests, contracts and aborts from outside",
-        # All publishers share the window: a longer one would take one's message for a repetition of another's with the same id.
+        "requests, contracts and aborts of a publisher",
         # Repetitions are found in the ledger, however late they come.
         dedupe_seconds=SHORTEST_DEDUPE,
         max_messages=100_000,
-        # Of one publisher; the others still have room.
         max_per_subject=10_000,
-        max_bytes=1 << 30,
+        max_bytes=256 << 20,
         least_bytes=16 << 20,
-    ),
+    )
+
+
+def intake_publisher(stream: str) -> str | None:
+    """The publisher whose intake a stream of this name holds; None for every other stream."""
+    if stream == _INTAKE:
+        return DEFAULT_PUBLISHER
+    return stream.removeprefix(f"{_INTAKE}_") if stream.startswith(f"{_INTAKE}_") else None
+
+
+STREAMS: tuple[StreamSpec, ...] = (
+    intake_stream(DEFAULT_PUBLISHER),
+    intake_stream(OPERATOR_PUBLISHER),
     StreamSpec("TASKS", ("gw.task.>",), "workqueue", "tasks, one subject per role, pool and class"),
     StreamSpec(
         "EXHAUSTED",
@@ -180,6 +212,12 @@ def upload_stream(publisher: str = "*") -> StreamSpec:
     )
 
 
+def publisher_streams(publisher: str) -> tuple[StreamSpec, ...]:
+    """The streams that there are for this publisher and no other, beside those that every system has."""
+    own = (intake_stream(publisher), upload_stream(publisher))
+    return tuple(stream for stream in own if stream not in STREAMS)
+
+
 def uploader_of(stream: str) -> str | None:
     """The publisher whose uploads a stream of this name holds; None for every other stream."""
     return stream.removeprefix(_UPLOADS) if stream.startswith(_UPLOADS) else None
@@ -193,9 +231,9 @@ STREAM_NAMES: tuple[str, ...] = (*(stream.name for stream in STREAMS), LOCK_STRE
 
 def stream_of(subject: str) -> str:
     """The stream that keeps ``subject`` (or what a pattern covers); raises MalformedError when none does."""
-    for stream in STREAMS:
+    for stream in (*STREAMS, intake_stream("*")):
         if any(matches(kept, subject) for kept in stream.subjects):
-            return stream.name
+            return stream.name.replace("*", subject.rpartition(".")[2])
     raise MalformedError(f"no stream keeps {subject!r}", code="bad_subject")
 
 
@@ -203,9 +241,24 @@ def task_subject(role: str, pool: str = DEFAULT_POOL, task_class: Priority = DEF
     return f"gw.task.{role}.{pool}.{task_class}"
 
 
+def task_queue(subject: str) -> str:
+    """What the classes of one queue of tasks have in common: the subject of a task without its class."""
+    return subject.rpartition(".")[0]
+
+
 def live_subject(role: str) -> str:
     """Where a role tells what goes on, for those who look on."""
     return f"gw.live.{role}"
+
+
+def question_subject(publisher: str) -> str:
+    """Where a publisher hears what agents of its runs ask."""
+    return f"gw.question.{publisher}"
+
+
+def answer_subject(publisher: str) -> str:
+    """Where a publisher answers them, and no other does."""
+    return f"gw.answer.{publisher}"
 
 
 def result_subject(role: str) -> str:
@@ -244,15 +297,35 @@ def task_consumers(role: Role, pool: str = DEFAULT_POOL) -> tuple[Consumer, ...]
     return tuple(task_consumer(role, pool, task_class) for task_class in TASK_CLASSES)
 
 
-#: The gatekeeper gives a message back for as long as a publisher's limits or a bus that is away want it: without end.
-INTAKE_CONSUMER = Consumer("INTAKE", "gatekeeper-intake", "gw.intake.>", "gatekeeper", ack_wait=6.0, max_deliver=-1)
+def intake_consumer(publisher: str) -> Consumer:
+    """The queue of what a publisher leaves.
+
+    The gatekeeper gives a message back for as long as the publisher's limits or a bus that is away want it: without end.
+    """
+    stream = intake_stream(publisher)
+    plain = publisher == DEFAULT_PUBLISHER
+    # In the stream of the publisher without a name may lie what others left when there was one stream for all.
+    subject = "gw.intake.>" if plain else stream.subjects[0]
+    durable = "gatekeeper-intake" if plain else f"gatekeeper-intake-{publisher}"
+    return Consumer(stream.name, durable, subject, "gatekeeper", ack_wait=6.0, max_deliver=-1)
+
+
+INTAKE_CONSUMER = intake_consumer(DEFAULT_PUBLISHER)
+OPERATOR_INTAKE_CONSUMER = intake_consumer(OPERATOR_PUBLISHER)
 RESULT_CONSUMER = Consumer("RESULTS", "gatekeeper-results", "gw.result.>", "gatekeeper", ack_wait=6.0, max_deliver=-1)
 EXHAUSTED_CONSUMER = Consumer(
     "EXHAUSTED", "gatekeeper-exhausted", EXHAUSTED_SUBJECT, "gatekeeper", ack_wait=6.0, max_deliver=-1
 )
 
 
-def consumers(pools: tuple[str, ...] = (DEFAULT_POOL,)) -> tuple[Consumer, ...]:
-    """Every durable consumer of a system whose roles have these pools."""
+def intake_consumers(publishers: Iterable[str]) -> tuple[Consumer, ...]:
+    """The queues of what these publishers leave, beside those that every system has."""
+    known = (INTAKE_CONSUMER, OPERATOR_INTAKE_CONSUMER)
+    return tuple(queue for publisher in publishers if (queue := intake_consumer(publisher)) not in known)
+
+
+def consumers(pools: tuple[str, ...] = (DEFAULT_POOL,), publishers: Iterable[str] = ()) -> tuple[Consumer, ...]:
+    """Every durable consumer of a system whose roles have these pools, with these publishers beside the standing ones."""
     tasks = (queue for role in TASK_ROLES for pool in pools for queue in task_consumers(role, pool))
-    return (INTAKE_CONSUMER, RESULT_CONSUMER, EXHAUSTED_CONSUMER, *tasks)
+    own = (INTAKE_CONSUMER, OPERATOR_INTAKE_CONSUMER, RESULT_CONSUMER, EXHAUSTED_CONSUMER)
+    return (*own, *intake_consumers(publishers), *tasks)

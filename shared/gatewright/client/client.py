@@ -5,22 +5,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import AsyncGenerator, Generator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import msgspec
 
 from gatewright.artifacts import inline_uri
 from gatewright.bus.identities import DEFAULT_PUBLISHER, BusAddress
 from gatewright.bus.permissions import publisher_subjects
-from gatewright.bus.port import KEY_HEADER, Bus
+from gatewright.bus.port import KEY_HEADER, Bus, Message
+from gatewright.bus.topology import answer_subject, question_subject
+from gatewright.client.bundles import receive_bundle
 from gatewright.client.histories import EventHistory, LedgerHistory, ServedHistory
 from gatewright.client.refusals import UNANSWERED, answered
 from gatewright.clock import Clock, SystemClock, new_id
 from gatewright.contracts import (
     AbortRequest,
+    AgentAnswer,
+    AgentQuestion,
+    BundlePart,
     OrchestratorEvent,
     RunList,
     RunRequest,
@@ -83,6 +88,7 @@ class Client:
         """
         self._bus = bus
         self._requested_by = requested_by
+        self._publisher = publisher
         self._subjects = publisher_subjects(publisher)
         self._history: EventHistory = LedgerHistory(bus) if reads_ledger else ServedHistory(bus, self._subjects)
         self._clock = clock or SystemClock()
@@ -145,6 +151,25 @@ class Client:
         answer = await self._bus.request(subject, request, schema="status_request.v1", timeout=STATUS_TIMEOUT)
         return answered(answer, RunStatus)
 
+    async def hear_questions(self, hear: Callable[[AgentQuestion], Awaitable[None]]) -> None:
+        """Be told from now on what agents of this publisher's interactive runs ask leave for. Raises BusError."""
+
+        async def told(message: Message) -> None:
+            await hear(codec.decode(message.data, AgentQuestion))
+
+        await self._bus.listen(question_subject(self._publisher), told)
+
+    async def answer_question(self, question: AgentQuestion, *, allow: bool) -> None:
+        """Allow what was asked, this once, or refuse it. Raises BusError."""
+        answer = AgentAnswer(
+            question_id=question.question_id,
+            run_id=question.run_id,
+            task_id=question.task_id,
+            allow=allow,
+            answered_by=self._requested_by[:200],
+        )
+        await self._bus.broadcast(answer_subject(self._publisher), codec.encode(answer))
+
     async def ended(self, run_id: str, *, timeout: float | None = None) -> RunStatus:  # noqa: ASYNC109 - part of the offer
         """The status of a run once it has ended and its bundle is sealed; it asks again and again, less often as time goes by.
 
@@ -161,7 +186,7 @@ class Client:
                             return status
                     except LimitError as error:
                         wait = error.retry_after or pause
-                    except BusError as error:
+                    except UnavailableError as error:
                         if error.reason not in UNANSWERED:
                             raise
                     await asyncio.sleep(wait)
@@ -240,6 +265,14 @@ class Client:
     async def get_artifact(self, uri: str) -> bytes:
         """The bytes that ``artifact:sha256:<hex>`` names, digest checked. Raises ArtifactError."""
         return await self._bus.get_artifact(uri)
+
+    async def receive_bundle(self, run_id: str, file: IO[bytes], *, limit: int) -> BundlePart:
+        """Write the archive of a run's sealed bundle, ``limit`` bytes at most, to ``file``; a publisher is given its own runs'.
+
+        It is still to be verified. Returns what is said of it, without data. Raises MalformedError (``run_unknown``,
+        ``run_not_ended``), UnavailableError (``stored_bundle_missing``), VerificationError, LimitError.
+        """
+        return await receive_bundle(self._bus, self._subjects["bundle"], _checked(run_id), file, limit)
 
     async def attach(self, name: str, data: bytes) -> Artifact:
         """``data`` as an entry of ``artifacts``: inside the document when it is small, else through the object store."""

@@ -15,7 +15,7 @@ from gatewright.bus.topology import run_subject
 from gatewright.client.refusals import UNANSWERED, answered
 from gatewright.contracts import EventsRequest, OrchestratorEvent, RunEvents, codec
 from gatewright.contracts.run_status import LONGEST_EVENTS_WAIT
-from gatewright.errors import BusError, LimitError, MalformedError
+from gatewright.errors import LimitError, MalformedError, UnavailableError
 from gatewright.ledger import chain
 from gatewright.ledger.entry_validation import End, next_link
 
@@ -93,7 +93,7 @@ class ServedHistory:
             except MalformedError as error:
                 if error.reason != "run_unknown":
                     raise
-            except BusError as error:
+            except UnavailableError as error:
                 if error.reason not in UNANSWERED:
                     raise
             await asyncio.sleep(pause)

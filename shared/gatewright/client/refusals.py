@@ -12,7 +12,8 @@ from gatewright.reasons import Family, family_of
 
 D = TypeVar("D", bound=Document)
 
-#: Reasons of a BusError after which it is worth asking again: the gatekeeper is being started, or started again.
+#: Reasons after which it is worth asking again: the gatekeeper is being started, or started again; or it says that its own bus
+#: did not answer it in time, as while a cluster elects a leader.
 UNANSWERED = frozenset({"bus_no_responders", "bus_no_answer"})
 
 

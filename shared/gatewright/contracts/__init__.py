@@ -1,10 +1,22 @@
 """The documents that cross the bus: JSON Schemas are the authority, these frozen structs are their typed form."""
 
+from gatewright.contracts.approvals import (
+    ApprovalDecision,
+    ApprovalList,
+    ApprovalRequest,
+    ApprovalRules,
+    ApprovalsRequest,
+    ApproverRoster,
+    DecisionBatch,
+    DecisionReply,
+)
 from gatewright.contracts.completion import CompletionReport
 from gatewright.contracts.proposals import ContractProposal, PlanProposal, ReviewOpinion
 from gatewright.contracts.records import AgentRegistry, OrchestratorEvent, RunManifest, Transition
 from gatewright.contracts.reports import (
     AgentActivity,
+    AgentAnswer,
+    AgentQuestion,
     Error,
     EvidenceBundle,
     EvidenceReport,
@@ -19,7 +31,16 @@ from gatewright.contracts.reports import (
 )
 from gatewright.contracts.retention import LegalHold, Tombstone
 from gatewright.contracts.run_request import AbortRequest, RequestTask, RunRequest, SubmitReply
-from gatewright.contracts.run_status import EventsRequest, RunEvents, RunList, RunsRequest, RunStatus, StatusRequest
+from gatewright.contracts.run_status import (
+    BundlePart,
+    BundleRequest,
+    EventsRequest,
+    RunEvents,
+    RunList,
+    RunsRequest,
+    RunStatus,
+    StatusRequest,
+)
 from gatewright.contracts.task_contract import TaskContract
 from gatewright.contracts.work_documents import (
     Blocked,
@@ -34,11 +55,23 @@ from gatewright.contracts.work_documents import (
 __all__ = [
     "AbortRequest",
     "AgentActivity",
+    "AgentAnswer",
+    "AgentQuestion",
     "AgentRegistry",
+    "ApprovalDecision",
+    "ApprovalList",
+    "ApprovalRequest",
+    "ApprovalRules",
+    "ApprovalsRequest",
+    "ApproverRoster",
     "Blocked",
     "Brief",
+    "BundlePart",
+    "BundleRequest",
     "CompletionReport",
     "ContractProposal",
+    "DecisionBatch",
+    "DecisionReply",
     "DecisionsLog",
     "Done",
     "Error",

@@ -7,6 +7,7 @@ refuses, the schema itself writes the error report, so that every fault is named
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -24,10 +25,20 @@ D = TypeVar("D", bound=Document)
 DOCUMENTS: dict[str, type[Document]] = {
     "abort_request.v1": contracts.AbortRequest,
     "agent_registry.v1": contracts.AgentRegistry,
+    "approval_decision.v1": contracts.ApprovalDecision,
+    "approval_list.v1": contracts.ApprovalList,
+    "approval_request.v1": contracts.ApprovalRequest,
+    "approval_rules.v1": contracts.ApprovalRules,
+    "approvals_request.v1": contracts.ApprovalsRequest,
+    "approver_roster.v1": contracts.ApproverRoster,
     "blocked.v1": contracts.Blocked,
     "brief.v1": contracts.Brief,
+    "bundle_part.v1": contracts.BundlePart,
+    "bundle_request.v1": contracts.BundleRequest,
     "completion_report.v1": contracts.CompletionReport,
     "contract_proposal.v1": contracts.ContractProposal,
+    "decision_batch.v1": contracts.DecisionBatch,
+    "decision_reply.v1": contracts.DecisionReply,
     "decisions_log.v1": contracts.DecisionsLog,
     "done.v1": contracts.Done,
     "error.v1": contracts.Error,
@@ -61,15 +72,14 @@ DOCUMENTS: dict[str, type[Document]] = {
     "transition.v1": contracts.Transition,
     "usage_report.v1": contracts.UsageReport,
     "agent_activity.v1": contracts.AgentActivity,
+    "agent_answer.v1": contracts.AgentAnswer,
+    "agent_question.v1": contracts.AgentQuestion,
     "work_report.v1": contracts.WorkReport,
 }
 #: A refused document with more commas than this gets the decoder's first fault only: the full report would take seconds.
 MAX_REPORTED_COMMAS = 20_000
 
 _NAMES = {document: name for name, document in DOCUMENTS.items()}
-_DECODERS: dict[type[Document], msgspec.json.Decoder[Document]] = {
-    document: msgspec.json.Decoder(document) for document in DOCUMENTS.values()
-}
 _CANONICAL = msgspec.json.Encoder(order="sorted")
 _REFUSALS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
@@ -95,6 +105,12 @@ def encode(document: Document) -> bytes:
         raise MalformedError(f"cannot be written as JSON: {error}") from error
 
 
+@cache
+def _decoder(kind: type[Document]) -> msgspec.json.Decoder[Document]:
+    """Made when it is first needed: no process reads documents of all kinds."""
+    return msgspec.json.Decoder(kind)
+
+
 def decode(data: bytes, kind: type[D]) -> D:
     """``data`` as a document of type ``kind``.
 
@@ -102,7 +118,7 @@ def decode(data: bytes, kind: type[D]) -> D:
     where CortexPilot writes a document of that name so.
     """
     try:
-        document = _DECODERS[kind].decode(data)
+        document = _decoder(kind).decode(data)
         if not (is_shallow(data) and _CANONICAL.encode(document) == data):
             parse(data)  # not our own bytes: a struct does not see a key that stands twice
     except MalformedError as error:

@@ -103,6 +103,33 @@ class AgentActivity(Document):
     text: Annotated[str, Meta(max_length=2000)]
 
 
+QuestionId = Annotated[str, Meta(pattern=rf"^[0-9a-f]{{32}}{END}")]
+
+
+class AgentQuestion(Document):
+    """An agent asks leave for a command, and the requester may be asked. Stored nowhere; the agent's events hold it."""
+
+    question_id: QuestionId
+    run_id: RunId
+    task_id: NonEmpty
+    agent: Annotated[str, Meta(min_length=1, max_length=64)]
+    subject: Annotated[str, Meta(max_length=2000)]
+    seconds: Annotated[float, Meta(gt=0, le=3600)]
+
+    def __post_init__(self) -> None:
+        keep_one_spelling(self, "seconds")
+
+
+class AgentAnswer(Document):
+    """What a person answered: this once, or not. Which publisher says so, the subject tells."""
+
+    question_id: QuestionId
+    run_id: RunId
+    task_id: NonEmpty
+    allow: bool
+    answered_by: Annotated[str, Meta(max_length=200)] = ""
+
+
 class ScopeCheck(Document):
     passed: bool
     violations: tuple[str, ...]
@@ -164,6 +191,15 @@ class TestControl(Document):
     exit_code: int
     failing_outcome: str
     passing_outcome: str
+
+
+class CheckControl(Document):
+    """A tool that checks sources, run with an error at the end of a changed file: whether it failed and named that file."""
+
+    tool: NonEmpty
+    path: NonEmpty
+    exit_code: int
+    noticed: bool
 
 
 class BaselineTests(Document):
@@ -251,6 +287,8 @@ class TestProof(Document):
     shadowed: Names = ()
     #: None where the contract asks for none, or the command did not get that far.
     mutation: MutationSample | None = None
+    #: None for what is no such tool, or where the change has no file for it.
+    check: CheckControl | None = None
     #: Artifact URI of each test with its outcome.
     table: str = ""
 
@@ -320,7 +358,7 @@ class Plan(Document):
     consultation: Consultation | None = None
 
 
-GateName = Literal["schema", "policy", "plan", "locks", "diff", "integrated", "reviewer", "tests", "landing"]
+GateName = Literal["schema", "policy", "plan", "locks", "diff", "integrated", "reviewer", "tests", "approval", "landing"]
 
 
 class Violation(Document):

@@ -10,9 +10,12 @@ from gatewright.contracts.vocabulary import (
     AcceptanceTest,
     Artifact,
     Budget,
+    Candidates,
     Document,
     Environment,
     Executor,
+    Language,
+    Needs,
     NonEmpty,
     Person,
     PolicyPack,
@@ -38,9 +41,13 @@ class RunRequest(Document):
     allowed_paths: tuple[str, ...] = ()
     acceptance_tests: tuple[AcceptanceTest, ...] = ()
     executor: Executor | None = None
+    #: In place of ``executor``: the change is made once by each of these, and the best of them lands.
+    candidates: Candidates | None = None
     artifacts: tuple[Artifact, ...] = ()
     sharding: Sharding | None = None
     environment: Environment | None = None
+    #: Chooses the environment profile; without it the language is told from the rest of the request.
+    language: Language | None = None
     scope: Scope | None = None
     budget: Budget | None = None
     policy_pack: PolicyPack = "low"
@@ -48,7 +55,11 @@ class RunRequest(Document):
     requirement_ids: tuple[RequirementId, ...] = ()
     strict_acceptance: bool = False
     audit_only: bool = False
+    #: The publisher of the run answers what an agent asks leave for, where the shell permission wants it approved.
+    interactive: bool = False
     priority: Priority = "normal"
+    #: What the processes that work on the run have to have, in the operator's words (``gpu``); pools.json says which pools do.
+    needs: Needs = ()
     #: The author of the landed commit; without one it is Gatewright's, who is the committer always.
     author: Person | None = None
     source_branch: SourceBranch | None = None

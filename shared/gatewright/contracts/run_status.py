@@ -66,7 +66,7 @@ class RunStatus(Document):
     publisher: NonEmpty
     requested_by: str
     status: RunOutcome
-    state: Literal["S0", "S1", "S2", "S3", "S4", "S5", "S6", "FAILED", "ABORTED"]
+    state: Literal["S0", "S1", "S2", "S3", "S4", "S5", "S6", "AWAITING_APPROVAL", "FAILED", "ABORTED"]
     since: Timestamp
     created_at: Timestamp
     attempt: Attempt
@@ -98,6 +98,24 @@ class RunEvents(Document):
     run_id: RunId
     events: tuple[OrchestratorEvent, ...]
     more: bool
+
+
+class BundleRequest(Document):
+    """A part of the sealed bundle of a run, from byte ``offset`` of its archive on."""
+
+    run_id: RunId
+    offset: Count = 0
+
+
+class BundlePart(Document):
+    """``size`` and ``sha256`` are the whole archive's, ``data`` is base64."""
+
+    run_id: RunId
+    manifest_sha256: Sha256
+    size: Count
+    sha256: Sha256
+    offset: Count
+    data: str
 
 
 class RunsRequest(Document):

@@ -18,13 +18,17 @@ from gatewright.contracts.vocabulary import (
     Artifact,
     Attempt,
     Budget,
+    CandidateNumber,
+    Candidates,
     Count,
     Document,
     DocumentId,
     Environment,
+    EnvironmentProfile,
     Executor,
     Filesystem,
     MutationBounds,
+    Needs,
     Network,
     NonEmpty,
     Person,
@@ -175,18 +179,27 @@ class TaskContract(Document):
     policy_pack: PolicyPack | None = None
     handoff_chain: HandoffChain | None = None
     audit_only: bool = False
+    #: The publisher of the run answers what an agent asks leave for, where the shell permission wants it approved.
+    interactive: bool = False
     browser_policy: BrowserPolicy | None = None
     runtime_options: RuntimeOptions | None = None
     role_contract: RoleContract | None = None
     # Ours: optional fields beside the inherited ones.
     repository: Repository | None = None
     executor: Executor | None = None
+    #: In place of ``executor``: the change is made once by each of these, and the best of them lands.
+    candidates: Candidates | None = None
+    #: Which of them a task is about, 1 first. Written by the gatekeeper alone.
+    candidate: CandidateNumber | None = None
     sharding: Sharding | None = None
     environment: Environment | None = None
+    environment_profile: EnvironmentProfile | None = None
     scope: Scope | None = None
     budget: Budget | None = None
     requirement_ids: tuple[RequirementId, ...] = ()
     priority: Priority = "normal"
+    #: What the processes that work on the run have to have, in the operator's words (``gpu``); pools.json says which pools do.
+    needs: Needs = ()
     #: The author of the landed commit; without one it is Gatewright's, who is the committer always.
     author: Person | None = None
     source_branch: SourceBranch | None = None

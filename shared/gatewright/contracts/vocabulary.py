@@ -53,6 +53,8 @@ Filesystem = Literal["read-only", "workspace-write"]
 Shell = Literal["deny", "untrusted", "on-request", "never"]
 Network = Literal["deny", "on-request", "allow"]
 LandingMode = Literal["branch", "target", "none"]
+#: Whether a candidate is reviewed and tested at the same time, or tested only after a review that passed.
+Judging = Literal["together", "in_turn"]
 #: Kinds of change that are refused unless a contract names them; what is not in the list can never be opened.
 ChangeKind = Literal[
     "binary",
@@ -137,6 +139,10 @@ class Surroundings(Document):
     sandbox: dict[str, str] | None = None
     interpreter: Interpreter | None = None
     environment: EnvironmentState | None = None
+    #: Whose programs commands saw in the place of the host's: a name with a digest.
+    image: NonEmpty | None = None
+    #: Variables that every command sees with this very value: clock of builds, locale, time zone, seed.
+    fixed: dict[str, str] | None = None
 
 
 class Repository(Document):
@@ -203,6 +209,11 @@ class Executor(Document):
     model: ModelName | None = None
 
 
+#: Who makes the change where several do, each for itself, and the best of them lands.
+Candidates = Annotated[tuple[Executor, ...], Meta(min_length=2, max_length=8)]
+CandidateNumber = Annotated[int, Meta(ge=1, le=8)]
+
+
 class Sharding(Document):
     """Into how many disjoint parts the tech lead may split the work; 1 passes it through."""
 
@@ -236,6 +247,24 @@ class Environment(Document):
     def prefixes(self) -> str:
         """All of them, for people and for records."""
         return ", ".join(each.prefix for each in self.all)
+
+
+Language = Literal["python", "node", "go", "rust", "java", "cpp"]
+#: By what a profile was chosen: the request's field, the model's name, the repository's name, or the words of the request.
+ProfileReason = Literal["language", "model", "repository", "request"]
+
+
+class EnvironmentProfile(Document):
+    """What the operator's ``environments.json`` has for the language of a run, and by what the language was told.
+
+    ``image`` is a name with a digest.
+    """
+
+    language: Language
+    chosen_by: ProfileReason
+    prefix: NonEmpty | None = None
+    image: NonEmpty | None = None
+    tools: tuple[NonEmpty, ...] = ()
 
 
 class BlastRadius(Document):
@@ -338,3 +367,5 @@ class TimeoutRetry(Document):
 
 
 RequirementId = Annotated[str, Meta(pattern=rf"^[A-Z][A-Z0-9]*-[A-Z][A-Z0-9]*-[0-9]{{3,}}{END}")]
+#: Words of the operator's for what processes have.
+Needs = Annotated[tuple[Annotated[str, Meta(pattern=rf"^[a-z0-9][a-z0-9._:-]{{0,63}}{END}")], ...], Meta(max_length=16)]

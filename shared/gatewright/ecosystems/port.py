@@ -66,11 +66,12 @@ class Sentinel:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class ReporterOrder:
     """What a reporter is told: the ``token`` that its records carry, what to run, and where the pipe is (a path inside).
 
     ``only`` are ids; for a control those of the planted tests, whose files are ``planted``. ``workspace`` is the place of the
     files inside. ``lines``: of these, from 1, by path, it is to be told which tests run them, where the reporter can.
+    ``checks``: whether a command that checks sources beside its tests has to (``go vet``); the contract's own run does.
     """
 
     purpose: Purpose
@@ -80,6 +81,7 @@ class Order:
     planted: tuple[str, ...] = ()
     workspace: str = "/workspace"
     lines: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    checks: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +103,21 @@ class Framework(Protocol):
     def name(self) -> str:
         """What the bundle records: ``pytest``, say."""
 
+    @property
+    def languages(self) -> frozenset[str]:
+        """Of ``gatewright.syntax_trees``: those that its tests are about; empty where they may be about any."""
+
+    @property
+    def tells_files(self) -> bool:
+        """Whether its reporter tells which files of the workspace a run loads, and which tests run a line."""
+
     def may_start(self, argv: Sequence[str]) -> bool:
         """Whether ``argv`` alone lets it be: asked first, because it costs nothing. A tree is listed only after a yes."""
 
     async def recognises(self, argv: Sequence[str], tree: TreeFiles) -> bool:
         """Whether ``argv`` starts this framework on ``tree``, directly or through what the tree says (npm test, make test)."""
 
-    async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: Order) -> Instruments:
+    async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: ReporterOrder) -> Instruments:
         """What makes the command tell its tests."""
 
     async def sentinel(self, argv: Sequence[str], tree: TreeFiles, draw: Random) -> Sentinel | None:

@@ -11,8 +11,9 @@ import posixpath
 import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from importlib import resources
 
-from gatewright.ecosystems.port import Order
+from gatewright.ecosystems.port import OURS_FIRST, PROGRAMS, Instruments, ReporterOrder
 from gatewright.patterns import TextPattern
 
 _OPERATORS = frozenset("();<>|&")
@@ -53,7 +54,7 @@ def likely_tests(commands: Iterable[tuple[str, ...]]) -> str:
     return shlex.join(words) if words else "its test command"
 
 
-def order_files(order: Order) -> dict[str, bytes]:
+def order_files(order: ReporterOrder) -> dict[str, bytes]:
     """``order.sh``, which sets an order's fields as variables, and ``only``, one id a line."""
     settings = {
         "token": order.token,
@@ -66,6 +67,12 @@ def order_files(order: Order) -> dict[str, bytes]:
         "order.sh": "".join(f"{name}={shlex.quote(value)}\n" for name, value in settings.items()).encode(),
         "only": "".join(f"{each}\n" for each in order.only).encode(),
     }
+
+
+def program_in_place(name: str, package: str, order: ReporterOrder) -> Instruments:
+    """A program of ours, ``NAME.sh`` of ``package``, that stands before the real ``name`` on PATH."""
+    program = (resources.files(package) / f"{name}.sh").read_bytes()
+    return Instruments({**order_files(order), f"{PROGRAMS}{name}": program}, OURS_FIRST)
 
 
 def _commands(words: list[str]) -> Iterator[Command]:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from gatewright.ecosystems.port import Framework, Instruments, Order, Sentinel, TreeFiles
+from gatewright.ecosystems.port import Framework, Instruments, ReporterOrder, Sentinel, TreeFiles
 
 #: The commands that a program starts on a tree, in their order; none where ``argv`` starts another program.
 Commands = Callable[[Sequence[str], TreeFiles], Awaitable[tuple[tuple[str, ...], ...]]]
@@ -35,6 +35,16 @@ class Through:
         """What the bundle records: the framework that tells the tests."""
         return self.other.name
 
+    @property
+    def languages(self) -> frozenset[str]:
+        """See ``Framework.languages``."""
+        return self.other.languages
+
+    @property
+    def tells_files(self) -> bool:
+        """See ``Framework.tells_files``."""
+        return self.other.tells_files
+
     def may_start(self, argv: Sequence[str]) -> bool:
         """See ``Framework.may_start``."""
         return self.may_be(argv)
@@ -43,7 +53,7 @@ class Through:
         """See ``Framework.recognises``: the first recognised command is one of this framework."""
         return await self._inner(argv, tree) is not None
 
-    async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: Order) -> Instruments:
+    async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: ReporterOrder) -> Instruments:
         """See ``Framework.instruments``."""
         made = await self.other.instruments(await self._inner(argv, tree) or argv, tree, order)
         return Instruments(made.files, await self.hand_on(argv, tree, made.variables))

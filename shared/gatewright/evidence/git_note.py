@@ -11,6 +11,7 @@ from pathlib import Path
 
 from gatewright.errors import GitError, MalformedError
 from gatewright.evidence import layout
+from gatewright.git.access.credentials import NO_ACCESS, RepositoryAccess
 from gatewright.git.mirror import Mirrors
 
 NOTES = "refs/notes/gatewright"
@@ -27,14 +28,14 @@ def note_of(bundle: Path) -> bytes:
     return b"".join(envelope + b"\n" for envelope in envelopes)
 
 
-async def attach_note(url: str, commit: str, note: bytes) -> bool:
+async def attach_note(url: str, commit: str, note: bytes, access: RepositoryAccess = NO_ACCESS) -> bool:
     """Put ``note`` on ``commit`` in the repository at ``url``, instead of another one; False when it is there already.
 
     Raises GitError (``ref_not_found``: the repository has no such commit; ``landing_conflict``: others were quicker again and
     again), MalformedError for an address that may not be used.
     """
     with tempfile.TemporaryDirectory(prefix="gatewright-note-") as scratch:
-        mirror = await Mirrors(Path(scratch)).open(url)
+        mirror = await Mirrors(Path(scratch), access=access).open(url)
         await mirror.ensure(commit)
         for left in reversed(range(_TRIES)):
             before = await mirror.fetch_notes(NOTES)

@@ -73,6 +73,7 @@ RESULT_ARTIFACTS: dict[str, str] = {
     "stderr": "results/{}/stderr.log",
     "reply": "results/{}/reply.txt",
     "redactions": "results/{}/redactions.json",
+    "model_cassette": "cassettes/{}.cassette.jsonl",
     "codex_prompt": "codex/{}/prompt.md",
     "codex_events": "codex/{}/events.jsonl",
     "codex_transcript": "codex/{}/transcript.md",
@@ -180,6 +181,16 @@ def folders_of(paths: Iterable[str]) -> set[str]:
     return folders
 
 
+def approval_request(request_id: str) -> str:
+    """Where what a person was asked lies."""
+    return f"approvals/{safe(request_id)}/request.json"
+
+
+def approval_decision(request_id: str, number: int, ending: str = "json") -> str:
+    """The ``number``-th decision of the run (from 1), just as it was signed; ``ending`` names what else is known of it."""
+    return f"approvals/{safe(request_id)}/decision-{number:03}.{ending}"
+
+
 def artifact(digest: str) -> str:
     return f"artifacts/{digest}"
 
@@ -200,6 +211,8 @@ _KINDS: tuple[tuple[re.Pattern[str], type[Document]], ...] = tuple(
         (r"reports/gates/[^/]+\.json", contracts.GateReport),
         (r"results/[^/]+/error\.json", contracts.Error),
         (r"results/[^/]+/plan\.json", contracts.Plan),
+        (r"approvals/[^/]+/request\.json", contracts.ApprovalRequest),
+        (r"approvals/[^/]+/decision-[0-9]+\.json", contracts.ApprovalDecision),
     )
 )
 

@@ -98,6 +98,16 @@ class BundleWriter:
             location = await asyncio.to_thread(self._seal, run.run_id, files, manifest)
         return Sealed(hashlib.sha256(manifest).hexdigest(), signer.key_id, str(location))
 
+    async def check(self) -> None:
+        """Whether bundles can be written where they are kept, as far as that can be told before there is one."""
+
+    def copies(self) -> Sequence[str]:
+        """The runs whose folders here are no more than a place to work: none where bundles stay in theirs."""
+        return ()
+
+    async def settled(self, run_id: str, location: str) -> None:
+        """The ledger says that the run's bundle lies at ``location``. In a folder it simply stays."""
+
     async def withdraw(self, run_id: str, manifest_sha256: str) -> None:
         """Take the manifest and the signatures from a bundle that does not count; its other files stay.
 

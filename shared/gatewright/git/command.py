@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -34,10 +34,14 @@ HARDENED = {
     # From git 2.43 on a bare repository may read attributes from a tree; a patch must not choose how it is shown.
     "attr.tree": _EMPTY_TREE,
     "credential.helper": "",
-    "core.sshCommand": "ssh -oBatchMode=yes",
+    # Only what the operator's policy of repositories gives a credential for is reached by ssh.
+    "core.sshCommand": "false",
     "diff.external": "",
     "fetch.writeCommitGraph": "false",
     "gc.auto": "0",
+    # A repository is what its address says: credentials, mirrors and locks go by that. No ticket of the account is sent.
+    "http.followRedirects": "false",
+    "http.emptyAuth": "false",
     # Half the bytes for every index that is written: large repositories are made of little else here.
     "index.version": "4",
     "index.skipHash": "true",
@@ -105,18 +109,21 @@ class GitCommand:
         limit: int | None = None,
         pass_fds: tuple[int, ...] = (),
         walls: tuple[str, ...] = (),
+        settings: Mapping[str, str] | None = None,
     ) -> bytes:
         """Run ``git <args>`` in this thread and return its standard output.
 
         ``index`` is a private index file; ``ok`` lists the exit codes that are no failure; ``timeout`` is in seconds; ``limit``
-        bounds the output in bytes; ``walls`` is a program, with its options, that starts git confined. GitError with git's
+        bounds the output in bytes; ``walls`` is a program, with its options, that starts git confined; ``settings`` stand above
+        those that every command has, and everybody on the host can read them. GitError with git's
         words (``git_failed``), or one of the codes of ``run_to_end``; HostError (``disk_full``) where it says that there is no
         room on this host.
         """
         variables = {**self._environment, **(environment or {})}
         if index is not None:
             variables["GIT_INDEX_FILE"] = str(index)
-        argv = [*self._clean(variables), *walls, executable("git"), *self._options, *args]
+        more = [word for key, value in (settings or {}).items() for word in ("-c", f"{key}={value}")]
+        argv = [*self._clean(variables), *walls, executable("git"), *self._options, *more, *args]
         finished = run_to_end(argv, stdin=stdin, timeout=timeout, limit=limit, pass_fds=pass_fds)
         if finished.status not in ok:
             if speaks_of_full_disk(finished.stderr):
@@ -139,9 +146,15 @@ class CommandFailedError(GitError):
 
     def __init__(self, command: str, status: int, stdout: bytes, stderr: bytes) -> None:
         super().__init__(f"git {command} failed ({status}): {words(stderr)}")
+        self.command = command
         self.status = status
         self.stdout = stdout
+        self.stderr = stderr
         self.said = words(stderr)
+
+    def cleaned(self, clean: Callable[[bytes], bytes]) -> CommandFailedError:
+        """The same failure with other words."""
+        return CommandFailedError(self.command, self.status, clean(self.stdout), clean(self.stderr))
 
 
 @cache

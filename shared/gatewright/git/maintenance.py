@@ -18,6 +18,7 @@ from pathlib import Path
 from gatewright.errors import GitError
 from gatewright.git.command import GitCommand, executable
 from gatewright.git.locks import held
+from gatewright.git.mirror_room import used
 
 #: How long an object stays that nothing leads to: longer than any run is open whose baseline its repository has given up.
 EXPIRY = "28.days.ago"
@@ -82,7 +83,7 @@ def tend(path: Path, limits: MaintenanceThresholds, needed: Collection[str] = ()
     nothing leads to, without what is older than ``EXPIRY``.
     """
     try:
-        with held(path / "gate" / "maintenance", seconds=0) as lock:
+        with used(path), held(path / "gate" / "maintenance", seconds=0) as lock:
             return _tend(path, limits, needed, lock)
     except GitError as error:
         if error.reason == "mirror_busy":

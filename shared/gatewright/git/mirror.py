@@ -6,22 +6,27 @@ the commits that were fetched, so that no clean-up drops them. Nothing is ever c
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import time
 import uuid
-from collections.abc import Iterable, Sequence
+import weakref
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from gatewright.contracts.vocabulary import Person
 from gatewright.errors import GitError, MalformedError
 from gatewright.git import refs
+from gatewright.git.access.credentials import NO_ACCESS, RepositoryAccess
 from gatewright.git.changes import FileChange, Node, TreeChange, TreeEntry
 from gatewright.git.command import GitCommand
-from gatewright.git.host.identity import mirror_keys
+from gatewright.git.host.identity import PROTOCOLS, mirror_keys
 from gatewright.git.locks import held
+from gatewright.git.mirror_room import MirrorRoom, nothing_needed, touch, use
 from gatewright.git.names import NameFault, TreeLimits
 from gatewright.git.notes import Notes
 from gatewright.git.objects import BLOBS_LIMIT, Objects
@@ -37,6 +42,8 @@ _PRIVATE = "gate"
 _REMEMBERED = 4096
 #: Seconds for which it is; shorter than the time after which a commit that is not used is let go.
 _REMEMBERED_SECONDS = 1800.0
+#: Seconds for which a mirror stays open, with what it remembers, that nothing works with.
+_RECENT_SECONDS = 600.0
 #: Differences between trees are remembered for the gate that looks next: the last pairs, and only small ones.
 _REMEMBERED_PAIRS = 32
 _REMEMBERED_PATHS = 1000
@@ -47,16 +54,30 @@ _REMEMBERED_BYTES = 64 << 20
 class Mirrors:
     """All mirrors below ``root``, one per repository. Threads and processes of one host may share a root.
 
-    ``protocols`` are those that an address may use; ``transfer_seconds`` bounds one fetch or push.
+    ``access`` is what this process may use for repositories of other hosts, ``protocols`` are those that an address may use;
+    ``transfer_seconds`` bounds one fetch or push. ``most`` bounds what all mirrors take, in bytes; ``needed`` tells the commits
+    that open runs start from.
     """
 
     def __init__(
-        self, root: Path, *, protocols: tuple[str, ...] = ("file", "https", "ssh"), transfer_seconds: float = 900
+        self,
+        root: Path,
+        *,
+        access: RepositoryAccess = NO_ACCESS,
+        protocols: tuple[str, ...] = PROTOCOLS,
+        transfer_seconds: float = 900,
+        most: int | None = None,
+        needed: Callable[[], Collection[str]] = nothing_needed,
     ) -> None:
         self._root = root.absolute()
+        self._access = access
         self._protocols = protocols
         self._seconds = transfer_seconds
-        self._open: dict[str, Mirror] = {}
+        self._room = MirrorRoom(self._root, most, needed)
+        #: Those that anything here works with, and, for a while, those that were opened last.
+        self._open: WeakValueDictionary[str, Mirror] = WeakValueDictionary()
+        self._recent: dict[str, tuple[float, Mirror]] = {}
+        self._forgetting: asyncio.AbstractEventLoop | None = None
 
     async def open(self, url: str) -> Mirror:
         """The mirror of ``url``, made on the first call for that address.
@@ -65,19 +86,55 @@ class Mirrors:
         ``repository_empty``) when a mirror cannot be made.
         """
         source = refs.parse_url(url, self._protocols)
-        if url not in self._open:
-            path = await in_thread(self._make, source)
-            self._open[url] = Mirror(url, path, source, seconds=self._seconds)
-        return self._open[url]
+        mirror = self._open.get(url)
+        if mirror is None:
+            mirror = await in_thread(self._opened, url, source)
+            mirror = self._open.setdefault(url, mirror)
+        self._recent[url] = (time.monotonic(), mirror)
+        touch(mirror.path)
+        if self._forgetting is not asyncio.get_running_loop():
+            self._forget_later()
+        return mirror
 
-    def _make(self, source: refs.Source) -> Path:
+    def let_go(self) -> None:
+        """Keep nothing open that nothing works with: it may be removed, here or by another process."""
+        self._recent = {}
+
+    def _forget_later(self) -> None:
+        """Let mirrors go that were opened long ago: none can be removed, here or by another process, before."""
+        limit = time.monotonic() - _RECENT_SECONDS
+        self._recent = {url: each for url, each in self._recent.items() if each[0] > limit}
+        self._forgetting = asyncio.get_running_loop() if self._recent else None
+        if self._forgetting is not None:
+            self._forgetting.call_later(_RECENT_SECONDS, self._forget_later)
+
+    def _left(self) -> int | None:
+        """Bytes that a fetch may bring. GitError (``mirrors_full``)."""
+        try:
+            return self._room.left()
+        except GitError:
+            self.let_go()
+            return self._room.left()
+
+    def _opened(self, url: str, source: refs.Source) -> Mirror:
+        self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
         paths = [self._root / f"{key}.git" for key in mirror_keys(source)]
         path = next((path for path in paths if path.is_dir()), paths[0])
-        if path.is_dir():
-            return path
+        remote = Remote(GitCommand(path, protocols=(source.protocol,)), source, seconds=self._seconds, access=self._access)
+        descriptor = use(path)
+        try:
+            if not path.is_dir():
+                self._make(path, remote)
+            mirror = Mirror(url, path, remote, seconds=self._seconds, room=self._left)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        weakref.finalize(mirror, os.close, descriptor)
+        return mirror
+
+    def _make(self, path: Path, remote: Remote) -> None:
         fresh = self._root / f"new-{uuid.uuid4().hex}"
-        object_format = _object_format(source, fresh)
-        self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        object_format = _object_format(remote)
         try:
             _initialise(fresh, object_format)
             fresh.rename(path)
@@ -87,19 +144,21 @@ class Mirrors:
                 raise
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
-        return path
 
 
 class Mirror:
-    """One bare mirror. ``url`` is the address as it was given."""
+    """One bare mirror. ``url`` is the address as it was given; ``room`` tells what a fetch may bring, in bytes."""
 
-    def __init__(self, url: str, path: Path, source: refs.Source, *, seconds: float) -> None:
+    def __init__(
+        self, url: str, path: Path, remote: Remote, *, seconds: float, room: Callable[[], int | None] = lambda: None
+    ) -> None:
         self.url = url
         self.path = path
         self._git = GitCommand(path)
         self._objects = Objects(self._git, path / _PRIVATE)
-        self._remote = Remote(GitCommand(path, protocols=(source.protocol,)), source, seconds=seconds)
+        self._remote = remote
         self._seconds = seconds
+        self._room = room
         self._since = time.monotonic()
         self._kept: set[str] = set()
         self._trees: dict[str, str] = {}
@@ -143,6 +202,16 @@ class Mirror:
         known, without = refs.check_object_id(ancestor), f"^{refs.check_object_id(commit)}"
         lacking = await self._git.run("rev-list", "--count", "--max-count=1", "--end-of-options", known, without)
         return lacking.strip() == b"0"
+
+    async def children(self, commit: str, until: str, limit: int) -> tuple[str, ...]:
+        """The commits whose parent is ``commit``, of the ``limit`` newest from there to ``until``; both in the mirror.
+
+        GitError (``object_missing``).
+        """
+        base = refs.check_object_id(commit)
+        asked = (f"--max-count={limit}", "--end-of-options", refs.check_object_id(until), f"^{base}")
+        lines = (await self._git.run("rev-list", "--parents", *asked)).decode("ascii", "replace").splitlines()
+        return tuple(child for child, *parents in map(str.split, lines) if base in parents)
 
     async def message(self, commit: str) -> str:
         """The message of a commit in the mirror; what is not UTF-8 becomes U+FFFD. GitError (``object_missing``)."""
@@ -303,7 +372,7 @@ class Mirror:
         keep = _keep_ref(object_id)
         # The lock is ours and no git of an earlier holder lives: what it left is not in use.
         (self.path / f"{keep}.lock").unlink(missing_ok=True)
-        self._remote.fetch(object_id, keep, lock=lock)
+        self._remote.fetch(object_id, keep, lock=lock, room=self._room())
         commit = self._objects.peel(object_id, "commit")
         if commit is None:
             raise GitError(f"{object_id} is not a commit", code="ref_not_found")
@@ -341,9 +410,9 @@ def _keep_ref(object_id: str) -> str:
     return f"refs/gate/keep/{object_id}"
 
 
-def _object_format(source: refs.Source, git_dir: Path) -> str:
+def _object_format(remote: Remote) -> str:
     """``sha1`` or ``sha256``, as the ids of the repository's refs tell."""
-    found = Remote(GitCommand(git_dir, protocols=(source.protocol,)), source, seconds=0).refs()
+    found = remote.refs()
     if not found:
         raise GitError("the repository has no commit yet", code="repository_empty")
     return "sha256" if len(next(iter(found.values()))) == 64 else "sha1"

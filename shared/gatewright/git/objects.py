@@ -33,7 +33,7 @@ from gatewright.git.command import CommandFailedError, GitCommand
 from gatewright.git.index_cache import IndexCache
 from gatewright.git.modes import ENTRIES
 from gatewright.git.names import Known, NameFault, TreeLimits, limit_faults, unreadable_faults
-from gatewright.git.patch_names import is_harmless, named_paths
+from gatewright.git.patches.names import is_harmless, named_paths
 from gatewright.git.paths import display
 from gatewright.git.process import KilledError, OutputTooLargeError
 from gatewright.git.refs import check_object_id

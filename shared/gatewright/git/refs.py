@@ -102,6 +102,20 @@ def parse_url(url: str, protocols: tuple[str, ...]) -> Source:
     return source
 
 
+def holds_credentials(url: str) -> bool:
+    """Whether an address, well-formed or not, has something where a password or a token would be written."""
+    if url.startswith("/"):
+        return False
+    scheme, has_scheme, rest = url.partition("://")
+    if not has_scheme:
+        return ":" in url.rpartition("@")[0]
+    authority = rest.partition("/")[0].partition("?")[0].partition("#")[0]
+    user, has_user, host = authority.rpartition("@")
+    # ``user:password/with/slash@host``: what would be the port is none.
+    odd_port = "@" in rest and not host.startswith("[") and not (host.partition(":")[2] or "0").isdigit()
+    return ":" in user or (bool(has_user) and scheme.lower() != "ssh") or odd_port
+
+
 def _ref_fault(text: str) -> str | None:
     """Git's check-ref-format, one fault in words, and no option and no more than 1,024 bytes."""
     try:
@@ -123,14 +137,15 @@ def _from_split(url: str) -> Source:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise _bad_url(url, str(error)) from error
+        # Not in the library's words, which quote what it took for the port.
+        raise _bad_url(url, "host or port") from error
+    if parts.password is not None or (parts.username is not None and parts.scheme != "ssh"):
+        # The address is written into the ledger and into every bundle; a secret must not be.
+        raise _bad_url(url, "credentials do not belong in an address: repositories.json refers to them")
     if parts.query or parts.fragment:
         raise _bad_url(url, "a query or a fragment")
     if parts.scheme == "file":
         return _from_file(url, parts)
-    if parts.password is not None or (parts.username is not None and parts.scheme != "ssh"):
-        # The address is written into the ledger and into every bundle; a secret must not be.
-        raise _bad_url("(not shown)", "credentials do not belong in an address")
     if not _HOST.fullmatch(parts.hostname or "") or (parts.username and not _USER.fullmatch(parts.username)) or port == 0:
         raise _bad_url(url, "host, user or port")
     if parts.path.strip("/") == "" or parts.path.startswith("/-"):
@@ -147,7 +162,8 @@ def _from_file(url: str, parts: SplitResult) -> Source:
 
 def _from_scp(url: str) -> Source:
     match = _SCP_LIKE.fullmatch(url)
-    if match is None:
+    if match is None or (match["user"] is None and "@" in match["path"]):
+        # The second is ``user:password@host:path``, whose host would be the user.
         raise _bad_url(url, "not an absolute path and not an address")
     if not _HOST.fullmatch(match["host"]) or (match["user"] and not _USER.fullmatch(match["user"])):
         raise _bad_url(url, "host or user")
@@ -157,4 +173,6 @@ def _from_scp(url: str) -> Source:
 
 
 def _bad_url(url: str, fault: str) -> MalformedError:
-    return MalformedError(f"not a repository address ({fault}): {url[:200]!a}", code="bad_url")
+    # What stands before an @ may be a password, wherever it was meant to stand.
+    shown = "(not shown)" if "@" in url else ascii(url[:200])
+    return MalformedError(f"not a repository address ({fault}): {shown}", code="bad_url")

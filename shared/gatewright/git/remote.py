@@ -2,17 +2,21 @@
 
 A local repository's configuration, hooks and files may be hostile. What serves it (``upload-pack``, ``receive-pack``) is
 started by us with settings that stand above its own, after a look at what git would follow there, and with the right to write
-into that repository alone. For ``https`` and ``ssh`` the other end runs its own programs on its own host.
+into that repository alone. For ``https`` and ``ssh`` the other end runs its own programs on its own host (``git.access``).
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from gatewright.confinement import CONFINED, run_confined
-from gatewright.errors import GitError, SandboxError
+from gatewright.errors import DeniedError, GitError, SandboxError
+from gatewright.git.access.credentials import NO_ACCESS, RepositoryAccess
+from gatewright.git.access.refusals import TOO_LARGE, refusal
+from gatewright.git.access.remote_git import RemoteGit, bounded
 from gatewright.git.command import CommandFailedError, GitCommand, remote_command
 from gatewright.git.host.checkout import checked_out_at
 from gatewright.git.host.local_repository import LocalRepository, find_repository
@@ -70,26 +74,31 @@ _LIST_LIMIT = 256 << 20
 
 
 class Remote:
-    """One repository, reached with ``git``. Every method blocks its thread. ``seconds`` bounds a transfer."""
+    """One repository, reached with ``git``. Every method blocks its thread. ``seconds`` bounds a transfer.
 
-    def __init__(self, git: GitCommand, source: Source, *, seconds: float) -> None:
+    ``access`` is what this process may use for repositories of other hosts.
+    """
+
+    def __init__(self, git: GitCommand, source: Source, *, seconds: float, access: RepositoryAccess = NO_ACCESS) -> None:
         self._git = git
         self._source = source
         self._seconds = seconds
+        self._far = RemoteGit(git, source, access)
         self._serve = (f"--upload-pack={remote_command('upload-pack', _SERVE)}",) if source.local else ()
         self._planted = PlantedLinks()
 
     def refs(self, *names: str) -> dict[str, str]:
         """Full ref names to object ids; an annotated tag has a second entry, ``<name>^{}``, for what it stands for.
 
-        With ``names`` (full ones) only these. GitError (``repository_unreadable``) when there is no repository or no access,
-        and those of ``PlantedLinks.refuse``.
+        With ``names`` (full ones) only these. GitError (``repository_unreadable``) when there is no repository, and those of
+        ``RemoteGit.run`` and of ``PlantedLinks.refuse``.
         """
         try:
             if names and self._source.local:
                 return self._read(names)
             options = ("--quiet", *_only(names), *self._serve, "--end-of-options", self._looked_at(), *names)
-            output = self._confined("ls-remote", *options, writes=(), timeout=_LIST_SECONDS, limit=_LIST_LIMIT)
+            seconds = min(_LIST_SECONDS, self._seconds)
+            output = self._listed("ls-remote", *options, seconds=seconds)
         except CommandFailedError as error:
             raise GitError(f"the repository cannot be read: {error.said}", code="repository_unreadable") from error
         # ls-remote matches the ends of names: ``refs/x/refs/heads/main`` answers to ``refs/heads/main``.
@@ -116,30 +125,45 @@ class Remote:
 
         return run_confined((), read)
 
-    def fetch(self, object_id: str, ref: str, *, lock: int) -> None:
+    def fetch(self, object_id: str, ref: str, *, lock: int, room: int | None = None) -> None:
         """Bring ``object_id`` and all it needs into the mirror and let ``ref`` of the mirror hold it.
 
-        ``lock`` is the descriptor of the mirror's lock. GitError (``ref_not_found``) when the repository does not give it,
-        ``repository_partial`` when it is a partial clone that lacks files of that commit, and those of ``PlantedLinks.refuse``.
+        ``lock`` is the descriptor of the mirror's lock; ``room`` bounds what is brought, in bytes. GitError (``ref_not_found``)
+        when the repository does not give it, ``repository_partial`` when it is a partial clone that lacks files of that commit,
+        and those of ``RemoteGit.run`` and of ``PlantedLinks.refuse``.
         """
         try:
-            self._fetch(object_id, ref, lock, ())
+            self._fetch(object_id, ref, lock, room)
         except CommandFailedError as error:
+            if (refused := refusal(self._source.address, error)) is not None and refused.reason == TOO_LARGE:
+                self._remove_cut_off(room)
+                raise refused from error
             if not (self._source.local and _LACKS in error.said):
                 raise GitError(f"{object_id} cannot be fetched: {error.said}", code="ref_not_found") from error
-            self._fetch_from_partial(object_id, ref, lock)
+            self._fetch_from_partial(object_id, ref, lock, room)
+        except GitError as error:
+            if error.reason == TOO_LARGE:
+                self._remove_cut_off(room)
+            raise
 
-    def _fetch_from_partial(self, object_id: str, ref: str, lock: int) -> None:
+    def _remove_cut_off(self, room: int | None) -> None:
+        """A pack that met its bound is as large as that, to the byte: it is not left to take the room of others."""
+        for path in (self._git.git_dir / "objects" / "pack").glob("tmp_pack_*"):
+            with contextlib.suppress(FileNotFoundError):
+                if path.stat().st_size == room:
+                    path.unlink()
+
+    def _fetch_from_partial(self, object_id: str, ref: str, lock: int, room: int | None) -> None:
         """A partial clone has what it has checked out; what its history lacks is not asked of the remote that it names."""
         try:
-            self._fetch(object_id, ref, lock, ("--depth=1",))
+            self._fetch(object_id, ref, lock, room, "--depth=1")
         except CommandFailedError as error:
             how = f"have them (git -C {self._source.address} archive --output=/dev/null {object_id}), or use a whole clone"
             raise GitError(
                 f"{self._source.address} is a partial clone and lacks files of {object_id}; {how}", code="repository_partial"
             ) from error
 
-    def _fetch(self, object_id: str, ref: str, lock: int, depth: tuple[str, ...]) -> None:
+    def _fetch(self, object_id: str, ref: str, lock: int, room: int | None, *depth: str) -> None:
         quiet = (
             "--quiet",
             "--no-tags",
@@ -150,14 +174,22 @@ class Remote:
         )
         # A shallow repository (every other build server's checkout) is served as it is: trees are whole, history is not needed.
         options = (*quiet, "--refmap=", "--update-shallow", *depth, *self._serve, "--end-of-options", self._looked_at())
-        mirror = (self._git.git_dir,)
-        self._confined("fetch", *options, f"{object_id}:{ref}", writes=mirror, timeout=self._seconds, pass_fds=(lock,))
+        words = ("fetch", *options, f"{object_id}:{ref}")
+        if self._source.local:
+            mirror = (self._git.git_dir,)
+            walls = () if room is None else bounded(file=room)
+            run_confined(mirror, lambda _how: self._git.execute(*words, timeout=self._seconds, pass_fds=(lock,), walls=walls))
+        else:
+            self._far.run("read", *words, timeout=self._seconds, pass_fds=(lock,), room=room)
 
     def push(self, commit: str, ref: str, *, expected: str | None) -> None:
         """Move ``ref`` from ``expected`` (None: it must not exist) to ``commit``, or not at all; nothing to do is a success.
 
+        A push to another host whose answer is lost, or comes too late, is looked for there: it may have happened.
+
         GitError: ``landing_conflict`` (the ref is elsewhere), ``target_checked_out``, ``target_has_hooks``,
-        ``target_not_confined``, ``landing_refused`` (with the repository's words), and those of ``PlantedLinks.refuse``.
+        ``target_not_confined``, ``landing_refused`` (with the repository's words), and those of ``RemoteGit.run`` and of
+        ``PlantedLinks.refuse``.
         """
         lease = f"--force-with-lease={ref}:{expected or ''}"
         options = ("--porcelain", "--no-verify", "--no-follow-tags", "--no-signed", "--recurse-submodules=no", lease)
@@ -168,14 +200,22 @@ class Remote:
                     return
                 self._push_into(self._find(writing=True), *words, refspec=f"{commit}:{ref}")
             else:
-                self._git.execute(*words, self._source.address, f"{commit}:{ref}", timeout=self._seconds)
-        except CommandFailedError as error:
+                self._far.run("push", *words, self._source.address, f"{commit}:{ref}", timeout=self._seconds)
+        except GitError as error:
             if self._source.local:
                 check_room(Path(self._source.address))  # what the other end says of its disk is said of one of ours
-            rejected = _REJECTED.search(error.stdout)
-            if rejected is None:
+            rejected = _REJECTED.search(error.stdout) if isinstance(error, CommandFailedError) else None
+            if rejected is not None and isinstance(error, CommandFailedError):
+                self._explain(rejected[1], commit, ref, expected, error)
+            elif self._source.local or not self._has_landed(commit, ref):
                 raise
-            self._explain(rejected[1], commit, ref, expected, error)
+
+    def _has_landed(self, commit: str, ref: str) -> bool:
+        """Whether a push that came to no good end had come to the server; where that cannot be asked, it had not."""
+        try:
+            return self.refs(ref).get(ref) == commit
+        except (GitError, DeniedError):
+            return False
 
     def checked_out(self, ref: str) -> Path | None:
         """The work tree in which the branch ``ref`` is checked out, as far as this host can tell. GitError."""
@@ -237,20 +277,11 @@ class Remote:
             raise GitError(f"the repository cannot be read: {error}", code="repository_unreadable") from error
         return repository
 
-    def _confined(
-        self,
-        *words: str,
-        writes: tuple[Path, ...],
-        timeout: float,
-        limit: int | None = None,
-        pass_fds: tuple[int, ...] = (),
-    ) -> bytes:
-        """git, which reads a repository here; where the kernel can see to it, it writes below ``writes`` alone."""
-
-        def read(_how: str) -> bytes:
-            return self._git.execute(*words, timeout=timeout, limit=limit, pass_fds=pass_fds)
-
-        return run_confined(writes, read) if self._source.local else read("")
+    def _listed(self, *words: str, seconds: float) -> bytes:
+        """What a command that only reads the repository says."""
+        if not self._source.local:
+            return self._far.run("read", *words, timeout=seconds, limit=_LIST_LIMIT)
+        return run_confined((), lambda _how: self._git.execute(*words, timeout=seconds, limit=_LIST_LIMIT))
 
     def _explain(self, reason: bytes, commit: str, ref: str, expected: str | None, error: CommandFailedError) -> None:
         """Return when the ref is where it should be after all; else raise what the rejection means."""
@@ -263,9 +294,8 @@ class Remote:
             raise GitError(
                 f"{ref} is at {current or 'nothing'}, expected {expected or 'nothing'}", code="landing_conflict"
             ) from error
-        raise GitError(
-            f"the target refused {ref}: {reason.decode('utf-8', 'replace')[:200]!a}", code="landing_refused"
-        ) from error
+        words = f"the target refused {ref}: {reason.decode('utf-8', 'replace')[:200]!a}"
+        raise GitError(f"{words}; it says: {error.said}", code="landing_refused") from error
 
 
 def _refuse_configured_hooks(git_dir: Path) -> None:

@@ -10,14 +10,17 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
+from gatewright.contracts.approvals import ApprovalRequest, ApprovalRule, DecisionVerdict, RosterPerson, SignedDecision
 from gatewright.contracts.records import OrchestratorEvent
 from gatewright.contracts.reports import Error, GateReport, Plan, ReviewReport, TaskResult, TestReport
 from gatewright.contracts.run_request import RunRequest
 from gatewright.contracts.task_contract import TaskContract
-from gatewright.contracts.vocabulary import Budget, Document, MutationBounds, Usage
+from gatewright.contracts.vocabulary import Budget, Document, Judging, MutationBounds, Usage
 from gatewright.errors import MalformedError
 
-State = Literal["S0", "S1", "S2", "S3", "S4", "S5", "S6", "FAILED", "ABORTED"]
+State = Literal["S0", "S1", "S2", "S3", "S4", "S5", "S6", "AWAITING_APPROVAL", "FAILED", "ABORTED"]
+#: Parked until a person has answered; it goes on where it stood.
+PARKED: Literal["AWAITING_APPROVAL"] = "AWAITING_APPROVAL"
 Level = Literal["INFO", "WARN", "ERROR"]
 Status = Literal["SUCCESS", "FAILED", "ABORTED"]
 Ending = Literal["FAILED", "ABORTED"]
@@ -25,15 +28,18 @@ Ending = Literal["FAILED", "ABORTED"]
 #: Which state may follow which: one way, no skipping (specification 7). Every open state may also end in FAILED or ABORTED.
 SUCCESSORS: dict[State, tuple[State, ...]] = {
     "S0": ("S1",),
-    "S1": ("S2",),
+    "S1": ("S2", "AWAITING_APPROVAL"),
     "S2": ("S3",),
     "S3": ("S4", "S5"),
-    "S4": ("S5", "S6"),
+    "S4": ("S5", "S6", "AWAITING_APPROVAL"),
     "S5": ("S2",),
     "S6": (),
+    "AWAITING_APPROVAL": ("S1", "S4"),
     "FAILED": (),
     "ABORTED": (),
 }
+#: How the name of a rule begins by which a gate names a reason to ask a person.
+ASKS = "asks."
 TERMINAL: frozenset[State] = frozenset({"S6", "FAILED", "ABORTED"})
 
 
@@ -50,7 +56,10 @@ class RunAccepted(Payload, frozen=True):
     policy files by name, ``host`` is what the gatekeeper runs on. ``publisher`` is the identity that submitted it, as the bus
     knew it (``requested_by`` is a claim); ``document_sha256`` is the digest of the document's canonical JSON, so that a
     repetition can be told from another document under the same key. ``repository_identity`` is the same for all spellings of
-    ``repository_url``. These three are empty in runs older than they are. ``mutation`` is what its policy pack says of mutants.
+    ``repository_url``. These three are empty in runs older than they are. ``mutation`` is what its policy pack says of mutants,
+    ``judging`` whether the test runner is asked with the reviewer or after it; runs older than the field asked in turn.
+    ``caller_span`` is the publisher's own span, where the submission named one. ``approval_rules`` are the reasons for which
+    the policy of the time asks a person about runs of this repository.
     """
 
     event_type: ClassVar[str] = "run_accepted"
@@ -70,6 +79,11 @@ class RunAccepted(Payload, frozen=True):
     document_sha256: str = ""
     repository_identity: str = ""
     mutation: MutationBounds | None = None
+    caller_span: str = ""
+    judging: Judging = "in_turn"
+    #: The pool of each role that has several to choose from; a role that is not named has ``default``.
+    pools: dict[str, str] = msgspec.field(default_factory=dict)
+    approval_rules: tuple[ApprovalRule, ...] = ()
 
     @property
     def repository_key(self) -> str:
@@ -104,8 +118,11 @@ class TaskDispatched(Payload, frozen=True):
 
 
 class ContractCompiled(Payload, frozen=True):
+    """The pm has written the contract; ``pools`` are those that fit it, in the place of those that fitted the request."""
+
     event_type: ClassVar[str] = "contract_compiled"
     contract: TaskContract
+    pools: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class PlanAccepted(Payload, frozen=True):
@@ -128,6 +145,46 @@ class LocksTaken(Payload, frozen=True):
     repository_url: str
     paths: tuple[str, ...]
     token: int
+
+
+class LocksReleased(Payload, frozen=True):
+    """The run gives its paths up while it waits for a person; it takes them again before it goes on."""
+
+    event_type: ClassVar[str] = "locks_released"
+
+
+class ApprovalRequested(Payload, frozen=True):
+    """A person is asked. Until there is an answer the run is parked."""
+
+    event_type: ClassVar[str] = "approval_requested"
+    request: ApprovalRequest
+
+
+class ApprovalDecided(Payload, frozen=True):
+    """A person has answered: ``approver``, as the roster of that digest had them, with the key of that ``fingerprint``."""
+
+    event_type: ClassVar[str] = "approval_decided"
+    request_id: str
+    verdict: DecisionVerdict
+    signed: SignedDecision
+    fingerprint: str
+    approver: RosterPerson
+    roster_sha256: str
+
+
+class ApprovalByRule(Payload, frozen=True):
+    """No person was asked: the rule lets the gatekeeper approve what is of low risk."""
+
+    event_type: ClassVar[str] = "approval_by_rule"
+    request_id: str
+    rule: str
+
+
+class ApprovalExpired(Payload, frozen=True):
+    """No answer came in time."""
+
+    event_type: ClassVar[str] = "approval_expired"
+    request_id: str
 
 
 class TaskFinished(Payload, frozen=True):
@@ -173,7 +230,8 @@ class BudgetExceeded(Payload, frozen=True):
 class CandidateComposed(Payload, frozen=True):
     """All patches together: the tree that is reviewed, tested and landed.
 
-    ``patch`` is the artifact of the canonical diff, ``names`` that of the changed paths, NUL-separated.
+    ``patch`` is the artifact of the canonical diff, ``names`` that of the changed paths, NUL-separated. ``changed_lines`` is
+    what the diff adds and removes; None in runs older than it is. ``candidate`` is its number where there are several.
     """
 
     event_type: ClassVar[str] = "candidate_composed"
@@ -181,6 +239,8 @@ class CandidateComposed(Payload, frozen=True):
     patch: str
     names: str
     changed_files: int
+    changed_lines: int | None = None
+    candidate: int | None = None
 
 
 class ReviewReceived(Payload, frozen=True):
@@ -193,6 +253,28 @@ class TestsReceived(Payload, frozen=True):
     report: TestReport
 
 
+class Standing(Document, frozen=True):
+    """How one of several candidates came out. ``outcome`` is ``passed``, or the code of what put it out.
+
+    ``findings`` are the review's, ``changed_lines`` those of the canonical diff, cost and tokens those of its makers.
+    """
+
+    candidate: int
+    outcome: str
+    findings: int
+    changed_lines: int
+    cost_usd: float
+    tokens: int
+
+
+class CandidateChosen(Payload, frozen=True):
+    """Of several candidates this one lands. ``standings`` are all of them, the best first: what the choice rests on."""
+
+    event_type: ClassVar[str] = "candidate_chosen"
+    candidate: int
+    standings: tuple[Standing, ...]
+
+
 class FixOrdered(Payload, frozen=True):
     """A round of the fix loop: new contracts whose parents are the failed ones, with the evidence attached."""
 
@@ -203,7 +285,10 @@ class FixOrdered(Payload, frozen=True):
 
 
 class Landed(Payload, frozen=True):
-    """The candidate is on ``ref`` (empty where nothing was to be landed); ``tree`` was compared with the tested one."""
+    """The candidate is on ``ref`` (empty where nothing was to be landed); ``tree`` was compared with the tested one.
+
+    ``found``: the commit was there, landed by this run at a time of which the ledger was lost; it names an event of that time.
+    """
 
     event_type: ClassVar[str] = "landed"
     mode: Literal["branch", "target", "none"]
@@ -211,6 +296,7 @@ class Landed(Payload, frozen=True):
     tree: str
     ref: str
     previous: str | None = None
+    found: bool = False
 
 
 class AbortRequested(Payload, frozen=True):
@@ -258,6 +344,11 @@ PAYLOADS: dict[str, type[Payload]] = {
         PlanAccepted,
         LocksWaiting,
         LocksTaken,
+        LocksReleased,
+        ApprovalRequested,
+        ApprovalDecided,
+        ApprovalByRule,
+        ApprovalExpired,
         TaskFinished,
         TaskFailed,
         UsageReported,
@@ -265,6 +356,7 @@ PAYLOADS: dict[str, type[Payload]] = {
         CandidateComposed,
         ReviewReceived,
         TestsReceived,
+        CandidateChosen,
         FixOrdered,
         Landed,
         AbortRequested,

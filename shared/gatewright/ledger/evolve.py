@@ -5,16 +5,19 @@ Pure. Live operation, crash recovery, replay and every read model fold the same 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from datetime import datetime
 
 import msgspec
 
+from gatewright.contracts import GateReport, TaskContract
 from gatewright.contracts.records import OrchestratorEvent, Transition
 from gatewright.contracts.vocabulary import Usage
 from gatewright.errors import MalformedError
 from gatewright.ledger import events as e
-from gatewright.ledger.run import Run, RunFailure, RunTask, TaskStatus
+from gatewright.ledger.candidates import candidate_of, chosen, orders_of, put_back, seen_from
+from gatewright.ledger.run import AskedApproval, CandidateState, FoundReason, Run, RunFailure, RunTask, TaskStatus
 from gatewright.ledger.spending import most
 
 
@@ -33,12 +36,17 @@ def evolve(run: Run | None, record: OrchestratorEvent) -> Run:
             trace_id=record.trace_id,
             accepted=payload,
             contract=payload.contract,
+            pools=payload.pools,
             created_at=record.ts,
         )
     elif run.ended and not isinstance(payload, e.BundleSealed | e.RunFinished):
         raise MalformedError(f"{record.event_type} after the end of the run", code="bad_event")
+    elif number := candidate_of(run, payload):
+        run = put_back(run, number, _apply(seen_from(run, number), payload, record), payload)
     else:
         run = _apply(run, payload, record)
+    if isinstance(payload, e.GateJudged):
+        run = replace(run, found_reasons=(*run.found_reasons, *_found(run, payload.report, candidate_of(run, payload))))
     return replace(run, seq=record.seq, head=record.hash, at=record.ts)
 
 
@@ -55,12 +63,16 @@ def fold(transitions: Iterable[Transition], run: Run | None = None) -> Run | Non
 def _apply(run: Run, payload: e.Payload, record: OrchestratorEvent) -> Run:  # noqa: C901, PLR0912 - one line an event
     match payload:
         case e.StateEntered(state=state):
-            return _enter(run, state)
-        case e.ContractCompiled(contract=contract):
-            return replace(_settle(run, "pm", "SUCCESS"), contract=contract)
+            return _enter(run, state, record.ts)
+        case e.ApprovalRequested() | e.ApprovalDecided() | e.ApprovalByRule() | e.ApprovalExpired():
+            return _asked(run, payload, record.ts)
+        case e.LocksReleased():
+            return replace(run, locks=None)
+        case e.ContractCompiled(contract=contract, pools=pools):
+            return replace(_settle(run, "pm", "SUCCESS"), contract=contract, pools=pools)
         case e.PlanAccepted(plan=plan):
             run = replace(_settle(run, "techlead", "SUCCESS"), plan=plan)
-            return _with(run, *(RunTask(c.task_id, "worker", "", "PENDING", run.attempt, c) for c in plan.contracts))
+            return _planned(run, [order for shard in plan.contracts for order in orders_of(shard)])
         case e.TaskDispatched():
             return _dispatched(run, payload)
         case e.LocksWaiting():
@@ -82,6 +94,8 @@ def _apply(run: Run, payload: e.Payload, record: OrchestratorEvent) -> Run:  # n
         case e.GateJudged(report=report):
             passed = report.gate == "tests" and report.verdict == "PASS"
             return replace(run, tests_passed=True) if passed else run
+        case e.CandidateChosen(candidate=number):
+            return chosen(run, number)
         case e.FixOrdered():
             return replace(_fix(run, payload), fix_ordered_at=record.ts)
         case e.UsageReported(task_id=task_id, usage=usage):
@@ -101,11 +115,47 @@ def _apply(run: Run, payload: e.Payload, record: OrchestratorEvent) -> Run:  # n
             raise MalformedError(f"{payload.event_type} cannot happen here", code="bad_event")
 
 
-def _enter(run: Run, state: e.State) -> Run:
+def _enter(run: Run, state: e.State, now: str) -> Run:
     allowed = (*e.SUCCESSORS[run.state], "FAILED", "ABORTED") if not run.ended else ()
-    if state not in allowed:
+    if state not in allowed or (run.parked and state not in {run.parked_from, "FAILED", "ABORTED"}):
         raise MalformedError(f"{state} may not follow {run.state}", code="bad_event")
+    if state == e.PARKED:
+        return replace(run, state=state, parked_from=run.state, parked_at=now)
+    if run.parked:
+        waited = (datetime.fromisoformat(now) - datetime.fromisoformat(run.parked_at)).total_seconds()
+        run = replace(run, parked_from=None, parked_at="", parked_seconds=run.parked_seconds + max(0.0, waited))
     return replace(run, state=state)
+
+
+def _asked(run: Run, payload: e.ApprovalRequested | e.ApprovalDecided | e.ApprovalByRule | e.ApprovalExpired, now: str) -> Run:
+    """What becomes of a request: it is made once, and answered once; comments change nothing about it."""
+    if isinstance(payload, e.ApprovalRequested):
+        request = payload.request
+        if request.request_id in run.approvals:
+            raise MalformedError(f"{request.request_id} was asked before", code="bad_event")
+        return replace(run, approvals={**run.approvals, request.request_id: AskedApproval(request)})
+    known = run.approvals.get(payload.request_id)
+    if known is None or known.status != "pending":
+        raise MalformedError(f"{payload.request_id[:80]!r} waits for no answer", code="bad_event")
+    match payload:
+        case e.ApprovalDecided(verdict="comment", approver=person):
+            known = replace(known, comments=(*known.comments, person.name))
+        case e.ApprovalDecided(verdict=verdict, approver=person):
+            known = replace(known, status="approved" if verdict == "approve" else "rejected", person=person.name, at=now)
+        case e.ApprovalByRule(rule=rule):
+            known = replace(known, status="autopilot", person=rule, at=now)
+        case _:
+            known = replace(known, status="expired", at=now)
+    return replace(run, approvals={**run.approvals, payload.request_id: known})
+
+
+def _found(run: Run, report: GateReport, candidate: int) -> tuple[FoundReason, ...]:
+    """What a verdict says that a person may have to be asked about."""
+    return tuple(
+        FoundReason(rule.rule.removeprefix(e.ASKS), rule.detail, run.attempt, candidate)
+        for rule in report.rules
+        if rule.rule.startswith(e.ASKS)
+    )
 
 
 def _dispatched(run: Run, payload: e.TaskDispatched) -> Run:
@@ -119,8 +169,17 @@ def _dispatched(run: Run, payload: e.TaskDispatched) -> Run:
 
 
 def _fix(run: Run, payload: e.FixOrdered) -> Run:
-    run = replace(run, attempt=payload.attempt, candidate=None, review=None, tests=None, tests_passed=False)
-    return _with(run, *(RunTask(c.task_id, "worker", "", "PENDING", payload.attempt, c) for c in payload.contracts))
+    # A test runner may still be at the change that the reviewer refused: what it answers will be of another attempt.
+    abandoned = (replace(task, status="FAILED") for task in run.tasks.values() if task.status == "RUNNING")
+    run = replace(_with(run, *abandoned), attempt=payload.attempt, candidate=None, review=None, tests=None, tests_passed=False)
+    return _planned(run, payload.contracts)
+
+
+def _planned(run: Run, orders: Sequence[TaskContract]) -> Run:
+    """What the workers of a round are to be given; a candidate that is among them starts anew."""
+    fresh = {order.candidate: CandidateState() for order in orders if order.candidate is not None}
+    run = replace(run, candidates={**run.candidates, **fresh})
+    return _with(run, *(RunTask(order.task_id, "worker", "", "PENDING", run.attempt, order) for order in orders))
 
 
 def _used(run: Run, task: RunTask, usage: Usage) -> Run:

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from gatewright.bus.identities import DEFAULT_PUBLISHER
+from gatewright.contracts.approvals import ApprovalRequest, ApprovalStatus
 from gatewright.contracts.reports import Plan, ReviewReport, TaskResult, TestReport
 from gatewright.contracts.run_request import RunRequest
 from gatewright.contracts.task_contract import TaskContract
 from gatewright.contracts.vocabulary import Usage
 from gatewright.ledger.chain import GENESIS
-from gatewright.ledger.events import TERMINAL, BundleSealed, CandidateComposed, Landed, LocksTaken, RunAccepted, State
+from gatewright.ledger.events import PARKED, TERMINAL, BundleSealed, CandidateComposed, Landed, LocksTaken, RunAccepted, State
 
 TaskRole = Literal["pm", "techlead", "worker", "reviewer", "testrunner"]
 TaskStatus = Literal["PENDING", "RUNNING", "SUCCESS", "FAILED"]
@@ -37,6 +38,44 @@ class RunTask:
     #: What each delivery of it has used up, as far as it was reported.
     usage: Mapping[str, Usage] = field(default_factory=dict)
 
+    @property
+    def candidate(self) -> int:
+        """Which of several candidates it is about; 0 where there is only one, or it is about all of them."""
+        return (self.contract.candidate or 0) if self.contract is not None else 0
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateState:
+    """How far one of several candidates has come. ``failure`` is the code of what has put it out; empty while nothing has."""
+
+    composed: CandidateComposed | None = None
+    review: ReviewReport | None = None
+    reviewed: bool = False
+    tests: TestReport | None = None
+    tests_passed: bool = False
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedApproval:
+    """A request and what has become of it; ``person`` and ``at`` are those of the answer."""
+
+    request: ApprovalRequest
+    status: ApprovalStatus = "pending"
+    person: str = ""
+    at: str = ""
+    comments: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FoundReason:
+    """What a gate has found that a rule may ask about: ``reason``, or ``reason:class``. ``candidate``: whose change."""
+
+    reason: str
+    words: str
+    attempt: int
+    candidate: int
+
 
 @dataclass(frozen=True, slots=True)
 class RunFailure:
@@ -59,6 +98,8 @@ class Run:
     seq: int = 0
     head: str = GENESIS
     contract: TaskContract | None = None
+    #: The pool of each role that has several to choose from.
+    pools: Mapping[str, str] = field(default_factory=dict)
     plan: Plan | None = None
     tasks: Mapping[str, RunTask] = field(default_factory=dict)
     locks: LocksTaken | None = None
@@ -67,6 +108,9 @@ class Run:
     review: ReviewReport | None = None
     tests: TestReport | None = None
     tests_passed: bool = False
+    #: Where several make the change: how far each has come, by number. What stands above is that of the chosen one.
+    candidates: Mapping[int, CandidateState] = field(default_factory=dict)
+    chosen: int = 0
     #: When the last event was written; no later one has an earlier time.
     at: str = ""
     #: When the fix loop was last entered; the next round begins after the contract's back-off.
@@ -76,6 +120,19 @@ class Run:
     created_at: str = ""
     finished_at: str = ""
     sealed: BundleSealed | None = None
+    #: What people were asked, by id of the request, in the order of asking.
+    approvals: Mapping[str, AskedApproval] = field(default_factory=dict)
+    found_reasons: tuple[FoundReason, ...] = ()
+    #: Where the run stood when it was parked, and since when it is; empty while it is not.
+    parked_from: State | None = None
+    parked_at: str = ""
+    #: How long it was parked before.
+    parked_seconds: float = 0.0
+
+    @property
+    def parked(self) -> bool:
+        """Whether it waits for a person."""
+        return self.state == PARKED
 
     @property
     def request(self) -> RunRequest | None:
@@ -101,8 +158,12 @@ class Run:
                 return "RUNNING"
 
     def workers(self) -> tuple[RunTask, ...]:
-        """The worker tasks of the current attempt, in the order of the plan."""
-        return tuple(task for task in self.tasks.values() if task.role == "worker" and task.attempt == self.attempt)
+        """The worker tasks of the current attempt, in the order of the plan; once a candidate is chosen, its own."""
+        return tuple(
+            task
+            for task in self.tasks.values()
+            if task.role == "worker" and task.attempt == self.attempt and self.chosen in {0, task.candidate}
+        )
 
     def running(self, role: TaskRole) -> RunTask | None:
         """The one task of a serial role (not worker) that is being done now."""

@@ -37,8 +37,9 @@ def budget_of(run: Run) -> Budget:
 
 
 def elapsed(run: Run, now: datetime) -> float:
-    """Seconds since the run was accepted, waiting included."""
-    return max(0.0, (now - datetime.fromisoformat(run.created_at)).total_seconds())
+    """Seconds since the run was accepted, waiting included; but for the time in which it waited for a person."""
+    waits = (now - datetime.fromisoformat(run.parked_at)).total_seconds() if run.parked_at else 0.0
+    return max(0.0, (now - datetime.fromisoformat(run.created_at)).total_seconds() - run.parked_seconds - max(0.0, waits))
 
 
 def usage_of(tasks: Iterable[RunTask]) -> Spent:

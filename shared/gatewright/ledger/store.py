@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 
 from gatewright.bus.port import Bus, Message
 from gatewright.bus.topology import run_subject
+from gatewright.bus.versions import read_version, written_here
 from gatewright.clock import new_id
 from gatewright.contracts import Transition, codec
-from gatewright.errors import MalformedError, VerificationError
+from gatewright.errors import GatewrightError, MalformedError, UnavailableError, VerificationError
 from gatewright.ledger.entry_validation import TRANSITION_SCHEMA, End, next_link
 from gatewright.ledger.evolve import fold
 from gatewright.ledger.run import Run
@@ -61,7 +62,11 @@ class Ledger:
         return self._known.get(run_id)
 
     async def load(self, run_id: str) -> Position:
-        """Read the run anew. Raises MalformedError when the ledger does not hold a valid history."""
+        """Read the run anew.
+
+        Raises MalformedError when the ledger does not hold a valid history, UnavailableError (``other_version``) when a
+        gatekeeper of another version wrote what this one cannot read.
+        """
         position = NOWHERE
         async for message in self._bus.replay(run_subject(run_id)):
             position = self._after(position, message, run_id)
@@ -77,6 +82,7 @@ class Ledger:
             schema=TRANSITION_SCHEMA,
             message_id=f"{transition.run_id}:{transition.number}:{transition.events[-1].hash[:16]}:{self._writer}",
             expected_subject_sequence=position.sequence,
+            headers=written_here(),
         )
         advanced = Position(run, ack.sequence, (*position.transitions, transition), (*position.sequences, ack.sequence))
         self._remember(transition.run_id, advanced)
@@ -90,7 +96,7 @@ class Ledger:
         """The commits from which the runs start that this process remembers: all open ones that it has taken up."""
         return frozenset(known.run.accepted.baseline_commit for known in self._known.values() if known.run is not None)
 
-    async def everything(self, unreadable: Callable[[str, MalformedError], None]) -> AsyncIterator[Position]:
+    async def everything(self, unreadable: Callable[[str, GatewrightError], None]) -> AsyncIterator[Position]:
         """Every run in the ledger, folded; for listings.
 
         A run whose history cannot be read is passed over and told to ``unreadable``: it must not stand in the way of others.
@@ -103,7 +109,7 @@ class Ledger:
                 continue
             try:
                 runs[run_id] = self._after(runs.get(run_id, NOWHERE), message, run_id)
-            except MalformedError as error:
+            except (MalformedError, UnavailableError) as error:
                 broken.add(run_id)
                 runs.pop(run_id, None)
                 unreadable(run_id, error)
@@ -113,6 +119,9 @@ class Ledger:
 
     def _after(self, before: Position, message: Message, run_id: str) -> Position:
         """The position after one more message of the run's subject."""
+        return read_version(message, lambda: self._linked(before, message, run_id))
+
+    def _linked(self, before: Position, message: Message, run_id: str) -> Position:
         run = before.run
         end = End() if run is None else End(run.transitions, run.seq, run.head)
         try:

@@ -9,7 +9,7 @@ from gatewright.contracts.vocabulary import Budget
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class ModelGrant:
     """``routes``: by each name that may be asked for, the models that are tried for it, in order; the first is the default.
 
     ``paths`` are literal texts of this very run (a home, a folder) that stand in requests, each with the word that stands for

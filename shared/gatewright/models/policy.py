@@ -14,10 +14,9 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from gatewright.contracts.vocabulary import Budget
 from gatewright.errors import DeniedError, MalformedError
-from gatewright.models.grant import Grant
-from gatewright.models.keys import KeyReference
+from gatewright.models.grant import ModelGrant
 from gatewright.models.prices import Price
-from gatewright.policy_files import PolicyModel, parse_policy, read_policy
+from gatewright.policy_files import KeyReference, PolicyModel, parse_policy, read_policy
 
 MODELS_FILE = "models.json"
 #: The ways of talking to a model: OpenAI's Responses and chat completions, Anthropic's Messages, Google's generateContent.
@@ -80,7 +79,7 @@ class Provider(PolicyModel):
         return self
 
 
-class Model(PolicyModel):
+class ModelEntry(PolicyModel):
     """A model as roles and agents name it, and as its provider does (``upstream``; by default the same).
 
     ``price`` is in US dollars for a million tokens; null means that it is not known. ``context`` is how many tokens it reads.
@@ -113,8 +112,10 @@ class ModelsPolicy(PolicyModel):
     model_config = ConfigDict(hide_input_in_errors=True)
 
     version: Literal["1"]
+    #: Whether requests and replies are kept in the bundle, without secrets; false: their digests alone.
+    keep_texts: bool = True
     providers: tuple[Provider, ...]
-    models: tuple[Model, ...]
+    models: tuple[ModelEntry, ...]
     routes: tuple[Route, ...]
 
     @model_validator(mode="after")
@@ -135,7 +136,7 @@ class ModelsPolicy(PolicyModel):
                     raise ValueError(f"the route of {route.role} names {name}, which is no model")
         return self
 
-    def model(self, name: str) -> Model | None:
+    def model(self, name: str) -> ModelEntry | None:
         return next((each for each in self.models if each.name == name), None)
 
     def provider(self, name: str) -> Provider | None:
@@ -156,7 +157,7 @@ class ModelsPolicy(PolicyModel):
         pool: str | None = None,
         model: str | None = None,
         budget: Budget | None = None,
-    ) -> Grant:
+    ) -> ModelGrant:
         """What a task of ``role`` may call: its route, or of that ``model`` (a name in the route) and those after it.
 
         Raises MalformedError (``model_unknown``) for a name that is no model, DeniedError for a model that is not of the route,
@@ -176,7 +177,7 @@ class ModelsPolicy(PolicyModel):
             raise DeniedError(
                 f"the budget is in money, and {MODELS_FILE} has no price for {', '.join(unknown)}", code="model_price_unknown"
             )
-        return Grant(role=role, routes={name: route[route.index(name) :] for name in asked}, budget=budget)
+        return ModelGrant(role=role, routes={name: route[route.index(name) :] for name in asked}, budget=budget)
 
     def _unpriced(self, names: Iterable[str]) -> Iterator[str]:
         return (name for name in names if (model := self.model(name)) is not None and model.price is None)

@@ -1,9 +1,8 @@
-"""What is kept of every call, for the bundle: one line each, and the bodies by digest, without secrets. Bounded."""
+"""What is kept of every call, for the bundle: one line each. Bounded. What was said stands in the cassette of the task."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -13,9 +12,9 @@ from gatewright.models.apis.event_stream import EventReader
 from gatewright.models.apis.usage import written_text
 from gatewright.secrets import Redacted, SecretScanner, redact_output
 
-#: The names of the artifacts of a task.
+#: The names of the artifacts of a task: the records, and what was said.
 CALLS = "model_calls"
-BODIES = "model_bodies"
+CASSETTE = "model_cassette"
 #: How a stream of events begins.
 _STREAM = (b"data:", b"event:", b"id:", b"retry:", b":")
 
@@ -56,49 +55,19 @@ class CallRecords:
     """The calls of one task, in the order in which they ended. Not for use by several threads."""
 
     most: int = 20_000
-    most_bytes: int = 64 << 20
     calls: list[CallRecord] = field(default_factory=list)
-    #: Calls whose bodies were not kept, because there were too many bytes.
-    bodies_left_out: int = 0
-    _bodies: dict[str, bytes] = field(default_factory=dict)
-    _kept: int = 0
 
     @property
     def full(self) -> bool:
         """Whether no further call can be recorded; one that cannot be is not made."""
         return len(self.calls) >= self.most
 
-    def add(self, record: CallRecord, *bodies: bytes) -> None:
-        """``bodies``: the canonical request and the reply, without keys."""
+    def add(self, record: CallRecord) -> None:
         self.calls.append(record)
-        left_out = False
-        for body in bodies:
-            digest = sha256(body)
-            if digest in self._bodies:
-                continue
-            if self._kept + len(body) > self.most_bytes:
-                left_out = True
-                continue
-            self._bodies[digest] = body
-            self._kept += len(body)
-        self.bodies_left_out += left_out
 
     def as_jsonl(self) -> bytes:
         """One line of JSON for each call."""
         return b"".join(msgspec.json.encode(call) + b"\n" for call in self.calls)
-
-    def bodies(self, scanner: SecretScanner) -> bytes:
-        """One line of JSON for each body: its digest, and its text without secrets. Runs long: use a thread."""
-        lines = []
-        for digest, body in self._bodies.items():
-            redacted = without_secrets(digest, body, scanner)
-            line: Mapping[str, object] = {
-                "sha256": digest,
-                "text": redacted.data.decode("utf-8", "replace"),
-                "redacted": [each.rule for each in redacted.redactions],
-            }
-            lines.append(msgspec.json.encode(line) + b"\n")
-        return b"".join(lines)
 
 
 def without_secrets(place: str, body: bytes, scanner: SecretScanner) -> Redacted:

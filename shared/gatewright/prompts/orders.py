@@ -75,15 +75,16 @@ def worker_order(
     contract: TaskContract,
     form: ReplyForm,
     *,
+    task: str = "Make the change that the purpose describes.",
     data: Sequence[str] = (),
     done: Sequence[str] = (),
     decisions: Sequence[str] = (),
 ) -> Prompt:
     """The change itself, by a model (``files``) or an agent (``workspace``). ``data`` are fenced blocks: files, evidence.
 
-    Raises PromptsError.
+    ``task`` is what is to be done now: of a round of fixing, its narrow objective. Raises PromptsError.
     """
-    sections = of_contract(contract, "Make the change that the purpose describes.", done=done, decisions=decisions)
+    sections = of_contract(contract, task, done=done, decisions=decisions)
     return make_prompt(library.compose("worker", form), _joined(sections, data))
 
 

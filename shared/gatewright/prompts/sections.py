@@ -75,7 +75,8 @@ def _facts(contract: TaskContract) -> tuple[str, ...]:
     if contract.forbidden_actions:
         facts.append(f"forbidden: {', '.join(contract.forbidden_actions)}")
     if contract.environment is not None:
-        facts.append(f"commands see the environment {contract.environment.prefix}")
+        # Not where it lies: that is a place on a host, and tells a model nothing but who works there.
+        facts.append("commands see a folder of installed programs and packages; its programs come first on PATH")
     if contract.attempt > 1:
         facts.append(f"attempt {contract.attempt}: an earlier one was refused")
     return tuple(facts)

@@ -18,6 +18,9 @@ _COMMANDS = {
     "hook_exists": "keep the hook that is there, or replace it with --force",
     "hidden_acceptance_invalid": "name hidden tests apart, with a visible one beside them, and each hidden file once",
     "idempotency_key_invalid": "use 1 to 200 printable characters without blanks",
+    "identity_limit_invalid": "name a limit within the bounds of the message, of an identity with an account of its own",
+    "identity_replaced": "end the replacing with --finish, or begin one without it",
+    "identity_unknown": "name one that `gatewright identities list` shows",
     "identity_invalid": "name an identity of the bus; `gatewright keys bus` makes them",
     "invalid_input": "correct what the message names",
     "key_not_ed25519": "use an Ed25519 key",
@@ -27,13 +30,14 @@ _COMMANDS = {
     "no_active_contract": "put a contract where the hook looks for it, or install the hook with --contract FILE",
     "no_contract": "show the brief of a run whose contract is made",
     "no_verify_command": "show the brief of a run that has acceptance commands",
+    "no_terminal": "run it at a terminal and without --json, or without --interactive",
     "not_a_bundle": "name the folder of a run's bundle, or a run id",
     "not_a_repository": "name a git repository, or change into one",
     "not_blocked": "the run waits for nothing: follow it with `gatewright watch {run}`",
     "not_found": "check the path; it is looked for from where you stand",
     "not_held": "nothing is to be done: no hold keeps the bundle",
     "not_local": "use a repository on this host, or give --allow and --test yourself",
-    "not_reexecutable": "name the bundle of a run that made a change with a command",
+    "not_reexecutable": "name the bundle of a run that was not aborted, and whose calls to models are recorded in it",
     "nothing_landed": "name a run that landed a commit",
     "nothing_to_approve": "name a run that was refused for want of an approval",
     "output_unwritable": "name a folder that you may write to",
@@ -83,6 +87,12 @@ _DOCUMENTS = {
     "unknown_artifact": "attach the artifact, or correct its name",
     "unknown_event": "upgrade: a newer version wrote this event",
     "unknown_schema": "`gatewright schema list` names the schemas; correct the `Gw-Schema` header, or upgrade",
+}
+_BACKUPS = {
+    "backup_exists": "name a folder that does not exist yet",
+    "not_a_backup": "name the folder that `gatewright backup` wrote",
+    "restore_target_in_use": "restore into a home folder and a NATS server that hold nothing yet",
+    "backup_form_unknown": "restore with the version that wrote the backup, then upgrade",
 }
 _PUBLISHING = {
     "artifact_digest_mismatch": "send the bytes that the digest was made of",
@@ -136,6 +146,17 @@ _MODELS = {
     "model_request_too_large": "send less at a time",
     "model_unknown": "name a model of models.json",
 }
+_STORES = {
+    "store_address_invalid": "write s3://BUCKET/PREFIX/RUN or https://HOST/PATH/RUN, with the whole run id",
+    "store_read_only": "name the store by its S3 address",
+    "stored_bundle_too_large": "nothing of ours is that large: look at what the store holds",
+}
+_APPROVALS = {
+    "approval_not_canonical": "sign what `gatewright approvals approve` writes, byte by byte",
+    "approval_unknown": "`gatewright approvals list` names what waits for an answer",
+    "bad_ssh_key": "give a public key of OpenSSH: ed25519, ECDSA, RSA, or one of a hardware token",
+    "bad_ssh_signature": "give the signature as `ssh-keygen -Y sign` writes it",
+}
 BAD_INPUT: Final[tuple[Reason, ...]] = (
     *section("bad_input", "cli.md#for-scripts", _COMMANDS),
     *section("bad_input", "schemas.md#when-a-document-is-refused", _DOCUMENTS),
@@ -145,4 +166,7 @@ BAD_INPUT: Final[tuple[Reason, ...]] = (
     *section("bad_input", "delivery.md#dead-letters", _BUS),
     *section("bad_input", "models.md#when-a-call-fails", _MODELS),
     *section("bad_input", "agents.md#what-comes-of-it", _AGENTS),
+    *section("bad_input", "backup.md#when-something-is-wrong", _BACKUPS),
+    *section("bad_input", "stores.md#when-something-is-wrong", _STORES),
+    *section("bad_input", "approvals.md#what-is-refused", _APPROVALS),
 )

@@ -20,11 +20,13 @@ _RUNS = {
     "conflict_markers": "take the markers of the merge out of the file",
     "executor_failed": "`gatewright show {run} --log` prints all that the command said",
     "judgement_limit": "split the work: judging the change took more time or memory than a judgement may take",
+    "landed_before": "the run landed another change before the ledger was restored: look at the commit that the message names",
     "landed_tree_differs": "the repository has another tree than the one that was judged: look at it before you use it",
     "landing_conflict": "the target moved while the run went on; run it again on the new commit",
     "hidden_tests_failed": "`gatewright show {run} --log` prints all that the hidden tests said",
     "locks_held": "another run holds the paths and did not end in time: run it again",
     "locks_lost": "another run took the paths over: run it again",
+    "no_candidate_passed": "`gatewright show {run}` has a table of the candidates, with what put each of them out",
     "patch_does_not_apply": "make the patch again on the commit that the run starts from",
     "patch_limit": "split the patch: reading it took more than a patch may take",
     "patch_too_large": "split the patch",
@@ -41,11 +43,15 @@ _RUNS = {
 _AGENTS = {
     "agent_declined": "the agent gave up because it was not allowed something: its transcript says what",
     "agent_failed": "`gatewright show {run} --log` prints what the agent said at last; the bundle has its transcript",
+    "escalated": "it was refused three times in a row: read what the last round was refused for, then order less, or say more",
+    "agent_protocol_refused": "let the entry of the agent in agents.json name a version of the protocol that the agent speaks",
     "agent_silent": "the agent said nothing for too long: look at its version, or run it again",
     "no_change": "the agent said that it is done and changed nothing: say what is to be changed, or order an audit",
 }
 _PROOFS = {
-    "environment_shadows_candidate": "another copy was tested: take the project out of the environment, or use --env auto",
+    "environment_shadows_candidate": (
+        "another copy was tested: take the project out of the environment (or bytecode out of the change), or use --env auto"
+    ),
     "report_missing": "tests were not told to their end: look for what ends the command early, or sets its exit code",
     "tests_lost": "keep the tests, or name their files (--allow-tests PATH) when they are meant to go",
     "tests_none": "no test ran: look at what the command selects",
@@ -67,6 +73,7 @@ _ROLES = {
     "reviewer_not_independent": "let another agent review than the one that made the change",
     "reviewer_wrong_tree": _ROLE,
     "tests_incomplete": "every acceptance command has to be run: look at the test runner",
+    "tests_wrong_image": _ROLE,
     "tests_wrong_tree": _ROLE,
 }
 _COMPLETION = {
@@ -80,6 +87,7 @@ _COMPLETION = {
 }
 _CONTRADICTIONS = dict.fromkeys(
     (
+        "approval_contradicts",
         "attempt_contradicts",
         "bad_signature",
         "baseline_contradicts",
@@ -90,6 +98,7 @@ _CONTRADICTIONS = dict.fromkeys(
         "chain_end",
         "chain_order",
         "change_contradicts",
+        "choice_contradicts",
         "completion_contradicts",
         "contract_contradicts",
         "digest_differs",
@@ -149,6 +158,13 @@ _BUNDLES = {
     "too_large": "the file is larger than any that a bundle holds",
     "untrusted_key": "trust the key that signed it (keys/trusted), if you know whose it is",
 }
+_STORED_BUNDLES = {
+    "stored_bundle_altered": "the store gave what was never written: treat it as forged; older versions of it may be whole",
+}
+_BACKUPS = {
+    "backup_altered": "restore another backup, and find out who changed this one or how it was cut off",
+    "backup_incomplete": "the backup was cut short: take another one, or restore an earlier one",
+}
 FAILED: Final[tuple[Reason, ...]] = (
     *section("failed", "cli.md#when-a-run-does-not-succeed", _RUNS),
     *section("failed", "models.md#when-a-call-fails", _MODELS),
@@ -158,4 +174,6 @@ FAILED: Final[tuple[Reason, ...]] = (
     *section("failed", "prompts.md#answers", _ANSWERS),
     *section("failed", "work-documents.md#the-definition-of-done", _COMPLETION),
     *section("failed", "bundle.md#what-verify-does-and-what-it-finds", _CONTRADICTIONS | _INCOMPLETE_BUNDLES | _BUNDLES),
+    *section("failed", "stores.md#when-something-is-wrong", _STORED_BUNDLES),
+    *section("failed", "backup.md#when-something-is-wrong", _BACKUPS),
 )

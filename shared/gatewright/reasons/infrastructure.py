@@ -18,7 +18,8 @@ _PASSING = {
     "disk_full": _ROOM,
     "ledger_conflict": "nothing is to be done: it is decided again",
     "limit_reached": "send it again later",
-    "queue_full": "send it again once the gatekeeper has taken some of what this publisher left in the queue",
+    "other_version": "finish the upgrade: processes of that version read it, and it waits for one",
+    "queue_full": "send it again once the gatekeeper has taken some of what this publisher left in its queue",
     "rate_exceeded": "send more slowly; `submissions` and `questions` of the publisher are the bounds",
     "service_busy": "ask again in a moment",
     "service_stopping": "ask again in a moment: the service is being restarted",
@@ -28,11 +29,44 @@ _PASSING = {
 }
 _BUS = {
     "bus_storage_too_small": "give the NATS server the storage that the message names",
-    "consumer_missing": "`gatewright topology apply` sets the bus up again",
+    "account_refused": "the server's own words say what it does not take; its operator has to have signed the account",
+    "identities_unconfirmed": "have each NATS server read its configuration anew (SIGHUP), then `gatewright identities check`",
+    "server_file_strange": "render the server's configuration anew with `gatewright topology --format nats-conf`",
+    "credential_refused": "use a seed that the server knows; a revoked one is accepted nowhere",
+    "consumer_missing": "`gatewright topology --apply` sets the bus up again",
+    "identity_limits_unreadable": "put `limits.json` beside the identities right, or remove it: then limits are as shipped",
     "identity_missing": "make the identity with `gatewright keys bus`",
     "ledger_being_read": "ask again once the ledger is read",
     "no_stack": "start the system: `gatewright up`, or name a bus (GATEWRIGHT_NATS_URL)",
-    "topology_outdated": "`gatewright topology apply` brings the bus up to date",
+    "stream_replicas_too_many": "lower GATEWRIGHT_STREAM_REPLICAS, or add servers to the cluster",
+    "topology_outdated": "`gatewright topology --apply` brings the bus up to date",
+}
+_BACKUPS = {
+    "backup_foreign": "restore the keys of the backup first, and start the NATS server with them",
+    "restore_unfinished": "run `gatewright restore` again: it begins anew",
+    "snapshot_interrupted": "look at the NATS server's log and disk, then take the backup again",
+}
+_CLUSTER = {
+    "account_nearly_full": "give the account more storage, or let what is kept expire",
+    "clock_skew": "set the clock of that host by NTP: time limits and retirements are told by it",
+    "credential_expires": "`gatewright identities jwt --push` signs the accounts anew",
+    "dead_letters_open": "`gatewright dead list` names them; requeue or drop each",
+    "disk_low": "make room on that host, or bound what its mirrors take (GATEWRIGHT_MIRROR_BYTES)",
+    "gatekeeper_single": "start a second gatekeeper where runs must go on when a host is lost",
+    "identity_shared": "give each process a seed of its own: `gatewright keys bus --process ROLE-NAME`",
+    "operator_needed": "set GATEWRIGHT_NATS_SEED to the seed of the operator",
+    "queue_old": "start more processes of the role, or see what keeps them busy",
+    "queue_paused": "`gatewright queue resume` lets it go on",
+    "queue_unattended": "start a process of that role which serves the pool (GATEWRIGHT_POOL)",
+    "replica_behind": "see whether that NATS server runs and has room; it catches up by itself",
+    "role_not_ready": "`/readyz` and the log of the process name the cause",
+    "role_silent": "start a process of the role, and read its log when it does not stay",
+    "server_payload_small": "set max_payload of the NATS server to 8 MiB: `gatewright topology --format nats-conf`",
+    "server_too_old": "upgrade the NATS server",
+    "stream_leaderless": "see which NATS servers run: most of those that keep the stream have to",
+    "stream_nearly_full": "raise the stream's limit or the server's room, and see what does not take from it",
+    "stream_single_copy": "`gatewright topology --apply --replicas 3` puts it on more servers",
+    "versions_differ": "finish the upgrade, or take it back: the older version may not read all that the newer writes",
 }
 _HOST = {
     "disk_failed": "the device or its file system is damaged: look into the kernel's log",
@@ -54,6 +88,29 @@ _GIT = {
     "mirror_busy": "another run uses the copy of the repository: run again",
     "no_common_history": "fetch the history that is missing (`git fetch --unshallow`)",
     "object_missing": "`git fsck` of the repository says what is missing; fetch it again",
+}
+_REPOSITORIES = {
+    "mirrors_full": "raise GATEWRIGHT_MIRROR_BYTES on the host that the message is from, or wait until runs have ended",
+    "repository_access_denied": "renew the credential that repositories.json refers to, or give it the right that it lacks",
+    "repository_credentials_missing": "have policies/repositories.json refer to a credential, and put it where that says",
+    "repository_not_trusted": "check whose key or certificate the server has, then name it: known_hosts, ca_file",
+    "repository_proxy_refused": "correct `proxy` in policies/repositories.json, or its password",
+    "repository_redirected": "name the repository by the address that its server sends to",
+    "repository_too_large": "raise GATEWRIGHT_MIRROR_BYTES on the host that the message is from",
+}
+_STORES = {
+    "store_client_missing": "install the extra: gatewright[stores]",
+    "store_credentials_missing": "have policies/stores.json refer to a credential, and put it where that says",
+    "store_denied": "give the credential the right that it lacks: read and write for the gatekeeper, read for readers",
+    "store_lock_refused": "make the bucket with object lock, or take `lock` out of policies/stores.json",
+    "store_locked": "wait until the store's own lock or hold has ended: it counts before any plan of ours",
+    "store_missing": "make the bucket that the address names, or correct the address",
+    "store_not_write_once": "use a store that knows conditional writes (If-None-Match: *)",
+    "store_redirects": "correct `endpoint`, `region` or `addressing` in policies/stores.json",
+    "store_refused": "look up the code of the message in the documentation of the store",
+    "store_unreachable": "check the address, `endpoint` and `ca_file` in policies/stores.json; it is tried again",
+    "stored_bundle_differs": "see who else writes to the store: it holds or gives what the gatekeeper did not write",
+    "stored_bundle_missing": "check address and run id; `gatewright replay --from-ledger` makes a lost bundle again",
 }
 _SANDBOX = {
     "environment_not_prepared": "correct what the tool says, or make the environment by hand and give it with --env DIR",
@@ -86,6 +143,7 @@ _AGENTS = {
 }
 _MODELS = {
     "model_api_unknown": "name a model for the role whose provider has one of the APIs that the message lists",
+    "protocol_version_unknown": "let the agent's entry in agents.json name a version of its protocol that there is",
     "model_key_missing": "set the variable, or make the file or the entry, that models.json names as the key of the provider",
     "model_key_refused": "put a key that is valid where models.json says that the key of the provider is",
     "model_unavailable": "look at `tried` in the record of the call; name a model that stands in for it in the route",
@@ -108,15 +166,23 @@ _HOME = {
     "key_unwritable": "give the right to write into the folder of the keys",
     "run_not_there": "the run was submitted and has not begun: look at the gatekeeper's log",
 }
+_APPROVALS = {
+    "approvers_unusable": "correct policies/approvers.json: the message names the place",
+}
 INFRASTRUCTURE: Final[tuple[Reason, ...]] = (
     *section("infrastructure", "publishing.md#error-codes", _PASSING, passing=True),
     *section("infrastructure", "bus.md#when-something-is-wrong", _BUS),
+    *section("infrastructure", "observability.md#a-look-at-everything", _CLUSTER),
+    *section("infrastructure", "backup.md#when-something-is-wrong", _BACKUPS),
     *section("infrastructure", "deploy.md#room-on-the-disks", _HOST),
     *section("infrastructure", "cli.md#for-scripts", _GIT),
+    *section("infrastructure", "deploy.md#private-repositories", _REPOSITORIES),
+    *section("infrastructure", "stores.md#when-something-is-wrong", _STORES),
     *section("infrastructure", "sandbox.md#what-it-needs", _SANDBOX),
     *section("infrastructure", "observability.md#logs", _SERVICES),
     *section("infrastructure", "prompts.md#the-folder", _PROMPTS),
     *section("infrastructure", "cli.md#where-things-are", _HOME),
     *section("infrastructure", "models.md#when-a-call-fails", _MODELS),
     *section("infrastructure", "agents.md#what-comes-of-it", _AGENTS),
+    *section("infrastructure", "approvals.md#the-roster", _APPROVALS),
 )

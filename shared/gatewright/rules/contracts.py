@@ -1,6 +1,7 @@
 """What a contract may say that was compiled from a request: nothing that the request did not say.
 
-One thing may be left open: the acceptance tests. The pm fills them in, and tells what it asked a model for that.
+Two things may be left open: the acceptance tests, which the pm fills in and tells what it asked a model for that; and what
+commands see, which then is the operator's profile for the language. Whether it is that, the gatekeeper's policy gate knows.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 
 from gatewright.contracts import RunRequest, TaskContract
 from gatewright.contracts.vocabulary import AcceptanceTest
+from gatewright.profiles.choice import environment_of
 
 
 def differences(contract: TaskContract, request: RunRequest, baseline: str, run_id: str) -> Iterator[str]:
@@ -18,9 +20,11 @@ def differences(contract: TaskContract, request: RunRequest, baseline: str, run_
         "allowed_paths": (contract.allowed_paths, request.allowed_paths),
         "acceptance_tests": (contract.acceptance_tests, request.acceptance_tests or _proposed_tests(contract)),
         "executor": (contract.executor, request.executor),
+        "candidates": (contract.candidates, request.candidates),
+        "candidate": (contract.candidate, None),
         "repository": (contract.repository, request.repository),
         "scope": (contract.scope, request.scope),
-        "environment": (contract.environment, request.environment),
+        "environment": (contract.environment, environment_of(request, contract.environment_profile)),
         "artifacts": (contract.inputs.artifacts, request.artifacts),
         "spec": (contract.inputs.spec, request.request),
         "policy_pack": (contract.policy_pack, request.policy_pack),
@@ -28,7 +32,9 @@ def differences(contract: TaskContract, request: RunRequest, baseline: str, run_
         "budget": (contract.budget, request.budget),
         "requirement_ids": (contract.requirement_ids, request.requirement_ids),
         "audit_only": (contract.audit_only, request.audit_only),
+        "interactive": (contract.interactive, request.interactive),
         "priority": (contract.priority, request.priority),
+        "needs": (contract.needs, request.needs),
         "author": (contract.author, request.author),
         "source_branch": (contract.source_branch, request.source_branch),
         "strict_acceptance": (options is not None and options.strict_acceptance, request.strict_acceptance),

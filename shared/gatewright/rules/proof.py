@@ -123,7 +123,8 @@ def in_words(proof: TestProof) -> str:
     """What a proof comes to, in one line for people; empty when nothing was told."""
     before = failed_before_in_words(proof)
     if not proof.framework or proof.counts is None:
-        return "; ".join(([f"unproven: {proof.unproven}"] if proof.unproven else []) + ([before] if before else []))
+        unproven = f"unproven: {proof.unproven}" if proof.unproven else ""
+        return "; ".join(filter(None, (unproven, check_in_words(proof), before)))
     now = proof.counts.passed + proof.counts.failed + proof.counts.skipped
     if proof.collected_before is None:
         words = [f"{_tests(now)}, those before are not known"]
@@ -146,6 +147,13 @@ def in_words(proof: TestProof) -> str:
     if before:
         words.append(before)
     return "; ".join(words)
+
+
+def check_in_words(proof: TestProof) -> str:
+    """Whether a tool that checks sources looks at the change, for people; empty when it was not tried."""
+    if proof.check is None:
+        return ""
+    return f"{proof.check.tool} {'noticed' if proof.check.noticed else 'did not notice'} an error planted in {proof.check.path}"
 
 
 def failed_before_in_words(proof: TestProof) -> str:

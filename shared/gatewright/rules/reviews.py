@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from gatewright.contracts import ReviewReport
-from gatewright.ledger.run import Run
+from gatewright.ledger.run import RunTask
 from gatewright.rules.broken import Broken
 
 #: The codes of the rules here and of the tree's; the gate gives others besides.
 CODES = frozenset({"reviewer_wrong_tree", "reviewer_not_independent"})
 
 
-def not_independent(report: ReviewReport, run: Run) -> Iterator[Broken]:
-    """A reviewer by role, and none that implemented or was to implement a part of it."""
-    implementers = {task.result.producer.agent_id for task in run.workers() if task.result is not None}
-    implementers |= {task.contract.assigned_agent.agent_id for task in run.workers() if task.contract is not None}
+def not_independent(report: ReviewReport, makers: Iterable[RunTask]) -> Iterator[Broken]:
+    """A reviewer by role, and none that implemented or was to implement a part of it, or another candidate.
+
+    ``makers`` are the run's worker tasks, of every candidate and round.
+    """
+    tasks = tuple(makers)
+    implementers = {task.result.producer.agent_id for task in tasks if task.result is not None}
+    implementers |= {task.contract.assigned_agent.agent_id for task in tasks if task.contract is not None}
     if report.reviewer.role != "REVIEWER" or report.reviewer.agent_id in implementers:
         yield Broken("reviewer_not_independent", "reviewer_gate", f"{report.reviewer.agent_id} may not review this")
 

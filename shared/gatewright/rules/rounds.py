@@ -1,17 +1,56 @@
-"""How often a run may turn to fixing, and for which reasons."""
+"""How often a run may turn to fixing, and for which reasons; what the next round is for, and when a person takes over."""
 
 from __future__ import annotations
 
-from gatewright.contracts import TaskContract
-from gatewright.worker_role import ASKED_ANEW, answers
+from collections.abc import Iterator
+from typing import Final
+
+from gatewright.contracts import ReviewReport, TaskContract, TestReport
+from gatewright.ledger.run import Run, RunTask
+from gatewright.worker_role import ASKED_ANEW, answers, ways
 
 #: Failed gates that another round of fixing may cure (specification 7: blocking review or failed tests).
 CURABLE = frozenset({"hidden_tests_failed", "review_failed", "tests_failed"})
+#: What an agent or a model has failed at so often, one time after the other, is for a person.
+MOST_FAILURES: Final = 3
+#: The end of a run that failed so often.
+ESCALATED: Final = "escalated"
+#: The one thing that a round of fixing is for, by whether a reviewer or the tests refused the round before.
+REVIEW_OBJECTIVE: Final = "Cure what the reviewer found."
+TESTS_OBJECTIVE: Final = "Make the acceptance tests pass."
+
+
+def curable(run: Run) -> Iterator[tuple[RunTask, ReviewReport | TestReport]]:
+    """Of a run none of whose candidates passed: the worker tasks that a further round may cure, each with what was found."""
+    for task in run.workers():
+        state = run.candidates.get(task.candidate)
+        evidence = (state.tests or state.review) if state is not None else None
+        allowed = most_attempts(task.contract) if task.contract is not None else 0
+        if state is not None and state.failure in CURABLE and evidence is not None and run.attempt < allowed:
+            yield task, evidence
 
 
 def most_attempts(contract: TaskContract) -> int:
-    """How many attempts there may be: as the contract allows, and as the executor has answers, where it is not asked anew."""
-    allowed, executor = contract.timeout_retry.max_retries + 1, contract.executor
-    if executor is None:
-        return 0
-    return allowed if executor.kind in ASKED_ANEW else min(allowed, len(answers(executor)))
+    """How many attempts there may be: as the contract allows, and as the executor has answers.
+
+    One that is asked anew has an answer each time; it is asked no oftener than ``MOST_FAILURES``, whatever the contract allows.
+    Of a contract with candidates: the most that one of them may have.
+    """
+    allowed = contract.timeout_retry.max_retries + 1
+    tries = (MOST_FAILURES if executor.kind in ASKED_ANEW else len(answers(executor)) for executor in ways(contract))
+    return min(allowed, max(tries, default=0))
+
+
+def escalates(contract: TaskContract, attempt: int, code: str) -> bool:
+    """Whether a refusal of ``attempt`` because of ``code`` hands the run to a person, in place of one more round."""
+    asked = contract.executor is not None and contract.executor.kind in ASKED_ANEW
+    return asked and code in CURABLE and attempt >= MOST_FAILURES
+
+
+def candidates_escalate(run: Run) -> bool:
+    """Whether a run whose candidates are all out is for a person: one of them was refused as often as it may be."""
+    tasks = ((task.contract, run.candidates.get(task.candidate)) for task in run.workers())
+    return any(
+        contract is not None and state is not None and escalates(contract, run.attempt, state.failure)
+        for contract, state in tasks
+    )

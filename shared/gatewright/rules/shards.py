@@ -14,6 +14,8 @@ from gatewright.hidden_acceptance import visible
 from gatewright.rules.broken import Broken
 from gatewright.worker_role import least_permissions
 
+#: Candidates were asked for together with a split.
+PARTS_OF_CANDIDATES = "candidates_in_parts"
 SHARD = re.compile(r"w[0-9]{2,3}")  # noqa: TID251 - linear: of a fixed length
 
 
@@ -37,6 +39,12 @@ def broken_by_shard(shard: TaskContract, contract: TaskContract, allowed: scope.
         yield Broken("plan_invalid", "task_id", f"{shard.task_id!r} is not a shard of this plan")
     yield from _changed(shard, contract)  # 2
     yield from _outside(shard, allowed)  # 3
+
+
+def broken_by_candidates(plan: Plan, contract: TaskContract) -> Iterator[Broken]:
+    """Several candidates are of one whole change: a plan of several parts has none."""
+    if contract.candidates and len(plan.contracts) != 1:
+        yield Broken(PARTS_OF_CANDIDATES, "candidates", f"{len(plan.contracts)} parts, and candidates are each of the whole")
 
 
 def broken_by_split(plan: Plan) -> Iterator[Broken]:
@@ -69,7 +77,8 @@ def _changed(shard: TaskContract, contract: TaskContract) -> Iterator[Broken]:
     )
     if aligned != contract or shard.task_type != "IMPLEMENT" or shard.parent_task_id != contract.task_id:
         yield Broken("plan_invalid", "contract", f"{shard.task_id} changes more than its paths")
-    if shard.tool_permissions != least_permissions(contract.tool_permissions) or shard.requested_permissions is not None:
+    least = least_permissions(contract.tool_permissions, interactive=contract.interactive)
+    if shard.tool_permissions != least or shard.requested_permissions is not None:
         yield Broken("permission_too_wide", "least_privilege", f"{shard.task_id} asks for more than a worker gets")
 
 

@@ -11,6 +11,7 @@ from gatewright.contracts.reports import TestCommand, TestSummary
 from gatewright.contracts.vocabulary import AcceptanceTest, Environment
 from gatewright.errors import CommandRefusedError
 from gatewright.hidden_acceptance import FAILED
+from gatewright.profiles.choice import image_of
 from gatewright.rules.broken import Broken
 from gatewright.rules.results import wrong_times
 from gatewright.sandbox.argv import parse_command
@@ -18,7 +19,17 @@ from gatewright.sandbox.programs import NOT_FOUND
 from gatewright.tasks.inputs import command_seconds
 
 #: The codes of the rules here; a gate may give others besides.
-CODES = frozenset({"tests_wrong_tree", "tests_failed", FAILED, "tests_incomplete", "rerun_not_allowed", "report_contradicts"})
+CODES = frozenset(
+    {
+        "tests_wrong_tree",
+        "tests_wrong_image",
+        "tests_failed",
+        FAILED,
+        "tests_incomplete",
+        "rerun_not_allowed",
+        "report_contradicts",
+    }
+)
 
 #: A shell's way, and bubblewrap's, to say that a signal ended a program.
 _SIGNALLED = 128
@@ -77,7 +88,8 @@ def wrong_tree(reported: str | None, candidate: str, code: str) -> Iterator[Brok
 def broken_by_tests(report: TestReport, candidate: str, contract: TaskContract) -> tuple[Broken, ...]:
     """Whether the acceptance commands proved the tree ``candidate``.
 
-    1. they could be run at all  2. on the right tree  3. exactly the contract's commands, in order, with their time limit
+    1. they could be run at all  2. on the right tree, in the contract's image if it has one
+    3. exactly the contract's commands, in order, with their time limit
     4. again only where the contract allows it  5. exit codes, not words, decide  6. at least one must pass
     7. the report does not contradict itself.
     """
@@ -85,6 +97,10 @@ def broken_by_tests(report: TestReport, candidate: str, contract: TaskContract) 
         code, _, words = (report.failure or "").partition(":")
         return (Broken(code if code.isidentifier() else "tests_not_run", "tests_gate", words.strip() or "the runner failed"),)
     broken = list(wrong_tree(report.tree, candidate, "tests_wrong_tree"))  # 2
+    seen = report.surroundings.image if report.surroundings is not None else None
+    if seen != (image := image_of(contract)):
+        words = f"the commands were to see {image or 'no image'}, and the report is about {seen or 'none'}"
+        broken.append(Broken("tests_wrong_image", "tests_gate", words))
     if report.runner.role != "TEST_RUNNER":
         broken.append(Broken("tests_not_run", "tests_gate", f"a {report.runner.role} does not run tests"))
     ordered, misfit = match_commands(report, contract)  # 3, 4

@@ -15,7 +15,7 @@ from gatewright.sandbox.port import (
     Furnishing,
     Sandbox,
     SandboxReport,
-    Session,
+    SandboxSession,
     TalkingSandbox,
     WorkingFolder,
 )
@@ -30,7 +30,7 @@ __all__ = [
     "SandboxAccount",
     "SandboxLimits",
     "SandboxReport",
-    "Session",
+    "SandboxSession",
     "TalkingSandbox",
     "WorkingFolder",
     "make_sandbox",

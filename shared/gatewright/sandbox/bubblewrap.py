@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal
@@ -21,6 +21,7 @@ from gatewright.sandbox.binary import find_bwrap
 from gatewright.sandbox.causes import explain
 from gatewright.sandbox.descent import descend
 from gatewright.sandbox.environments import Shown, caches_of, environments_of
+from gatewright.sandbox.images import ImageRoot
 from gatewright.sandbox.limits import SandboxLimits, restricting
 from gatewright.sandbox.port import (
     ADDITIONS_INSIDE,
@@ -31,7 +32,7 @@ from gatewright.sandbox.port import (
     Completed,
     Furnishing,
     SandboxReport,
-    Session,
+    SandboxSession,
     WorkingFolder,
 )
 from gatewright.sandbox.prefix import home_folders, inspect_folder, inspect_installation, inspect_prefix
@@ -42,7 +43,7 @@ from gatewright.sandbox.process.start_barrier import StartBarrier, behind_gate
 from gatewright.sandbox.process.supervision import NotStartedError, Started, start, supervise
 from gatewright.sandbox.process.watch import disk_nearly_full
 from gatewright.sandbox.syscalls import seccomp_filter
-from gatewright.sandbox.system import ETC, USER_ID, environment, system_mounts
+from gatewright.sandbox.system import ETC, USER_ID, environment, image_mounts, system_mounts
 
 _HOME: Final = "/tmp/home"  # noqa: S108 - inside, where /tmp is private
 _ROOT: Final = Path("/")
@@ -57,19 +58,22 @@ _WALLS: Final = (
 class _View:
     """What a command sees beside the system: ``binds`` (host folder, path inside), ``links`` (path inside, text), variables.
 
-    ``mounts`` are (host folder, place in the workspace) pairs.
+    ``mounts`` are (host folder, place in the workspace) pairs, ``kept`` (writable host folder, path inside) pairs; ``image``
+    holds the system in the place of the host's.
     """
 
     binds: tuple[tuple[Path, Path], ...]
     links: tuple[tuple[Path, str], ...]
     variables: Mapping[str, str]
     mounts: tuple[tuple[Path, str], ...] = ()
+    kept: tuple[tuple[Path, str], ...] = ()
+    image: ImageRoot | None = None
 
     def with_additions(self, additions: Additions) -> _View:
         """The same, and what a command is given beyond it."""
         bind = (additions.folder, Path(ADDITIONS_INSIDE))
         added = additions.variables_at(ADDITIONS_INSIDE, self.variables["PATH"])
-        return _View((*self.binds, bind), self.links, {**self.variables, **added}, self.mounts)
+        return replace(self, binds=(*self.binds, bind), variables={**self.variables, **added})
 
     def with_furnishing(self, furnishing: Furnishing, homes: frozenset[Path], account: SandboxAccount) -> _View:
         """The same, and what a program that is talked to is given. Raises ConfigurationError for what must not be shown."""
@@ -77,7 +81,8 @@ class _View:
         # What lies in a folder that is shown is shown already, and another bind over it would have to be made in it.
         present = {inside for _, inside in self.binds}
         more = [pair for pair in shown if pair[1] not in present]
-        return _View((*self.binds, *more), self.links, {**self.variables, **furnishing.variables}, self.mounts)
+        kept = tuple((folder, f"{HOME_INSIDE}/{name}") for name, folder in furnishing.kept.items())
+        return replace(self, binds=(*self.binds, *more), variables={**self.variables, **furnishing.variables}, kept=kept)
 
 
 class BubblewrapSandbox:
@@ -125,7 +130,7 @@ class BubblewrapSandbox:
         prefix: Shown,
         limits: SandboxLimits,
         furnishing: Furnishing,
-    ) -> AsyncIterator[Session]:
+    ) -> AsyncIterator[SandboxSession]:
         """See ``TalkingSandbox.session``. The calling thread must live as long as the program."""
         check_argv(argv)
         view = self._view(prefix, workspace, HOME_INSIDE, SOURCE_DATE_EPOCH)
@@ -154,6 +159,8 @@ class BubblewrapSandbox:
         for folder in shown.folders:
             if folder.at:
                 inspect_folder(folder.path, homes=self._homes, account=self._account)
+        if shown.image is not None:
+            inspect_folder(shown.image.folder, homes=self._homes, account=self._account)
         mounts = shown.mounts()
         for _, place in mounts:
             if not workspace.has_room(place):
@@ -161,7 +168,7 @@ class BubblewrapSandbox:
         binds = dict.fromkeys(bind for each in found for bind in each.binds)
         links = dict.fromkeys(link for each in found for link in each.links)
         variables = environment(shown, home=home, source_date_epoch=source_date_epoch, workspace=workspace.path_inside)
-        return _View(tuple(binds), tuple(links), variables, mounts)
+        return _View(tuple(binds), tuple(links), variables, mounts, image=shown.image)
 
     async def _run(self, argv: Sequence[str], workspace: WorkingFolder, view: _View, limits: SandboxLimits) -> Completed:
         disk = _with_room(workspace)
@@ -202,9 +209,12 @@ class BubblewrapSandbox:
         talking: bool,
     ) -> tuple[str, ...]:
         bwrap = find_bwrap()
-        arguments = [str(bwrap.path), *_WALLS, *self._system]
+        system = self._system if view.image is None else image_mounts(view.image)
+        arguments = [str(bwrap.path), *_WALLS, *system]
         if talking:
             arguments += ["--size", str(limits.tmp_bytes), "--perms", "0700", "--tmpfs", HOME_INSIDE]
+            for source, place in view.kept:
+                arguments += ["--bind", str(source), place]
         for name, file in files.items():
             if name.startswith("/"):
                 arguments += ["--perms", "0600" if name.startswith(HOME_INSIDE) else "0644", "--file", str(file), name]
@@ -231,9 +241,10 @@ class BubblewrapSandbox:
         behind = behind_gate((*restricting(limits, count_processes=True), *argv), talking=talking)
         if not self._account.switched:
             return (*arguments, "--", *behind)
-        lower = workspace.sources[1:]
-        shown = (*lower, *(source for source, _ in view.binds), *(source for source, _ in view.mounts))
-        outer = descend(bwrap, self._account, self._system, shown=shown, writable=workspace.sources[:1])
+        lower, kept = workspace.sources[1:], (source for source, _ in view.kept)
+        image = (view.image.files,) if view.image is not None else ()
+        shown = (*lower, *(source for source, _ in view.binds), *(source for source, _ in view.mounts), *image)
+        outer = descend(bwrap, self._account, self._system, shown=shown, writable=(*workspace.sources[:1], *kept))
         return (*outer, *arguments, "--", *behind)
 
 

@@ -11,6 +11,7 @@ from typing import Final, Literal
 import msgspec
 
 from gatewright.errors import ConfigurationError
+from gatewright.sandbox.images import ImageRoot
 
 #: In an environment that was made for a baseline: what it was made from, by which tool, and where commands look for it.
 PREPARED: Final = "gatewright-environment.json"
@@ -54,14 +55,21 @@ class ShownFolder:
 
 @dataclass(frozen=True, slots=True)
 class Environments:
-    """What one command sees; the programs of the first come first."""
+    """What one command sees; the programs of the first come first. ``image`` stands in the place of the host's system."""
 
     folders: tuple[ShownFolder, ...]
+    image: ImageRoot | None = None
 
     @property
     def prefixes(self) -> tuple[Path, ...]:
         """Those that are shown at their own path."""
         return tuple(folder.path for folder in self.folders if not folder.at)
+
+    @property
+    def watched(self) -> tuple[Path, ...]:
+        """All folders of the host whose state decides what a command does."""
+        image = (self.image.files,) if self.image is not None else ()
+        return (*dict.fromkeys(folder.path for folder in self.folders), *image)
 
     def program_folders(self, workspace: str | None = None) -> tuple[str, ...]:
         """Where programs of packages lie, to be looked at after the system's; on the host, or in a ``workspace`` inside."""

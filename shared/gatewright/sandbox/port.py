@@ -77,11 +77,13 @@ DOOR_PORT: Final = 8130
 @dataclass(frozen=True, slots=True)
 class Furnishing:
     """What a program that is talked to gets beyond the system: read-only folders of the host, at their own paths, variables of
-    its own, and the files that its home begins with, by path below it."""
+    its own, and the files that its home begins with, by path below it. ``kept`` are folders of its home, by path below it, that
+    lie in a writable folder of the host and are there when it has ended; all else of the home is gone."""
 
     shown: tuple[Path, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, bytes] = field(default_factory=dict)
+    kept: Mapping[str, Path] = field(default_factory=dict)
 
 
 class WorkingFolder(Protocol):
@@ -142,7 +144,7 @@ class Sandbox(Protocol):
         """Run a real command in it, and say what was found."""
 
 
-class Session(Protocol):
+class SandboxSession(Protocol):
     """A running program. ``door`` listens inside. Not to be used once its context is left, but for how it ended.
 
     ``exit_code`` is known then; ``stopped`` as soon as a limit ended it, which shows as the end of its output.
@@ -177,7 +179,7 @@ class TalkingSandbox(Protocol):
         prefix: Shown,
         limits: SandboxLimits,
         furnishing: Furnishing,
-    ) -> AbstractAsyncContextManager[Session]:
+    ) -> AbstractAsyncContextManager[SandboxSession]:
         """Start ``argv`` in ``workspace``, to talk to it over pipes. When the context is left, nothing of it runs any more.
 
         Its ``door`` listens on 127.0.0.1:``DOOR_PORT`` inside, where nothing else can be reached. Raises as ``run`` does.

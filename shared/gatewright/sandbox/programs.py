@@ -15,9 +15,12 @@ NOT_FOUND: Final = 127
 
 def find_program(name: str, shown: Shown) -> Path | None:
     """The file that commands get for ``name``, a name without a slash; None when neither environment nor system has one."""
+    environments = environments_of(shown)
+    if environments.image is not None:
+        return environments.image.find(name)
     folders = [
-        *(prefix / "bin" for prefix in environments_of(shown).prefixes),
-        *map(Path, (*PATH.split(":"), *environments_of(shown).program_folders())),
+        *(prefix / "bin" for prefix in environments.prefixes),
+        *map(Path, (*PATH.split(":"), *environments.program_folders())),
     ]
     return next((file for folder in folders if os.access(file := folder / name, os.X_OK) and not file.is_dir()), None)
 
@@ -27,7 +30,9 @@ def not_found(name: str, shown: Shown) -> str | None:
     if not name or "/" in name or find_program(name, shown) is not None:
         return None
     system = PATH.replace(":", ", ")
-    prefixes = environments_of(shown).prefixes
+    prefixes, image = environments_of(shown).prefixes, environments_of(shown).image
+    if image is not None:
+        return f"{name!r} was not found in the image {image.record.image} (looked at {', '.join(image.path)})"
     if not prefixes:
         return f"{name!r} was not found: no --env was given, and commands see {system} besides"
     looked = ", ".join(str(prefix / "bin") for prefix in prefixes)

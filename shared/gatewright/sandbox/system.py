@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from gatewright.sandbox.environments import Environments, read_record
+from gatewright.sandbox.images import ImageRoot, held_in, top_mounts
 
 #: The only user inside.
 USER_ID: Final = 1000
@@ -59,23 +60,42 @@ def system_mounts() -> tuple[str, ...]:
     for file in _HOST_ETC:
         arguments += ["--ro-bind-try", file, file]
     for place in (place for pattern in _HOST_ETC_OF_PROGRAMS for place in sorted(Path("/etc").glob(pattern))):
-        for above in reversed(place.parents[:-2]):
-            arguments += ["--perms", "0755", "--dir", str(above)]
-        arguments += ["--ro-bind-try", str(place), str(place)]
+        arguments += _at(place, place)
     return tuple(arguments)
+
+
+def image_mounts(image: ImageRoot) -> tuple[str, ...]:
+    """The same for the programs and libraries of an image, and nothing of the host's. Raises ConfigurationError."""
+    arguments = [*top_mounts(image.files), "--perms", "0755", "--dir", "/etc"]
+    etc = image.files / "etc"
+    named = [image.files / file.lstrip("/") for file in _HOST_ETC]
+    named += (place for pattern in _HOST_ETC_OF_PROGRAMS for place in sorted(etc.glob(pattern)))
+    for place in named:
+        if place.exists():
+            arguments += _at(held_in(image.files, place), Path("/", place.relative_to(image.files)))
+    return tuple(arguments)
+
+
+def _at(source: Path, place: Path) -> list[str]:
+    above = [word for folder in reversed(place.parents[:-2]) for word in ("--perms", "0755", "--dir", str(folder))]
+    return [*above, "--ro-bind-try", str(source), str(place)]
+
+
+def fixed_variables(source_date_epoch: int) -> dict[str, str]:
+    """The clock of builds, the locale, the time zone and the seed: the same for every command, so that it can be repeated."""
+    return {"LANG": "C.UTF-8", "TZ": "UTC", "SOURCE_DATE_EPOCH": str(source_date_epoch), "PYTHONHASHSEED": "0"}
 
 
 def environment(shown: Environments, *, home: str, source_date_epoch: int, workspace: str) -> dict[str, str]:
     """All variables that a command gets; the programs of what is ``shown`` come first, those of packages last."""
+    system = ":".join(shown.image.path) if shown.image is not None else PATH
     variables = {
-        "PATH": ":".join((*(str(prefix / "bin") for prefix in shown.prefixes), PATH, *shown.program_folders(workspace))),
+        **(shown.image.variables if shown.image is not None else {}),
+        "PATH": ":".join((*(str(prefix / "bin") for prefix in shown.prefixes), system, *shown.program_folders(workspace))),
         "HOME": home,
-        "LANG": "C.UTF-8",
-        "TZ": "UTC",
         "CI": "true",
-        "SOURCE_DATE_EPOCH": str(source_date_epoch),
         "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONHASHSEED": "0",
+        **fixed_variables(source_date_epoch),
     }
     virtual = next((prefix for prefix in shown.prefixes if (prefix / "pyvenv.cfg").is_file()), None)
     if virtual is not None:

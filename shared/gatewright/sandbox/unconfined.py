@@ -18,6 +18,7 @@ from typing import Final, Literal
 from gatewright.errors import ConfigurationError, SandboxError
 from gatewright.sandbox.argv import check_argv
 from gatewright.sandbox.environments import Shown, environments_of
+from gatewright.sandbox.images import UNAVAILABLE
 from gatewright.sandbox.limits import SandboxLimits, restricting
 from gatewright.sandbox.port import SOURCE_DATE_EPOCH, Additions, Completed, SandboxReport, WorkingFolder
 from gatewright.sandbox.process.start_barrier import StartBarrier, behind_gate
@@ -52,6 +53,9 @@ class Unconfined:
             )
         mark = secrets.token_hex(16)
         shown = environments_of(prefix)
+        if shown.image is not None:
+            words = f"without a sandbox no command sees the image {shown.image.record.image}"
+            raise ConfigurationError(words, code=UNAVAILABLE)
         if mounts := shown.mounts():
             raise ConfigurationError(f"without a sandbox no environment can be shown at {mounts[0][1]}")
         variables = environment(

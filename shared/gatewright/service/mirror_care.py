@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from pathlib import Path
 
 from gatewright.errors import GatewrightError
 from gatewright.git.maintenance import NOTHING, MaintenanceThresholds, mirrors_below, tend
+from gatewright.git.mirror_room import MirrorRoom
 from gatewright.git.process import in_thread
 from gatewright.telemetry.logs import Logger
 
@@ -15,18 +16,14 @@ from gatewright.telemetry.logs import Logger
 PERIOD = 60.0
 
 
-def nothing_needed() -> Collection[str]:
-    """For roles whose tasks fetch what they need, and end soon."""
-    return ()
-
-
-async def look_after(root: Path, log: Logger, needed: Callable[[], Collection[str]] = nothing_needed) -> None:
-    """Look after the mirrors below ``root``, for ever. ``needed`` tells the commits that open runs start from."""
+async def look_after(room: MirrorRoom, log: Logger) -> None:
+    """Look after the mirrors of ``room``, for ever."""
     while True:
         await asyncio.sleep(PERIOD)
         try:
-            for path in await in_thread(mirrors_below, root):
-                await _tend(path, log, frozenset(needed()))
+            await in_thread(room.make)
+            for path in await in_thread(mirrors_below, room.root):
+                await _tend(path, log, frozenset(room.needed()))
         except GatewrightError as error:
             log.warning("mirrors_not_tended", code=error.reason, cause=error.message)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -19,14 +20,28 @@ from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.jetstream.setup import await_queues, ensure_topology
 from gatewright.bus.port import Bus, Handler
 from gatewright.bus.topology import Role, consumers
-from gatewright.clock import Clock, SteadyClock
+from gatewright.clock import Clock, SteadyClock, SystemClock, timestamp
 from gatewright.errors import BusError, ConfigurationError, GatewrightError, UnavailableError
 from gatewright.host_errors import check_room, host_error
 from gatewright.service.settings import ServiceSettings
-from gatewright.telemetry.health import METRICS_TEXT, OFF, HealthServer, Page, verdict_page
+from gatewright.telemetry.health import (
+    METRICS_TEXT,
+    OFF,
+    OPEN_METRICS_TEXT,
+    HealthServer,
+    Page,
+    Pages,
+    takes_open_metrics,
+    verdict_page,
+)
 from gatewright.telemetry.logs import Logger, make_logger, route_foreign_output
 from gatewright.telemetry.metrics import Metrics
+from gatewright.telemetry.traces import open_sink
+from gatewright.tracing.spans import NoSpans, SpanSink
 from gatewright.version import __version__
+
+#: Characters of what a process lacks that it tells operators.
+_MOST_WORDS = 500
 
 EXIT_CLEAN = 0
 EXIT_FAILED = 1
@@ -60,10 +75,17 @@ class Service:
     metrics: Metrics
     readiness: Readiness
     stop: asyncio.Event
+    spans: SpanSink = field(default_factory=NoSpans)
 
-    async def register(self, endpoints: Mapping[str, Handler] | None = None, *, waiting: Collection[str] = ()) -> None:
+    async def register(
+        self,
+        endpoints: Mapping[str, Handler] | None = None,
+        *,
+        waiting: Collection[str] = (),
+        apart: Collection[Collection[str]] = (),
+    ) -> None:
         """Show up as the NATS micro service ``gw-<role>``, with these endpoints; from then on the process is ready."""
-        await self.bus.serve(f"gw-{self.role}", endpoints or {}, waiting=waiting)
+        await self.bus.serve(f"gw-{self.role}", endpoints or {}, waiting=waiting, apart=apart)
         self.readiness.has("registration")
 
 
@@ -84,13 +106,17 @@ async def service(role: Role, settings: ServiceSettings, log: Logger, *, clock: 
 
     async with contextlib.AsyncExitStack() as stack:
         _stop_on_signals(stop, log)
+        spans = open_sink(settings.traces, role)
+        stack.push_async_callback(asyncio.to_thread, spans.close)
         bus = await JetStreamBus.connect(settings.bus_address, name=role, on_lost=on_lost)
         stack.push_async_callback(bus.close)
         bus.connection.watch(lambda: metrics.bus_reconnected() if bus.connected else None)
         readiness.has("bus")
         port = await _serve_health(stack, settings, bus, readiness, metrics)
         if role == "gatekeeper":
-            small = await ensure_topology(bus, queues=consumers(settings.pools), replicas=settings.stream_replicas)
+            small = await ensure_topology(
+                bus, queues=consumers(settings.pools), replicas=settings.stream_replicas, settings=settings.stream_settings
+            )
             if small:
                 log.warning("bus_storage_small", **{name: f"{size >> 20} MiB" for name, size in small.items()})
         else:
@@ -98,7 +124,7 @@ async def service(role: Role, settings: ServiceSettings, log: Logger, *, clock: 
             await await_queues(bus, own, stop, lambda name: readiness.lacks("queue", f"{name} does not exist yet"))
             readiness.has("queue")
         log.info("service_started", version=__version__, metrics_port=port, pool=settings.pool)
-        yield Service(role, bus, clock or SteadyClock(), log, metrics, readiness, stop)
+        yield Service(role, bus, clock or SteadyClock(), log, metrics, readiness, stop, spans)
     if lost:
         raise lost[0]
 
@@ -174,6 +200,12 @@ def _stop_on_signals(stop: asyncio.Event, log: Logger) -> None:
         loop.add_signal_handler(number, leave, number.name)
 
 
+def _free(home: Path) -> int:
+    """Bytes that are free where this process works."""
+    place = next(folder for folder in (home, *home.parents) if folder.is_dir())
+    return shutil.disk_usage(place).free
+
+
 def _room(home: Path) -> dict[str, str]:
     """What keeps the state of this host from being written."""
     try:
@@ -181,6 +213,13 @@ def _room(home: Path) -> dict[str, str]:
     except UnavailableError as error:
         return {"disk": error.message}
     return {}
+
+
+def _shown(metrics: Metrics, accept: str) -> Page:
+    """The metrics in the richest form that is taken."""
+    if takes_open_metrics(accept):
+        return Page(HTTPStatus.OK, metrics.open_exposition(), OPEN_METRICS_TEXT)
+    return Page(HTTPStatus.OK, metrics.exposition(), METRICS_TEXT)
 
 
 async def _serve_health(
@@ -194,12 +233,18 @@ async def _serve_health(
     def alive() -> Mapping[str, str]:
         return {**({} if bus.connected else {"bus": "not connected"}), **stored()}
 
+    def facts() -> Mapping[str, str]:
+        lacking = {**readiness.missing, **alive()}
+        words = "; ".join(f"{name}: {cause}" for name, cause in lacking.items())
+        return {"clock": timestamp(SystemClock().now()), "lacks": words[:_MOST_WORDS], "disk_free": str(_free(settings.home))}
+
+    bus.tell_operators(facts)
     metrics.show_storage(lambda: bool(stored()))
     metrics.show_readiness(lambda: not (readiness.missing or alive()))
-    pages = {
-        "/healthz": lambda: verdict_page(alive()),
-        "/readyz": lambda: verdict_page({**readiness.missing, **alive()}),
-        "/metrics": lambda: Page(HTTPStatus.OK, metrics.exposition(), METRICS_TEXT),
+    pages: Pages = {
+        "/healthz": lambda _accept: verdict_page(alive()),
+        "/readyz": lambda _accept: verdict_page({**readiness.missing, **alive()}),
+        "/metrics": lambda accept: _shown(metrics, accept),
     }
     if settings.metrics_port == OFF:
         return OFF

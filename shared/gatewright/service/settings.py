@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -14,12 +15,17 @@ from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, SettingsError
 
 from gatewright.bus.identities import BusAddress
-from gatewright.bus.topology import DEFAULT_POOL
+from gatewright.bus.stream_settings import StreamSettings, read_days, read_sizes
+from gatewright.bus.topology import DEFAULT_POOL, Role
 from gatewright.errors import ConfigurationError
+from gatewright.git.access.credentials import RepositoryAccess
+from gatewright.git.mirror import Mirrors
+from gatewright.git.mirror_room import MirrorRoom, nothing_needed
 from gatewright.resources import policy_directory
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.secrets.selection import DEFAULT_SCANNER, ScannerName, make_scanner
 from gatewright.telemetry.logs import LogLevel, LogStyle
+from gatewright.telemetry.traces import Traces
 
 PREFIX = "GATEWRIGHT_"
 #: The roles that may ask models for documents.
@@ -42,8 +48,13 @@ class ServiceSettings(BaseSettings):
     pools: Annotated[tuple[str, ...], NoDecode] = (DEFAULT_POOL,)
     #: How many servers of a cluster keep each stream, as the gatekeeper sets it up; None: as it is.
     stream_replicas: int | None = Field(default=None, ge=1, le=5)
+    #: Bytes that streams hold, as ``RESULTS=2GiB INTAKE=64MiB``, and days after which DEAD and UPLOADS forget, as ``DEAD=90``.
+    stream_bytes: str = ""
+    stream_days: str = ""
     #: The state of this host: mirrors, workspaces, checkouts.
     home: Path = Path(".gatewright")
+    #: What the mirrors of one role on this host may take of the disk together.
+    mirror_bytes: int = Field(default=20 << 30, ge=64 << 20)
     #: Which queue of its role the process serves.
     pool: str = Field(default=DEFAULT_POOL, pattern=_POOL.pattern)
     #: Tasks in hand at once.
@@ -62,9 +73,13 @@ class ServiceSettings(BaseSettings):
     policies: Path = Field(default_factory=policy_directory)
     #: The folder of the operator's personas and rules; without it the built-in ones.
     prompts: Path | None = None
+    #: A folder of recorded calls, or the bundle of a run: what is in it is played, and no model is asked by any role.
+    cassette: Path | None = None
     #: Roles that ask models, of pm, techlead and reviewer; separated by ``,`` in the variable. The pm asks only for what a
     #: request leaves open; the others do whenever they work, so that they have to be named.
     consult: Annotated[tuple[str, ...], NoDecode] = ("pm",)
+    #: Where traces go: to a collector, which the standard ``OTEL_`` variables name, or nowhere.
+    traces: Traces = "none"
     metrics_host: str = Field(default="127.0.0.1", min_length=1)
     #: 0: any free port, which is logged. -1: none.
     metrics_port: int = Field(default=0, ge=-1, le=65535)
@@ -72,10 +87,29 @@ class ServiceSettings(BaseSettings):
     #: ``json`` for machines, ``text`` for a person at a terminal.
     log_style: LogStyle = "json"
 
+    @field_validator("stream_bytes", mode="after")
+    @classmethod
+    def _of_bytes(cls, text: str) -> str:
+        read_sizes(text)
+        return text
+
+    @field_validator("stream_days", mode="after")
+    @classmethod
+    def _of_days(cls, text: str) -> str:
+        read_days(text)
+        return text
+
     @field_validator("home", mode="after")
     @classmethod
     def _from_anywhere(cls, home: Path) -> Path:
         return home.absolute()
+
+    @field_validator("cassette", mode="after")
+    @classmethod
+    def _from_the_root(cls, cassette: Path | None) -> Path | None:
+        if cassette is not None and not cassette.is_absolute():
+            raise ValueError(f"{cassette} is not an absolute path")
+        return cassette
 
     @field_validator("environments", mode="before")
     @classmethod
@@ -126,6 +160,10 @@ class ServiceSettings(BaseSettings):
     def bus_address(self) -> BusAddress:
         return BusAddress(self.nats_url, self.nats_seed, self.nats_ca)
 
+    @property
+    def stream_settings(self) -> StreamSettings:
+        return StreamSettings(read_sizes(self.stream_bytes), read_days(self.stream_days))
+
     def directory(self, role: str) -> Path:
         """Where a role keeps its state on this host: ``home/<role>``. It may not exist yet."""
         return self.home / role
@@ -133,6 +171,15 @@ class ServiceSettings(BaseSettings):
     def mirrors(self, role: str) -> Path:
         """Where a role keeps its mirrors of repositories. It may not exist yet."""
         return self.directory(role) / "mirrors"
+
+    def mirror_room(self, role: Role, needed: Callable[[], Collection[str]] = nothing_needed) -> MirrorRoom:
+        """What the mirrors of a role may take of this host's disk."""
+        return MirrorRoom(self.mirrors(role), self.mirror_bytes, needed)
+
+    def open_mirrors(self, role: Role, needed: Callable[[], Collection[str]] = nothing_needed) -> Mirrors:
+        """The mirrors of a role, with what the policy gives it for repositories of other hosts. Raises ConfigurationError."""
+        access = RepositoryAccess.load(self.policies, role)
+        return Mirrors(self.mirrors(role), access=access, most=self.mirror_bytes, needed=needed)
 
     def scanner(self) -> SecretScanner:
         """The scanner for secrets. Raises ConfigurationError when its library is not installed."""

@@ -33,7 +33,7 @@ def run_service(
     """
 
     async def body(service: Service, settings: S) -> None:
-        tending = asyncio.create_task(look_after(settings.mirrors(role), service.log))
+        tending = asyncio.create_task(look_after(settings.mirror_room(role), service.log))
         try:
             await serve_tasks(service, make_handler(settings), settings)
         finally:
@@ -61,6 +61,7 @@ async def serve_tasks(service: Service, handler: TaskHandler[Any], settings: S) 
         metrics=service.metrics,
         options=options,
         consumers=task_consumers(service.role, settings.pool),
+        spans=service.spans,
     )
     probing = asyncio.create_task(_probe(service, handler))
     try:

@@ -31,7 +31,7 @@ async def _no_rules(_: object) -> Sequence[Fault]:
 
 
 @dataclass(frozen=True)
-class Question(Generic[P]):
+class StructuredQuestion(Generic[P]):
     """A prompt, bound to the kind of document that answers it; ``rules`` finds what is wrong with a valid one."""
 
     prompt: Prompt
@@ -51,7 +51,7 @@ class Question(Generic[P]):
         return hashlib.sha256((schema_directory() / f"{self.schema}.json").read_bytes()).hexdigest()
 
 
-async def judged(text: str, question: Question[P]) -> tuple[P | None, tuple[Fault, ...]]:
+async def judged(text: str, question: StructuredQuestion[P]) -> tuple[P | None, tuple[Fault, ...]]:
     """The document in an answer, or what is wrong with it."""
     try:
         data = text.strip().encode()

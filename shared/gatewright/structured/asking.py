@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Generic, Literal, Protocol
 
 from gatewright.errors import Fault
-from gatewright.structured.answers import P, Question, judged
+from gatewright.structured.answers import P, StructuredQuestion, judged
 from gatewright.structured.errors import StructuredOutputError
 
 #: How often a model is asked for one answer.
@@ -36,7 +36,7 @@ class Speaker(Protocol):
 class Asking(Generic[P]):
     """One question, and all that was answered to it so far."""
 
-    question: Question[P]
+    question: StructuredQuestion[P]
     answers: list[str] = field(default_factory=list)
 
     async def ask(self, speaker: Speaker, attempts: int = ATTEMPTS) -> P:

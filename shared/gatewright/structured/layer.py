@@ -1,6 +1,7 @@
 """One question to one model over an HTTP client that leads to the gateway: the library's part. Imported when a model is asked.
 
-The library knows how each API wants a conversation; nothing is retried here, and nothing leaves by any other way.
+The library knows how each API wants a conversation; nothing is retried here, and nothing leaves by any other way. Each API's
+client takes as long to load as all the rest: only the one that is asked is.
 """
 
 from __future__ import annotations
@@ -9,23 +10,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import httpx2
-from anthropic import AnthropicError, AsyncAnthropic
-from openai import AsyncOpenAI, OpenAIError
 from pydantic_ai.direct import model_request
 from pydantic_ai.exceptions import AgentRunError
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, SystemPromptPart, TextPart, UserPromptPart
 from pydantic_ai.models import Model
-from pydantic_ai.models.anthropic import AnthropicModel
-from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
-from pydantic_ai.providers.anthropic import AnthropicProvider
-from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.settings import ModelSettings
 
 from gatewright.models.policy import Api
 from gatewright.structured.asking import Turn
 
 #: What the library raises for an answer that is no success, or none; an SSL error cannot come, as there is no TLS.
-LAYER_ERRORS = (AgentRunError, AnthropicError, OpenAIError, httpx2.HTTPError, OSError)
+LAYER_ERRORS = (AgentRunError, httpx2.HTTPError, OSError)
 _HOST = "http://gateway"
 #: Nothing: the gateway holds the key, and takes no other.
 _NO_KEY = "none"
@@ -60,16 +55,20 @@ async def one_answer(client: httpx2.AsyncClient, api: Api, model: str, system: s
             else ModelRequest(parts=[UserPromptPart(content=said)])
         )
     settings = ModelSettings(max_tokens=_MOST_TOKENS)
-    response = await model_request(_model(client, api, model), conversation, model_settings=settings)
+    asked, client_error = _model(client, api, model)
+    try:
+        response = await model_request(asked, conversation, model_settings=settings)
+    except client_error as error:
+        raise AgentRunError(words_of(error)) from error
     return "".join(part.content for part in response.parts if isinstance(part, TextPart))
 
 
-def _model(client: httpx2.AsyncClient, api: Api, name: str) -> Model:
+def _model(client: httpx2.AsyncClient, api: Api, name: str) -> tuple[Model, type[Exception]]:
+    """The model, and what its client raises."""
     if api == "messages":
-        anthropic = AsyncAnthropic(base_url=_HOST, api_key=_NO_KEY, http_client=client, max_retries=0)
-        return AnthropicModel(name, provider=AnthropicProvider(anthropic_client=anthropic))
-    openai = AsyncOpenAI(base_url=f"{_HOST}/v1", api_key=_NO_KEY, http_client=client, max_retries=0)
-    provider = OpenAIProvider(openai_client=openai)
-    return (
-        OpenAIChatModel(name, provider=provider) if api == "chat_completions" else OpenAIResponsesModel(name, provider=provider)
-    )
+        from gatewright.structured import messages_client
+
+        return messages_client.make_model(client, name, _HOST, _NO_KEY), messages_client.ERROR
+    from gatewright.structured import openai_client
+
+    return openai_client.make_model(client, api, name, _HOST, _NO_KEY), openai_client.ERROR

@@ -2,45 +2,56 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from gatewright.artifacts import ArtifactPort
 from gatewright.contracts import Error, codec
 from gatewright.contracts.consultation import Clamp, Consultation
 from gatewright.contracts.reports import ErrorFault
 from gatewright.contracts.vocabulary import Artifact
 from gatewright.errors import DeniedError, GatewrightError
-from gatewright.structured.answers import P, Question
+from gatewright.models.cassettes import SUFFIX, CassetteWriter
+from gatewright.secrets import SecretScanner
+from gatewright.structured.answers import P, StructuredQuestion
 from gatewright.structured.asking import Asking
-from gatewright.tasks.handler import ArtifactPort
 from gatewright.tasks.inputs import reference
+
+#: The parts of a question that tell its calls: the records, and what was said.
+CALLS_PART = "calls.jsonl"
+CASSETTE_PART = f"calls{SUFFIX}"
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
-    """What the calls came to, by the gateway's count; ``records`` are its records of them, as JSON lines."""
+class ConsultationCost:
+    """What the calls came to, by the gateway's count; ``records`` are its records of them, as JSON lines,
+    and ``recording`` is what was said."""
 
     model: str
     tokens: int
     cost_usd: float
     records: bytes
+    recording: CassetteWriter = field(default_factory=CassetteWriter)
 
 
 async def consultation_of(
     asking: Asking[P],
     proposed: P | None,
-    spent: Spent,
+    spent: ConsultationCost,
     artifacts: ArtifactPort,
     *,
     clamped: Sequence[Clamp] = (),
     more: Iterable[tuple[str, bytes]] = (),
 ) -> Consultation:
     """The record of ``asking``, its parts stored. ``proposed`` None: no answer could be used. Raises BusError."""
-    question: Question[P] = asking.question
+    question: StructuredQuestion[P] = asking.question
     parts: list[tuple[str, bytes]] = [("prompt.json", question.prompt.encode())]
     parts += [(f"answer-{n}.txt", text.encode("utf-8", "replace")) for n, text in enumerate(asking.answers, 1)]
     parts += [("proposed.json", codec.encode(proposed))] if proposed is not None else []
-    parts += [("calls.jsonl", spent.records)] if spent.records else []
+    if spent.records:
+        cassette = await asyncio.to_thread(spent.recording.as_jsonl, SecretScanner())
+        parts += [(CALLS_PART, spent.records), (CASSETTE_PART, cassette)]
     stored = [await _stored(name, data, artifacts) for name, data in (*parts, *more)]
     return Consultation(
         model=spent.model,
@@ -56,7 +67,7 @@ async def consultation_of(
     )
 
 
-async def failure_of(asking: Asking[P], error: GatewrightError, spent: Spent, artifacts: ArtifactPort) -> Error:
+async def failure_of(asking: Asking[P], error: GatewrightError, spent: ConsultationCost, artifacts: ArtifactPort) -> Error:
     """The answer of a role whose question came to nothing: the reason, and the record of what was asked. Raises BusError."""
     record = await consultation_of(asking, None, spent, artifacts)
     found = error.faults if isinstance(error, DeniedError) else ()

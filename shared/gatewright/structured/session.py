@@ -6,6 +6,7 @@ asked: a role that never asks one never pays for it.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 import socket
@@ -16,11 +17,12 @@ from typing import TYPE_CHECKING
 
 from gatewright.contracts.vocabulary import Budget
 from gatewright.errors import ConfigurationError
+from gatewright.models.cassettes import Playback, task_place
 from gatewright.models.policy import Api, LoadedModels, ModelRole, ModelsPolicy, load_models
 from gatewright.service.settings import ServiceSettings
 from gatewright.structured.asking import Turn
 from gatewright.structured.errors import ModelCallError
-from gatewright.structured.recording import Spent
+from gatewright.structured.recording import ConsultationCost
 from gatewright.tasks.handler import TaskContext
 
 if TYPE_CHECKING:
@@ -33,9 +35,21 @@ _SPOKEN: tuple[Api, ...] = ("messages", "chat_completions", "responses")
 
 
 class RoleModels:
-    """What the operator's policy lets a role ask. ``sockets``: where its sockets may lie, if not in a folder of their own."""
+    """What the operator's policy lets a role ask. ``sockets``: where its sockets may lie, if not in a folder of their own.
 
-    def __init__(self, role: ModelRole, loaded: LoadedModels | None, *, pool: str, sockets: Path | None = None) -> None:
+    With ``playback`` no model is asked: what was recorded is played, and no key is needed.
+    """
+
+    def __init__(
+        self,
+        role: ModelRole,
+        loaded: LoadedModels | None,
+        *,
+        pool: str,
+        sockets: Path | None = None,
+        playback: Playback | None = None,
+    ) -> None:
+        self._playback = playback
         self._role: ModelRole = role
         self._loaded = loaded
         self._pool = pool
@@ -45,17 +59,20 @@ class RoleModels:
     def of(cls, role: ModelRole, settings: ServiceSettings, *, sockets: Path | None = None) -> RoleModels:
         """For a process with these settings. Raises ConfigurationError when its policy of models cannot be read."""
         loaded = load_models(settings.policies) if role in settings.consult else None
-        return cls(role, loaded, pool=settings.pool, sockets=sockets)
+        playback = Playback(settings.cassette) if settings.cassette is not None else None
+        return cls(role, loaded, pool=settings.pool, sockets=sockets, playback=playback)
 
     @property
     def configured(self) -> bool:
         """Whether this role is to ask models. Of the pm, who asks only for what a request leaves open: whether it can."""
         if self._loaded is None:
             return False
-        return self._role != "pm" or has_key(self._loaded, self._role, self._pool)
+        return self._role != "pm" or self._playback is not None or has_key(self._loaded, self._role, self._pool)
 
     @asynccontextmanager
-    async def session(self, budget: Budget | None, context: TaskContext) -> AsyncIterator[ModelSession]:
+    async def session(
+        self, budget: Budget | None, context: TaskContext, run_id: str, task_id: str
+    ) -> AsyncIterator[ModelSession]:
         """Models for one task, whose use is told to ``context``. Raises ConfigurationError, DeniedError, MalformedError."""
         # Imported late: it serves HTTP, and most tasks ask no model.
         from gatewright.models.gateway import ModelGateway
@@ -65,7 +82,9 @@ class RoleModels:
         policy = self._loaded.policy
         grant = policy.grant(self._role, pool=self._pool, budget=budget)
         api = _api_of(self._loaded, grant.default)
-        gateway = ModelGateway(policy, grant, spend=context.spend, clock=context.clock)
+        task = task_place(run_id, task_id)
+        playing = await asyncio.to_thread(self._playback.cassette, task) if self._playback is not None else None
+        gateway = ModelGateway(policy, grant, spend=context.spend, clock=context.clock, task=task, playing=playing)
         with _listening(self._sockets) as (listening, path):
             async with gateway.serving(listening):
                 yield ModelSession(gateway, policy, api, grant.default, path)
@@ -94,12 +113,14 @@ class ModelSession:
                 raise self._error(layer.words_of(error)) from error
 
     @property
-    def spent(self) -> Spent:
+    def spent(self) -> ConsultationCost:
         """What was used so far, by the gateway's count."""
         usage = self._gateway.usage
         calls = self._gateway.records.calls
         used = next((call.model_used for call in reversed(calls) if call.model_used), None)
-        return Spent(used or self._model, usage.tokens, usage.cost_usd, self._gateway.records.as_jsonl())
+        return ConsultationCost(
+            used or self._model, usage.tokens, usage.cost_usd, self._gateway.records.as_jsonl(), self._gateway.recording
+        )
 
     def _error(self, words: str) -> ModelCallError:
         calls = self._gateway.records.calls

@@ -78,20 +78,48 @@ class ConsumerLoop:
     beside: Callable[[], Collection[asyncio.Task[Any]]] = tuple
     release: Callable[[Collection[asyncio.Task[Any]]], None] = cancel
     _in_hand: set[asyncio.Task[None]] = field(default_factory=set)
+    _pulls: list[tuple[DeliverySource, asyncio.Task[None]]] = field(default_factory=list)
+    _begin: Callable[[DeliverySource, asyncio.Semaphore], asyncio.Task[None]] | None = None
 
     async def run(self, sources: Sequence[DeliverySource], stop: asyncio.Event) -> None:
         """Serve until ``stop`` is set, then drain. Raises a group of what attending or ``unavailable`` raised."""
-        free = asyncio.Semaphore(self.options.places)
-        async with contextlib.AsyncExitStack() as stack:
-            for source in sources:
-                stack.push_async_callback(source.queue.close)
+        shared = asyncio.Semaphore(self.options.places)
+        try:
             async with asyncio.TaskGroup() as group:
-                pulls = [group.create_task(self._pull(source, free, group, stop)) for source in sources]
+                self._begin = lambda source, free: group.create_task(self._pull(source, free, group, stop))
+                self._pulls += [(source, self._begin(source, shared)) for source in sources]
                 await stop.wait()
+                self._begin = None
+                pulls = [pull for _, pull in self._pulls]
                 cancel(pulls)
                 await asyncio.wait(pulls)
-                await asyncio.gather(*(source.queue.close() for source in sources))  # what came too late for us goes back
+                await self._close()  # what came too late for us goes back
                 await self._leave()
+        finally:
+            self._begin = None
+            await self._close()
+
+    def join(self, source: DeliverySource, places: int) -> bool:
+        """Serve one more queue while ``run`` does; False when it does not.
+
+        It brings places of its own: however much the other queues have, and however many there are, it waits for none of them.
+        """
+        if self._begin is None:
+            return False
+        self._pulls.append((source, self._begin(source, asyncio.Semaphore(places))))
+        return True
+
+    async def dismiss(self, name: str) -> None:
+        """Serve a queue of this name no more; what is in hand of it is finished."""
+        gone = [each for each in self._pulls if each[0].name == name]
+        self._pulls = [each for each in self._pulls if each not in gone]
+        for source, pull in gone:
+            pull.cancel()
+            await asyncio.wait([pull])
+            await source.queue.close()
+
+    async def _close(self) -> None:
+        await asyncio.gather(*(source.queue.close() for source, _ in self._pulls))
 
     async def _pull(
         self, source: DeliverySource, free: asyncio.Semaphore, group: asyncio.TaskGroup, stop: asyncio.Event

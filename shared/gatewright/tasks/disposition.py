@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from gatewright.bus.jetstream.api import NO_ANSWER, NO_RESPONDERS
+from gatewright.bus.port import NO_ANSWER, NO_RESPONDERS
 from gatewright.bus.topology import handled_deliveries
+from gatewright.bus.versions import OTHER_VERSION
 from gatewright.errors import BusError, GatewrightError, UnavailableError
 from gatewright.host_errors import is_waited_for
 from gatewright.reasons import Family
@@ -17,6 +18,8 @@ LONGEST_DELAY = 30.0
 #: Between two tries of work that waits for room.
 LONGEST_WAIT = 5.0
 _BUS_AWAY = frozenset({BusError.code, NO_ANSWER, NO_RESPONDERS})
+#: Seconds until a task of another version is offered again for the first time; twice as many from time to time.
+OTHER_VERSION_DELAY = 5.0
 #: Of an error's words, what goes into an answer or a header.
 MAX_WORDS = 2_000
 
@@ -67,7 +70,9 @@ def disposition(error: BaseException, attempts: int, max_deliver: int) -> Dispos
     if attempts >= handled_deliveries(max_deliver):  # 2
         return Disposition("refuse", code, f"{message} (given up after {attempts} attempts)", family=family)
     action: Literal["retry", "crash"] = "retry" if expected else "crash"  # 3, 4
-    return Disposition(action, code, message, backoff(attempts))
+    # A process of the other version may have to be started first.
+    delay = OTHER_VERSION_DELAY * 2.0 ** (attempts - 1) if code == OTHER_VERSION else backoff(attempts)
+    return Disposition(action, code, message, delay)
 
 
 def words(text: str) -> str:

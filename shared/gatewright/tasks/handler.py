@@ -6,24 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar, runtime_checkable
 
+from gatewright.artifacts import ArtifactPort
 from gatewright.bus.port import Bus
 from gatewright.clock import Clock
 from gatewright.contracts.vocabulary import Document
 from gatewright.tasks.activity import TellLive, untold
 from gatewright.tasks.budget_meter import BudgetMeter
+from gatewright.tasks.questions import AskPublisher, unasked
 from gatewright.telemetry.logs import Logger
 
 TaskKind_contra = TypeVar("TaskKind_contra", bound=Document, contravariant=True)
-
-
-class ArtifactPort(Protocol):
-    """Blobs by digest, all that a role sees of the bus."""
-
-    async def put(self, data: bytes) -> str:
-        """Store bytes; returns ``artifact:sha256:<hex>``. Raises BusError."""
-
-    async def get(self, uri: str) -> bytes:
-        """The bytes of an artifact, digest checked. Raises ArtifactError, BusError."""
 
 
 class BusArtifacts:
@@ -52,7 +44,7 @@ class TaskContext:
 
     ``spend(tokens=..., cost_usd=..., iterations=...)`` says what was used since the last call; what costs anything
     is said as soon as it is known. ``meter.within`` ends work that uses more than the task was given. ``tell`` is for those who
-    look on, and no evidence.
+    look on, and no evidence; ``ask`` puts a question to the publisher of the run.
     """
 
     artifacts: ArtifactPort
@@ -62,6 +54,7 @@ class TaskContext:
     progress: Callable[[], None] = _unwatched
     meter: BudgetMeter = field(default_factory=BudgetMeter)
     tell: TellLive = untold
+    ask: AskPublisher = unasked
 
     def spend(self, *, tokens: int = 0, cost_usd: float = 0.0, iterations: int = 0) -> None:
         """Raises BudgetError when the task has used more than it was given: stop at once."""

@@ -6,18 +6,22 @@ contract gives, a prefix is one that the operator listed. Whether the contract m
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gatewright.artifacts import stored_digest, uri_of
+from gatewright.artifacts import ArtifactPort, stored_digest, uri_of
 from gatewright.contracts import TaskContract
 from gatewright.contracts.vocabulary import Artifact, Environment, FurtherEnvironment
+from gatewright.environment_state import CHANGED, see_folder
 from gatewright.errors import DeniedError, MalformedError
 from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.git.tracked import refuse_tracked_environment
+from gatewright.profiles.choice import image_of
 from gatewright.sandbox.environments import Environments, ShownFolder
-from gatewright.tasks.handler import ArtifactPort
+from gatewright.sandbox.images import UNAVAILABLE, ImageRoot, find_image, folder_of, is_pinned
+from gatewright.sandbox.programs import find_program
 
 #: Name of the input artifact that holds the canonical patch of the candidate, for the reviewer and the test runner.
 CANDIDATE = "candidate.patch"
@@ -113,10 +117,15 @@ def offered_below(asked: Path, listed: Sequence[Path]) -> bool:
     return any(prefix.name == EVERY and asked.resolve().parent == prefix.parent.resolve() for prefix in listed)
 
 
-def listed_environments(environment: Environment | None, listed: Sequence[Path]) -> Environments | None:
-    """All that the contract names, each of them listed; None when it names none. Raises DeniedError."""
+def listed_environments(contract: TaskContract, listed: Sequence[Path]) -> Environments | None:
+    """All that the contract names, each of them listed, or the image of its profile; None when it names none.
+
+    Raises DeniedError (``environment_not_allowed``, ``environment_image_unavailable``).
+    """
+    environment = contract.environment
     if environment is None:
-        return None
+        image = image_of(contract)
+        return Environments((), unpacked_image(image, listed)) if image is not None else None
     if len(environment.all) > MOST_ENVIRONMENTS:
         raise DeniedError(f"more than {MOST_ENVIRONMENTS} environments are asked for", code="environment_not_allowed")
     found = ((environment_prefix(each, listed), each.at or "") for each in environment.all)
@@ -124,19 +133,56 @@ def listed_environments(environment: Environment | None, listed: Sequence[Path])
 
 
 async def usable_environment(
-    environment: Environment | None, listed: Sequence[Path], mirror: Mirror, baseline: str
+    contract: TaskContract, listed: Sequence[Path], mirror: Mirror, baseline: str
 ) -> Environments | None:
     """The same, when no repository says what is in them, and the baseline leaves room for those that are shown in its tree.
 
-    Raises DeniedError (``environment_not_allowed``, ``environment_tracked``, ``place_not_free``), ConfigurationError.
+    Raises DeniedError (also ``environment_tracked``, ``place_not_free``, ``environment_changed``), ConfigurationError.
     """
-    shown = listed_environments(environment, listed)
-    if shown is None or environment is None:
+    shown = listed_environments(contract, listed)
+    if shown is None:
         return None
-    for each in environment.all:
+    for each in contract.environment.all if contract.environment is not None else ():
         await refuse_tracked_environment(Path(each.prefix), mirror, baseline)
+    if shown.image is not None:
+        await refuse_tracked_environment(shown.image.folder, mirror, baseline)
+        await asyncio.to_thread(_refuse_other_files, shown.image)
     await refuse_taken_places(shown, mirror, baseline, NOT_FREE)
     return shown
+
+
+def unpacked_image(image: str, listed: Sequence[Path]) -> ImageRoot:
+    """The ``image`` that an operator has unpacked in a listed ``FOLDER/*``, or listed by its own folder.
+
+    Raises DeniedError (``environment_image_unavailable``) for a tag, and when this host does not have it.
+    """
+    folders = [prefix.parent / folder_of(image) if prefix.name == EVERY else prefix for prefix in listed]
+    found = find_image(image, [folder.resolve() for folder in folders]) if is_pinned(image) else None
+    if found is None:
+        words = f"commands are to run in {image}, which is not unpacked on this host: gatewright image {image}"
+        raise DeniedError(words, code=UNAVAILABLE)
+    return found
+
+
+def _refuse_other_files(image: ImageRoot) -> None:
+    if see_folder(image.files).files_sha256 != image.record.files_sha256:
+        words = f"{image.files} is not what was unpacked of {image.record.image}: remove the folder and unpack it again"
+        raise DeniedError(words, code=CHANGED)
+
+
+def refuse_missing_tools(contract: TaskContract, listed: Sequence[Path]) -> None:
+    """DeniedError (``environment_tool_missing``) when commands would not find a tool of the profile that the request asked for.
+
+    A profile that was told by a word of the request is no promise: what such a run needs is for its commands to say.
+    """
+    profile = contract.environment_profile
+    if profile is None or profile.chosen_by != "language":
+        return
+    shown = listed_environments(contract, listed)
+    missing = [tool for tool in profile.tools if find_program(tool, shown) is None]
+    if missing:
+        words = f"the profile of {profile.language} promises {', '.join(missing)}, and commands would not find that here"
+        raise DeniedError(words, code="environment_tool_missing")
 
 
 async def refuse_taken_places(shown: Environments | None, mirror: Mirror, tree: str, code: str) -> None:

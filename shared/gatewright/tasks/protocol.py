@@ -26,6 +26,7 @@ from gatewright.contracts.vocabulary import Document
 from gatewright.errors import MalformedError, SandboxError
 from gatewright.reasons import family_of
 from gatewright.tasks.disposition import Disposition
+from gatewright.tracing.spans import TraceContext, read_traceparent
 
 #: What a role is sent (by schema) and what it answers (by type); besides, every role may answer with an Error.
 ACCEPTS: Mapping[Role, str] = {
@@ -47,8 +48,6 @@ ANSWERS: Mapping[Role, type[Document]] = {
 REQUEST_SECONDS = 120.0
 #: A larger document would be refused by the bus, every time again.
 MAX_ANSWER_BYTES = MAX_MESSAGE_BYTES - HEADER_BYTES
-
-_TRACE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}\Z")  # noqa: TID251 - linear: of a fixed length
 
 _TOKEN = re.compile(r"[0-9a-f]{64}\Z")  # noqa: TID251 - linear: of a fixed length
 
@@ -104,9 +103,16 @@ def blames_sandbox(document: Document) -> bool:
 
 def has_failed(document: Document) -> bool:
     """Whether the answer says that the task, or a command of it, failed."""
-    if isinstance(document, TaskResult | TestReport):
+    if isinstance(document, TaskResult):
         return document.status == "FAILED"
+    if isinstance(document, TestReport):
+        return document.status in {"FAIL", "ERROR"}
     return isinstance(document, Error)
+
+
+def lacked_room(document: Document) -> bool:
+    """Whether the answer says that a command was ended because the disk was nearly full, by whichever process."""
+    return isinstance(document, TestReport) and any(command.stopped == "disk" for command in document.commands)
 
 
 def make_answer(role: Role, task: DeliveredTask, document: Document) -> TaskAnswer:
@@ -187,13 +193,18 @@ def carried_headers(message: Message) -> dict[str, str]:
 def traceparent(message: Message) -> str:
     """The W3C ``traceparent`` that came with a message; empty when none did, or no valid one."""
     trace = message.headers.get(TRACE_HEADER, "")
-    return trace if _TRACE.match(trace) else ""
+    return trace if read_traceparent(trace) else ""
 
 
 def trace_id(message: Message) -> str:
     """The 32 hexadecimal digits that name the trace, or ``""``."""
-    found = _TRACE.match(message.headers.get(TRACE_HEADER, ""))
-    return found.group(1) if found else ""
+    found = trace_context(message)
+    return found.trace_id if found else ""
+
+
+def trace_context(message: Message) -> TraceContext | None:
+    """The span that a message names as what its handling is a part of."""
+    return read_traceparent(message.headers.get(TRACE_HEADER, ""))
 
 
 def cancel_notice(*run_ids: str) -> bytes:

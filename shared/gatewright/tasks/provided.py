@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from gatewright.artifacts import ArtifactPort
 from gatewright.contracts import TaskContract
 from gatewright.contracts.vocabulary import Artifact
 from gatewright.errors import MalformedError
 from gatewright.hidden_acceptance import hidden_files, hidden_path
-from gatewright.tasks.handler import ArtifactPort
 from gatewright.tasks.inputs import read_artifact
 
 PREFIX: Final = "provide:"

@@ -8,33 +8,50 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 from gatewright.bus.port import Bus, Delivery, Message
-from gatewright.bus.topology import CANCEL_SUBJECT, Consumer, Role, handled_deliveries, task_consumers
+from gatewright.bus.topology import CANCEL_SUBJECT, Consumer, Role, handled_deliveries, task_consumers, task_queue
+from gatewright.bus.versions import read_version
 from gatewright.clock import Clock
 from gatewright.contracts.vocabulary import Document
-from gatewright.errors import BusError, MalformedError, UnavailableError
+from gatewright.errors import BusError, HostError, MalformedError, UnavailableError
 from gatewright.host_errors import host_errors
 from gatewright.tasks.activity import LiveActivity
 from gatewright.tasks.budget_meter import BudgetMeter, budget_of
 from gatewright.tasks.consumer_loop import ConsumerLoop, DeliverySource, LoopOptions
 from gatewright.tasks.disposition import Disposition, waiting_pause, waits
-from gatewright.tasks.handler import ArtifactPort, BusArtifacts, TaskContext, TaskHandler
+from gatewright.tasks.handler import BusArtifacts, TaskContext, TaskHandler
 from gatewright.tasks.heartbeat import SIGNS
 from gatewright.tasks.priority_queue import ClassQueue
-from gatewright.tasks.protocol import DeliveredTask, has_failed, read_cancel_notice, read_task, ref_of, trace_id
+from gatewright.tasks.protocol import (
+    DeliveredTask,
+    has_failed,
+    lacked_room,
+    read_cancel_notice,
+    read_task,
+    ref_of,
+    trace_context,
+    trace_id,
+)
+from gatewright.tasks.questions import PublisherQuestions
 from gatewright.tasks.settlement import Settlement, settle
 from gatewright.tasks.usage_reports import UsageReports
 from gatewright.tasks.watchdog import TaskWatch
 from gatewright.telemetry.logs import Logger
 from gatewright.telemetry.metrics import Metrics, TaskOutcome
+from gatewright.tracing import conventions as c
+from gatewright.tracing import spans as tracing
+from gatewright.tracing.spans import AttributeValue, NoSpans, OpenSpan, SpanSink
 
-__all__ = ["ArtifactPort", "Runner", "RunnerOptions", "TaskContext", "TaskHandler"]
+__all__ = ["Runner", "RunnerOptions", "TaskContext", "TaskHandler"]
 
 #: Aborted runs whose tasks may still lie in the queue.
 _REMEMBERED_CANCELLATIONS = 10_000
+#: Outcomes that are no errors: the answer is there, or another process does the task.
+_FINE: frozenset[TaskOutcome] = frozenset({"answered", "cancelled", "released"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +85,7 @@ class Runner:
         metrics: Metrics,
         options: RunnerOptions | None = None,
         consumers: tuple[Consumer, ...] | None = None,
+        spans: SpanSink | None = None,
     ) -> None:
         self._role: Role = role
         self._handler = handler
@@ -76,10 +94,12 @@ class Runner:
         self._log = log
         self._metrics = metrics
         self._options = options or RunnerOptions()
+        self._spans = spans or NoSpans()
         self._consumers = consumers or task_consumers(role)
         self._consumer = self._consumers[0]  # what is said of deliveries is the same for all of them
         self._artifacts = BusArtifacts(bus)
         self._settlement = Settlement(role, bus, self._consumer, clock=clock, metrics=metrics, patience=self._options.patience)
+        self._questions = PublisherQuestions(bus)
         self._watches: dict[TaskWatch, str] = {}
         self._cancelled: dict[str, None] = {}  # run ids, the last named last
 
@@ -128,16 +148,36 @@ class Runner:
         self._metrics.task_taken(redelivered=delivery.attempts > 1)
         outcome: TaskOutcome = "crashed"
         try:
-            outcome = await self._process(delivery)
+            with self._span(delivery) as span:
+                outcome = await self._process(delivery)
+                if span is not None:
+                    span.attributes[c.OUTCOME] = outcome
+                    span.error = span.error or ("" if outcome in _FINE else outcome)
         finally:
-            self._metrics.task_ended(outcome, self._clock.monotonic() - started)
+            self._metrics.task_ended(outcome, self._clock.monotonic() - started, trace_id(delivery.message))
+
+    def _span(self, delivery: Delivery) -> AbstractContextManager[OpenSpan | None]:
+        """What is done with one delivery, as a part of the task that its message names."""
+        message, queue = delivery.message, task_queue(delivery.message.subject)
+        ref = ref_of(message)
+        attributes: dict[str, AttributeValue] = {
+            c.MESSAGING_SYSTEM: "nats",
+            c.MESSAGING_DESTINATION: queue,
+            c.MESSAGING_OPERATION: "process",
+            c.MESSAGING_OPERATION_TYPE: "process",
+            c.MESSAGING_CONSUMER_GROUP: self._consumer.durable,
+            c.DELIVERY: delivery.attempts,
+        }
+        if ref is not None:
+            attributes |= {c.MESSAGING_MESSAGE_ID: ref.task_id, c.RUN_ID: ref.run_id, c.TASK_ID: ref.task_id}
+        return tracing.span(self._spans, trace_context(message), f"process {queue}", "consumer", attributes)
 
     async def _process(self, delivery: Delivery) -> TaskOutcome:
         message, settlement = delivery.message, self._settlement
         log = self._log.bind(delivery=delivery.attempts, trace_id=trace_id(message))
         try:
-            task = read_task(self._role, message)
-        except MalformedError as error:
+            task = read_version(message, lambda: read_task(self._role, message))
+        except (MalformedError, UnavailableError) as error:
             ref = ref_of(message)
             return await settlement.failed(delivery, ref, error, log.bind(**ref._asdict()) if ref else log)
         log = log.bind(**task.ref._asdict(), attempt=task.attempt)
@@ -157,7 +197,8 @@ class Runner:
         watch = TaskWatch(delivery, limit=limit, beat=beat, patience=options.patience, clock=self._clock, log=log)
         meter = BudgetMeter(budget_of(task.document), delivery=f"{delivery.message.sequence}.{delivery.attempts}")
         live = LiveActivity(self._bus, self._role, task.ref)
-        context = TaskContext(self._artifacts, self._clock, log, delivery.attempts, watch.progress, meter, live.tell)
+        ask = self._questions.of(task.ref, delivery.message)
+        context = TaskContext(self._artifacts, self._clock, log, delivery.attempts, watch.progress, meter, live.tell, ask)
         reports = UsageReports(self._bus, self._role, delivery.message, task.ref, meter, log)
         log.info("task_started")
         self._watches[watch] = task.ref.run_id
@@ -188,9 +229,10 @@ class Runner:
         """Have the task done; again while this host has no room for it, or the bus takes nothing: then it has not failed.
 
         What a full disk makes of work is not always an error of ours: a command or a test fails in its own words. So a failure
-        is believed only where there is room.
+        is believed only where there is room; and where a command was ended for the lack of it, when that happens again: another
+        may have filled the disk, and made room by now.
         """
-        rounds = 0
+        rounds, believed = 0, False
         while True:
             try:
                 with host_errors():
@@ -198,6 +240,9 @@ class Runner:
                     document = await self._handler.handle(task.document, context)
                     if has_failed(document):
                         self._options.room()
+                    if lacked_room(document) and not believed:
+                        believed = True
+                        raise HostError("a command was ended by a full disk; it is done again", code="disk_full")
             except UnavailableError as error:
                 if not waits(error):
                     raise

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from gatewright.bus.jetstream.api import NO_ANSWER
-from gatewright.bus.port import Bus, Delivery, Message
+from gatewright.bus.port import NO_ANSWER, Bus, Delivery, Message
 from gatewright.bus.topology import Consumer, Role, result_subject, stream_of
+from gatewright.bus.versions import written_here
 from gatewright.clock import Clock
 from gatewright.contracts.vocabulary import Document
 from gatewright.errors import BusError, GatewrightError, MalformedError, SandboxError
@@ -78,7 +78,7 @@ class Settlement:
         await self._persist(put, delivery, log)
 
     async def _publish(self, answer: TaskAnswer, delivery: Delivery, log: Logger) -> None:
-        carried = carried_headers(delivery.message)
+        carried = {**carried_headers(delivery.message), **written_here()}
 
         async def publish() -> None:
             await self._bus.publish(

@@ -1,7 +1,8 @@
 """The small HTTP face of a process: ``/metrics``, ``/healthz``, ``/readyz``; plain text, GET and HEAD only.
 
 It runs in the process's own event loop, so a loop that hangs cannot answer and the probe sees it. It shows nothing secret and
-takes nothing in: a request is its first line, bounded in size and time, and the number of connections is bounded too.
+takes nothing in: a request is its first line and what it accepts, bounded in size and time, and the number of connections is
+bounded too.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ OFF = -1
 
 TEXT = "text/plain; charset=utf-8"
 METRICS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
+OPEN_METRICS_TEXT = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +34,8 @@ class Page:
     content_type: str = TEXT
 
 
-#: Path -> what it shows now.
-Pages = Mapping[str, Callable[[], Page]]
+#: Path -> what it shows now to who accepts this (the header ``Accept`` as it came, or nothing).
+Pages = Mapping[str, Callable[[str], Page]]
 
 
 def verdict_page(missing: Mapping[str, str]) -> Page:
@@ -107,8 +109,27 @@ class HealthServer:
         if method not in (b"GET", b"HEAD"):
             return Page(HTTPStatus.METHOD_NOT_ALLOWED, b"GET or HEAD\n"), True
         shown = self._pages.get(target.split(b"?", 1)[0].decode("latin-1"))
-        page = shown() if shown is not None else Page(HTTPStatus.NOT_FOUND, b"/metrics /healthz /readyz\n")
+        page = shown(_accepted(head)) if shown is not None else Page(HTTPStatus.NOT_FOUND, b"/metrics /healthz /readyz\n")
         return page, method == b"GET"
+
+
+def takes_open_metrics(accept: str) -> bool:
+    """Whether OpenMetrics 1 may be sent; who names no version takes any."""
+    for each in accept.split(","):
+        kind, *parameters = (word.strip().lower() for word in each.split(";"))
+        version = next((word for word in parameters if word.startswith("version=")), "version=1.0.0")
+        if kind == "application/openmetrics-text" and version == "version=1.0.0" and "q=0" not in parameters:
+            return True
+    return False
+
+
+def _accepted(head: bytes) -> str:
+    """The header ``Accept``; empty where there is none."""
+    for line in head.split(b"\r\n")[1:]:
+        name, _, value = line.partition(b":")
+        if name.strip().lower() == b"accept":
+            return value.strip().decode("latin-1")
+    return ""
 
 
 def _response(page: Page, *, with_body: bool) -> bytes:

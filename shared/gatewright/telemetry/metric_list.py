@@ -20,11 +20,19 @@ TaskOutcome = Literal["answered", "refused", "retried", "timed_out", "cancelled"
 SubmissionOutcome = Literal["accepted", "existing", "refused"]
 RunOutcome = Literal["success", "failed", "aborted"]
 #: The states of a run that last; in S6, FAILED and ABORTED it waits for its bundle.
-Stage = Literal["S0", "S1", "S2", "S3", "S4", "S5", "S6", "FAILED", "ABORTED"]
-#: A work queue: that of a role (all pools together), one of the gatekeeper's own, or one that this list does not know.
+Stage = Literal["S0", "S1", "S2", "S3", "S4", "S5", "S6", "AWAITING_APPROVAL", "FAILED", "ABORTED"]
+#: A work queue: that of a role, one of the gatekeeper's own, or one that this list does not know.
 QueueName = Literal["intake", "results", "exhausted", "pm", "techlead", "worker", "reviewer", "testrunner", "other"]
+#: The label ``pool`` has the names that the operator gave the pools of roles, so many of them; those beyond are ``other``.
+MOST_POOLS = 64
+#: The same of a queue that has no pools.
+NO_POOL = "none"
 #: ``none``: a queue without classes.
 QueueClass = Literal["high", "normal", "low", "none"]
+#: The label ``publisher`` has the names of so many of them; those beyond are ``other``.
+MOST_PUBLISHERS = 64
+#: A stream that one publisher fills, and no other.
+PublisherRoom = Literal["intake", "uploads"]
 #: ``probe``: when the process looked whether it could work; ``task``: when a task was to be done.
 SandboxUse = Literal["probe", "task"]
 
@@ -51,25 +59,36 @@ DEAD_LETTERS_OPEN = Metric("gatewright_dead_letters_open", "gauge", (), "Dead le
 QUEUE_DEPTH = Metric(
     "gatewright_queue_depth",
     "gauge",
-    ("queue", "class", "state"),
+    ("queue", "pool", "class", "state"),
     "Messages of a work queue: waiting, or in hand (delivered and not settled).",
 )
 QUEUE_OLDEST_AGE = Metric(
     "gatewright_queue_oldest_age_seconds",
     "gauge",
-    ("queue", "class"),
+    ("queue", "pool", "class"),
     "Age of the oldest message that waits; 0: none does.",
 )
 QUEUE_OPEN_PULLS = Metric(
-    "gatewright_queue_open_pulls", "gauge", ("queue", "class"), "Requests for work that lie open: who has nothing to do asks."
+    "gatewright_queue_open_pulls",
+    "gauge",
+    ("queue", "pool", "class"),
+    "Requests for work that lie open: who has nothing to do asks.",
 )
 QUEUE_UNATTENDED = Metric(
     "gatewright_queue_unattended",
     "gauge",
-    ("queue", "class"),
+    ("queue", "pool", "class"),
     "Waiting messages of queues for which no process asks and of which nothing is in hand.",
 )
-QUEUE_PAUSED = Metric("gatewright_queue_paused", "gauge", ("queue", "class"), "1 while an operator holds the queue back.")
+QUEUE_PAUSED = Metric(
+    "gatewright_queue_paused", "gauge", ("queue", "pool", "class"), "1 while an operator holds the queue back."
+)
+PUBLISHER_ROOM = Metric(
+    "gatewright_publisher_room_used",
+    "gauge",
+    ("publisher", "room"),
+    "How full a publisher's own stream is, of 1: what it left in its queue (intake), what it uploaded (uploads).",
+)
 SUBMISSIONS = Metric(
     "gatewright_submissions_total", "counter", ("outcome", "code"), "Answers of `gw.submit`, by outcome and reason code."
 )
@@ -118,6 +137,7 @@ METRICS: tuple[Metric, ...] = (
     QUEUE_OPEN_PULLS,
     QUEUE_UNATTENDED,
     QUEUE_PAUSED,
+    PUBLISHER_ROOM,
     SUBMISSIONS,
     GATE_DECISIONS,
     GATE_DURATION,

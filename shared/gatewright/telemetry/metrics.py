@@ -1,4 +1,4 @@
-"""What one process counts and shows, in the Prometheus text format. Which metrics there are says ``metric_list.py``.
+"""What one process counts and shows, for Prometheus to scrape. Which metrics there are says ``metric_list.py``.
 
 The number of time series is bounded whatever comes from outside: most label values are closed sets by their types, and of
 reason codes and gates only so many are kept apart.
@@ -13,12 +13,14 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
+from prometheus_client.openmetrics.exposition import generate_latest as generate_open_metrics
 from prometheus_client.process_collector import ProcessCollector
 
 from gatewright.telemetry import metric_list as m
 from gatewright.telemetry.metric_list import (
     METRICS,
     Metric,
+    PublisherRoom,
     QueueClass,
     QueueName,
     RunOutcome,
@@ -29,7 +31,7 @@ from gatewright.telemetry.metric_list import (
 )
 from gatewright.version import __version__
 
-__all__ = ["METRICS", "Metric", "Metrics", "QueueLook", "RunOutcome", "TaskOutcome"]
+__all__ = ["METRICS", "OTHER", "Metric", "Metrics", "QueueLook", "RunOutcome", "TaskOutcome"]
 
 # Else every series has a twin that says when it was first seen.
 disable_created_metrics()  # type: ignore[no-untyped-call]  # the client has no types for it
@@ -39,6 +41,7 @@ MOST_VALUES = 100
 OTHER = "other"
 
 _OF_QUEUES = (m.QUEUE_DEPTH, m.QUEUE_OLDEST_AGE, m.QUEUE_OPEN_PULLS, m.QUEUE_UNATTENDED, m.QUEUE_PAUSED)
+_TRACE = re.compile(r"[0-9a-f]{32}")  # noqa: TID251 - linear: of a fixed length
 _CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")  # noqa: TID251 - linear: anchored, and no repetition can give to the next
 
 
@@ -57,7 +60,7 @@ class QueueLook:
     unattended: int = 0
 
     def __add__(self, other: QueueLook) -> QueueLook:
-        """Both together, as of the pools of one role."""
+        """Both together, as of pools that are not told apart."""
         return QueueLook(
             self.waiting + other.waiting,
             self.in_hand + other.in_hand,
@@ -81,6 +84,11 @@ class _Vocabulary:
             return OTHER
         self.known.add(word)
         return word
+
+
+def _exemplar(trace_id: str) -> dict[str, str] | None:
+    """The trace that an observation is of; ids that are none, which come from outside, are left out."""
+    return {"trace_id": trace_id} if _TRACE.fullmatch(trace_id) else None
 
 
 class Metrics:
@@ -118,10 +126,10 @@ class Metrics:
         if redelivered:
             self._counters[m.REDELIVERIES.name].labels(self._role).inc()
 
-    def task_ended(self, outcome: TaskOutcome, seconds: float) -> None:
+    def task_ended(self, outcome: TaskOutcome, seconds: float, trace_id: str = "") -> None:
         self._gauges[m.TASKS_RUNNING.name].labels(self._role).dec()
         self._counters[m.TASKS.name].labels(self._role, outcome).inc()
-        self._histograms[m.TASK_DURATION.name].labels(self._role).observe(seconds)
+        self._histograms[m.TASK_DURATION.name].labels(self._role).observe(seconds, _exemplar(trace_id))
 
     def dead_letter(self, code: str) -> None:
         self._counters[m.DEAD_LETTERS.name].labels(self._role, self._codes.value(code)).inc()
@@ -132,17 +140,17 @@ class Metrics:
     def submission(self, outcome: SubmissionOutcome, code: str = "ok") -> None:
         self._counters[m.SUBMISSIONS.name].labels(outcome, self._codes.value(code)).inc()
 
-    def gate_decision(self, gate: str, verdict: Literal["PASS", "FAIL"], code: str, seconds: float) -> None:
+    def gate_decision(self, gate: str, verdict: Literal["PASS", "FAIL"], code: str, seconds: float, trace_id: str = "") -> None:
         gate = self._gates.value(gate)
         self._counters[m.GATE_DECISIONS.name].labels(gate, verdict, self._codes.value(code)).inc()
-        self._histograms[m.GATE_DURATION.name].labels(gate).observe(seconds)
+        self._histograms[m.GATE_DURATION.name].labels(gate).observe(seconds, _exemplar(trace_id))
 
-    def run_ended(self, outcome: RunOutcome, seconds: float) -> None:
+    def run_ended(self, outcome: RunOutcome, seconds: float, trace_id: str = "") -> None:
         self._counters[m.RUNS.name].labels(outcome).inc()
-        self._histograms[m.RUN_DURATION.name].labels(outcome).observe(seconds)
+        self._histograms[m.RUN_DURATION.name].labels(outcome).observe(seconds, _exemplar(trace_id))
 
-    def stage_left(self, stage: Stage, seconds: float) -> None:
-        self._histograms[m.STAGE_DURATION.name].labels(stage).observe(seconds)
+    def stage_left(self, stage: Stage, seconds: float, trace_id: str = "") -> None:
+        self._histograms[m.STAGE_DURATION.name].labels(stage).observe(seconds, _exemplar(trace_id))
 
     def lock_waited_for(self) -> None:
         """A run begins to wait for paths."""
@@ -171,7 +179,7 @@ class Metrics:
         """Ask ``failing`` at every scrape."""
         self._gauges[m.STORAGE_FAILING.name].labels(self._role).set_function(failing)
 
-    def queues(self, looks: Mapping[tuple[QueueName, QueueClass], QueueLook]) -> None:
+    def queues(self, looks: Mapping[tuple[QueueName, str, QueueClass], QueueLook]) -> None:
         """Show these queues and no others; none at all when they cannot be looked at now."""
         gauges = {metric: self._gauges[metric.name] for metric in _OF_QUEUES}
         for gauge in gauges.values():
@@ -184,6 +192,13 @@ class Metrics:
             gauges[m.QUEUE_UNATTENDED].labels(*label).set(look.unattended)
             gauges[m.QUEUE_PAUSED].labels(*label).set(look.paused)
 
+    def publisher_rooms(self, rooms: Mapping[tuple[str, PublisherRoom], float]) -> None:
+        """Show how full the streams of these publishers are, and no others."""
+        gauge = self._gauges[m.PUBLISHER_ROOM.name]
+        gauge.clear()
+        for label, used in rooms.items():
+            gauge.labels(*label).set(used)
+
     def dead_letters_open(self, number: int | None) -> None:
         """Show how many dead letters wait for a decision; None: it is not known now."""
         self._gauges[m.DEAD_LETTERS_OPEN.name].set(math.nan if number is None else number)
@@ -191,6 +206,11 @@ class Metrics:
     def exposition(self) -> bytes:
         """All metrics in the Prometheus text format 0.0.4."""
         return generate_latest(self.registry)
+
+    def open_exposition(self) -> bytes:
+        """The same in the OpenMetrics text format 1.0.0, which has room for exemplars: one trace for each bucket."""
+        shown: bytes = generate_open_metrics(self.registry)  # type: ignore[no-untyped-call]  # the client has no types for it
+        return shown
 
     def _counter(self, metric: Metric) -> Counter:
         return Counter(metric.name, metric.help, metric.labels, registry=self.registry)

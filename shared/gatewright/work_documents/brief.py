@@ -11,9 +11,10 @@ from gatewright.evidence.projection.decisions import BINDING, decisions_of
 from gatewright.ledger import events as e
 from gatewright.ledger.run import Run
 from gatewright.prompts.sections import mission_line
+from gatewright.worker_role import ways
 
 #: What has to pass before a run is done, in the order of its life.
-GATES: tuple[str, ...] = ("policy", "plan", "locks", "diff", "integrated", "reviewer", "tests", "landing")
+GATES: tuple[str, ...] = ("policy", "plan", "locks", "diff", "integrated", "reviewer", "tests", "approval", "landing")
 
 
 def brief_of(run: Run, records: Sequence[OrchestratorEvent]) -> Brief:
@@ -41,9 +42,15 @@ def brief_of(run: Run, records: Sequence[OrchestratorEvent]) -> Brief:
         spec=BriefSpec(scope=BriefScope(files_owned=contract.allowed_paths)),
         relevant_memories=(),
         ship=repository is not None and repository.landing == "target",
-        audit_gates=GATES,
+        audit_gates=gates_required(run),
         lifecycle="ephemeral",
     )
+
+
+def gates_required(run: Run) -> tuple[str, ...]:
+    """What has to pass before this run is done: people only where one was asked."""
+    asked = any(each.status != "autopilot" for each in run.approvals.values())
+    return tuple(gate for gate in GATES if gate != "approval" or asked)
 
 
 def _decided(run: Run, records: Sequence[OrchestratorEvent]) -> tuple[str, ...]:
@@ -68,8 +75,8 @@ def _criteria(contract: TaskContract) -> str:
 
 
 def _task(contract: TaskContract) -> str:
-    named = contract.executor.agent or contract.executor.model if contract.executor else None
-    how = f" with {named or contract.executor.kind}" if contract.executor else ""
+    named = [executor.agent or executor.model or executor.kind for executor in ways(contract)]
+    how = f" with {', '.join(named)}" if named else ""
     return f"{contract.task_type} in {', '.join(contract.allowed_paths)}{how}"
 
 

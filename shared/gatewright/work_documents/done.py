@@ -10,7 +10,7 @@ from gatewright.errors import Fault, MalformedError
 from gatewright.evidence import layout
 from gatewright.evidence.projection.history import RunHistory
 from gatewright.evidence.projection.summary_reports import GATEKEEPER, failure_reason
-from gatewright.work_documents.brief import GATES, mission_of, verify_command
+from gatewright.work_documents.brief import gates_required, mission_of, verify_command
 from gatewright.work_documents.moments import seconds_between
 
 FORBIDDEN = "done_forbidden"
@@ -23,7 +23,8 @@ def done_of(history: RunHistory) -> Done:
     """
     run, contract = history.run, history.run.contract
     succeeded = run.status == "SUCCESS"
-    passed = tuple(gate for gate in GATES if _passed(history, gate))
+    required = gates_required(history.run)
+    passed = tuple(gate for gate in required if _passed(history, gate))
     done = Done(
         agent=GATEKEEPER.agent_id,
         project=run.accepted.repository_url or "unknown",
@@ -34,10 +35,10 @@ def done_of(history: RunHistory) -> Done:
         mission=mission_of(contract) if contract else run.accepted.user_request or run.run_id,
         evidence=_evidence(history),
         audit=DoneAudit(
-            gates_required=GATES,
+            gates_required=required,
             gates_passed=passed,
             scores={},
-            verdict="satisfied" if passed == GATES else "partial" if passed else "unsatisfied",
+            verdict="satisfied" if passed == required else "partial" if passed else "unsatisfied",
         ),
         regressions=(),
         pending_actions=(),

@@ -14,6 +14,7 @@ from gatewright.contracts import GateReport, OrchestratorEvent, ReviewReport, Re
 from gatewright.contracts.work_documents import RepairResponse, RevisionItem
 from gatewright.ledger import events as e
 from gatewright.ledger.run import Run
+from gatewright.rules.rounds import REVIEW_OBJECTIVE, TESTS_OBJECTIVE
 
 
 @dataclass
@@ -27,14 +28,14 @@ class _Round:
 def trail_of(run: Run, records: Sequence[OrchestratorEvent]) -> RevisionTrail:
     """The repairs of a run, open or ended, in order. Raises MalformedError for an event whose payload does not fit."""
     rounds: list[_Round] = []
-    refusal: GateReport | None = None
+    refusals: dict[str, GateReport] = {}
     for record in records:
         payload = e.payload_of(record)
         match payload:
             case e.GateJudged(report=report) if report.verdict == "FAIL":
-                refusal = report
+                refusals[report.code] = report
             case e.FixOrdered():
-                rounds.append(_Round(_packet(run, record, payload, refusal)))
+                rounds.append(_Round(_packet(run, record, payload, refusals.get(payload.reason))))
             case e.TaskFinished(result=result, accepted=accepted) if rounds:
                 response = RepairResponse(task_id=result.task_id, agent=result.producer.agent_id, accepted=accepted)
                 rounds[-1].responses.append(response)
@@ -58,7 +59,7 @@ def _packet(run: Run, record: OrchestratorEvent, order: e.FixOrdered, refusal: G
         ordered_at=record.ts,
         reason=order.reason,
         source="reviewer" if reviewed else "tests",
-        objective="Cure what the reviewer found." if reviewed else "Make the acceptance tests pass.",
+        objective=REVIEW_OBJECTIVE if reviewed else TESTS_OBJECTIVE,
         findings=refusal.violations if refusal else (),
         tasks=tuple(contract.task_id for contract in order.contracts),
         allowed_paths=tuple(paths),
@@ -68,12 +69,13 @@ def _packet(run: Run, record: OrchestratorEvent, order: e.FixOrdered, refusal: G
 
 
 def _item(made: _Round, run: Run, *, is_last: bool) -> RevisionItem:
+    review, tests = (run.review, run.tests) if run.chosen and is_last else (made.review, made.tests)
     return RevisionItem(
         packet=made.packet,
         state=_state(made, run, is_last=is_last),
         responses=tuple(made.responses),
-        review=made.review.verdict if made.review else None,
-        tests=made.tests.status if made.tests else None,
+        review=review.verdict if review else None,
+        tests=tests.status if tests else None,
     )
 
 

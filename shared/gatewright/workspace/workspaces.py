@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +24,7 @@ from gatewright.git.modes import SUBMODULE
 from gatewright.sandbox.account import SandboxAccount, sandbox_account
 from gatewright.sandbox.port import Sandbox
 from gatewright.workspace.baselines import Baselines
+from gatewright.workspace.bytecode import Bytecode, lay_bytecode
 from gatewright.workspace.candidate import write_layer
 from gatewright.workspace.copying import copy_stack
 from gatewright.workspace.difference import ChangeBounds
@@ -97,12 +98,14 @@ class Workspaces:
         plain: bool = False,
         planted: Mapping[bytes, bytes] | None = None,
         replaced: Mapping[bytes, bytes] | None = None,
+        compiled: Mapping[bytes, Bytecode] | None = None,
     ) -> AsyncIterator[Workspace]:
         """A workspace that shows ``tree`` (by default that of the commit ``baseline``), and is gone when the context is left.
 
         ``plain``: a copy, even where overlays can be had; it costs what the repository weighs, and has no border inside.
         ``planted``: files by path that are shown beside the tree's, and are no change whatever becomes of them.
         ``replaced``: other contents, by path, of files in which ``tree`` differs from the baseline; in this workspace alone.
+        ``compiled``: bytecode of the baseline's files, by path; laid beside those that ``tree`` has alike, in overlays.
         Raises GitError, UnavailableError (``workspace_unavailable``), DeniedError (``unsafe_path``, ``place_not_free``).
         """
         prepared = await self._prepare()
@@ -115,7 +118,10 @@ class Workspaces:
                 changes, contents = _with_others(changes, contents, replaced)
             task = await held.enter_async_context(_task_folder(prepared.tasks))
             lower = await finish(self._layers, task, checkout, changes, contents, planted or {})
-            yield await finish(self._furnish, task, lower, frozenset(planted or ()), overlay=prepared.overlay and not plain)
+            overlay = prepared.overlay and not plain
+            if compiled and overlay:
+                lower = await finish(self._with_bytecode, task, lower, compiled, {change.path for change in changes})
+            yield await finish(self._furnish, task, lower, frozenset(planted or ()), overlay=overlay)
 
     def _layers(
         self,
@@ -138,6 +144,14 @@ class Workspaces:
             plant(layer, lower, planted, self._account)
             lower = (layer, *lower)
         return lower
+
+    def _with_bytecode(
+        self, task: Path, lower: tuple[Path, ...], compiled: Mapping[bytes, Bytecode], changed: Collection[bytes]
+    ) -> tuple[Path, ...]:
+        layer = task / "bytecode"
+        self._make((layer,))
+        lay_bytecode(layer, lower, compiled, changed, self._account)
+        return (layer, *lower)
 
     def _furnish(self, task: Path, lower: tuple[Path, ...], planted: frozenset[bytes], *, overlay: bool) -> Workspace:
         workspace = Workspace(task, lower, overlay, self._bounds, planted)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gatewright.services.testrunner.mutation.changed_lines import written_lines
-from gatewright.services.testrunner.mutation.drawing import Answer, Question, drawn_for
+from gatewright.services.testrunner.mutation.drawing import DrawingRequest, DrawingResult, drawn_for
 
 
 def added(path: str, content: bytes) -> bytes:
@@ -15,11 +15,11 @@ def added(path: str, content: bytes) -> bytes:
     return head.encode() + b"".join(b"+" + line + b"\n" for line in lines)
 
 
-def drawn(path: str, content: bytes, *, most: int = 200, seed: str = "a") -> Answer:
-    return drawn_for(Question(added(path, content), {path: content}, seed, most))
+def drawn(path: str, content: bytes, *, most: int = 200, seed: str = "a") -> DrawingResult:
+    return drawn_for(DrawingRequest(added(path, content), {path: content}, seed, most))
 
 
-def shown(answer: Answer) -> list[str]:
+def shown(answer: DrawingResult) -> list[str]:
     return [
         f"{each.line} {each.before} -> {each.after}" for each in sorted(answer.drawn, key=lambda one: (one.line, one.column))
     ]
@@ -118,7 +118,7 @@ def test_what_no_test_could_notice_is_left_alone(what: str) -> None:
 def test_only_written_lines_are_mutated() -> None:
     content = b"a = 1\nb = 2\nc = 3\n"
     patch = b"diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1,3 +1,3 @@\n a = 1\n-b = 0\n+b = 2\n c = 3\n"
-    assert shown(drawn_for(Question(patch, {"a.py": content}, "a", 9))) == ["2 2 -> 3"]
+    assert shown(drawn_for(DrawingRequest(patch, {"a.py": content}, "a", 9))) == ["2 2 -> 3"]
 
 
 def test_added_lines_that_look_like_heads_of_a_patch_are_lines() -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gatewright.agents.admission_record import ADMISSIONS
 from gatewright.agents.installation import InstalledAgent, usable_agent
 from gatewright.agents.policy import load_agents
-from gatewright.services.worker.agents.probe.admission import ADMISSIONS, admission_of, keep
+from gatewright.services.worker.agents.probe.admission import admission_of, keep
 from gatewright.services.worker.agents.probe.result import StepResult
 
 PASSED = (StepResult(step="handshake", outcome="passed", found="version 1"),)

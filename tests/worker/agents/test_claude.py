@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from gatewright.services.worker.agents.port import (
     AgentPermission,
     AgentStarted,
 )
+from gatewright.tasks.questions import Leave
 from tests.worker.agents.talks import PlayedWire, Says
 
 ORDER = AgentOrder("do it", "/workspace", "a-model", "http://127.0.0.1:8130")
@@ -152,3 +154,18 @@ def test_a_shell_that_is_denied_is_no_tool_and_no_settings_are_read() -> None:
     for argv in (denied, asks_nothing, audit):
         assert argv[argv.index("--setting-sources") + 1] == ""
         assert "--strict-mcp-config" in argv
+
+
+@pytest.mark.parametrize(("tool", "allowed"), [("Bash", True), ("WebFetch", False), ("mcp__x__y", False)])
+async def test_a_person_is_asked_for_commands_alone(tool: str, *, allowed: bool) -> None:
+    asked: list[str] = []
+
+    async def person(subject: str) -> Leave:
+        asked.append(subject)
+        return Leave(allow=True, by="person", person="ci anna")
+
+    _, events, wire = await talk(Claude([question(tool, command="make")]), replace(ORDER, shell="on-request", ask=person))
+    assert [answer["response"]["behavior"] for answer in answers(wire)] == ["allow" if allowed else "deny"]
+    assert asked == (["make"] if allowed else [])
+    by = [event.by for event in events if isinstance(event, AgentPermission)]
+    assert by == ["person" if allowed else "contract"]

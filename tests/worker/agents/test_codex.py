@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +17,9 @@ from gatewright.services.worker.agents.port import (
     AgentOrder,
     AgentPermission,
     AgentProblem,
+    AskPerson,
 )
+from gatewright.tasks.questions import AnsweredBy, Leave
 from tests.worker.agents.talks import PlayedWire, Says
 
 ORDER = AgentOrder("do it", "/workspace", "a-model", "http://127.0.0.1:8130")
@@ -192,3 +195,77 @@ def test_its_home_has_one_provider_and_no_key() -> None:
     assert "shell_tool = false" in config
     assert launch.argv == ("/opt/agents/codex", "app-server")
     assert set(launch.variables) == {"CODEX_HOME", "GATEWRIGHT_MODEL_KEY"}
+
+
+def asked_of(leave: Leave) -> tuple[AskPerson, list[str]]:
+    """A person who answers so, and what they were asked."""
+    put: list[str] = []
+
+    async def ask(subject: str) -> Leave:
+        put.append(subject)
+        return leave
+
+    return ask, put
+
+
+@pytest.mark.parametrize(("shell", "asked"), [("on-request", True), ("untrusted", True), ("never", False), ("deny", False)])
+async def test_a_person_is_asked_where_the_contract_wants_an_approval_and_nowhere_else(shell: Any, *, asked: bool) -> None:
+    ask, put = asked_of(Leave(allow=True, by="person", person="ci anna"))
+    codex = Codex([question("item/commandExecution/requestApproval", command="make test")])
+    _, events, wire = await talk(codex, replace(ORDER, shell=shell, ask=ask))
+    assert answers(wire) == [{"decision": "accept" if asked else "decline"}]
+    assert put == (["make test"] if asked else [])
+    (permission,) = [event for event in events if isinstance(event, AgentPermission)]
+    assert (permission.by, permission.person) == (("person", "ci anna") if asked else ("contract", ""))
+
+
+@pytest.mark.parametrize("by", ["silence", "person", "too_many"])
+async def test_silence_and_a_no_decline(by: AnsweredBy) -> None:
+    leave = Leave(allow=False, by=by)
+    ask, _ = asked_of(leave)
+    codex = Codex([question("item/commandExecution/requestApproval", command="make test")])
+    _, events, wire = await talk(codex, replace(ORDER, shell="on-request", ask=ask))
+    assert answers(wire) == [{"decision": "decline"}]
+    assert [event.by for event in events if isinstance(event, AgentPermission)] == [leave.by]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        question("item/commandExecution/requestApproval", command="curl", networkApprovalContext={"host": "x"}),
+        question("item/permissions/requestApproval"),
+        question("item/commandExecution/requestApproval", command="make", threadId="hidden-thread"),
+    ],
+)
+async def test_no_person_is_asked_for_what_no_contract_leaves_open(asked: Says) -> None:
+    ask, put = asked_of(Leave(allow=True, by="person"))
+    _, events, _ = await talk(Codex([asked]), replace(ORDER, shell="on-request", ask=ask))
+    assert put == []
+    assert [event.answer for event in events if isinstance(event, AgentPermission)] == ["reject"]
+
+
+async def test_a_question_before_or_after_the_turn_is_declined_without_a_person() -> None:
+    ask, put = asked_of(Leave(allow=True, by="person"))
+    late = question("item/commandExecution/requestApproval", command="make", number=7)
+
+    class Early(Codex):
+        def _answer(self, request: dict[str, Any]) -> list[Says]:
+            said = super()._answer(request)
+            return [late, *said] if request["method"] == "thread/start" else said
+
+    _, events, _ = await talk(Early(), replace(ORDER, shell="on-request", ask=ask))
+    assert put == []
+    assert [event.answer for event in events if isinstance(event, AgentPermission)] == ["reject"]
+
+
+async def test_a_thread_that_cannot_be_resumed_is_followed_by_a_new_one_and_said() -> None:
+    class Forgetful(Codex):
+        def _answer(self, request: dict[str, Any]) -> list[Says]:
+            if request["method"] == "thread/resume":
+                return [{"id": request["id"], "error": {"code": -32600, "message": "no rollout found"}}]
+            return super()._answer(request)
+
+    end, events, wire = await talk(Forgetful(), replace(ORDER, resume="gone"))
+    assert end.how == "completed"
+    assert [each["method"] for each in wire.told if "method" in each][2:4] == ["thread/resume", "thread/start"]
+    assert any(isinstance(event, AgentProblem) and "no rollout found" in event.message for event in events)

@@ -24,6 +24,7 @@ from gatewright.services.gatekeeper.gates.commands.classes import Classify, clas
 from gatewright.services.gatekeeper.gates.commands.gate import too_much
 from gatewright.services.gatekeeper.gates.context import ChangeContext, GateContext
 from gatewright.services.gatekeeper.policies.load import Policies
+from gatewright.worker_role import ways
 
 #: Without a statement a change may lose so many files, and no directory whole that had more files than this.
 MOST_LOST = 20
@@ -138,7 +139,7 @@ async def _directories_gone(
 
 
 def _commands(contract: TaskContract) -> Iterator[str]:
-    yield from contract.executor.commands if contract.executor is not None else ()
+    yield from (command for executor in ways(contract) for command in executor.commands)
     yield from (test.cmd for test in contract.acceptance_tests)
 
 

@@ -23,14 +23,18 @@ TOO_MUCH = "too_many_commands"
 #: More is no contract that anybody wrote, and each command is held against every rule.
 MOST_COMMANDS = 256
 MOST_CHARACTERS = 131_072
+#: Commands that a refusal names as allowed.
+_MOST_ALIKE = 6
 
 
-def judge_commands(context: GateContext, tests: Iterable[AcceptanceTest], executor: Executor | None, *, strict: bool) -> None:
+def judge_commands(
+    context: GateContext, tests: Iterable[AcceptanceTest], executors: Iterable[Executor], *, strict: bool
+) -> None:
     """Judge every command of a contract; the report names each with its classes."""
     report = context.report
     report.checked(RULE, "strict: a test must prove something" if strict else "")
     commands: list[tuple[Use, str]] = [("acceptance", test.cmd) for test in tests]
-    commands += [("executor", command) for command in (executor.commands if executor is not None else ())]
+    commands += [("executor", command) for executor in executors for command in executor.commands]
     if (words := too_much(text for _, text in commands)) is not None:
         report.violate(TOO_MUCH, RULE, words)
         return
@@ -79,12 +83,26 @@ def check_command(text: str, use: Use, policies: Policies, *, strict: bool = Fal
     plain = ("python", *argv[1:]) if argv[0] == "python3" else argv
     matching = [r for r in policies.allowlist.commands if use in r.uses and plain[: len(r.prefix)] == r.prefix]  # 4
     if not matching:
-        raise CommandRefusedError(f"{text!r} is not on the allowlist for {use} commands")
+        raise CommandRefusedError(f"{text!r} is not on the allowlist for {use} commands{_listed_alike(plain, use, policies)}")
     rule = max(matching, key=lambda candidate: len(candidate.prefix))
     words = read_words(text, rule, argv[len(rule.prefix) :])  # 5, 6
     if strict and use == "acceptance" and (why := why_nothing(rule, words)):  # 7
         raise CommandRefusedError(f"{text!r} proves nothing, and the contract asks for strict acceptance: {why}")
     return rule
+
+
+def _listed_alike(argv: tuple[str, ...], use: Use, policies: Policies) -> str:
+    """What to write in place of ``argv``: the rule that differs by an option only, else those of the same program."""
+    prefixes = [rule.prefix for rule in policies.allowlist.commands if use in rule.uses and rule.prefix[0] == argv[0]]
+    plain = _without_options(argv)
+    alike = [each for each in prefixes if len(each) > 1 and plain[: len(names := _without_options(each))] == names]
+    found = [" ".join(each) for each in alike or prefixes]
+    more = ", ..." if len(found) > _MOST_ALIKE else ""
+    return f"; this is: {', '.join(map(repr, found[:_MOST_ALIKE]))}{more}" if found else ""
+
+
+def _without_options(words: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(word for word in words if not word.startswith("-"))
 
 
 def _contains(argv: tuple[str, ...], words: tuple[str, ...]) -> bool:

@@ -8,11 +8,9 @@ from gatewright.services.gatekeeper.gates.context import GateContext
 from gatewright.worker_role import ASKED_ANEW
 
 
-def judge_asked(context: GateContext, executor: Executor | None, budget: Budget | None) -> None:
+def judge_asked(context: GateContext, executor: Executor, budget: Budget | None) -> None:
     """Violations: ``agent_unknown``, ``executor_contradicts``, and those of ``ModelsPolicy.grant``."""
     report, policies = context.report, context.policies
-    if executor is None:
-        return
     if executor.kind not in ASKED_ANEW or (executor.kind == "model" and executor.agent is not None):
         named = executor.agent or (executor.model if executor.kind not in ASKED_ANEW else None)
         if named is not None:

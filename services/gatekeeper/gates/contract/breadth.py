@@ -111,6 +111,9 @@ def _require(context: GateContext, paths: frozenset[str], rule: str, what: str, 
             report.checked(f"{rule}.approval", f"{what}; approved by {approval.approved_by}: {approval.reason}")
             report.saw("approval", _digest(approval))
             return
+    if context.policies.people.asks("broad_scope", repository):
+        report.asks("broad_scope", what)
+        return
     how = f"a person may approve {sorted(paths)} of this repository in policies/approvals.json"
     if same:
         last = max(same, key=lambda approval: approval.expires_at)

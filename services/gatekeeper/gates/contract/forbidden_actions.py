@@ -17,6 +17,7 @@ from gatewright.git.paths import display
 from gatewright.sandbox.argv import parse_command
 from gatewright.services.gatekeeper.gates.commands.gate import too_much
 from gatewright.services.gatekeeper.gates.context import ChangeContext, GateContext
+from gatewright.worker_role import ways
 
 CODE = "action_forbidden"
 RULE = "contract.forbidden_actions"
@@ -39,7 +40,7 @@ def judge_forbidden_commands(context: GateContext, contract: TaskContract) -> No
         return
     actions = [(action, words_of(action)) for action in contract.forbidden_actions]
     commands = [test.cmd for test in contract.acceptance_tests]
-    commands.extend(contract.executor.commands if contract.executor is not None else ())
+    commands.extend(command for executor in ways(contract) for command in executor.commands)
     if too_much(commands) is not None:
         return  # the command gate refuses them all
     for command in commands:

@@ -14,6 +14,7 @@ from gatewright.artifacts import inline_bytes
 from gatewright.contracts import RunRequest, TaskContract
 from gatewright.contracts.vocabulary import Artifact, Environment, PolicyPack, Repository, RoleName
 from gatewright.errors import ArtifactError, DeniedError, GitError, HostError, MalformedError
+from gatewright.git.access.credentials import NOT_FOR_ROLE
 from gatewright.git.mirror import Mirrors
 from gatewright.git.tracked import refuse_tracked_environment
 from gatewright.host_errors import is_waited_for
@@ -57,6 +58,7 @@ async def judge_intake(
         log_refs=replace(document.log_refs, run_id=context.report.run_id),
         requested_permissions=None,
         mutation=None,
+        candidate=None,
     )
     contract = await asyncio.to_thread(judge_contract, context, contract)
     pack: PolicyPack = contract.policy_pack or context.policies.packs.default
@@ -133,7 +135,8 @@ async def _pin(context: GateContext, baseline: _Baseline, mirrors: Mirrors) -> t
             report.checked("environment", baseline.environment.prefix)
             await refuse_tracked_environment(Path(baseline.environment.prefix), mirror, tree)
     except DeniedError as error:
-        report.violate(error.reason, "environment", error.message)
+        about = "repository" if error.reason == NOT_FOR_ROLE else "environment"
+        report.violate(error.reason, about, error.message)
         return "", ""
     except (GitError, HostError, MalformedError) as error:
         if is_waited_for(error):

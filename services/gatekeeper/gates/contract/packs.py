@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from gatewright.contracts.vocabulary import PolicyPack, Repository, TimeoutRetry
+from gatewright.contracts.vocabulary import Judging, PolicyPack, Repository, TimeoutRetry
 from gatewright.rules.proof import Testing
 from gatewright.services.gatekeeper.gates.context import ChangeContext, GateContext
 from gatewright.services.gatekeeper.policies.packs import PackRules
@@ -14,6 +14,10 @@ from gatewright.services.gatekeeper.policies.packs import PackRules
 _TESTING: Final[Mapping[Testing, str]] = {
     "recorded": "what acceptance commands prove is recorded; docs/testing.md tells what can be shown",
     "proved": "one acceptance command at least must be shown to test; docs/testing.md tells what can be shown",
+}
+_JUDGING: Final[Mapping[Judging, str]] = {
+    "together": "one candidate is reviewed and tested at the same time",
+    "in_turn": "a candidate is tested after a review that passed",
 }
 
 
@@ -34,6 +38,7 @@ def judge_pack(context: GateContext, name: PolicyPack, repository: Repository | 
             report.violate("policy_pack_refused", f"{rule}.max_retries", words)
     report.checked(f"{rule}.testing", _TESTING[pack.testing])
     report.checked(f"{rule}.mutation", _mutation(pack))
+    report.checked(f"{rule}.judging", _JUDGING[pack.judging])
     return pack
 
 

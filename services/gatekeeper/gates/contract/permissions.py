@@ -7,7 +7,7 @@ allowlist, and a wider wish of our own roles, who have no business to wish.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
@@ -19,6 +19,7 @@ from gatewright.services.gatekeeper.gates.context import GateContext
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from gatewright.services.gatekeeper.policies.full_access import names_full_access
 from gatewright.services.gatekeeper.policies.packs import PackRules
+from gatewright.worker_role import ways
 
 FULL_ACCESS = "danger_full_access"
 
@@ -26,8 +27,9 @@ FULL_ACCESS = "danger_full_access"
 def judge_permissions(context: GateContext, contract: TaskContract, pack: PackRules, *, from_outside: bool) -> TaskContract:
     """The contract as it may be carried out: permissions narrowed to what the role has, in every place that states them.
 
-    1. the role is registered  2. each permission is the narrower of asked, registered and the pack's  3. MCP tools are on the
-    role's allowlist, in all three places  4. the approval policy that follows is recorded.
+    1. the role is registered  2. each permission is the narrower of asked, registered and the pack's; a shell that wants
+    approvals is for a contract whose requester gives them, where the role's policy lets it  3. MCP tools are on the role's
+    allowlist, in all three places  4. the approval policy that follows is recorded.
     """
     report, policies = context.report, context.policies
     agent = contract.assigned_agent
@@ -38,9 +40,12 @@ def judge_permissions(context: GateContext, contract: TaskContract, pack: PackRu
     report.checked("agent_registry", f"{agent.role} {agent.agent_id!r}")
     asked, clamp = contract.tool_permissions, from_outside and pack.wider_permissions == "clamp"
     network = narrower(NETWORK_ORDER, known.defaults.network, pack.network)
+    shell = known.defaults.approval_policy
+    if shell == "never" and contract.interactive and policies.roles.of(agent.role).interactive:
+        shell = "on-request"
     granted = ToolPermissions(  # 2
         filesystem=narrower(FILESYSTEM_ORDER, asked.filesystem, known.defaults.sandbox),
-        shell=narrower(SHELL_ORDER, asked.shell, known.defaults.approval_policy),
+        shell=narrower(SHELL_ORDER, asked.shell, shell),
         network=narrower(NETWORK_ORDER, asked.network, network),
         mcp_tools=asked.mcp_tools,
     )
@@ -70,16 +75,16 @@ def judge_full_access(context: GateContext, contract: TaskContract) -> None:
     """Nothing that an agent's tool may read as "no sandbox" or "no approvals" is let through, wherever it hides."""
     report = context.report
     report.checked(FULL_ACCESS, "never")
-    for place, words in (*_words(contract), *_executor_words(contract.executor)):
+    for place, words in (*_words(contract), *_executor_words(ways(contract))):
         if names_full_access(words):
             report.violate(FULL_ACCESS, FULL_ACCESS, f"{place} would switch the sandbox or the approvals off")
 
 
-def judge_executor_access(context: GateContext, executor: Executor | None) -> None:
+def judge_executor_access(context: GateContext, executors: Iterable[Executor]) -> None:
     """The same for what a request has already."""
     report = context.report
     report.checked(FULL_ACCESS, "never")
-    for place, words in _executor_words(executor):
+    for place, words in _executor_words(executors):
         if names_full_access(words):
             report.violate(FULL_ACCESS, FULL_ACCESS, f"{place} would switch the sandbox or the approvals off")
 
@@ -133,6 +138,7 @@ def _words(contract: TaskContract) -> Iterator[tuple[str, str]]:
         yield "role_contract.resolved_mcp_tool_set", tool
 
 
-def _executor_words(executor: Executor | None) -> Iterator[tuple[str, str]]:
-    for command in executor.commands if executor is not None else ():
-        yield "the executor", command
+def _executor_words(executors: Iterable[Executor]) -> Iterator[tuple[str, str]]:
+    for executor in executors:
+        for command in executor.commands:
+            yield "the executor", command

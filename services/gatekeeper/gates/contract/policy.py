@@ -6,15 +6,18 @@ forbidden actions, the organisation's rules; and breadth, which needs the baseli
 
 from __future__ import annotations
 
-import urllib.parse
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+from msgspec.structs import replace
 
 from gatewright import scope
 from gatewright.contracts import RunRequest, TaskContract
 from gatewright.contracts.vocabulary import Artifact, Executor, PolicyPack, Repository
 from gatewright.errors import MalformedError, ScopeError
-from gatewright.git.refs import check_landing_ref
+from gatewright.git.refs import check_landing_ref, holds_credentials
+from gatewright.profiles.choice import chosen_profile
 from gatewright.rules.contracts import differences
+from gatewright.rules.shards import PARTS_OF_CANDIDATES
 from gatewright.services.gatekeeper.gates.cel_gate import judge_contract_rules
 from gatewright.services.gatekeeper.gates.change.destructive import by_allowlist, judge_destructive
 from gatewright.services.gatekeeper.gates.commands.gate import judge_commands
@@ -29,28 +32,29 @@ from gatewright.services.gatekeeper.gates.contract.permissions import (
     judge_full_access,
     judge_permissions,
 )
+from gatewright.services.gatekeeper.gates.contract.pools import judge_pools
 from gatewright.services.gatekeeper.gates.contract.provided import judge_provided
 from gatewright.services.gatekeeper.gates.contract.role_contract import judge_output_schema, judge_role_contract
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from gatewright.services.gatekeeper.policies.load import Policies
 from gatewright.tasks.inputs import LONGEST_COMMAND
-from gatewright.worker_role import has_answers
+from gatewright.worker_role import has_answers, ways
 
 LANDABLE = "refs/heads/"
 
 
 def judge_request(context: GateContext, request: RunRequest) -> None:
     """What of a request can be judged before the pm has compiled it; what is missing is the pm's to name."""
-    judge_executor_access(context, request.executor)
+    judge_executor_access(context, ways(request))
     _paths(context, request.allowed_paths)
     pack = judge_pack(context, request.policy_pack, request.repository, request.timeout_retry)
     strict = request.strict_acceptance or pack.strict_acceptance
-    judge_commands(context, request.acceptance_tests, request.executor, strict=strict)
-    _artifacts(context.report, request.executor, request.artifacts)
-    judge_asked(context, request.executor, request.budget)
+    judge_commands(context, request.acceptance_tests, ways(request), strict=strict)
+    _ways(context, request, request.artifacts)
     judge_provided(context, request.artifacts, request.scope)
     judge_hidden(context, request.acceptance_tests, request.artifacts)
     _repository(context.report, request.repository)
+    judge_pools(context, request)
 
 
 def judge_contract(context: GateContext, contract: TaskContract, *, from_outside: bool = True) -> TaskContract:
@@ -65,16 +69,16 @@ def judge_contract(context: GateContext, contract: TaskContract, *, from_outside
     _paths(context, contract.allowed_paths)
     pack = judge_pack(context, name, contract.repository, contract.timeout_retry)
     strict = pack.strict_acceptance or (contract.runtime_options is not None and contract.runtime_options.strict_acceptance)
-    judge_commands(context, contract.acceptance_tests, contract.executor, strict=strict)
+    judge_commands(context, contract.acceptance_tests, ways(contract), strict=strict)
     judge_forbidden_commands(context, contract)
-    if contract.executor is None:
+    if not ways(contract):
         report.violate("executor_missing", "executor", "the contract does not say how the change is made")
-    _artifacts(report, contract.executor, contract.inputs.artifacts)
-    judge_asked(context, contract.executor, contract.budget)
+    _ways(context, contract, contract.inputs.artifacts)
     judge_provided(context, contract.inputs.artifacts, contract.scope)
     judge_hidden(context, contract.acceptance_tests, contract.inputs.artifacts)
     judge_destructive(context, contract, by_allowlist(policies))
     _repository(report, contract.repository)
+    judge_pools(context, contract)
     judge_order(context, contract)
     judge_dispatch(context, contract)
     judge_role_contract(context, contract)
@@ -93,6 +97,10 @@ def judge_compiled(context: GateContext, contract: TaskContract, request: RunReq
     report.checked("request", "the contract is the request's")
     for name in differences(contract, request, baseline, report.run_id):
         report.violate("contract_differs", "request", f"the compiled contract's {name} is not the request's")
+    # A proposal may have filled in what the language is told from; what the contract says is what counts then.
+    whole = replace(request, acceptance_tests=contract.acceptance_tests, executor=contract.executor)
+    if contract.environment_profile != chosen_profile(whole, context.policies.environments):
+        report.violate("contract_differs", "environments", "the environment_profile is not that of environments.json")
 
 
 def _paths(context: GateContext, paths: Iterable[str]) -> None:
@@ -115,9 +123,22 @@ def _is_sacred(path: str, policies: Policies) -> bool:
     return all(any(kind.name == "sacred" for kind in policies.path_classes(form.encode())) for form in forms)
 
 
-def _artifacts(report: GateReportBuilder, executor: Executor | None, artifacts: Iterable[Artifact]) -> None:
-    if executor is None:
-        return
+def _ways(context: GateContext, order: RunRequest | TaskContract, artifacts: Sequence[Artifact]) -> None:
+    """Every executor of the order; and that candidates stand in the place of one, and each makes the whole change."""
+    report = context.report
+    if order.candidates is not None:
+        report.checked("candidates", f"{len(order.candidates)}, of which one lands")
+        if order.executor is not None:
+            report.violate("executor_contradicts", "candidates", "candidates stand in the place of the executor")
+        if order.sharding is not None and order.sharding.count > 1:
+            words = "each candidate makes the whole change: it is not split into parts"
+            report.violate(PARTS_OF_CANDIDATES, "candidates", words)
+    for executor in ways(order):
+        _artifacts(report, executor, artifacts)
+        judge_asked(context, executor, order.budget)
+
+
+def _artifacts(report: GateReportBuilder, executor: Executor, artifacts: Iterable[Artifact]) -> None:
     report.checked("executor", " ".join(filter(None, (executor.kind, executor.agent, executor.model))))
     known = {artifact.name for artifact in artifacts}
     for name in executor.artifacts:
@@ -131,7 +152,7 @@ def _repository(report: GateReportBuilder, repository: Repository | None) -> Non
     report.checked("repository", repository.landing if repository is not None else "")
     if repository is None:
         report.violate("repository_missing", "repository", "the contract does not say which repository it is about")
-    elif _has_credentials(repository.url):
+    elif holds_credentials(repository.url):
         report.violate("repository_has_credentials", "repository", "a URL with a password would be kept as evidence")
     elif repository.landing == "target" and not _landable(repository.target_ref or ""):
         report.violate("bad_ref", "repository", "landing on a target needs target_ref: refs/heads/...")
@@ -143,10 +164,3 @@ def _landable(ref: str) -> bool:
         return check_landing_ref(ref).startswith(LANDABLE)
     except MalformedError:
         return False
-
-
-def _has_credentials(url: str) -> bool:
-    try:
-        return urllib.parse.urlsplit(url).password is not None
-    except ValueError:
-        return True

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from dataclasses import dataclass
 from datetime import datetime
 
 from gatewright.contracts.vocabulary import Repository
@@ -16,6 +18,24 @@ from gatewright.services.gatekeeper.gates.context import ChangeContext, GateCont
 #: Pushes that another gatekeeper's own may get in the way of, and the pause between two of them in seconds.
 TRIES = 5
 PAUSE = 0.2
+#: Commits on the ref that are looked at for one that this run landed before.
+LOOKED_AT = 10_000
+
+_RUN = re.compile(r"^Gatewright-Run: (\S+)$", re.MULTILINE)  # noqa: TID251 - linear: each try ends where the next one begins
+
+
+@dataclass(frozen=True, slots=True)
+class LandingOutcome:
+    """``commit`` is empty where nothing landed, or nothing was to be; ``previous``: what the ref pointed at before.
+
+    ``found``: it was on the ref already, landed by this run at a time that the ledger does not know of.
+    """
+
+    commit: str = ""
+    tree: str = ""
+    ref: str = ""
+    previous: str | None = None
+    found: bool = False
 
 
 async def judge_target(context: GateContext, repository: Repository, baseline: str, mirror: Mirror) -> None:
@@ -39,39 +59,47 @@ async def judge_target(context: GateContext, repository: Repository, baseline: s
         report.violate("target_checked_out", "target", f"{ref} is checked out in {place}")
 
 
-async def land(context: ChangeContext, run: Run) -> tuple[str, str, str, str | None]:
-    """Land the candidate; returns commit, tree, ref and what the ref pointed at before.
+async def land(context: ChangeContext, run: Run) -> LandingOutcome:
+    """Land the candidate. Doing it again gives the same commit and finds it landed: a crash in between is harmless.
 
-    Doing it again gives the same commit and finds it landed: a crash in between is harmless.
+    A ledger that was brought back from a backup makes another commit of the same tree: the one that this run landed before
+    counts then. Where that has another tree, nothing lands (``landed_before``).
     """
     report, contract, mirror = context.report, context.contract, context.mirror
     candidate, repository = run.candidate, contract.repository
     if candidate is None or repository is None:
         report.violate("gate_not_evaluated", "landing", "there is no candidate to land")
-        return "", "", "", None
+        return LandingOutcome()
     ref = landing_ref(run.run_id, repository)
     baseline = run.accepted.baseline_commit
     if not ref:
         report.saw("tree", candidate.tree)
-        return "", candidate.tree, "", None
+        return LandingOutcome(tree=candidate.tree)
     when = datetime.fromisoformat(run.created_at)
     message, author = commit_message(run, contract), contract.author
     commit = await mirror.commit_tree(candidate.tree, parent=baseline, message=message, when=when, author=author)
     tree = await mirror.tree_of(commit)
     if tree != candidate.tree:
         report.violate("landed_tree_differs", "same_tree", f"commit {commit} has tree {tree}, tested was {candidate.tree}")
-        return "", "", "", None
+        return LandingOutcome()
     previous = baseline if repository.landing == "target" else None
+    earlier = None
     try:
         await _push(commit, ref, previous, mirror)
     except (GitError, HostError) as error:
         if is_waited_for(error):
             raise
-        report.violate(error.reason, "landing", error.message)
-        return "", "", "", None
-    report.saw("commit", commit)
+        earlier = await _landed_before(run.run_id, baseline, ref, mirror) if error.reason == "landing_conflict" else None
+        if earlier is None:
+            report.violate(error.reason, "landing", error.message)
+            return LandingOutcome()
+        if await mirror.tree_of(earlier) != tree:
+            words = f"{ref} holds {earlier}, another change that this run landed before, of which the ledger does not know"
+            report.violate("landed_before", "landing", words)
+            return LandingOutcome()
+    report.saw("commit", earlier or commit)
     report.saw("tree", tree)
-    return commit, tree, ref, previous
+    return LandingOutcome(earlier or commit, tree, ref, previous, found=earlier is not None)
 
 
 async def _push(commit: str, ref: str, previous: str | None, mirror: Mirror) -> None:
@@ -99,3 +127,16 @@ async def _holds(commit: str, ref: str, mirror: Mirror) -> bool:
         return False
     await mirror.ensure(current)
     return await mirror.descends(current, commit)
+
+
+async def _landed_before(run_id: str, baseline: str, ref: str, mirror: Mirror) -> str | None:
+    """The commit on ``ref`` that was made of the baseline and says that it is this run's."""
+    current = await mirror.current(ref)
+    if current is None:
+        return None
+    await mirror.ensure(current)
+    for commit in await mirror.children(baseline, current, LOOKED_AT):
+        said = _RUN.findall(await mirror.message(commit))
+        if await mirror.parents(commit) == (baseline,) and said == [run_id]:
+            return commit
+    return None

@@ -151,10 +151,25 @@ class PathLocks:
 
         return await self._change(repository, change)
 
-    async def holds(self, repository: str, run_id: str, token: int) -> bool:
-        """Whether ``run_id`` still has what it was given with ``token``: not released, and not overtaken."""
-        stored = await self._bus.kv_get(_key(repository))
-        return any(lock.claim.run_id == run_id and lock.token == token for lock in _table(stored).locks)
+    async def holds(self, repository: str, claim: Claim, token: int) -> bool:
+        """Whether the claim's run still has what it was given with ``token``: not released, and not overtaken.
+
+        A table that has never given that token was brought back from before it was: the run has its paths anew then, where no
+        live run has any of them.
+        """
+
+        async def change(table: LockTable) -> tuple[LockTable, bool]:
+            if any(lock.claim.run_id == claim.run_id and lock.token == token for lock in table.locks):
+                return table, True
+            if table.last_token >= token:
+                return table, False
+            live = [lock for lock in table.holding(claim) if not await self._has_ended(lock.claim.run_id)]
+            if live:
+                return table, False
+            table = table.without(claim.run_id, *(lock.claim.run_id for lock in table.holding(claim)))
+            return replace(table, last_token=token, locks=(*table.locks, Lock(claim, token))), True
+
+        return await self._change(repository, change)
 
     async def release(self, repository: str, run_id: str) -> tuple[str, ...]:
         """Give up what ``run_id`` holds or waits for; the runs that wait and can go on now.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gatewright.contracts import ReviewReport, TaskContract, TestReport
 from gatewright.contracts.reports import TestCommand
 from gatewright.environment_state import ADVICE, CHANGED
-from gatewright.ledger.run import Run
+from gatewright.ledger.run import Run, RunTask
 from gatewright.patterns import TextPattern
 from gatewright.rules import mutation
 from gatewright.rules import proof as proofs
@@ -20,7 +22,7 @@ WORKSPACE_CHANGES = "workspace_changes"
 _URI = TextPattern(r"artifact:sha256:[0-9a-fA-F]{64}|data:[^\s\"']*,")
 
 
-def judge_review(context: GateContext, review: ReviewReport, run: Run) -> None:
+def judge_review(context: GateContext, review: ReviewReport, run: Run, makers: Iterable[RunTask]) -> None:
     """1. the right tree  2. an independent reviewer  3. that hands over nothing  4. it passed the candidate.
 
     ``produced_diff`` must be false by the schema: a report that says otherwise is never decoded. What lands is the candidate
@@ -32,7 +34,7 @@ def judge_review(context: GateContext, review: ReviewReport, run: Run) -> None:
     for broken in wrong_tree(review.tree, _candidate(run), "reviewer_wrong_tree"):  # 1
         report.violate(*broken)
     report.checked("reviewer_gate")
-    for broken in not_independent(review, run):  # 2
+    for broken in not_independent(review, makers):  # 2
         report.violate(*broken)
     report.checked("read_only")
     for uri in sorted(_handed_over(review) - _shown(run)):  # 3

@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from acp.schema import ToolCallProgress, ToolCallStart, ToolCallUpdate
-
 from gatewright.services.worker.agents.acp.question import readings_of, worst
+from gatewright.services.worker.agents.acp.said import CallReport
 from gatewright.services.worker.agents.permission import What
-from gatewright.services.worker.agents.telling import Telling, quoted
+from gatewright.services.worker.agents.telling import AgentReporter, quoted
 
 #: Calls that are remembered; beyond, the oldest are forgotten.
 MAX_CALLS: Final = 1_000
@@ -31,12 +30,16 @@ class _Call:
 class ToolCalls:
     """The calls of one session, told as commands and files."""
 
-    def __init__(self, telling: Telling) -> None:
+    def __init__(self, telling: AgentReporter) -> None:
         self._telling = telling
         self._calls: OrderedDict[str, _Call] = OrderedDict()
 
-    def learn(self, said: ToolCallStart | ToolCallProgress) -> None:
-        """An update of a call: tell what it runs once that is known, and what it wrote once it says that it is done."""
+    def learn(self, said: CallReport) -> bool:
+        """An update of a call: tell what it runs once that is known, and what it wrote once it says that it is done.
+
+        Whether the call begins with it.
+        """
+        begins = said.name[:200] not in self._calls if said.begins is None else said.begins
         call = self._merge(said)
         ends = said.status in ("completed", "failed") and not call.ended
         if "command" in call.what and not call.told and (call.command or ends):
@@ -49,17 +52,18 @@ class ToolCalls:
                 self._telling.command(call.command or call.title, status)
             elif said.status == "completed" and worst(call.what) == "edit":
                 self._telling.files(call.paths)
+        return begins
 
-    def ask(self, said: ToolCallUpdate) -> tuple[What, str]:
+    def ask(self, said: CallReport) -> tuple[What, str]:
         """What a question about a call is for, in the worst reading of all that was said of it, and in words."""
         call = self._merge(said)
-        words = call.command or call.title or said.tool_call_id
+        words = call.command or call.title or said.name.strip()
         if call.paths:
             words = f"{words} ({', '.join(list(call.paths)[:5])})"
         return worst(call.what), quoted(words)
 
-    def _merge(self, said: ToolCallUpdate | ToolCallStart | ToolCallProgress) -> _Call:
-        name = said.tool_call_id[:200]
+    def _merge(self, said: CallReport) -> _Call:
+        name = said.name[:200]
         call = self._calls.setdefault(name, _Call())
         self._calls.move_to_end(name)
         if len(self._calls) > MAX_CALLS:
@@ -68,7 +72,7 @@ class ToolCalls:
         if said.title:
             call.title = said.title[:500]
         call.command = _command(said.raw_input) or call.command
-        for path in _paths(said):
+        for path in said.changed or said.places:
             if len(call.paths) < 100:
                 call.paths[path[:4096]] = None
         return call
@@ -79,11 +83,6 @@ def _command(raw: object) -> str:
     if isinstance(found, list):
         return quoted(" ".join(word for word in found[:100] if isinstance(word, str)))
     return quoted(found) if isinstance(found, str) else ""
-
-
-def _paths(said: ToolCallUpdate | ToolCallStart | ToolCallProgress) -> list[str]:
-    changed = [item.path for item in said.content or () if item.type == "diff"]
-    return changed or [place.path for place in said.locations or ()]
 
 
 def _exit_status(raw: object) -> int | None:

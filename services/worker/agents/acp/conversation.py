@@ -1,8 +1,8 @@
 """One conversation over the Agent Client Protocol: a session, its turns, every question answered, and the end.
 
-1. ``initialize``: version 1, and neither files nor terminals are offered: the agent has its workspace.
-2. ``session/load`` for a session that is to go on, else ``session/new``; then the mode that its entry names.
-3. ``session/prompt``. Until its answer, updates are told as events and questions are answered (``question.py``). Once it is
+1. ``initialize``: the version of its entry, and neither files nor terminals are offered: the agent has its workspace.
+2. The session that is to go on, else a new one; then the mode that its entry names.
+3. ``session/prompt``. Until the turn's end, updates are told as events and questions are answered (``question.py``). Once it is
    completed, what ``follow_up`` says is the next.
 4. Where a question cannot be refused, and when the caller gives up: open questions are answered ``cancelled``, then
    ``session/cancel``, then two seconds. The box is killed after that, in every case.
@@ -12,44 +12,35 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
-from acp.schema import (
-    AgentMessageChunk,
-    AllowedOutcome,
-    ClientCapabilities,
-    DeniedOutcome,
-    FileSystemCapabilities,
-    Implementation,
-    InitializeRequest,
-    InitializeResponse,
-    LoadSessionRequest,
-    NewSessionRequest,
-    NewSessionResponse,
-    PromptRequest,
-    PromptResponse,
-    RequestPermissionResponse,
-    SetSessionModeRequest,
-    TextContentBlock,
-    ToolCallProgress,
-    ToolCallStart,
-    ToolCallUpdate,
-)
-from pydantic import BaseModel, ValidationError
+from acp.schema import AllowedOutcome, DeniedOutcome, RequestPermissionResponse
+from pydantic import ValidationError
 
 from gatewright.errors import AgentWireError
 from gatewright.services.worker.agents.acp.calls import ToolCalls
 from gatewright.services.worker.agents.acp.peer import INVALID_PARAMS, METHOD_NOT_FOUND, Answer, Id, Peer, RefusedError, error
-from gatewright.services.worker.agents.acp.question import Choice, Question, choose, options_of
+from gatewright.services.worker.agents.acp.question import Choice, PermissionQuestion, choose, options_of
 from gatewright.services.worker.agents.acp.rules import NOTHING, SessionRules
+from gatewright.services.worker.agents.acp.said import (
+    CallReport,
+    Dialect,
+    MessagePart,
+    Said,
+    TurnBegun,
+    TurnEnd,
+    WholeMessage,
+    fault_of,
+    sent,
+)
 from gatewright.services.worker.agents.acp.telling import JoiningTelling
-from gatewright.services.worker.agents.permission import may
+from gatewright.services.worker.agents.acp.version1 import FirstVersion
+from gatewright.services.worker.agents.acp.version2 import SecondVersion
+from gatewright.services.worker.agents.permission import By, leave_for
 from gatewright.services.worker.agents.port import AgentEnd, AgentOrder, HowEnded, Tell, Wire
 from gatewright.services.worker.agents.telling import quoted
-from gatewright.version import __version__
 
-VERSION: Final = 1
 #: Node starts slowly on a busy host, and some agents look for a network that is not there first.
 SETUP_SECONDS: Final = 120.0
 #: What is left to an agent that was asked to stop.
@@ -58,6 +49,11 @@ STOP_SECONDS: Final = 2.0
 MAX_QUESTIONS: Final = 500
 _MAX_PROBLEMS: Final = 20
 _MAX_SESSION: Final = 500
+#: Updates that tell what was said and done.
+_PAST: Final = frozenset(
+    {"user_message", "user_message_chunk", "agent_message", "agent_message_chunk", "tool_call", "tool_call_update"}
+)
+_DIALECTS: Final[Mapping[int, Callable[[SessionRules], Dialect]]] = {1: FirstVersion, 2: SecondVersion}
 _ENDS: Final[Mapping[str, HowEnded]] = {"end_turn": "completed", "cancelled": "interrupted"}
 
 
@@ -76,8 +72,12 @@ class Conversation:
         self._peer = Peer(wire, self._asked, self._told)
         self._telling = JoiningTelling(tell, order.directory)
         self._calls = ToolCalls(self._telling)
+        self._dialect = _DIALECTS[rules.version](rules)
         self._session: str | None = None
-        self._prompted = self._stopping = False
+        #: Of the turn: whether the agent has taken it, and how it ended where that is told and not answered.
+        self._accepted = False
+        self._ended: TurnEnd | None = None
+        self._prompted = self._stopping = self._recalled = False
         self._questions = self._problems = 0
         self._counted = NOTHING
         #: A question was refused, and the agent has neither said nor begun anything since.
@@ -94,7 +94,7 @@ class Conversation:
             self._telling.problem(f"the agent refused ({refusal.number}): {refusal}")
             return self._end("failed")
         except ValidationError as fault:
-            raise AgentWireError(f"the agent's answer is none of the protocol: {_fault(fault)}") from fault
+            raise AgentWireError(f"the agent's answer is none of the protocol: {fault_of(fault)}") from fault
         except asyncio.CancelledError:
             await self._stop()
             raise
@@ -107,64 +107,89 @@ class Conversation:
         end = await self._take_turn(self._order.prompt)
         while end.how == "completed" and (words := await self._order.follow_up()) is not None:
             end = await self._take_turn(words)
-        with contextlib.suppress(AgentWireError):
+        with contextlib.suppress(AgentWireError, TimeoutError):
             await self._wire.finish()
+            if self._order.carried:
+                # Some write the last of what was said only now; what is killed at once forgets it.
+                async with asyncio.timeout(STOP_SECONDS):
+                    while await self._wire.receive() is not None:
+                        pass
         return end
 
     async def _take_turn(self, words: str) -> AgentEnd:
-        number = await self._peer.begin("session/prompt", _wire(_prompt(self._session or "", words)))
-        self._prompted, self._refused_last = True, False
-        response = PromptResponse.model_validate(await self._peer.result(number))
+        self._accepted, self._ended, self._refused_last = False, None, False
+        number = await self._peer.begin("session/prompt", self._dialect.prompt(self._session or "", words))
+        self._prompted = True
+        end = self._dialect.end_of(await self._peer.result(number)) or await self._until_idle()
         self._telling.flush()
-        tokens = self._rules.usage(response) or self._counted
+        tokens = end.tokens or self._counted
         if tokens != NOTHING:
             self._telling.usage(*tokens)
-        if response.stop_reason not in _ENDS:
-            self._telling.problem(f"the agent ended its turn with {response.stop_reason}")
-        how = _ENDS.get(response.stop_reason, "failed")
+        if end.reason not in _ENDS:
+            self._telling.problem(f"the agent ended its turn with {quoted(end.reason, 100) or 'no reason'}")
+        how = _ENDS.get(end.reason, "failed")
         return self._end("declined" if self._refused_last and how != "failed" else how)
 
+    async def _until_idle(self) -> TurnEnd:
+        """The end of a turn that the agent has accepted; its word for it may have come before that it did."""
+        self._accepted = True
+        await self._peer.until(lambda: self._ended is not None)
+        return self._ended or TurnEnd("")
+
     async def _initialize(self) -> bool:
-        request = InitializeRequest(
-            protocol_version=VERSION,
-            client_capabilities=ClientCapabilities(
-                fs=FileSystemCapabilities(read_text_file=False, write_text_file=False), terminal=False
-            ),
-            client_info=Implementation(name="gatewright", version=__version__),
-        )
-        raw = await self._peer.request("initialize", _wire(request), seconds=SETUP_SECONDS)
-        response = InitializeResponse.model_validate(raw)
-        if response.protocol_version != VERSION:
-            raise AgentWireError(f"the agent speaks version {response.protocol_version} of the protocol, not {VERSION}")
-        self._claimed = response.agent_info.version if response.agent_info else ""
-        return response.agent_capabilities is not None and response.agent_capabilities.load_session is True
+        raw = await self._peer.request("initialize", self._dialect.initialize(), seconds=SETUP_SECONDS)
+        self._dialect = self._agreed(raw.get("protocolVersion"))
+        standing = self._dialect.standing(raw)
+        self._claimed = standing.claimed
+        return standing.resumes
+
+    def _agreed(self, version: object) -> Dialect:
+        """The version that the agent answers with: the one that was asked for, or the older one where its entry accepts it."""
+        asked = self._rules.version
+        if type(version) is int and version == asked:
+            return self._dialect
+        if type(version) is int and version in _DIALECTS and version < asked and self._rules.accepts_older:
+            self._telling.problem(f"the agent speaks version {version} of the protocol, which its entry accepts for {asked}")
+            return _DIALECTS[version](self._rules)
+        said = quoted(str(version), 40)
+        raise AgentWireError(f"the agent speaks version {said} of the protocol, not {asked}", code="agent_protocol_refused")
 
     async def _open_session(self, *, can_load: bool) -> None:
-        session = None if self._order.resume is None else await self._load(self._order.resume, can_load=can_load)
-        if session is None:
-            request = NewSessionRequest(cwd=self._order.directory, mcp_servers=[], field_meta=self._rules.meta)
-            raw = await self._peer.request("session/new", _wire(request), seconds=SETUP_SECONDS)
-            session = NewSessionResponse.model_validate(raw).session_id
+        session, opened = self._order.resume, None
+        if session is not None:
+            opened = await self._load(session, can_load=can_load)
+        if session is None or opened is None:
+            request = self._dialect.begin(self._order.directory, self._rules.meta)
+            opened = await self._peer.request(request.method, request.params, seconds=SETUP_SECONDS)
+            session = self._dialect.session_of(opened)
         if not 0 < len(session) <= _MAX_SESSION or quoted(session) != session:
             raise AgentWireError("the agent's session has an id that is none")
         self._session = session
         if self._rules.mode is not None:
-            mode = SetSessionModeRequest(session_id=session, mode_id=self._rules.mode)
-            await self._peer.request("session/set_mode", _wire(mode), seconds=SETUP_SECONDS)
+            mode = self._dialect.set_mode(session, self._rules.mode, opened)
+            await self._peer.request(mode.method, mode.params, seconds=SETUP_SECONDS)
         self._telling.started(self._name, self._claimed, session)
 
-    async def _load(self, session: str, *, can_load: bool) -> str | None:
-        """The session, None where it cannot be had again: a fresh one serves. What was said in it is not told again."""
+    async def _load(self, session: str, *, can_load: bool) -> Mapping[str, object] | None:
+        """The answer to taking the session up, None where it cannot be had again: a fresh one serves.
+
+        What was said in it is not told again.
+        """
         if not can_load:
             self._telling.problem("the agent cannot go on with a session; it begins a new one")
             return None
-        request = LoadSessionRequest(session_id=session, cwd=self._order.directory, mcp_servers=[], field_meta=self._rules.meta)
+        request = self._dialect.resume(session, self._order.directory, self._rules.meta)
         try:
-            await self._peer.request("session/load", _wire(request), seconds=SETUP_SECONDS)
+            opened = await self._peer.request(request.method, request.params, seconds=SETUP_SECONDS)
         except RefusedError as refusal:
             self._telling.problem(f"the session cannot be had again, a new one begins: {refusal}")
             return None
-        return session
+        if not self._recalled:
+            # The protocol has it told again; an agent may say yes to a session that it does not know, and begin an empty one.
+            self._telling.problem(
+                "the agent took the session up and told nothing of what was said in it: it may recall nothing"
+            )
+        return opened
 
     async def _stop(self) -> None:
         """Ask the agent to stop, and give it two seconds; a wire that no longer works is no obstacle."""
@@ -174,10 +199,13 @@ class Conversation:
         with contextlib.suppress(AgentWireError, RefusedError, TimeoutError, _NothingToRefuseWithError):
             async with asyncio.timeout(STOP_SECONDS):
                 for number in tuple(self._peer.open):
-                    await self._peer.answer(number, {"result": _wire(_outcome(None))})
+                    await self._peer.answer(number, {"result": sent(_outcome(None))})
                 await self._peer.notify("session/cancel", {"sessionId": self._session})
-                if self._prompted:
-                    await self._peer.result(self._peer.last)
+                if self._prompted and not self._accepted:
+                    ended = self._dialect.end_of(await self._peer.result(self._peer.last))
+                    self._accepted = ended is None
+                if self._accepted:
+                    await self._until_idle()
 
     def _end(self, how: HowEnded) -> AgentEnd:
         self._telling.flush()
@@ -192,24 +220,27 @@ class Conversation:
     async def _permission(self, number: Id, params: Mapping[str, object]) -> Answer:
         """Named fields are read from the parameters, each by itself: nothing beside them can take their place."""
         try:
-            call = ToolCallUpdate.model_validate(params.get("toolCall"))
+            call = self._dialect.question(params)
         except ValidationError as fault:
-            self._problem(f"the agent's question is none of the protocol: {_fault(fault)}")
+            self._problem(f"the agent's question is none of the protocol: {fault_of(fault)}")
             return error(INVALID_PARAMS, "the question has no tool call")
         what, subject = self._calls.ask(call)
         offered, kinds = options_of(params.get("options"))
-        question = Question(call.tool_call_id, what, subject, offered, kinds)
+        question = PermissionQuestion(call.name, what, subject, offered, kinds)
         self._questions += 1
         ours = self._session is not None and params.get("sessionId") == self._session and self._prompted
         over = self._stopping or self._questions > MAX_QUESTIONS
-        allowed = ours and may(what, self._order)
+        by: By = "contract"
+        allowed, person = False, ""
+        if ours and not over and len(offered.get("allow_once", ())) == 1:
+            allowed, by, person = await leave_for(what, subject, self._order, open_turn=True)
         choice = Choice("cancel") if over else choose(question, allowed=allowed)
         if self._questions <= MAX_QUESTIONS + 1:
-            self._telling.answered(question.asked, subject, choice.answer, kinds)
+            self._telling.answered(question.asked, subject, choice.answer, kinds, by, person)
         if what == "command" and self._order.shell == "deny":
             self._problem("policy_violation: the contract forbids commands, and the agent asked for one")
         self._refused_last = choice.answer != "allow"
-        answer: Answer = {"result": _wire(_outcome(choice.option))}
+        answer: Answer = {"result": sent(_outcome(choice.option))}
         if choice.answer == "cancel" and not self._stopping:
             await self._peer.answer(number, answer)
             raise _NothingToRefuseWithError
@@ -218,6 +249,9 @@ class Conversation:
     def _told(self, method: str, params: Mapping[str, object]) -> None:
         """Updates of our session, once the turn has begun; everything else is none of ours."""
         update = params.get("update")
+        if method == "session/update" and not self._prompted and params.get("sessionId") == self._order.resume:
+            said = update.get("sessionUpdate") if isinstance(update, dict) else None
+            self._recalled = self._recalled or said in _PAST
         if method != "session/update" or not self._prompted or params.get("sessionId") != self._session:
             return
         if not isinstance(update, dict):
@@ -226,21 +260,31 @@ class Conversation:
         try:
             self._update(update)
         except ValidationError as fault:
-            self._problem(f"the agent's update is none of the protocol: {_fault(fault)}")
+            self._problem(f"the agent's update is none of the protocol: {fault_of(fault)}")
 
     def _update(self, update: dict[str, object]) -> None:
-        match update.get("sessionUpdate"):
-            case "agent_message_chunk":
-                chunk = AgentMessageChunk.model_validate(update)
-                self._counted = self._rules.add(self._counted, chunk.field_meta)
-                if isinstance(chunk.content, TextContentBlock) and chunk.content.text:
-                    self._telling.part(chunk.content.text)
+        for said in self._dialect.read(update):
+            self._hear(said)
+
+    def _hear(self, said: Said) -> None:
+        match said:
+            case MessagePart(text, message, meta):
+                self._counted = self._rules.add(self._counted, meta)
+                if text:
+                    self._telling.part(text, message)
                     self._refused_last = False
-            case "tool_call":
-                self._refused_last = False
-                self._calls.learn(ToolCallStart.model_validate(update))
-            case "tool_call_update":
-                self._calls.learn(ToolCallProgress.model_validate(update))
+            case WholeMessage(text, message):
+                self._telling.whole(text, message)
+                self._refused_last = self._refused_last and not text
+            case CallReport():
+                if self._calls.learn(said):
+                    self._refused_last = False
+            case TurnBegun():
+                self._accepted = True
+            case TurnEnd():
+                # Before it took the prompt, an agent that says that it is idle speaks of what was before.
+                if self._accepted and self._ended is None:
+                    self._ended = said
 
     def _problem(self, words: str) -> None:
         self._problems += 1
@@ -248,20 +292,7 @@ class Conversation:
             self._telling.problem(words)
 
 
-def _prompt(session: str, text: str) -> PromptRequest:
-    return PromptRequest(session_id=session, prompt=[TextContentBlock(type="text", text=text)])
-
-
 def _outcome(option: str | None) -> RequestPermissionResponse:
     if option is None:
         return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
     return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=option))
-
-
-def _wire(message: BaseModel) -> dict[str, object]:
-    return message.model_dump(mode="json", by_alias=True, exclude_none=True)
-
-
-def _fault(fault: ValidationError) -> str:
-    first = fault.errors(include_url=False, include_context=False, include_input=False)[0]
-    return quoted(f"{'.'.join(map(str, first['loc']))[:200]}: {first['msg']}")

@@ -21,6 +21,7 @@ MAX_MESSAGES: Final = 2_000_000
 #: An agent that does not read what is sent to it for so long no longer works.
 SEND_SECONDS: Final = 30.0
 _MAX_ID: Final = 1 << 53
+_NOT_ASKED: Final = "answers that were not asked for, or messages that are none"
 
 METHOD_NOT_FOUND: Final = -32601
 INVALID_REQUEST: Final = -32600
@@ -79,19 +80,19 @@ class Peer:
     async def result(self, number: int) -> Mapping[str, object]:
         """See ``request``."""
         while True:
-            message = await self._wire.receive()
+            message = await self._next()
             if message is None:
-                raise AgentWireError("the agent closed its output before it answered")
-            self._messages += 1
-            if self._messages > MAX_MESSAGES:
-                raise AgentWireError(f"the agent sent more than {MAX_MESSAGES} messages")
-            if isinstance(message.get("method"), str):
-                await self._hear(message)
-            elif type(message.get("id")) is int and message["id"] == number:
+                continue
+            if type(message.get("id")) is int and message["id"] == number:
                 return _result(message)
-            else:
-                # To a request that was answered, was given up, or never was.
-                self._stray("answers that were not asked for, or messages that are none")
+            # To a request that was answered, was given up, or never was.
+            self._stray(_NOT_ASKED)
+
+    async def until(self, reached: Callable[[], bool]) -> None:
+        """Deal with what comes until ``reached``; no answer is open."""
+        while not reached():
+            if await self._next() is not None:
+                self._stray(_NOT_ASKED)
 
     async def notify(self, method: str, params: Mapping[str, object]) -> None:
         """Tell the agent something that has no answer."""
@@ -102,6 +103,19 @@ class Peer:
         await self._send({"jsonrpc": "2.0", "id": number, **answer})
         if number in self.open:
             self.open.remove(number)
+
+    async def _next(self) -> Mapping[str, object] | None:
+        """The next message if it is an answer; None when it was another, which is dealt with."""
+        message = await self._wire.receive()
+        if message is None:
+            raise AgentWireError("the agent closed its output before it answered")
+        self._messages += 1
+        if self._messages > MAX_MESSAGES:
+            raise AgentWireError(f"the agent sent more than {MAX_MESSAGES} messages")
+        if not isinstance(message.get("method"), str):
+            return message
+        await self._hear(message)
+        return None
 
     async def _hear(self, message: Mapping[str, object]) -> None:
         method, given = str(message["method"]), message.get("params")

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from acp.schema import PermissionOption, ToolCallStart, ToolCallUpdate
+from acp.schema import PermissionOption
 from pydantic import ValidationError
 
+from gatewright.services.worker.agents.acp.said import CallReport
 from gatewright.services.worker.agents.permission import What
 from gatewright.services.worker.agents.port import Answered, Asked
 
@@ -36,7 +37,7 @@ _OF_KIND: Final[Mapping[str, What]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PermissionQuestion:
     """``offered`` are the options that can be chosen, by kind; ``kinds`` all kinds that were named, known or not."""
 
     call: str
@@ -59,11 +60,11 @@ class Choice:
     option: str | None = None
 
 
-def readings_of(call: ToolCallUpdate | ToolCallStart) -> Iterator[What]:
+def readings_of(call: CallReport) -> Iterator[What]:
     """What a tool call may be, by all that is said of it: a command line makes it a command, whatever kind it claims."""
-    if isinstance(call.raw_input, dict) and isinstance(call.raw_input.get("command"), (str, list)):
+    if call.runs or (isinstance(call.raw_input, dict) and isinstance(call.raw_input.get("command"), (str, list))):
         yield "command"
-    if any(item.type == "diff" for item in call.content or ()):
+    if call.differs:
         yield "edit"
     if call.kind is not None:
         yield _OF_KIND.get(call.kind, "other")
@@ -107,7 +108,7 @@ def _id(item: object) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def choose(question: Question, *, allowed: bool) -> Choice:
+def choose(question: PermissionQuestion, *, allowed: bool) -> Choice:
     """The option to answer with: once only, never for always.
 
     1. To allow, exactly one option must be of the kind ``allow_once``: of two, one may well grant more than is asked.

@@ -2,36 +2,70 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from typing import Final
+
+from gatewright.services.worker.agents.permission import By
 from gatewright.services.worker.agents.port import AgentEvent, AgentMessage, Answered, Asked, Tell
-from gatewright.services.worker.agents.telling import MAX_MESSAGE, Telling
+from gatewright.services.worker.agents.telling import MAX_MESSAGE, AgentReporter
+
+#: Messages whose words are remembered, so that they are not told twice.
+MAX_TOLD: Final = 1_000
 
 
-class JoiningTelling(Telling):
-    """A ``Telling`` whose messages end with the next event of another kind."""
+class JoiningTelling(AgentReporter):
+    """A ``AgentReporter`` whose messages end with the next event of another kind."""
 
     def __init__(self, tell: Tell, directory: str) -> None:
         super().__init__(tell, directory)
         self._parts: list[str] = []
         self._held = 0
+        self._message = ""
+        self._told: OrderedDict[str, int] = OrderedDict()
 
-    def part(self, text: str) -> None:
-        """A part of a message; what is beyond the length of one is dropped."""
+    def part(self, text: str, message: str = "") -> None:
+        """A part of the message of that id; what is beyond the length of one is dropped."""
+        if message != self._message:
+            self.flush()
+            self._message = message
         room = max(0, MAX_MESSAGE - self._held)
         if room and text:
             self._parts.append(text[:room])
             self._held += min(len(text), room)
 
+    def whole(self, text: str, message: str) -> None:
+        """A message as it reads now: instead of what is held of it, and not again where it was told so."""
+        if message == self._message:
+            self._parts.clear()
+            self._held = 0
+        self.part(text, message)
+
     def flush(self) -> None:
         """End the message that is being said."""
-        text = "".join(self._parts)
+        text, message = "".join(self._parts), self._message
         self._parts.clear()
         self._held = 0
+        self._message = ""
+        if message and text:
+            if self._told.get(message[:200]) == hash(text):
+                return
+            self._told[message[:200]] = hash(text)
+            if len(self._told) > MAX_TOLD:
+                self._told.popitem(last=False)
         self.message(text)
 
-    def answered(self, asked: Asked, subject: object, answer: Answered, offered: tuple[str, ...] = ()) -> None:
-        """See ``Telling.answered``."""
+    def answered(
+        self,
+        asked: Asked,
+        subject: object,
+        answer: Answered,
+        offered: tuple[str, ...] = (),
+        by: By = "contract",
+        person: str = "",
+    ) -> None:
+        """See ``AgentReporter.answered``."""
         self.flush()
-        super().answered(asked, subject, answer, offered)
+        super().answered(asked, subject, answer, offered, by, person)
 
     def _event(self, event: AgentEvent) -> None:
         if not isinstance(event, AgentMessage):

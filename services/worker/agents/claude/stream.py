@@ -17,9 +17,9 @@ from typing import Final
 
 from gatewright.errors import AgentWireError
 from gatewright.permissions import SHELL_MEANINGS
-from gatewright.services.worker.agents.permission import What, may
-from gatewright.services.worker.agents.port import AgentEnd, AgentOrder, Asked, HowEnded, Launch, Tell, Wire
-from gatewright.services.worker.agents.telling import Telling, quoted
+from gatewright.services.worker.agents.permission import What, leave_for
+from gatewright.services.worker.agents.port import AgentEnd, AgentOrder, Answered, Asked, HowEnded, Launch, Tell, Wire
+from gatewright.services.worker.agents.telling import AgentReporter, quoted
 
 _DUMMY_KEY: Final = "held-by-the-gateway"
 _HOME: Final = "@HOME@/.claude"
@@ -98,7 +98,7 @@ class _Conversation:
     def __init__(self, wire: Wire, order: AgentOrder, tell: Tell, name: str) -> None:
         self._wire = wire
         self._order = order
-        self._telling = Telling(tell, order.directory)
+        self._telling = AgentReporter(tell, order.directory)
         self._name = name
         self._session = ""
         self._questions = 0
@@ -192,15 +192,17 @@ class _Conversation:
         tool, given = quoted(request.get("tool_name"), 100), request.get("input")
         given = given if isinstance(given, dict) else {}
         what = _TOOLS.get(tool, "other")
-        allowed = may(what, self._order)
         subject = quoted(given.get("command")) or quoted(given.get("file_path")) or tool
-        self._telling.answered(_ASKED.get(what, "other"), subject, "allow" if allowed else "reject", ("allow", "deny"))
+        # Questions are read during our turns alone.
+        allowed, by, person = await leave_for(what, subject, self._order, open_turn=True)
+        answer: Answered = "allow" if allowed else "reject"
+        self._telling.answered(_ASKED.get(what, "other"), subject, answer, ("allow", "deny"), by, person)
         if what == "command" and self._order.shell == "deny":
             self._telling.problem("policy_violation: the contract forbids commands, and the agent asked for one")
         self._refused_last = not allowed
-        refusal = {"behavior": "deny", "message": "The contract does not allow this, and no person can be asked."}
-        answer = {"behavior": "allow", "updatedInput": given} if allowed else refusal
-        await self._reply({"subtype": "success", "request_id": number, "response": answer})
+        refusal = {"behavior": "deny", "message": "The contract does not allow this, or no person did."}
+        response = {"behavior": "allow", "updatedInput": given} if allowed else refusal
+        await self._reply({"subtype": "success", "request_id": number, "response": response})
 
     async def _reply(self, response: Object) -> None:
         await self._wire.send({"type": "control_response", "response": response})

@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from gatewright.errors import AgentWireError
+from gatewright.services.worker.agents.codex.approval import is_allowed
 from gatewright.services.worker.agents.codex.home import (
+    CATALOGUE,
     CODEX_HOME,
     DUMMY_KEY,
     KEY,
@@ -24,9 +26,9 @@ from gatewright.services.worker.agents.codex.home import (
     catalogue,
     configuration,
 )
-from gatewright.services.worker.agents.permission import What, may
-from gatewright.services.worker.agents.port import AgentEnd, AgentOrder, Answered, Asked, HowEnded, Launch, Tell, Wire
-from gatewright.services.worker.agents.telling import Telling, quoted
+from gatewright.services.worker.agents.permission import What
+from gatewright.services.worker.agents.port import AgentEnd, AgentOrder, Asked, HowEnded, Launch, Tell, Wire
+from gatewright.services.worker.agents.telling import AgentReporter, quoted
 from gatewright.version import __version__
 
 #: Seconds for an answer that needs no model.
@@ -74,7 +76,7 @@ def files(order: AgentOrder, *, own_catalogue: bool) -> dict[str, bytes]:
     """The files of its home."""
     made = {".codex/config.toml": configuration(order, catalogue=own_catalogue).encode()}
     if own_catalogue:
-        made[".codex/models.json"] = catalogue(order.model).encode()
+        made[CATALOGUE] = catalogue(order.model).encode()
     return made
 
 
@@ -86,7 +88,7 @@ class _Conversation:
     def __init__(self, wire: Wire, order: AgentOrder, tell: Tell, name: str) -> None:
         self._wire = wire
         self._order = order
-        self._telling = Telling(tell, order.directory)
+        self._telling = AgentReporter(tell, order.directory)
         self._name = name
         self._number = 0
         self._questions = 0
@@ -96,6 +98,7 @@ class _Conversation:
         self._ended: Object | None = None
         #: A question was refused, and nothing was done since.
         self._refused_last = False
+        self._in_turn = False
 
     async def hold(self) -> AgentEnd:
         try:
@@ -107,6 +110,7 @@ class _Conversation:
             self._telling.problem(str(refusal))
             end = "failed"
         except asyncio.CancelledError:
+            self._in_turn = False
             with contextlib.suppress(AgentWireError, TimeoutError):
                 async with asyncio.timeout(_STOP_SECONDS):
                     await self._interrupt()
@@ -123,10 +127,9 @@ class _Conversation:
             "approvalPolicy": approval_policy(self._order),
             "model": self._order.model,
         }
-        if self._order.resume is None:
+        answer = await self._resume(settings, self._order.resume) if self._order.resume is not None else None
+        if answer is None:
             answer = await self._request("thread/start", settings)
-        else:
-            answer = await self._request("thread/resume", {**settings, "threadId": self._order.resume})
         thread = answer.get("thread")
         name = thread.get("id") if isinstance(thread, dict) else None
         if not isinstance(name, str) or not 0 < len(name) <= _MAX_ID or quoted(name) != name:
@@ -134,14 +137,23 @@ class _Conversation:
         self._thread = name
         self._telling.started(self._name, _version(said.get("userAgent")), name)
 
+    async def _resume(self, settings: Object, thread: str) -> Object | None:
+        """The answer for a thread that goes on, None where it cannot be had again: a fresh one serves."""
+        try:
+            return await self._request("thread/resume", {**settings, "threadId": thread})
+        except _RefusedError as refusal:
+            self._telling.problem(f"the thread cannot be had again, a new one begins: {refusal}")
+            return None
+
     async def _take_turn(self, words: str) -> HowEnded:
-        self._ended, self._turn = None, ""
+        self._ended, self._turn, self._in_turn = None, "", True
         params = {"threadId": self._thread, "input": [{"type": "text", "text": words, "text_elements": []}]}
         answer = await self._request("turn/start", params, seconds=None)
         turn = answer.get("turn")
         if isinstance(turn, dict) and isinstance(turn.get("id"), str):
             self._turn = turn["id"]
         ended = await self._end_of_turn()
+        self._in_turn = False
         error = ended.get("error")
         if isinstance(error, dict):
             self._telling.problem(error.get("message"))
@@ -204,11 +216,10 @@ class _Conversation:
             return
         asked, yes, no = _QUESTIONS[method]
         what: What = "network" if params.get("networkApprovalContext") is not None else _plain(asked)
-        allowed = may(what, self._order)
-        answer: Answered = "allow" if allowed else "reject"
-        self._telling.answered("network" if what == "network" else asked, _subject(params), answer, (yes, no))
-        if what == "command" and self._order.shell == "deny":
-            self._telling.problem("policy_violation: the contract forbids commands, and the agent asked for one")
+        # What another thread asks, or one that is being stopped, is no question of our turn.
+        ours = params.get("threadId", self._thread) == self._thread and self._in_turn
+        named: Asked = "network" if what == "network" else asked
+        allowed = await is_allowed(self._telling, self._order, (named, what), _subject(params), (yes, no), ours=ours)
         self._refused_last = not allowed
         await self._wire.send({"id": number, "result": {"decision": yes if allowed else no}})
 

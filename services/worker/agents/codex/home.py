@@ -9,6 +9,8 @@ from gatewright.permissions import SHELL_MEANINGS
 from gatewright.services.worker.agents.port import AgentOrder
 
 CODEX_HOME: Final = "@HOME@/.codex"
+#: Where the list of models lies in its home.
+CATALOGUE: Final = ".codex/models.json"
 #: The variable that Codex takes its key from. The key is none: the gateway has the real one.
 KEY: Final = "GATEWRIGHT_MODEL_KEY"
 DUMMY_KEY: Final = "held-by-the-gateway"

@@ -14,7 +14,7 @@ from typing import Final
 from gatewright.errors import AgentWireError
 from gatewright.services.worker.agents.codex.app_server import files, variables
 from gatewright.services.worker.agents.port import AgentEnd, AgentOrder, HowEnded, Launch, Tell, Wire
-from gatewright.services.worker.agents.telling import Telling, quoted
+from gatewright.services.worker.agents.telling import AgentReporter, quoted
 
 Object = Mapping[str, object]
 #: The order is in its home, because what it is told on its input comes without a mark of its end.
@@ -40,7 +40,7 @@ class CodexExec:
 
     async def converse(self, wire: Wire, order: AgentOrder, tell: Tell) -> AgentEnd:
         """See ``AgentProtocol.converse``. There is no way to ask it to stop: the box is."""
-        telling = Telling(tell, order.directory)
+        telling = AgentReporter(tell, order.directory)
         session, how = "", "failed"
         while (said := await wire.receive()) is not None:
             match said.get("type"):
@@ -69,7 +69,7 @@ class CodexExec:
         return AgentEnd(ended, telling.last, session)
 
 
-def _item(telling: Telling, item: Object, *, over: bool) -> None:
+def _item(telling: AgentReporter, item: Object, *, over: bool) -> None:
     match item.get("type"):
         case "agent_message" if over:
             telling.message(item.get("text"))

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import msgspec
 
+from gatewright.agents.admission_record import ADMISSIONS
 from gatewright.agents.installation import usable_agent
 from gatewright.agents.policy import load_agents
 from gatewright.clock import SystemClock
@@ -21,7 +22,7 @@ from gatewright.errors import GatewrightError
 from gatewright.reasons import exit_code_of
 from gatewright.sandbox.account import sandbox_account
 from gatewright.sandbox.bubblewrap import BubblewrapSandbox
-from gatewright.services.worker.agents.probe.admission import ADMISSIONS, keep, probe
+from gatewright.services.worker.agents.probe.admission import keep, probe
 from gatewright.services.worker.agents.probe.door import GatewayDoor
 from gatewright.services.worker.agents.probe.result import Admission
 from gatewright.services.worker.agents.probe.trial import Bench

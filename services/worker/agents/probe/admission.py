@@ -5,25 +5,28 @@ What was found is of one program with one entry of agents.json: when either chan
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from gatewright.agents.installation import InstalledAgent
 from gatewright.agents.policy import AgentEntry
 from gatewright.clock import Clock, timestamp
+from gatewright.contracts.vocabulary import Shell
 from gatewright.errors import DeniedError, UnavailableError
-from gatewright.services.worker.agents.probe.result import Admission, StepResult, permitted
-from gatewright.services.worker.agents.probe.steps import SINGLE, asks, handshake
+from gatewright.services.worker.agents.probe.result import HELD, Admission, Step, StepResult, judged, permitted
+from gatewright.services.worker.agents.probe.steps import SINGLE, asks, each_command, handshake
 from gatewright.services.worker.agents.probe.trial import Bench
 
-#: Where admissions are kept, below the home folder.
-ADMISSIONS: Final = "agents"
+T = TypeVar("T")
+#: For one step, of up to six trials: an agent that starts slowly on a busy host needs half a minute for each.
+STEP_SECONDS: Final = 300.0
 _MOST_BYTES: Final = 1 << 20
 _CHUNK: Final = 1 << 20
 #: Digests of programs by what the file system says of them: a program has hundreds of megabytes, a worker many tasks.
@@ -31,21 +34,46 @@ _DIGESTS: dict[tuple[str, int, int, int], str] = {}
 
 
 async def probe(
-    bench: Bench, agent: InstalledAgent, clock: Clock, told: Callable[[StepResult], None] = lambda _: None
+    bench: Bench,
+    agent: InstalledAgent,
+    clock: Clock,
+    told: Callable[[StepResult], None] = lambda _: None,
+    *,
+    seconds: float = STEP_SECONDS,
 ) -> Admission:
-    """All steps, one after the other; ``told`` each as it comes. One without a handshake is not asked further."""
-    first, version = await handshake(bench)
-    found = [first]
-    told(first)
-    if first.outcome == "passed":
-        asking, models, connections = await asks(bench)
-        found += [asking, models, connections]
-        for each in found[1:]:
+    """All steps, one after the other; ``told`` each as it comes. One without a handshake is not asked further.
+
+    A step that is not over after ``seconds`` is ended, and counts as one that was not passed.
+    """
+    found: list[StepResult] = []
+
+    def take(results: Iterable[StepResult]) -> None:
+        for each in results:
+            found.append(each)
             told(each)
-        for step in SINGLE:
-            found.append(await step(bench))
-            told(found[-1])
+
+    first, version = await _within(seconds, handshake(bench), (_late("handshake", seconds), ""))
+    take([first])
+    if first.outcome == "passed":
+        asked: tuple[Step, ...] = ("asks", "models_and_usage", "connections")
+        take(await _within(seconds, asks(bench), tuple(_late(each, seconds) for each in asked)))
+        for name, step in SINGLE.items():
+            take([await _within(seconds, step(bench), _late(name, seconds))])
+        if any(each.step in HELD and each.outcome == "failed" for each in found):
+            take([await _within(seconds, each_command(bench), _late("each_command", seconds))])
     return admission_of(agent, version, found, timestamp(clock.now()))
+
+
+async def _within(seconds: float, step: Coroutine[Any, Any, T], late: T) -> T:
+    try:
+        async with asyncio.timeout(seconds):
+            return await step
+    except TimeoutError:
+        return late
+
+
+def _late(step: Step, seconds: float) -> StepResult:
+    return judged(step, good=False, found=f"was not over after {seconds:.0f} s")
 
 
 def admission_of(agent: InstalledAgent, version: str, found: Sequence[StepResult], when: str) -> Admission:
@@ -55,6 +83,7 @@ def admission_of(agent: InstalledAgent, version: str, found: Sequence[StepResult
         version="1",
         agent=agent.entry.name,
         agent_version=version or agent.version,
+        package_version=agent.version,
         program_sha256=program_digest(agent.argv),
         entry_sha256=_entry_digest(agent.entry),
         probed_at=when,
@@ -105,13 +134,17 @@ def admitted(folder: Path, agent: InstalledAgent) -> Admission:
     return found
 
 
-def check_permitted(admission: Admission, *, shell: str, read_only: bool, names: Iterable[str]) -> None:
-    """Raises DeniedError (``agent_not_permitted``) for a task that this agent may not be given.
+def check_permitted(admission: Admission, *, shell: Shell, read_only: bool, names: Iterable[str]) -> Shell:
+    """The shell permission that the agent is given for a task whose contract says ``shell``: that one, or a narrower one.
 
-    ``names`` are those of the files and folders of the repository that it would be shown.
+    An agent that does not ask as ``on-request``, and does as ``untrusted``, is set to that: it asks about more. Raises
+    DeniedError (``agent_not_permitted``) for a task that this agent may not be given. ``names`` are those of the files and
+    folders of the repository that it would be shown.
     """
     may = admission.permitted
     fault = ""
+    if shell == "on-request" and shell not in may.shells and "untrusted" in may.shells:
+        shell = "untrusted"
     if shell not in may.shells:
         fault = f"`shell: {shell}` cannot be held: it may have contracts with {', '.join(may.shells)}"
     elif read_only and not may.read_only:
@@ -120,6 +153,7 @@ def check_permitted(admission: Admission, *, shell: str, read_only: bool, names:
         fault = f"it obeys settings that a repository holds, and this one holds {', '.join(found)}"
     if fault:
         raise DeniedError(f"the agent {admission.agent} may not do this: {fault}", code="agent_not_permitted")
+    return shell
 
 
 #: Names of files and folders that coding agents read settings from.

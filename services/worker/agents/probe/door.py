@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from gatewright.models.gateway import GatewayLimits, ModelGateway
-from gatewright.models.policy import Model, ModelsPolicy, Provider, Route
+from gatewright.models.policy import ModelEntry, ModelsPolicy, Provider, Route
 from gatewright.services.worker.agents.probe.scripted_model import ScriptedModel
 from gatewright.services.worker.agents.probe.trial import MODEL
 
@@ -35,6 +35,6 @@ class GatewayDoor:
 def _policy(base_url: str) -> ModelsPolicy:
     # One provider of every API, so that an agent of any finds its model under the one name that it is told.
     provider = Provider(name="scripted", apis=("responses", "chat_completions", "messages", "gemini"), base_url=base_url)
-    model = Model(name=MODEL, provider=provider.name, price=None)
+    model = ModelEntry(name=MODEL, provider=provider.name, price=None)
     route = Route(role="worker", models=(MODEL,))
     return ModelsPolicy(version="1", providers=(provider,), models=(model,), routes=(route,))

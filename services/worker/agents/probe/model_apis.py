@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from gatewright.services.worker.agents.probe.script import Asked, Call, Reply, Tool
+from gatewright.services.worker.agents.probe.script import AgentRequest, Call, Reply, Tool
 
 Api = Literal["responses", "chat_completions", "messages", "gemini"]
 #: Tokens of every reply, by which an agent's own count is compared.
@@ -22,7 +22,7 @@ Document = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ScriptedReply:
     """``document`` for a request without a stream, ``events`` (name, data) for one with."""
 
     document: Document
@@ -49,13 +49,13 @@ def api_of(path: str) -> Api | None:
     return "gemini" if path.endswith((":generateContent", ":streamGenerateContent")) else None
 
 
-def read_request(api: Api, path: str, body: Mapping[str, Any]) -> Asked:
+def read_request(api: Api, path: str, body: Mapping[str, Any]) -> AgentRequest:
     """What a request asks. What is not as the API has it counts as absent."""
     tools = tuple(_tools(api, _list(body.get("tools"))))
     if api == "gemini":
         model, _, method = path.rsplit("/", 1)[-1].partition(":")
         parts = [part for turn in _list(body.get("contents")) for part in _list(turn.get("parts"))]
-        return Asked(model, method.startswith("stream"), sum("functionCall" in part for part in parts), tools)
+        return AgentRequest(model, method.startswith("stream"), sum("functionCall" in part for part in parts), tools)
     if api == "responses":
         calls = sum(str(item.get("type")).endswith("_call") for item in _list(body.get("input")))
     elif api == "messages":
@@ -63,10 +63,10 @@ def read_request(api: Api, path: str, body: Mapping[str, Any]) -> Asked:
         calls = sum(block.get("type") == "tool_use" for block in blocks)
     else:
         calls = sum(len(_list(turn.get("tool_calls"))) for turn in _list(body.get("messages")))
-    return Asked(str(body.get("model")), body.get("stream") is True, calls, tools)
+    return AgentRequest(str(body.get("model")), body.get("stream") is True, calls, tools)
 
 
-def answer(api: Api, asked: Asked, reply: Reply, number: int) -> Answer:
+def answer(api: Api, asked: AgentRequest, reply: Reply, number: int) -> ScriptedReply:
     """``reply`` as the API says it. ``number`` makes the ids of one conversation different."""
     return _ANSWERS[api](asked, reply, f"{number:06d}")
 
@@ -85,7 +85,7 @@ def _tools(api: Api, given: Iterable[Document]) -> Iterable[Tool]:
             yield Tool(str(function.get("name")), function.get("parameters") or {})
 
 
-def _chat(asked: Asked, reply: Reply, number: str) -> Answer:
+def _chat(asked: AgentRequest, reply: Reply, number: str) -> ScriptedReply:
     head = {"id": f"chatcmpl-{number}", "created": _CREATED, "model": asked.model}
     usage = {"prompt_tokens": INPUT_TOKENS, "completion_tokens": OUTPUT_TOKENS, "total_tokens": INPUT_TOKENS + OUTPUT_TOKENS}
     if isinstance(reply, Call):
@@ -102,10 +102,10 @@ def _chat(asked: Asked, reply: Reply, number: str) -> Answer:
         (None, {**chunk, "choices": [], "usage": usage}),
     )
     whole = {**head, "object": "chat.completion", "usage": usage}
-    return Answer({**whole, "choices": [{"index": 0, "message": said, "finish_reason": reason}]}, events, done=True)
+    return ScriptedReply({**whole, "choices": [{"index": 0, "message": said, "finish_reason": reason}]}, events, done=True)
 
 
-def _messages(asked: Asked, reply: Reply, number: str) -> Answer:
+def _messages(asked: AgentRequest, reply: Reply, number: str) -> ScriptedReply:
     usage = {"input_tokens": INPUT_TOKENS, "output_tokens": OUTPUT_TOKENS}
     head = {"id": f"msg_{number}", "type": "message", "role": "assistant", "model": asked.model, "stop_sequence": None}
     if isinstance(reply, Call):
@@ -125,10 +125,10 @@ def _messages(asked: Asked, reply: Reply, number: str) -> Answer:
         {"type": "message_delta", "delta": {"stop_reason": reason, "stop_sequence": None}, "usage": usage},
         {"type": "message_stop"},
     ]
-    return Answer({**head, "content": [block], "stop_reason": reason, "usage": usage}, _named(events))
+    return ScriptedReply({**head, "content": [block], "stop_reason": reason, "usage": usage}, _named(events))
 
 
-def _responses(asked: Asked, reply: Reply, number: str) -> Answer:
+def _responses(asked: AgentRequest, reply: Reply, number: str) -> ScriptedReply:
     usage = {"input_tokens": INPUT_TOKENS, "output_tokens": OUTPUT_TOKENS, "total_tokens": INPUT_TOKENS + OUTPUT_TOKENS}
     head = {"id": f"resp_{number}", "object": "response", "created_at": _CREATED, "model": asked.model}
     item: Document
@@ -148,10 +148,10 @@ def _responses(asked: Asked, reply: Reply, number: str) -> Answer:
         {"type": "response.output_item.done", "output_index": 0, "item": item},
         {"type": "response.completed", "response": whole},
     ]
-    return Answer(whole, _named({**event, "sequence_number": place} for place, event in enumerate(events)))
+    return ScriptedReply(whole, _named({**event, "sequence_number": place} for place, event in enumerate(events)))
 
 
-def _gemini(asked: Asked, reply: Reply, number: str) -> Answer:
+def _gemini(asked: AgentRequest, reply: Reply, number: str) -> ScriptedReply:
     if isinstance(reply, Call):
         part: Document = {"functionCall": {"id": f"call_{number}", "name": reply.tool.name, "args": reply.arguments}}
     else:
@@ -168,10 +168,10 @@ def _gemini(asked: Asked, reply: Reply, number: str) -> Answer:
         "modelVersion": asked.model,
         "responseId": f"r{number}",
     }
-    return Answer(document, ((None, document),))
+    return ScriptedReply(document, ((None, document),))
 
 
-_ANSWERS: Final[Mapping[Api, Callable[[Asked, Reply, str], Answer]]] = {
+_ANSWERS: Final[Mapping[Api, Callable[[AgentRequest, Reply, str], ScriptedReply]]] = {
     "chat_completions": _chat,
     "messages": _messages,
     "responses": _responses,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final, Literal
 
 from gatewright.contracts.vocabulary import Document
@@ -20,10 +20,17 @@ Step = Literal[
     "models_and_usage",
     "connections",
     "long_message",
+    "each_command",
 ]
 #: Whose failure is of no harm in the box, but is to be known; and whose failure means that the agent is not admitted at all.
-_RECORDED: Final[frozenset[Step]] = frozenset({"failing_model", "models_and_usage", "connections", "long_message"})
+_RECORDED: Final[frozenset[Step]] = frozenset(
+    {"failing_model", "models_and_usage", "connections", "long_message", "each_command"}
+)
 _NEEDED: Final[frozenset[Step]] = frozenset({"handshake", "cancel"})
+
+
+#: What an agent must pass to be held by a contract's permission for commands.
+HELD: Final[frozenset[Step]] = frozenset({"asks", "obeys_no"})
 
 
 class StepResult(Document):
@@ -48,8 +55,9 @@ class Permitted(Document):
 class Admission(Document):
     """The result of the probe of one agent in one version.
 
-    ``program_sha256`` is over the files of its program, ``entry_sha256`` over its entry of agents.json. ``admitted``: it may be
-    used at all, within what is ``permitted``.
+    ``agent_version`` is what it says of itself, ``package_version`` what its package says. ``program_sha256`` is over the files
+    of its program, ``entry_sha256`` over its entry of agents.json. ``admitted``: it may be used at all, within what is
+    ``permitted``.
     """
 
     version: Literal["1"]
@@ -61,6 +69,7 @@ class Admission(Document):
     steps: tuple[StepResult, ...]
     admitted: bool
     permitted: Permitted
+    package_version: str = ""
 
 
 def judged(step: Step, *, good: bool, found: str) -> StepResult:
@@ -70,21 +79,23 @@ def judged(step: Step, *, good: bool, found: str) -> StepResult:
     return StepResult(step=step, outcome="recorded" if step in _RECORDED else "failed", found=found)
 
 
-def permitted(steps: Iterable[StepResult]) -> tuple[bool, Permitted]:
+def permitted(steps: Sequence[StepResult]) -> tuple[bool, Permitted]:
     """Whether an agent is admitted, and what it may do: the table of docs/agents.md.
 
     1. Without a handshake, or when something of it is left after it was ended, it may do nothing.
     2. One that does not ask, or does what it was refused, cannot be held by a contract's permission for commands: it is given
-       those alone that say ``never``, where commands that do not ask run, in the box.
+       those alone that say ``never``, where commands that do not ask run, in the box; where it asks and obeys once it is set
+       to ask about each command (``each_command``), also those that say ``untrusted``.
     3. One that writes where it must not is given no task that only reads.
     4. One that obeys settings of a repository that tasks do not hide from it works in none that holds some.
     """
     failed = {each.step for each in steps if each.outcome == "failed"}
     if failed & _NEEDED:
         return False, Permitted(shells=(), read_only=False, own_settings=False)
-    held = not failed & {"asks", "obeys_no"}
+    asks_each = any(each.step == "each_command" and each.outcome == "passed" for each in steps)
+    less = ("never", "untrusted") if asks_each else ("never",)
     return True, Permitted(
-        shells=("deny", "never", "on-request", "untrusted") if held else ("never",),
+        shells=less if failed & HELD else ("deny", "never", "on-request", "untrusted"),
         read_only=not failed & {"read_only", "obeys_no"},
         own_settings="hostile_repository" not in failed,
     )

@@ -24,7 +24,7 @@ class Say:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunCommand:
     """A command line, through the agent's tool for commands."""
 
     command: str
@@ -50,7 +50,7 @@ class Never:
     """No answer: the connection stays open."""
 
 
-Turn = Say | Run | Write | Fail | Never
+Turn = Say | RunCommand | Write | Fail | Never
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Tool:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AgentRequest:
     """A request of an agent: ``step`` is how many tools the model has called in what it shows."""
 
     model: str
@@ -83,7 +83,7 @@ class Call:
 Reply = str | Call
 
 
-def next_turn(turns: Sequence[Turn], asked: Asked) -> Turn:
+def next_turn(turns: Sequence[Turn], asked: AgentRequest) -> Turn:
     """The turn that a request is due. One that offers no tools asks for a title or a summary, and is not of the script.
 
     The failures and silences of a script hold for those too: the service that plays it is down for every request.
@@ -92,18 +92,18 @@ def next_turn(turns: Sequence[Turn], asked: Asked) -> Turn:
     return turn if asked.tools or isinstance(turn, Fail | Never) else Say("a task")
 
 
-def reply_to(turn: Say | Run | Write, tools: Sequence[Tool]) -> Reply:
+def reply_to(turn: Say | RunCommand | Write, tools: Sequence[Tool]) -> Reply:
     """The words, or the call, that a turn is with ``tools``; words that say so where there is no tool for it."""
     if isinstance(turn, Say):
         return turn.text
     for tool in tools:
-        call = _running(turn, tool) if isinstance(turn, Run) else _writing(turn, tool)
+        call = _running(turn, tool) if isinstance(turn, RunCommand) else _writing(turn, tool)
         if call is not None:
             return call
     return "there is no tool for it"
 
 
-def _running(turn: Run, tool: Tool) -> Call | None:
+def _running(turn: RunCommand, tool: Tool) -> Call | None:
     properties = _properties(tool)
     name = next((name for name in _COMMAND if name in properties), None)
     if name is None:

@@ -21,7 +21,7 @@ _MOST_SEEN: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ReceivedRequest:
     """A request that came. ``model`` is empty for a path of no API; ``body`` is what was sent."""
 
     path: str
@@ -35,7 +35,7 @@ class ScriptedModel:
 
     def __init__(self, turns: Sequence[Turn]) -> None:
         self._turns = tuple(turns)
-        self.seen: list[Seen] = []
+        self.seen: list[ReceivedRequest] = []
         #: Set once a request is to be answered never.
         self.held = asyncio.Event()
 
@@ -61,7 +61,7 @@ class ScriptedModel:
             return web.json_response({"error": {"message": "this is no JSON"}}, status=400)
         asked = read_request(api, request.path, document if isinstance(document, dict) else {}) if api else None
         if len(self.seen) < _MOST_SEEN:
-            self.seen.append(Seen(request.path, asked.model if asked else "", body, tuple(request.headers.items())))
+            self.seen.append(ReceivedRequest(request.path, asked.model if asked else "", body, tuple(request.headers.items())))
         if api is None or asked is None:
             return web.json_response({"error": {"message": "there is no such thing here", "code": 404}}, status=404)
         turn = next_turn(self._turns, asked)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
+from gatewright.contracts.vocabulary import Shell
 from gatewright.errors import AgentWireError
 from gatewright.sandbox import SandboxLimits, TalkingSandbox
 from gatewright.sandbox.account import SandboxAccount
@@ -22,13 +23,13 @@ from gatewright.services.worker.agents.box import BASE_URL, Box, Place, open_box
 from gatewright.services.worker.agents.port import AgentEnd, AgentEvent, AgentOrder, AgentProtocol, Launch
 from gatewright.services.worker.agents.probe.answers import Changed, ChangedAnswers
 from gatewright.services.worker.agents.probe.script import Turn
-from gatewright.services.worker.agents.probe.scripted_model import ScriptedModel, Seen
+from gatewright.services.worker.agents.probe.scripted_model import ReceivedRequest, ScriptedModel
 from gatewright.workspace.removal import remove_tree
 
 #: The model that the agent is told of.
 MODEL: Final = "probe-model"
 INSIDE: Final = "/workspace"
-_START_SECONDS: Final = 60.0
+_START_SECONDS: Final = 150.0
 _MOST_FILES: Final = 200
 _MOST_BYTES: Final = 1 << 16
 
@@ -55,7 +56,7 @@ class Trial:
 
     ``cancel`` ends the conversation once the process that the command ``word`` names runs, or once a question is open.
     ``linger`` is how many seconds the box stays open after the end; ``reachable``: whether the model can be had at all.
-    After ``seconds`` the box is ended.
+    After ``seconds`` the box is ended. ``shell`` is another permission than the usual one, under which nothing is allowed.
     """
 
     turns: tuple[Turn, ...]
@@ -66,23 +67,26 @@ class Trial:
     word: str = ""
     linger: float = 0.0
     reachable: bool = True
-    seconds: float = 120.0
+    seconds: float = 200.0
+    shell: Shell | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
     """What came of a trial. ``end`` is None for one that did not end by itself, ``fault`` says why.
 
-    ``files`` are those that were not there before, or were changed, with the beginning of what they hold. ``survivors`` are the
+    ``files`` are those that were not there before, or were changed, with the beginning of what they hold. ``met``: there was
+    what the trial wanted to cancel, or it wanted to cancel nothing. ``survivors`` are the
     processes of the command that still ran after the cancelling, ``left`` those after the box was closed.
     """
 
     end: AgentEnd | None
     fault: str
     events: tuple[AgentEvent, ...]
-    seen: tuple[Seen, ...]
+    seen: tuple[ReceivedRequest, ...]
     files: Mapping[str, bytes]
     seconds: float
+    met: bool = True
     survivors: int = 0
     left: int = 0
     complaints: str = ""
@@ -119,7 +123,7 @@ class Bench:
             directory=INSIDE,
             model=MODEL,
             base_url=BASE_URL,
-            shell="on-request" if trial.allowed else "never",
+            shell=trial.shell or ("on-request" if trial.allowed else "never"),
             read_only=not trial.allowed,
             standing_approval=trial.allowed,
         )
@@ -130,22 +134,22 @@ class Bench:
             wire = ChangedAnswers(box.wire, trial.changed)
             talk = asyncio.ensure_future(self.agent.converse(wire, order, events.append))
             try:
-                end, fault, seconds = await _follow(talk, trial, wire)
+                met = trial.cancel is None or await _wait_for(trial, talk, wire)
+                end, fault, seconds = await _follow(talk, cancel=trial.cancel is not None)
                 await asyncio.sleep(trial.linger)
                 survivors = _count(trial.word)
             finally:
                 talk.cancel()
                 await asyncio.wait({talk})
-        return Observed(end, fault, tuple(events), tuple(model.seen), {}, seconds, survivors, _count(trial.word), _last(box))
+        left = _count(trial.word)
+        return Observed(end, fault, tuple(events), tuple(model.seen), {}, seconds, met, survivors, left, _last(box))
 
 
-async def _follow(talk: asyncio.Future[AgentEnd], trial: Trial, wire: ChangedAnswers) -> tuple[AgentEnd | None, str, float]:
+async def _follow(talk: asyncio.Future[AgentEnd], *, cancel: bool) -> tuple[AgentEnd | None, str, float]:
     """How the conversation ended, why it did not, and the seconds since it was cancelled."""
     begun = time.monotonic()
     try:
-        if trial.cancel is not None:
-            await _wait_for(trial, talk, wire)
-            begun = time.monotonic()
+        if cancel:
             talk.cancel()
         return await talk, "", time.monotonic() - begun
     except asyncio.CancelledError:
@@ -157,13 +161,14 @@ async def _follow(talk: asyncio.Future[AgentEnd], trial: Trial, wire: ChangedAns
         return None, error.message, time.monotonic() - begun
 
 
-async def _wait_for(trial: Trial, talk: asyncio.Future[AgentEnd], wire: ChangedAnswers) -> None:
-    """Until there is what the trial wants to cancel; a conversation that ends before, or takes too long, is not waited for."""
+async def _wait_for(trial: Trial, talk: asyncio.Future[AgentEnd], wire: ChangedAnswers) -> bool:
+    """Whether there is what the trial wants to cancel; one that ends before, or takes too long, is not waited for."""
     deadline = time.monotonic() + _START_SECONDS
     while not talk.done() and time.monotonic() < deadline:
         if wire.asked.is_set() if trial.cancel == "asked" else _count(trial.word):
-            return
+            return True
         await asyncio.sleep(0.05)
+    return False
 
 
 def _count(word: str) -> int:

@@ -11,6 +11,7 @@ from gatewright.app.cli.commands import (
     approving,
     checking,
     dead,
+    deciding,
     evidence,
     following,
     hooks,
@@ -24,8 +25,9 @@ from gatewright.app.cli.commands import (
     running,
     schemas,
     stack,
-    topology,
 )
+from gatewright.app.cli.commands.bus import identities, topology
+from gatewright.app.cli.commands.upkeep import backups
 from gatewright.version import __version__
 
 app = typer.Typer(
@@ -55,6 +57,7 @@ for module in (
     running,
     agents,
     approving,
+    deciding,
     following,
     stack,
     evidence,
@@ -63,12 +66,14 @@ for module in (
     schemas,
     prompts,
     topology,
+    identities,
     dead,
     queue,
     keys,
     checking,
     hooks,
     refs,
+    backups,
     house,
 ):
     module.register(app)

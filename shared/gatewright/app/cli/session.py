@@ -23,7 +23,7 @@ CONNECT_PATIENCE = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class StackSession:
     """``supervisor`` is there when the stack belongs to this command alone, ``home`` when it runs on this host."""
 
     client: Client
@@ -55,7 +55,9 @@ async def attached(bus: BusAddress | None, home: Path, *, lasting: bool = False)
 
 
 @contextlib.asynccontextmanager
-async def for_one_run(bus: BusAddress | None, options: StackOptions, note: Callable[[str], None]) -> AsyncIterator[Session]:
+async def for_one_run(
+    bus: BusAddress | None, options: StackOptions, note: Callable[[str], None]
+) -> AsyncIterator[StackSession]:
     """A session to do a run in: on the named bus, on the shared stack, else on a stack that lives as long as the run.
 
     A home folder serves one stack at a time: while another run has one of its own, this one waits for it.
@@ -65,13 +67,13 @@ async def for_one_run(bus: BusAddress | None, options: StackOptions, note: Calla
         if state is not None:
             refuse_unoffered(state, options)
         async with attached(bus, options.home) as client:
-            yield Session(client, home=options.home if bus is None else None)
+            yield StackSession(client, home=options.home if bus is None else None)
         return
     supervisor = Supervisor(options)
     await _start(supervisor, options.home, note)
     try:
         async with Client.connect(supervisor.address, requested_by="command line", patience=CONNECT_PATIENCE) as client:
-            yield Session(client, supervisor, options.home)
+            yield StackSession(client, supervisor, options.home)
     finally:
         await supervisor.stop()
 
@@ -108,3 +110,13 @@ def refuse_unoffered(state: StackState, options: StackOptions) -> None:
             f"the running stack does not offer the environment {missing[0]}: retry after `gatewright down` and `{again}`",
             code="invalid_input",
         )
+
+
+def refuse_live(bus: BusAddress | None, home: Path, cassette: Path) -> None:
+    """MalformedError for a system that runs already and may ask models, where ``cassette`` is to be played."""
+    state = read(home) if bus is None else None
+    if bus is None and (state is None or not state.shared or state.cassette == str(cassette.absolute())):
+        return
+    here = "another system" if bus is not None else "the running stack"
+    instead = "unset GATEWRIGHT_NATS_URL" if bus is not None else "retry after `gatewright down`"
+    raise MalformedError(f"{here} does not play {cassette}, and could ask models: {instead}", code="invalid_input")

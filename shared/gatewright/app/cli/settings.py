@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING, get_args
 
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -12,10 +13,15 @@ from gatewright.errors import ConfigurationError
 from gatewright.resources import policy_directory
 from gatewright.secrets.selection import ScannerName
 
+if TYPE_CHECKING:
+    from gatewright.bus.stream_settings import StreamSettings
+    from gatewright.git.access.credentials import RepositoryAccess
+
 #: Nothing else of the caller's environment reaches the roles: tokens and keys of other tools are none of their business.
 _INHERITED = frozenset(
     {"PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH", "SSH_AUTH_SOCK"}
     | {"SSL_CERT_FILE", "SSL_CERT_DIR", "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"}
+    | {"all_proxy", "ALL_PROXY"}
 )
 #: Where git finds the configuration of its user, and the identity that stands above it.
 _USER_GIT = frozenset(
@@ -39,7 +45,9 @@ _INSTALLERS = frozenset(
     | {f"{scheme}_PROXY" for scheme in ("HTTP", "HTTPS", "ALL", "NO")}
 )
 _INSTALLER_PREFIXES = ("PIP_", "UV_", "NPM_", "npm_config_", "PNPM_", "YARN_", "CARGO_", "RUSTUP_")
-_INHERITED_PREFIXES = ("GATEWRIGHT_", "LC_")
+_ENGINE_PREFIXES = ("DOCKER_", "CONTAINER_", "CONTAINERS_", "XDG_RUNTIME_DIR")
+#: ``OTEL_``: where traces go.
+_INHERITED_PREFIXES = ("GATEWRIGHT_", "LC_", "OTEL_")
 
 
 class CliSettings(BaseSettings):
@@ -56,10 +64,23 @@ class CliSettings(BaseSettings):
     home: Path | None = None
     #: The signing key, where it is not the one of the home folder.
     key: Path | None = None
+    #: Where the gatekeeper keeps sealed bundles, if not in the home folder; it has the same setting.
+    bundle_store: str | None = None
+    #: What streams hold, and for how long; the gatekeeper has the same settings.
+    stream_bytes: str = ""
+    stream_days: str = ""
     #: What looks for secrets where a bundle is made again; the services have the same setting.
     secret_scanner: ScannerName = "kingfisher"  # noqa: S105 - the name of a program
     #: For ``--env auto``: packages that have no wheel may be built on this host, which runs their code.
     source_builds: bool = False
+
+    @property
+    def stream_settings(self) -> StreamSettings:
+        """Raises ConfigurationError."""
+        # Imported late: few commands need it.
+        from gatewright.bus.stream_settings import StreamSettings
+
+        return StreamSettings.of(self.stream_bytes, self.stream_days)
 
 
 class DoctorSettings(BaseSettings):
@@ -78,6 +99,8 @@ class AgentSettings(BaseSettings):
 
     policies: Path = Field(default_factory=policy_directory)
     agent_installations: str = ""
+    #: What the roles play in the place of models; no key is needed then.
+    cassette: Path | None = None
 
     @property
     def installations(self) -> tuple[Path, ...]:
@@ -101,17 +124,39 @@ def inherited_environment() -> dict[str, str]:
 def model_keys() -> dict[str, str]:
     """The variables that ``models.json`` names as keys, as far as they are set. Raises ConfigurationError."""
     # Imported late: only what starts a stack needs it.
-    from gatewright.models.keys import EnvironmentKey
     from gatewright.models.policy import load_models
+    from gatewright.policy_files import EnvironmentKey
 
     providers = load_models(AgentSettings().policies).policy.providers
-    names = {provider.key.environment for provider in providers if isinstance(provider.key, EnvironmentKey)}
+    names = {name for provider in providers if isinstance(provider.key, EnvironmentKey) for name in provider.key.names}
     return {name: os.environ[name] for name in sorted(names) if os.environ.get(name)}
+
+
+def repository_keys() -> dict[str, dict[str, str]]:
+    """By role, the variables that ``repositories.json`` names as keys for it, as far as they are set. ConfigurationError."""
+    # Imported late: only what starts a stack needs it.
+    from gatewright.git.access.policy import AccessRole, load_repositories
+
+    policy = load_repositories(AgentSettings().policies).policy
+    names = {role: sorted(policy.variables(role)) for role in get_args(AccessRole)}
+    return {role: {name: os.environ[name] for name in found if os.environ.get(name)} for role, found in names.items()}
+
+
+def operator_access() -> RepositoryAccess:
+    """What a person's own command may use for repositories of other hosts. Raises ConfigurationError."""
+    from gatewright.git.access.credentials import RepositoryAccess
+
+    return RepositoryAccess.load(AgentSettings().policies, "operator")
 
 
 def installer_environment() -> dict[str, str]:
     """The environment that installers start from: the user's own configuration of them, and none of Python."""
     return {name: value for name, value in os.environ.items() if name in _INSTALLERS or name.startswith(_INSTALLER_PREFIXES)}
+
+
+def engine_environment() -> dict[str, str]:
+    """What the command of a container engine reads to find its engine."""
+    return {name: value for name, value in os.environ.items() if name in _INSTALLERS or name.startswith(_ENGINE_PREFIXES)}
 
 
 def hook_index() -> Path | None:

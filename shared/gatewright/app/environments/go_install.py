@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from gatewright.app.environments.errors import NotPreparedError
-from gatewright.app.environments.plan import Installer, Made, Plan
+from gatewright.app.environments.plan import EnvironmentPlan, Installer, Made
 from gatewright.app.environments.tool import SECONDS, run_tool
 from gatewright.ecosystems.port import TreeFiles
 
@@ -29,7 +29,7 @@ _MOST_FILES = 2000
 ADVICE = "where the proxy cannot be reached, commit the modules (`go mod vendor`), which commands then find by themselves"
 
 
-async def go_plans(tree: TreeFiles, commands: Sequence[str], installer: Installer) -> tuple[Plan, ...]:
+async def go_plans(tree: TreeFiles, commands: Sequence[str], installer: Installer) -> tuple[EnvironmentPlan, ...]:
     """None where nothing has to be fetched: no go.sum, or modules that the repository holds. Raises NotPreparedError."""
     del commands
     if not tree.paths & {"go.mod", "go.work"} or "vendor/modules.txt" in tree.paths:
@@ -52,7 +52,7 @@ async def go_plans(tree: TreeFiles, commands: Sequence[str], installer: Installe
     tops = [""] if "go.work" in files else [posixpath.dirname(path) for path in files if posixpath.basename(path) == "go.mod"]
     tops = [top for top in tops if top == "" or f"{top}/go.sum" in files]
     return (
-        Plan(
+        EnvironmentPlan(
             "go", digests, (_VERSION,), "digests of go.sum", partial(_make, go=go, files=files, tops=tops, installer=installer)
         ),
     )

@@ -1,5 +1,7 @@
 """The packages of a Node project: installed by npm, pnpm or yarn from the lock of the baseline, without running their scripts.
 
+A project without a lock, as most libraries are, gets one from npm: of the newest packages that its package.json allows.
+
 1. the registries are those that the user has configured: what the repository says of them is not given to the installer, and a
 lock that names another host is refused  2. the installer gets the lock and the package.json files, nothing else
 3. what it has made is looked at: no link leads out of the repository  4. each folder of packages is shown at its own place, so
@@ -22,8 +24,18 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from gatewright.app.environments.errors import NotPreparedError
-from gatewright.app.environments.node_recipe import ADVICE, NPM_LOCKS, PUBLIC_HOSTS, NodeRecipe, lock_folders, node_recipe
-from gatewright.app.environments.plan import Installer, Made, Plan
+from gatewright.app.environments.node_recipe import (
+    ADVICE,
+    NPM_LOCKS,
+    PUBLIC_HOSTS,
+    WRITTEN_LOCK,
+    NodeRecipe,
+    lock_folders,
+    node_recipe,
+    unlocked_folders,
+    with_lock,
+)
+from gatewright.app.environments.plan import EnvironmentPlan, Installer, Made
 from gatewright.app.environments.tool import SECONDS, run_tool
 from gatewright.ecosystems.node.commands import runner_folder
 from gatewright.ecosystems.node.members import PACKAGES
@@ -34,7 +46,7 @@ _FILES = "files"
 #: Whatever changes what is made of the same files changes this.
 _VERSION = 1
 #: The installer by the name of its lock: program, words.
-_NPM = ("ci", "--ignore-scripts", "--no-audit", "--no-fund", "--include=dev", "--include=optional", "--include=peer")
+_NPM = ("--ignore-scripts", "--no-audit", "--no-fund", "--include=dev", "--include=optional", "--include=peer")
 _NPM_MORE = (
     "--install-links=false",
     "--bin-links",
@@ -43,32 +55,42 @@ _NPM_MORE = (
     "--loglevel=error",
     "--no-progress",
 )
+#: For a project without a lock: npm writes one, and installs nothing. A package of a registry that asks for an archive of
+#: any other address is not followed there; an older npm does, and is refused afterwards.
+_LOCKED = ("install", "--package-lock-only", "--ignore-scripts", "--no-audit", "--no-fund", "--allow-remote=none")
 _PNPM = ("install", "--frozen-lockfile", "--ignore-scripts", "--ignore-pnpmfile", "--package-import-method=copy")
 _YARN = ("install", "--frozen-lockfile", "--ignore-scripts", "--non-interactive", "--no-progress", "--no-default-rc")
 
 
-async def node_plans(tree: TreeFiles, commands: Sequence[str], installer: Installer) -> tuple[Plan, ...]:
-    """One for each lock that ``commands`` need. Raises NotPreparedError."""
+async def node_plans(
+    tree: TreeFiles, commands: Sequence[str], installer: Installer, *, unlocked: bool
+) -> tuple[EnvironmentPlan, ...]:
+    """One for each lock that ``commands`` need; ``unlocked``: else for a package.json. Raises NotPreparedError."""
     folders = lock_folders(tree)
     if folders != ("",):
         started = {await runner_folder(each, tree) for each in commands}
         folders = tuple(each for each in folders if each in started) or folders
+        if not folders and unlocked:
+            folders = await unlocked_folders(tree, started)
     return tuple([_plan(await node_recipe(tree, folder), installer) for folder in folders])
 
 
-def _plan(recipe: NodeRecipe, installer: Installer) -> Plan:
+def _plan(recipe: NodeRecipe, installer: Installer) -> EnvironmentPlan:
     program = _program(recipe.lock)
     found = shutil.which(program, path=installer.search)
     if found is None:
-        raise NotPreparedError(f"{recipe.lock} is installed by {program}, which this host has not: install it, or {ADVICE}")
+        raise NotPreparedError(f"{recipe.named} is installed by {program}, which this host has not: install it, or {ADVICE}")
     node = shutil.which("node", path=installer.search)
     # Packages are chosen by the system that they are installed on.
     facts = (_VERSION, program, os.uname().machine, node, recipe.folder)
-    return Plan("node", recipe.sources, facts, "no scripts", partial(_make, recipe=recipe, program=found, installer=installer))
+    installs = "no scripts" if recipe.lock else "newest versions, no scripts"
+    notes = () if recipe.lock else (f"no lock beside {recipe.named}: the newest packages that it allows are taken",)
+    make = partial(_make, recipe=recipe, program=found, installer=installer)
+    return EnvironmentPlan("node", recipe.sources, facts, installs, make, notes)
 
 
 def _program(lock: str) -> str:
-    return "npm" if lock in NPM_LOCKS else lock.partition("-")[0].partition(".")[0]
+    return "npm" if lock in {"", *NPM_LOCKS} else lock.partition("-")[0].partition(".")[0]
 
 
 async def _make(prefix: Path, *, recipe: NodeRecipe, program: str, installer: Installer) -> Made:
@@ -77,12 +99,14 @@ async def _make(prefix: Path, *, recipe: NodeRecipe, program: str, installer: In
     with tempfile.TemporaryDirectory(prefix="gatewright-env-") as name:
         run = partial(run_tool, folder=Path(name), environment=_variables(installer), seconds=SECONDS, reason_first=True)
         version = (await run((program, "--version"))).decode("utf-8", "replace").split()
-        named = posixpath.join(recipe.folder, recipe.lock)
+        named = posixpath.join(recipe.folder, recipe.named)
         try:
-            if recipe.lock in NPM_LOCKS:
+            if not recipe.lock:
+                await _install_unlocked(run, program, top, recipe)
+            elif recipe.lock in NPM_LOCKS:
                 if recipe.hosts:
                     _refuse_unknown(recipe, await _configured(run, program))  # 1
-                await run((program, *_NPM, *_NPM_MORE, "--prefix", str(top)))  # 2
+                await run((program, "ci", *_NPM, *_NPM_MORE, "--prefix", str(top)))  # 2
             elif recipe.lock == "pnpm-lock.yaml":
                 await run((program, *_PNPM, "--dir", str(top)))
             else:
@@ -93,6 +117,21 @@ async def _make(prefix: Path, *, recipe: NodeRecipe, program: str, installer: In
     mounts = await asyncio.to_thread(_looked_at, prefix, recipe.folder)  # 3, 4
     results = await asyncio.to_thread(_results, prefix, mounts)
     return Made(f"{Path(program).name} {version[-1] if version else ''}".strip(), mounts, results)
+
+
+async def _install_unlocked(run: partial[Coroutine[Any, Any, bytes]], program: str, top: Path, recipe: NodeRecipe) -> None:
+    """Have npm write a lock, look at it, and install what it names.
+
+    Not by ``npm ci``: that wants each package of the lock to be there, also one for another system that the registry has not.
+    """
+    for words in (_LOCKED, ("install", *_NPM, "--allow-remote=none", "--prefer-offline")):
+        await run((program, *words, *_NPM_MORE, "--package-lock=true", "--prefix", str(top)))
+        place = top / WRITTEN_LOCK
+        if not place.is_file():
+            raise NotPreparedError(f"npm wrote no {WRITTEN_LOCK}: make one with `npm install`, and commit it")
+        locked = with_lock(recipe, WRITTEN_LOCK, await asyncio.to_thread(place.read_bytes))
+        if locked.hosts:
+            _refuse_unknown(locked, await _configured(run, program))
 
 
 def _write(top: Path, files: Mapping[str, bytes]) -> None:

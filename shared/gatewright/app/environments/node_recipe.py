@@ -1,7 +1,8 @@
 """Reads a lock file of npm and the package.json files that it locks: what they ask for of registries, and nothing else. Pure.
 
 Both are hostile: they could name another host, a repository of git, an archive, a folder of this host. Packages of a registry
-are taken, by name, version and digest, and folders of the repository itself, which are links; all else is refused.
+are taken, by name, version and digest, and folders of the repository itself, which are links; all else is refused. The lock
+that npm writes for a project without one is read in the same way: the manifests of strangers' packages are in it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import hashlib
 import json
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -21,7 +22,8 @@ from gatewright.ecosystems.subtree import below
 from gatewright.patterns import BytesPattern, TextPattern
 
 #: In the order in which npm looks for them.
-NPM_LOCKS = ("npm-shrinkwrap.json", "package-lock.json")
+WRITTEN_LOCK = "package-lock.json"
+NPM_LOCKS = ("npm-shrinkwrap.json", WRITTEN_LOCK)
 _PNPM_LOCK = "pnpm-lock.yaml"
 _YARN_LOCK = "yarn.lock"
 LOCKS = (*NPM_LOCKS, _PNPM_LOCK, _YARN_LOCK)
@@ -47,7 +49,10 @@ ADVICE = "install it yourself and show the folder to commands: --mount node_modu
 
 @dataclass(frozen=True, slots=True)
 class NodeRecipe:
-    """What npm is given, by path from the folder of the lock: ``lock`` is its name there, ``folder`` that of the repository."""
+    """What npm is given, by path from the folder of the lock: ``lock`` is its name there, ``folder`` that of the repository.
+
+    ``lock`` is empty where the repository has none: npm writes one then, which ``with_lock`` reads.
+    """
 
     folder: str
     lock: str
@@ -58,8 +63,22 @@ class NodeRecipe:
     @property
     def sources(self) -> dict[str, str]:
         """The digest of each file, by its path in the repository; the lock first."""
-        order = sorted(self.files, key=lambda path: (path != self.lock, path))
+        order = sorted(self.files, key=lambda path: (path != self.named, path))
         return {posixpath.join(self.folder, path): hashlib.sha256(self.files[path]).hexdigest() for path in order}
+
+    @property
+    def named(self) -> str:
+        """The file that said most."""
+        return self.lock or MANIFEST
+
+    @property
+    def paths(self) -> frozenset[str]:
+        """As a tree has them: a lock may name packages of the repository, by their folders."""
+        return frozenset(self.files)
+
+    async def read(self, path: str) -> bytes | None:
+        """As ``TreeFiles.read``."""
+        return self.files.get(path)
 
 
 def lock_folders(tree: TreeFiles) -> tuple[str, ...]:
@@ -68,10 +87,24 @@ def lock_folders(tree: TreeFiles) -> tuple[str, ...]:
     return ("",) if "" in found else tuple(sorted(found - {PACKAGES}))
 
 
+async def unlocked_folders(tree: TreeFiles, folders: Iterable[str]) -> tuple[str, ...]:
+    """The top and those of ``folders`` whose package.json asks for packages; the top alone where it has workspaces."""
+    found = []
+    for folder in sorted({"", *folders}):
+        inside = below(tree, folder)
+        if MANIFEST in inside.paths:
+            manifest = _parsed(posixpath.join(folder, MANIFEST), await _content(inside, MANIFEST))
+            if not folder and await workspace_globs(inside):
+                return ("",)
+            if _specs(manifest):
+                found.append(folder)
+    return tuple(found)
+
+
 async def node_recipe(tree: TreeFiles, folder: str) -> NodeRecipe:
-    """For the lock in ``folder``. Raises NotPreparedError for what is not taken."""
+    """For the lock in ``folder``, or its package.json where it has none. Raises NotPreparedError for what is not taken."""
     inside = below(tree, folder)
-    lock = next(name for name in LOCKS if name in inside.paths)
+    lock = next((name for name in LOCKS if name in inside.paths), "")
     for glob in await workspace_globs(inside):
         if ".." in glob or glob.lstrip("!").startswith(("/", "~")):
             raise NotPreparedError(f"{MANIFEST} has workspaces outside of the repository: {glob[:100]!r}")
@@ -81,6 +114,8 @@ async def node_recipe(tree: TreeFiles, folder: str) -> NodeRecipe:
     files = {path: await _content(inside, path) for path in manifests}
     for path, content in files.items():
         _check_manifest(path, _parsed(path, content), inside)
+    if not lock:
+        return NodeRecipe(folder, lock, files, frozenset())
     files[lock] = await _content(inside, lock)
     if lock == _PNPM_LOCK:
         if found := _LED_ELSEWHERE.first(files[lock]):
@@ -88,14 +123,17 @@ async def node_recipe(tree: TreeFiles, folder: str) -> NodeRecipe:
         # Not the repository's own: it may hold settings, a registry among them.
         globs = await workspace_globs(inside)
         files["pnpm-workspace.yaml"] = "".join(("packages:\n", *(f"  - {json.dumps(each)}\n" for each in globs))).encode()
-    hosts: frozenset[str] = frozenset()
     if lock in NPM_LOCKS:
-        text = files[lock].decode("utf-8", "replace").replace(f"https://{_YARN_ALIAS}/", f"https://{_PUBLIC}/")
-        files[lock] = text.encode()
-        hosts = frozenset(_npm_hosts(lock, _parsed(lock, files[lock]), inside))
-    elif lock == _YARN_LOCK:
-        hosts = frozenset(_yarn_hosts(lock, files[lock]))
+        return with_lock(NodeRecipe(folder, "", files, frozenset()), lock, files[lock])
+    hosts = frozenset(_yarn_hosts(lock, files[lock])) if lock == _YARN_LOCK else frozenset()
     return NodeRecipe(folder, lock, files, hosts - {_PUBLIC})
+
+
+def with_lock(recipe: NodeRecipe, lock: str, content: bytes) -> NodeRecipe:
+    """``recipe`` with this lock of npm. Raises NotPreparedError for what is not taken."""
+    text = content.decode("utf-8", "replace").replace(f"https://{_YARN_ALIAS}/", f"https://{_PUBLIC}/")
+    hosts = frozenset(_npm_hosts(lock, _parsed(lock, text.encode()), recipe))
+    return replace(recipe, lock=lock, files={**recipe.files, lock: text.encode()}, hosts=hosts - {_PUBLIC})
 
 
 async def _folders(tree: TreeFiles) -> tuple[str, ...]:

@@ -53,7 +53,7 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class EnvironmentPlan:
     """``make`` fills the empty folder that it is given.
 
     ``sources`` are the digests of the files that decide, the one that is named to people first; ``facts`` what else decides.
@@ -78,7 +78,7 @@ class Plan:
         return hashlib.sha256(json.dumps(said).encode()).hexdigest()
 
 
-async def made_once(home: Path, plan: Plan, note: Note) -> Path:
+async def made_once(home: Path, plan: EnvironmentPlan, note: Note) -> Path:
     """The folder that ``plan`` makes, below ``home``; ``note`` is told what is going on. Raises NotPreparedError, OSError."""
     prefix = home / MADE / plan.digest[:32]
     prefix.parent.mkdir(mode=0o755, parents=True, exist_ok=True)

@@ -15,14 +15,17 @@ from pathlib import Path, PurePosixPath
 from gatewright.app.environments.errors import NotPreparedError
 from gatewright.app.environments.go_install import go_plans
 from gatewright.app.environments.node_install import node_plans
-from gatewright.app.environments.plan import Ecosystem, Installer, Note, Plan, made_once
+from gatewright.app.environments.plan import Ecosystem, EnvironmentPlan, Installer, Note, made_once
 from gatewright.app.environments.python_install import python_plan
 from gatewright.app.environments.python_recipe import declares_python
 from gatewright.app.environments.rust_install import rust_plans
 from gatewright.app.environments.toolchains import toolchain
 from gatewright.ecosystems.port import TreeFiles
+from gatewright.patterns import TextPattern
 
-_Plans = Callable[[TreeFiles, Sequence[str], Installer], Awaitable[tuple[Plan, ...]]]
+_Plans = Callable[[TreeFiles, Sequence[str], Installer], Awaitable[tuple[EnvironmentPlan, ...]]]
+#: A module that a go.mod asks for.
+_REQUIRES = TextPattern(r"(?m)^require[ \t(]")
 #: The programs of each ecosystem; ``python3.12`` is a python.
 _PROGRAMS: dict[Ecosystem, frozenset[str]] = {
     "python": frozenset({"python", "pytest", "py.test", "tox", "nox", "uv", "coverage", "ruff", "mypy", "pyright"}),
@@ -37,8 +40,11 @@ _PROGRAMS: dict[Ecosystem, frozenset[str]] = {
 async def prepare_environments(
     home: Path, tree: TreeFiles, commands: Sequence[str], installer: Installer, note: Note
 ) -> tuple[Path, ...]:
-    """The prefixes for ``commands`` on ``tree``; ``note`` is told what is going on. Raises NotPreparedError, OSError."""
-    plans: list[Plan] = []
+    """The prefixes for ``commands`` on ``tree``; none where no file asks for a package. ``note`` is told what is going on.
+
+    Raises NotPreparedError, also where packages are asked for and no lock names them; OSError.
+    """
+    plans: list[EnvironmentPlan] = []
     toolchains: list[Path] = []
     for ecosystem in _wanted(commands):  # 1
         found = await _PLANS[ecosystem](tree, commands, installer)  # 2
@@ -46,7 +52,9 @@ async def prepare_environments(
         if found or _is_named(ecosystem, commands):
             toolchains += await toolchain(ecosystem, installer)  # 4
     if not plans and not toolchains:
-        raise NotPreparedError(_nothing(commands))
+        if await _asks_for_packages(tree, commands):
+            raise NotPreparedError(_nothing(commands))
+        note("no file asks for packages: commands see what the system has")
     made = [await made_once(home, plan, note) for plan in plans]  # 3
     return tuple(dict.fromkeys((*made, *toolchains)))
 
@@ -56,6 +64,14 @@ def _wanted(commands: Sequence[str]) -> list[Ecosystem]:
     if any(not any(_is_of(ecosystem, each) for ecosystem in _PROGRAMS) for each in commands) or not commands:
         return list(_PROGRAMS)
     return [ecosystem for ecosystem in _PROGRAMS if _is_named(ecosystem, commands)]
+
+
+async def _asks_for_packages(tree: TreeFiles, commands: Sequence[str]) -> bool:
+    """Whether ``commands`` need packages that nothing here has found: Python always, for its tests at least."""
+    if _is_named("python", commands):
+        return True
+    module = await tree.read("go.mod") if "go.mod" in tree.paths else None
+    return _is_named("go", commands) and _REQUIRES.is_in((module or b"").decode("utf-8", "replace"))
 
 
 def _is_named(ecosystem: Ecosystem, commands: Sequence[str]) -> bool:
@@ -76,7 +92,7 @@ def _nothing(commands: Sequence[str]) -> str:
     what = "Python packages" if wanted == ["python"] else "packages"
     absent = {
         "python": "no uv.lock, poetry.lock, requirements.txt, pyproject.toml or setup.cfg",
-        "node": "no package-lock.json, npm-shrinkwrap.json, pnpm-lock.yaml or yarn.lock",
+        "node": "no package.json that asks for any",
         "rust": "no Cargo.lock with packages of a registry",
         "go": "no go.sum",
     }
@@ -85,8 +101,13 @@ def _nothing(commands: Sequence[str]) -> str:
     return f"nothing says which {what} are needed: {named}; {advice}"
 
 
-async def _python(tree: TreeFiles, commands: Sequence[str], installer: Installer) -> tuple[Plan, ...]:
+async def _python(tree: TreeFiles, commands: Sequence[str], installer: Installer) -> tuple[EnvironmentPlan, ...]:
     return (await python_plan(tree, commands, installer),) if declares_python(tree) else ()
 
 
-_PLANS: dict[Ecosystem, _Plans] = {"python": _python, "node": node_plans, "rust": rust_plans, "go": go_plans}
+async def _node(tree: TreeFiles, commands: Sequence[str], installer: Installer) -> tuple[EnvironmentPlan, ...]:
+    """A package.json without a lock counts where a command is of Node: many a project in Python has one beside."""
+    return await node_plans(tree, commands, installer, unlocked=_is_named("node", commands))
+
+
+_PLANS: dict[Ecosystem, _Plans] = {"python": _python, "node": _node, "rust": rust_plans, "go": go_plans}

@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from gatewright.app.environments.bundled_pip import UNPACK
 from gatewright.app.environments.errors import NotPreparedError
 from gatewright.app.environments.interpreters import Python, usable_python
-from gatewright.app.environments.plan import Installer, Made, Plan
+from gatewright.app.environments.plan import EnvironmentPlan, Installer, Made
 from gatewright.app.environments.project_record import ProjectRecord, project_record, write_project_record
 from gatewright.app.environments.python_recipe import Recipe, python_recipe
 from gatewright.app.environments.requirements import is_named
@@ -19,7 +20,7 @@ from gatewright.app.environments.tool import SECONDS, run_tool
 from gatewright.ecosystems.port import TreeFiles
 
 
-async def python_plan(tree: TreeFiles, commands: Sequence[str], installer: Installer) -> Plan:
+async def python_plan(tree: TreeFiles, commands: Sequence[str], installer: Installer) -> EnvironmentPlan:
     """Raises NotPreparedError: as ``python_recipe`` does, and when this host has no Python that the project can be run by."""
     recipe = await python_recipe(tree, commands)
     python = await asyncio.to_thread(usable_python, recipe.requires_python, installer.search)
@@ -27,7 +28,7 @@ async def python_plan(tree: TreeFiles, commands: Sequence[str], installer: Insta
     builds = "source builds" if installer.source_builds else "wheels"
     facts = (recipe.said, python.version, python.program, project)
     make = partial(_make, recipe=recipe, tree=tree, python=python, installer=installer, project=project)
-    return Plan("python", recipe.sources, facts, builds, make, recipe.notes)
+    return EnvironmentPlan("python", recipe.sources, facts, builds, make, recipe.notes)
 
 
 async def _make(
@@ -41,25 +42,33 @@ async def _make(
             lines = await _exported(place, tree, environment)
         (place / "requirements.txt").write_text("".join(f"{line}\n" for line in lines), "utf-8")
         (place / "constraints.txt").write_text("".join(f"{line}\n" for line in recipe.constraints), "utf-8")
-        await run_tool(
-            (python.program, "-I", "-m", "venv", str(prefix)), folder=place, environment=environment, seconds=SECONDS
-        )
+        # The environment's own interpreter runs only while nothing is in it: what a package starts with it would run here.
+        own = (str(prefix / "bin" / "python"), "-I")
+        (place / "unpack_pip.py").write_text(UNPACK, "utf-8")
+        for words in ((python.program, "-I", "-m", "venv", "--without-pip", str(prefix)), (*own, "unpack_pip.py")):
+            await run_tool(words, folder=place, environment=environment, seconds=SECONDS)
         version = await asyncio.to_thread(_opened, prefix)
         wheels = () if installer.source_builds else ("--only-binary", ":all:")
-        # The environment's own interpreter runs only while nothing is in it: what a package starts with it would run here.
-        pip = (str(prefix / "bin" / "python"), "-I", "-m", "pip", "install", "--no-input", "--disable-pip-version-check")
+        pip = (*own, "-m", "pip", "install", "--no-input", "--disable-pip-version-check")
         files = ("-r", "requirements.txt", *(("-c", "constraints.txt") if recipe.constraints else ()))
         if recipe.is_lock and all("--hash=" in line for line in lines):
             # A lock names all that is needed, but for the project itself, which its own tools may ask for.
             files += ("--no-deps",)
-        if lines:
-            try:
+        left_out = ""
+        try:
+            if lines:
                 await run_tool((*pip, *wheels, *files), folder=place, environment=environment, seconds=SECONDS)
-            except NotPreparedError as error:
+        except NotPreparedError as error:
+            if not recipe.fewer or not _is_not_to_be_had(error.message):
                 advice = "" if installer.source_builds else _advice(error.message)
                 raise NotPreparedError(f"{recipe.name}: {error.message}{advice}") from error
+            (place / "requirements.txt").write_text("".join(f"{line}\n" for line in recipe.fewer), "utf-8")
+            await run_tool((*pip, *wheels, *files), folder=place, environment=environment, seconds=SECONDS)
+            left_out = ", without what is for development only, which cannot be had"
+        if recipe.building:
+            await run_tool((*pip, *wheels, *recipe.building), folder=place, environment=environment, seconds=SECONDS)
         write_project_record(prefix, project)
-        return Made(version)
+        return Made(version + left_out)
 
 
 def _opened(prefix: Path) -> str:
@@ -69,8 +78,13 @@ def _opened(prefix: Path) -> str:
     return found.removesuffix(".dist-info").replace("-", " ")
 
 
+def _is_not_to_be_had(message: str) -> bool:
+    """Whether a registry that answers has no such version for this host."""
+    return "No matching distribution" in message or "Could not find a version" in message
+
+
 def _advice(message: str) -> str:
-    if "No matching distribution" not in message and "Could not find a version" not in message:
+    if not _is_not_to_be_had(message):
         return ""
     return "\n  a package may have no wheel for this host: GATEWRIGHT_SOURCE_BUILDS=true has it built, and its code run here"
 

@@ -28,6 +28,8 @@ _FILES = (
 )
 #: Extras and groups that tests need.
 _FOR_TESTS = frozenset({"test", "tests", "testing", "dev", "develop", "development", "ci", "pytest", "unittest"})
+#: Files that name more than tests need (formatters, documents); used without, where a file for tests alone is there as well.
+_MORE_THAN_TESTS = frozenset(path for path in _FILES if "dev" in path)
 _UV = "uv.lock"
 _POETRY = "poetry.lock"
 
@@ -36,7 +38,8 @@ _POETRY = "poetry.lock"
 class Recipe:
     """What to install. ``sources`` are the digests of the files that said so, the one that said most first.
 
-    ``locked``: a lock file for ``uv`` to read, empty when ``lines`` say all.
+    ``locked``: a lock file for ``uv`` to read, empty when ``lines`` say all. ``fewer``: lines that are enough for tests, for
+    when not all can be had; none where no file says so. ``building``: what a command that builds the project needs besides.
     """
 
     sources: Mapping[str, str]
@@ -45,6 +48,8 @@ class Recipe:
     notes: tuple[str, ...]
     requires_python: str
     locked: str = ""
+    fewer: tuple[str, ...] = ()
+    building: tuple[str, ...] = ()
 
     @property
     def is_lock(self) -> bool:
@@ -59,7 +64,7 @@ class Recipe:
     @property
     def said(self) -> tuple[object, ...]:
         """All that decides what is installed, beside the files."""
-        return (_VERSION, self.lines, self.constraints, self.locked)
+        return (_VERSION, self.lines, self.constraints, self.locked, self.fewer, self.building)
 
 
 def declares_python(tree: TreeFiles) -> bool:
@@ -72,6 +77,7 @@ async def python_recipe(tree: TreeFiles, commands: Sequence[str]) -> Recipe:
     content = await tree.read("pyproject.toml") if "pyproject.toml" in tree.paths else None
     pyproject = read_toml(content or b"")
     asked = Requirements()
+    fewer: tuple[str, ...] = ()
     if content is not None:
         asked.read["pyproject.toml"] = content
     lock = next((path for path in (_UV, _POETRY) if path in tree.paths), None)
@@ -82,11 +88,9 @@ async def python_recipe(tree: TreeFiles, commands: Sequence[str]) -> Recipe:
             asked.lines += _poetry_lines(asked.read[lock])
     else:
         files = [path for path in _FILES if path in tree.paths]
-        for path in files:
-            await read_requirements(tree, path, asked)
+        await _listed(tree, files, pyproject, asked)
         first = next(iter(files), None)
-        if not asked.hashed:
-            await _declared(tree, pyproject, asked)
+        fewer = await _for_tests_alone(tree, files, pyproject, commands)
     if not asked.read:
         absent = "no uv.lock, poetry.lock, requirements.txt, pyproject.toml or setup.cfg"
         advice = "leave --env out where the commands need none, or make an environment and give it with --env DIR"
@@ -101,7 +105,38 @@ async def python_recipe(tree: TreeFiles, commands: Sequence[str]) -> Recipe:
         notes=tuple(asked.notes),
         requires_python=str(_table(pyproject, "project").get("requires-python", "")),
         locked=_UV if lock == _UV else "",
+        fewer=fewer,
+        building=_for_building(pyproject, commands),
     )
+
+
+def _for_building(pyproject: Mapping[str, Any], commands: Sequence[str]) -> tuple[str, ...]:
+    """What the project's build asks for, where a command is one: locks do not name it."""
+    if not any("setup.py" in command.split() for command in commands):
+        return ()
+    return tuple(line for line in _strings(_table(pyproject, "build-system").get("requires")) if is_named(line) is not None)
+
+
+async def _listed(tree: TreeFiles, files: Sequence[str], pyproject: Mapping[str, Any], asked: Requirements) -> None:
+    """What the requirement files ask for, and what the project declares unless digests are given."""
+    for path in files:
+        await read_requirements(tree, path, asked)
+    if not asked.hashed:
+        await _declared(tree, pyproject, asked)
+
+
+async def _for_tests_alone(
+    tree: TreeFiles, files: Sequence[str], pyproject: Mapping[str, Any], commands: Sequence[str]
+) -> tuple[str, ...]:
+    """What the files without those for development ask for; nothing when one for tests is not among them, or it is the same."""
+    left = [path for path in files if path not in _MORE_THAN_TESTS]
+    if left == list(files) or not any("test" in path for path in left):
+        return ()
+    asked = Requirements()
+    await _listed(tree, left, pyproject, asked)
+    if not asked.hashed:
+        _add_runner(commands, asked)
+    return tuple(dict.fromkeys(asked.lines))
 
 
 def _add_runner(commands: Sequence[str], asked: Requirements) -> None:

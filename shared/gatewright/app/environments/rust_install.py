@@ -3,6 +3,7 @@
 1. crates of a registry with their digests are taken; a repository of git or another registry than crates.io is not, unless the
 repository holds its crates itself  2. cargo gets the manifests and the lock, and empty files in place of sources: its own
 configuration is the user's, never the repository's  3. commands get a CARGO_HOME that replaces the registry by that folder.
+A library without a lock gets one from cargo, of the newest crates that its manifests allow.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from gatewright.app.environments.errors import NotPreparedError
-from gatewright.app.environments.plan import Installer, Made, Plan
+from gatewright.app.environments.plan import EnvironmentPlan, Installer, Made
 from gatewright.app.environments.tool import SECONDS, run_tool
 from gatewright.ecosystems.port import TreeFiles
 
@@ -38,31 +39,30 @@ _HOME = "cargo"
 ADVICE = "commit the crates (`cargo vendor`, with the lines for .cargo/config.toml that it prints): commands find them there"
 
 
-async def rust_plans(tree: TreeFiles, commands: Sequence[str], installer: Installer) -> tuple[Plan, ...]:
+async def rust_plans(tree: TreeFiles, commands: Sequence[str], installer: Installer) -> tuple[EnvironmentPlan, ...]:
     """None where nothing has to be fetched: crates by path alone, or held by the repository. Raises NotPreparedError."""
     del commands
     if _MANIFEST not in tree.paths or await _is_vendored(tree):
         return ()
     files = {path: await _content(tree, path) for path in sorted(tree.paths) if posixpath.basename(path) == _MANIFEST}
-    if _LOCK not in tree.paths:
-        if any(_asks_for_crates(content) for content in files.values()):
-            raise NotPreparedError("the repository has no Cargo.lock, so that nothing says which crates are needed: commit one")
-        return ()
-    lock = await _content(tree, _LOCK)
-    if not _locked_crates(lock):  # 1
+    lock = await _content(tree, _LOCK) if _LOCK in tree.paths else None
+    if not (any(_asks_for_crates(content) for content in files.values()) if lock is None else _locked_crates(lock)):  # 1
         return ()
     for path, content in files.items():
         _refuse_elsewhere(path, _parsed(path, content))
     cargo = shutil.which("cargo", path=installer.search)
     if cargo is None:
-        raise NotPreparedError("Cargo.lock is installed by cargo, which this host has not: install it")
-    sources = {_LOCK: lock, **files}
+        raise NotPreparedError(
+            f"{_MANIFEST if lock is None else _LOCK} is installed by cargo, which this host has not: install it"
+        )
+    sources = files if lock is None else {_LOCK: lock, **files}
     digests = {path: hashlib.sha256(content).hexdigest() for path, content in sources.items()}
     stubs = tuple(sorted(path for path in tree.paths if path.endswith(".rs")))
     if len(stubs) + len(files) > _MOST_FILES:
         raise NotPreparedError(f"more than {_MOST_FILES} sources of Rust in one repository; {ADVICE}")
     make = partial(_make, cargo=cargo, files=sources, stubs=stubs, installer=installer)
-    return (Plan("rust", digests, (_VERSION,), "offline", make),)
+    notes = (f"no lock beside {_MANIFEST}: the newest crates that it allows are taken",) if lock is None else ()
+    return (EnvironmentPlan("rust", digests, (_VERSION,), "newest versions" if lock is None else "offline", make, notes),)
 
 
 async def _make(prefix: Path, *, cargo: str, files: Mapping[str, bytes], stubs: Sequence[str], installer: Installer) -> Made:
@@ -72,12 +72,16 @@ async def _make(prefix: Path, *, cargo: str, files: Mapping[str, bytes], stubs: 
         environment = {**installer.variables, "CARGO_TERM_COLOR": "never", "CARGO_NET_GIT_FETCH_WITH_CLI": "false"}
         run = partial(run_tool, folder=project, environment=environment, seconds=SECONDS)
         version = (await run((cargo, "--version"))).decode("utf-8", "replace").split()
+        named = _LOCK if _LOCK in files else _MANIFEST
         try:
+            if _LOCK not in files:
+                await run((cargo, "generate-lockfile", "--quiet"))
+                _locked_crates(await asyncio.to_thread((project / _LOCK).read_bytes))  # 1
             await run(
                 (cargo, "vendor", "--locked", "--versioned-dirs", "--respect-source-config", "--quiet", str(prefix / _VENDORED))
             )
         except NotPreparedError as error:
-            raise NotPreparedError(f"{_LOCK}: {error.message}\n  where the registry cannot be reached, {ADVICE}") from error
+            raise NotPreparedError(f"{named}: {error.message}\n  where the registry cannot be reached, {ADVICE}") from error
     await asyncio.to_thread(_configure, prefix)  # 3
     listing = "".join(f"{place.name}\n" for place in sorted((prefix / _VENDORED).iterdir()))
     return Made(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gatewright.errors import GatewrightError, GitError, MalformedError
+from gatewright.git.access.credentials import NO_ACCESS, RepositoryAccess
 from gatewright.git.mirror import Mirrors, holds
 
 #: The code of the error when it can be had nowhere.
@@ -15,7 +16,7 @@ GONE = "baseline_missing"
 _ROLES = ("gatekeeper", "worker", "reviewer", "testrunner")
 
 
-async def find_baseline(home: Path, url: str, commit: str) -> str:
+async def find_baseline(home: Path, url: str, commit: str, access: RepositoryAccess = NO_ACCESS) -> str:
     """The address of a repository that has ``commit``: ``url`` itself, or else a mirror of the home folder ``home``.
 
     A repository whose branch was moved and tidied up has lost the commit; the roles' mirrors keep every baseline that they
@@ -23,7 +24,7 @@ async def find_baseline(home: Path, url: str, commit: str) -> str:
     """
     try:
         with tempfile.TemporaryDirectory(prefix="gatewright-baseline-") as scratch:
-            await (await Mirrors(Path(scratch)).open(url)).ensure(commit)
+            await (await Mirrors(Path(scratch), access=access).open(url)).ensure(commit)
     except GatewrightError as error:
         for mirror in _mirrors(home):
             if _has(mirror, commit):

@@ -1,22 +1,26 @@
 """Re-execution (specification 3, replay): the same order on the same baseline, done again, and compared with the first time.
 
-What an executor was given is taken from the bundle: its command, or the recorded reply or patch; no model is asked anew. The
-second run lands nowhere. Pure: who runs it, and where, is for the caller.
+What an executor was given is taken from the bundle: its command, or the recorded reply or patch. What models were asked is
+answered from the cassettes of the bundle; none is asked anew. The second run lands nowhere. Pure: it carries nothing out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from gatewright.agents.admission_record import AdmittedAgent, admitted_agent
+from gatewright.app.replay.recorded_calls import asked_tasks, decisions_of_run, differing_requests, requests_of, why_not_played
 from gatewright.artifacts import stored_digest
 from gatewright.contracts import ReexecReport, RunRequest, TaskContract, TestReport
 from gatewright.contracts.reports import Difference, TestCommand
 from gatewright.contracts.vocabulary import Artifact, Repository
 from gatewright.errors import MalformedError, VerificationError
+from gatewright.evidence.projection.history import RunHistory
 from gatewright.evidence.signing.keys import PublicKey
 from gatewright.evidence.verification.findings import PRECEDENCE
 from gatewright.evidence.verification.reading import MAX_PATCH_BYTES, Reading, read
@@ -28,11 +32,27 @@ from gatewright.worker_role import ASKED_ANEW
 _SLACK_SECONDS = 1.0
 
 
+class RecordedRun(NamedTuple):
+    """What two runs of an order are compared by where models were asked: ``requests`` by task, ``decisions`` as they were made.
+
+    ``roles`` asked for documents; ``agents`` are those that worked.
+    """
+
+    requests: Mapping[str, tuple[str, ...]]
+    decisions: Mapping[str, Any]
+    roles: tuple[str, ...] = ()
+    agents: tuple[AdmittedAgent, ...] = ()
+
+
 class ReexecutionOrder(NamedTuple):
-    """What is to be submitted again: ``attachments`` are the bytes of its artifacts, in order."""
+    """What is to be submitted again: ``attachments`` are the bytes of its artifacts, in order.
+
+    ``recorded``: what the first run asked models, to be played; None where nothing is to be.
+    """
 
     document: RunRequest | TaskContract
     attachments: tuple[tuple[Artifact, bytes], ...]
+    recorded: RecordedRun | None = None
 
     @property
     def url(self) -> str:
@@ -46,11 +66,15 @@ class ReexecutionOrder(NamedTuple):
         return replace(self.document, inputs=replace(self.document.inputs, artifacts=tuple(artifacts)))
 
 
-def read_order(bundle: Path, trusted: Sequence[PublicKey], repository: str | None = None) -> tuple[Run, ReexecutionOrder]:
+def read_order(
+    bundle: Path, trusted: Sequence[PublicKey], repository: str | None = None, *, plays: bool = True
+) -> tuple[Run, ReexecutionOrder]:
     """The run of a verified bundle, and its order made ready to be given again; ``repository``: where it lies now.
+    ``plays``: whether recorded calls can be played; without that, consultations are not, where the change needs none.
 
     Raises VerificationError (``bundle_not_verified``): a forged order is not carried out. MalformedError
-    (``not_reexecutable``) when the run was aborted, never had a baseline, or asked an agent or a model, ``artifact_missing``.
+    (``not_reexecutable``) when the run was aborted, never had a baseline, or asked an agent or a model and its calls were not
+    recorded, ``artifact_missing``.
     """
     reading, _, _ = run_steps(bundle, trusted)
     run = reading.run
@@ -63,16 +87,52 @@ def read_order(bundle: Path, trusted: Sequence[PublicKey], repository: str | Non
     document = run.request or run.contract
     if document is None or not run.accepted.baseline_commit:
         raise MalformedError(f"{run.run_id} was refused before its baseline was known", code="not_reexecutable")
-    if document.executor is not None and document.executor.kind in ASKED_ANEW:
-        words = f"the {document.executor.kind} of {run.run_id} would be asked anew, and say something else"
-        raise MalformedError(words, code="not_reexecutable")
+    must = document.executor is not None and document.executor.kind in ASKED_ANEW
+    recorded = _recorded(reading, must=must) if plays or must else None
     given = document.artifacts if isinstance(document, RunRequest) else document.inputs.artifacts
-    return run, ReexecutionOrder(_again(document, run, repository), tuple((item, _bytes(reading, item)) for item in given))
+    again = _again(document, run, repository, asks="pm" in recorded.roles if recorded is not None else False)
+    return run, ReexecutionOrder(again, tuple((item, _bytes(reading, item)) for item in given), recorded)
 
 
-def compare(first: Run, second: Run, when: str) -> ReexecReport:
-    """What must be equal (outcome, patch, tests) and what should be (words, outputs, versions). ``when``: RFC 3339."""
+def recorded_run(history: RunHistory, get: Callable[[Artifact], bytes]) -> RecordedRun:
+    """What the run asked and decided; ``get`` gives the bytes of its artifacts. Raises MalformedError, as ``get`` does."""
+    tasks = asked_tasks(history)
+    return RecordedRun(
+        requests={task.place: requests_of(get(task.calls)) for task in tasks},
+        decisions=decisions_of_run(history),
+        roles=tuple(dict.fromkeys(task.role for task in tasks if task.role)),
+        agents=tuple(dict.fromkeys(admitted_agent(get(task.admission)) for task in tasks if task.admission is not None)),
+    )
+
+
+def _recorded(reading: Reading, *, must: bool) -> RecordedRun | None:
+    """None for a run without recorded calls, or with some that cannot be played; where they ``must`` be that is refused."""
+    history = reading.history
+    tasks = asked_tasks(history) if history is not None else ()
+    if history is None or not tasks:
+        return None
+    get = partial(_bytes, reading)
+    if why := why_not_played(tasks, get):
+        if must:
+            raise MalformedError(f"{history.run.run_id} cannot be done again: {why}", code="not_reexecutable")
+        return None
+    return recorded_run(history, get)
+
+
+def compare(first: Run, second: Run, when: str, recorded: tuple[RecordedRun, RecordedRun] | None = None) -> ReexecReport:
+    """What must be equal (outcome, patch, tests) and what should be (words, outputs, versions). ``when``: RFC 3339.
+
+    ``recorded``: of both runs, where the second has played what the first asked models. Requests and decisions must be equal
+    then; the order of the requests of one task should be.
+    """
     hard, soft = tuple(_hard(first, second)), tuple(_soft(first, second))
+    if recorded is not None:
+        before, after = recorded
+        asked = tuple(differing_requests(before.requests, after.requests))
+        hard += tuple(each for each in asked if not each.key.endswith(".order"))
+        soft += tuple(each for each in asked if each.key.endswith(".order"))
+        for name in sorted({*before.decisions, *after.decisions}):
+            hard += tuple(_differ(f"decisions.{name}", before.decisions.get(name), after.decisions.get(name)))
     return ReexecReport(
         run_id=first.run_id,
         status="fail" if hard else "pass",
@@ -85,13 +145,15 @@ def compare(first: Run, second: Run, when: str) -> ReexecReport:
     )
 
 
-def _again(document: RunRequest | TaskContract, run: Run, repository: str | None) -> RunRequest | TaskContract:
+def _again(document: RunRequest | TaskContract, run: Run, repository: str | None, *, asks: bool) -> RunRequest | TaskContract:
+    """``asks``: the pm's model is asked again, from the recording."""
     place = document.repository or Repository(url=run.accepted.repository_url)
     nowhere = replace(place, url=repository or place.url, landing="none")
     commit = run.accepted.baseline_commit
     if isinstance(document, RunRequest):
-        # Tests that a model proposed are those of the contract: it is not asked again.
-        tests = document.acceptance_tests or (run.contract.acceptance_tests if run.contract is not None else ())
+        # Tests that a model proposed are those of the contract where it is not asked again.
+        proposed = run.contract.acceptance_tests if run.contract is not None and not asks else ()
+        tests = document.acceptance_tests or proposed
         return replace(document, repository=nowhere, baseline_ref=commit, idempotency_key=None, acceptance_tests=tests)
     return replace(document, repository=nowhere, rollback=replace(document.rollback, baseline_ref=commit))
 

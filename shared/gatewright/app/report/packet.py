@@ -19,6 +19,7 @@ from gatewright.contracts import GateReport, TestReport
 from gatewright.evidence import layout
 from gatewright.evidence.projection.history import RunHistory
 from gatewright.evidence.verification.findings import Verification
+from gatewright.ledger.events import CandidateComposed
 from gatewright.ledger.run import Run
 from gatewright.ledger.spending import budget_of, elapsed, spent
 
@@ -215,10 +216,14 @@ def _provenance(history: RunHistory) -> list[str]:
         f"policies {code('sha256:' + accepted.policy_sha256)}",
         f"event chain {run.seq} {code(run.head)}, trace {code(run.trace_id)}",
     ]
-    facts += [f"attempt {number}: tree {code(each.tree)}" for number, each in enumerate(history.candidates, 1)]
+    facts += [f"{_which(each, number)}: tree {code(each.tree)}" for number, each in enumerate(history.candidates, 1)]
     if landed and landed.commit:
         facts.append(f"commit {code(landed.commit)} with tree {code(landed.tree)} on {code(landed.ref)}")
     return facts
+
+
+def _which(composed: CandidateComposed, number: int) -> str:
+    return f"candidate {composed.candidate}" if composed.candidate is not None else f"attempt {number}"
 
 
 def _evidence(account: BundleAccount) -> list[str]:

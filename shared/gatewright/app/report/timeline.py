@@ -19,6 +19,7 @@ STATE_NAMES: dict[str, str] = {
     "S4": "Test",
     "S5": "Fix",
     "S6": "Done",
+    "AWAITING_APPROVAL": "Wait for a person",
     "FAILED": "Failed",
     "ABORTED": "Aborted",
 }
@@ -106,6 +107,8 @@ def _apply(drawing: _Drawing, record: OrchestratorEvent) -> None:
         case e.FixOrdered(attempt=attempt):
             drawing.attempt = attempt
             drawing.attempts.append(drawing.last)
+            for task_id in list(drawing.given):
+                _close_task(drawing, task_id, "open")
         case e.TaskDispatched(task_id=task_id, role=role):
             drawing.given[task_id] = (drawing.last, drawing.attempt)
             drawing.role_task[role] = task_id
@@ -119,15 +122,22 @@ def _apply(drawing: _Drawing, record: OrchestratorEvent) -> None:
         case e.PlanAccepted():
             _close_task(drawing, drawing.role_task.get("techlead", ""), "good")
         case e.ReviewReceived(report=review):
-            _close_task(drawing, drawing.role_task.get("reviewer", ""), "good" if review.verdict == "PASS" else "bad")
+            task_id = _judged(drawing, "reviewer", review.task_id)
+            _close_task(drawing, task_id, "good" if review.verdict == "PASS" else "bad")
         case e.TestsReceived(report=tests):
-            _close_task(drawing, drawing.role_task.get("testrunner", ""), "good" if tests.status == "PASS" else "bad")
+            task_id = _judged(drawing, "testrunner", tests.task_id)
+            _close_task(drawing, task_id, "good" if tests.status == "PASS" else "bad")
         case e.GateJudged(report=report):
             mark = Mark(drawing.last, report.gate, report.verdict == "PASS", report.code)
             rows, key = (drawing.tasks, report.task_id) if report.task_id in drawing.tasks else (drawing.states, drawing.state)
             rows[key or drawing.state] = replace(rows[key or drawing.state], marks=(*rows[key or drawing.state].marks, mark))
         case _:
             pass
+
+
+def _judged(drawing: _Drawing, role: str, said: str | None) -> str:
+    """The task that a judge's answer is about: the one that it names, where that was given out; else the role's last."""
+    return said if said in drawing.given else drawing.role_task.get(role, "")
 
 
 def _close_state(drawing: _Drawing, ending: Ending) -> None:

@@ -13,9 +13,11 @@ from gatewright.app.report.verdicts import sign
 from gatewright.contracts import TaskContract, TaskResult
 from gatewright.errors import CommandRefusedError
 from gatewright.evidence.projection.history import RunHistory
+from gatewright.ledger.candidates import RULE, standings, why_chosen
 from gatewright.ledger.run import Run, RunTask
 from gatewright.sandbox.argv import parse_command
-from gatewright.worker_role import ASKED_ANEW, answers
+from gatewright.work_documents.candidates import HEADINGS, cells_of, rows_of
+from gatewright.worker_role import ASKED_ANEW, answers, ways
 
 _KINDS = {
     "command": "A command made the change, in the sandbox.",
@@ -29,10 +31,13 @@ _KINDS = {
 def work(run: Run, history: RunHistory | None, limits: PageLimits) -> Iterator[Element]:
     """The executor in words, then every worker's task: what it did, who did it, how it ended."""
     contract = run.contract
-    if contract is None or contract.executor is None:
+    executors = ways(contract) if contract is not None else ()
+    if not executors:
         yield classed("p", "note", "There was no contract that says how the change is made.")
         return
-    yield tag("p", None, _KINDS[contract.executor.kind])
+    for kind in dict.fromkeys(executor.kind for executor in executors):
+        yield tag("p", None, _KINDS[kind])
+    yield from _candidates(run, history)
     workers = [task for task in run.tasks.values() if task.role == "worker"]
     if not workers:
         yield classed("p", "note", "No worker was asked.")
@@ -41,6 +46,19 @@ def work(run: Run, history: RunHistory | None, limits: PageLimits) -> Iterator[E
     yield table("work", (_row(task, run, results.get(task.task_id), limits) for task in workers[: limits.rows]))
     if len(workers) > limits.rows:
         yield classed("p", "cut", f"{len(workers) - limits.rows} more tasks are not shown; they are in results/.")
+
+
+def _candidates(run: Run, history: RunHistory | None) -> Iterator[Element]:
+    """Who made each of several candidates, how it came out, and why the one that landed did; nothing where there was one."""
+    rows = rows_of(run, history.gates if history is not None else ())
+    if not rows:
+        return
+    yield tag(
+        "p", None, f"The change was made {len(rows)} times, each by itself and judged by the same gates. The rule: {RULE}."
+    )
+    yield table("work", (HEADINGS, *(cells_of(row) for row in rows)))
+    if run.chosen:
+        yield tag("p", None, f"Candidate {run.chosen} landed: {why_chosen(standings(run))}.")
 
 
 def _row(task: RunTask, run: Run, result: TaskResult | None, limits: PageLimits) -> tuple[Child, ...]:

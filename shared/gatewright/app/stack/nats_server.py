@@ -24,7 +24,7 @@ import msgspec
 
 from gatewright.app.stack.processes import dies_with_parent
 from gatewright.app.stack.store_watch import get_page
-from gatewright.bus import identities
+from gatewright.bus import identities, identity_limits
 from gatewright.bus.identities import BusAddress
 from gatewright.bus.server_config import ServerConfig, accounts, render
 from gatewright.errors import UnavailableError
@@ -35,6 +35,7 @@ READY_SECONDS = 20.0
 STOP_SECONDS = 10.0
 
 LOG_FILE = "nats-server.log"
+CONFIG_FILE = "nats-server.conf"
 
 _LOOPBACK = "127.0.0.1"
 _POLL_SECONDS = 0.002
@@ -85,15 +86,24 @@ class NatsServer:
         """
         keys = (keys or directory / "identities").absolute()
         identities.make(keys)
-        return await cls.launch(directory, accounts(identities.public_keys(keys)), keys, port=port, binary=binary)
+        limits = identity_limits.read(keys)
+        table = accounts(identities.public_keys(keys), earlier=identities.earlier_keys(keys), limits=limits)
+        return await cls.launch(directory, table, keys, port=port, binary=binary)
 
     @classmethod
     async def launch(
-        cls, directory: Path, table: Mapping[str, Any], keys: Path, *, port: int = -1, binary: Path | None = None
+        cls,
+        directory: Path,
+        table: Mapping[str, Any],
+        keys: Path,
+        *,
+        port: int = -1,
+        binary: Path | None = None,
+        trust: tuple[str, ...] = (),
     ) -> Self:
-        """``start`` with an ``accounts`` block that was made elsewhere."""
+        """``start`` with an ``accounts`` block that was made elsewhere, or with the lines of operator mode (``trust``)."""
         with host_errors():
-            config = _prepare(directory, port, table)
+            config = _prepare(directory, port, table, trust)
         process = await _spawn(binary or find_binary(), config)
         self = cls(process, config.parent, keys)
         try:
@@ -113,7 +123,7 @@ class NatsServer:
 
     def address(self, identity: str) -> BusAddress:
         """Where and as whom to connect."""
-        return BusAddress(self.url, identities.seed_file(self._keys, identity))
+        return BusAddress(self.url, identities.credential_file(self._keys, identity))
 
     @property
     def port(self) -> int:
@@ -182,14 +192,14 @@ class NatsServer:
         return "it left no log"
 
 
-def _prepare(directory: Path, port: int, table: Mapping[str, Any]) -> Path:
+def _prepare(directory: Path, port: int, table: Mapping[str, Any], trust: tuple[str, ...]) -> Path:
     """A private directory with the configuration and no old ports files."""
     directory.mkdir(parents=True, exist_ok=True)
     directory = directory.resolve()
     directory.chmod(0o700)
     for stale in directory.glob("*.ports"):
         stale.unlink()
-    path = directory / "nats-server.conf"
+    path = directory / CONFIG_FILE
     path.unlink(missing_ok=True)
     config = ServerConfig(
         store=directory,
@@ -199,6 +209,7 @@ def _prepare(directory: Path, port: int, table: Mapping[str, Any]) -> Path:
         server_name=f"gatewright-{secrets.token_hex(4)}",
         log_file=directory / LOG_FILE,
         ports_file=directory,
+        trust=trust,
     )
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb") as file:
         file.write(render(config).encode("utf-8", "surrogateescape"))

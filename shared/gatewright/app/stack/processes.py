@@ -10,12 +10,14 @@ import contextlib
 import ctypes
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+_PR_GET_CHILD_SUBREAPER = 37
 _SWEEP_PAUSE = 0.005
 #: Loaded before any fork: between fork and exec nothing may be imported.
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -55,16 +57,34 @@ def dies_with_parent() -> Callable[[], None]:
     return between_fork_and_exec
 
 
-def adopt_orphans() -> None:
-    """From now on the descendants whose parents end become children of this process, so that none can slip away."""
+def adopt_orphans() -> Callable[[], None]:
+    """From now on the descendants whose parents end become children of this process, so that none can slip away.
+
+    Returns what makes the process as it was: a process that adopts has to ask for the end of each orphan, or it stays a zombie.
+    """
+    before = ctypes.c_int()
+    _LIBC.prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(before))
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
+    def as_before() -> None:
+        _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, before.value)
 
-def descendants(pid: int) -> frozenset[int]:
-    """Every live process below ``pid``, however deep."""
+    return as_before
+
+
+def own_children() -> Mapping[int, Identity]:
+    """The children that this process has now, and who they are."""
+    numbers = (child for child, parent in _parents() if parent == os.getpid())
+    return {child: who for child in numbers if (who := identity(child)) is not None}
+
+
+def descendants(pid: int, spared: Mapping[int, Identity] = MappingProxyType({})) -> frozenset[int]:
+    """Every live process below ``pid``, however deep, but for those that are ``spared`` and what is below these."""
     children: dict[int, list[int]] = {}
     for child, parent in _parents():
-        children.setdefault(parent, []).append(child)
+        # Who has ended, and waits to be asked for, has no identity any more: the number is not given out again yet.
+        if child not in spared or identity(child) not in {None, spared[child]}:
+            children.setdefault(parent, []).append(child)
     found: set[int] = set()
     waiting = [pid]
     while waiting:
@@ -87,9 +107,12 @@ def kill_all(processes: dict[int, Identity]) -> None:
             kill(pid)
 
 
-async def end_descendants(pid: int) -> None:
-    """SIGKILL whatever still descends from ``pid`` until nothing does; for a process that has adopted its orphans."""
-    while remaining := descendants(pid):
+async def end_descendants(pid: int, spared: Mapping[int, Identity] = MappingProxyType({})) -> None:
+    """SIGKILL whatever still descends from ``pid`` until nothing does; for a process that has adopted its orphans.
+
+    ``spared``: children from before, which are another's to end, with all that is below them.
+    """
+    while remaining := descendants(pid, spared):
         for child in remaining:
             kill(child)
             reap(child)

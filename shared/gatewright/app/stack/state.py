@@ -22,6 +22,8 @@ from gatewright.host_errors import host_error
 
 STATE_FILE = "stack.json"
 LOCK_FILE = "stack.lock"
+#: In a home folder that is being restored: what is there is not whole yet.
+UNFINISHED = ".restoring"
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -45,6 +47,8 @@ class StackState(msgspec.Struct, frozen=True, kw_only=True):
     workers: int
     ready: bool = False
     environments: tuple[str, ...] = ()
+    #: What its roles play in the place of models; empty where they ask them.
+    cassette: str = ""
     members: tuple[Member, ...] = ()
     #: Why the NATS server stores nothing; empty when it does.
     fault: str = ""
@@ -100,8 +104,12 @@ def exclusive(home: Path) -> Iterator[None]:
     """Hold the home folder for one stack: two NATS servers on one store would ruin it.
 
     Raises UnavailableError (code ``home_in_use``) when another process holds it, ConfigurationError when it cannot be
-    written. The kernel lets go when the holder dies.
+    written, or was restored in part only (``restore_unfinished``). The kernel lets go when the holder dies.
     """
+    if (home / UNFINISHED).exists():
+        raise ConfigurationError(
+            f"{home} was being restored from a backup, and that was not finished: do it again", code="restore_unfinished"
+        )
     try:
         descriptor = lock_file(home / LOCK_FILE)
     except BlockingIOError:

@@ -18,12 +18,13 @@ from gatewright.app.stack import state
 from gatewright.app.stack.fork_server import ForkServer
 from gatewright.app.stack.launch import ProcessPlan, Running, execute
 from gatewright.app.stack.nats_server import NatsServer
-from gatewright.app.stack.processes import Identity, adopt_orphans, end_descendants, identity
+from gatewright.app.stack.processes import Identity, adopt_orphans, end_descendants, identity, own_children
 from gatewright.app.stack.restarts import RestartPolicy, RestartRecord
 from gatewright.app.stack.store_watch import until_restart_helps
 from gatewright.app.stack.supervised_process import SupervisedProcess
 from gatewright.bus import identities
 from gatewright.bus.identities import OPERATOR, PROVISIONER, BusAddress, bus_keys, process_identity, seed_file
+from gatewright.bus.stream_settings import DAYS, SIZES, StreamSettings
 from gatewright.clock import Clock, SystemClock
 from gatewright.errors import BusError, HostError, UnavailableError
 from gatewright.host_errors import check_room, host_errors, until_room
@@ -41,6 +42,7 @@ MODEL_ROLES = frozenset({"pm", "techlead", "worker", "reviewer"})
 
 _ENVIRONMENTS = "GATEWRIGHT_ENVIRONMENTS"
 _SCANNER = "GATEWRIGHT_SECRET_SCANNER"
+_CASSETTE = "GATEWRIGHT_CASSETTE"
 _PING_SECONDS = 0.5
 _PING_PAUSE = 0.03
 
@@ -49,15 +51,17 @@ _PING_PAUSE = 0.03
 class StackOptions:
     """What to start. ``home`` is absolute; ``environments`` are prefixes that contracts may name.
 
-    ``model_keys`` are variables that only the roles get which call models: they hold the keys of providers.
+    ``model_keys`` are variables that only the roles get which call models: they hold the keys of providers. ``repository_keys``
+    are those that single roles get, by role: credentials of repositories.
     ``shared``: others may submit to it; otherwise it serves one run. ``base_environment`` is all that the roles inherit.
-    ``grace``: seconds that a process is given to end by itself. ``adopt``: this process has no other children, so whatever
-    the roles leave behind is ended too. Each role is a package of ``package``, run as a program.
+    ``grace``: seconds that a process is given to end by itself. ``adopt``: what the roles leave behind is ended too, with all
+    that this process has started since. Each role is a package of ``package``, run as a program.
     """
 
     home: Path
     base_environment: Mapping[str, str]
     model_keys: Mapping[str, str] = field(default_factory=dict, repr=False)
+    repository_keys: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
     workers: int = 1
     environments: tuple[Path, ...] = ()
     shared: bool = False
@@ -77,6 +81,7 @@ class Supervisor:
         self._held = contextlib.ExitStack()
         self._store = options.home / "nats"
         self._server: NatsServer | None = None
+        self._spared: Mapping[int, Identity] = {}
         self._server_keeper: asyncio.Task[None] | None = None
         self._fork_server: ForkServer | None = None
         self._kept: list[SupervisedProcess] = []
@@ -98,6 +103,12 @@ class Supervisor:
         return tuple(dict.fromkeys(filter(None, (*settled, *map(str, self.options.environments)))))
 
     @property
+    def _streams(self) -> StreamSettings:
+        """Raises ConfigurationError."""
+        environment = self.options.base_environment
+        return StreamSettings.of(environment.get(SIZES, ""), environment.get(DAYS, ""))
+
+    @property
     def members(self) -> tuple[state.Member, ...]:
         """The processes as they are now: the NATS server, the fork server while it lives, the roles."""
         members = [state.Member("nats-server", self._server.pid)] if self._server else []
@@ -115,7 +126,8 @@ class Supervisor:
         self._running = True
         try:
             if self.options.adopt:
-                adopt_orphans()
+                self._spared = own_children()
+                self._held.callback(adopt_orphans())
             self._fork_server = await self._open_fork_server()
             # Imported only now: the NATS client takes as long as the fork server's start, and on another core.
             from gatewright.bus.jetstream.setup import ensure_topology
@@ -129,7 +141,8 @@ class Supervisor:
             for plan in self._plans():
                 self._kept.append(self._keep(plan))
             # The topology is made while the roles are still starting: they find it and have nothing to do.
-            await asyncio.gather(ensure_topology(self._server.address(PROVISIONER)), *(kept.start() for kept in self._kept))
+            making = ensure_topology(self._server.address(PROVISIONER), settings=self._streams)
+            await asyncio.gather(making, *(kept.start() for kept in self._kept))
         except BaseException:
             await self.stop()
             raise
@@ -187,7 +200,7 @@ class Supervisor:
         if self._server is not None:
             await self._server.stop()
         if self.options.adopt:
-            await end_descendants(os.getpid())
+            await end_descendants(os.getpid(), self._spared)
         self._kept.clear()
         self._server = None
         state.remove(self.options.home)
@@ -288,6 +301,7 @@ class Supervisor:
                 who = process_identity("worker", number) if role == "worker" else role
                 own = {**environment, "GATEWRIGHT_NATS_SEED": str(seed_file(bus_keys(options.home), who))}
                 own |= options.model_keys if role in MODEL_ROLES else {}
+                own |= options.repository_keys.get(role, {})
                 yield ProcessPlan(name, self._module(role), own, options.home, log)
 
     def _announce(self) -> None:
@@ -311,5 +325,6 @@ class Supervisor:
             ready=self._ready,
             environments=self.environments,
             members=self.members,
+            cassette=self.options.base_environment.get(_CASSETTE, ""),
             fault=self._fault,
         )

@@ -9,12 +9,10 @@ from typing import Final, TypeVar
 import msgspec
 import nats.errors
 
+from gatewright.bus.port import NO_ANSWER, NO_RESPONDERS
 from gatewright.errors import BusError
 from gatewright.host_errors import BUS_FULL
 
-#: Reasons (``error.reason``) that callers tell apart. No answer: it may or may not have been done.
-NO_ANSWER: Final = "bus_no_answer"
-NO_RESPONDERS: Final = "bus_no_responders"
 #: The consumer, or the stream, does not exist.
 MISSING: Final = frozenset({"jetstream_10014", "jetstream_10059"})
 #: What the servers of a cluster say while they elect a leader: nothing was done, and soon a leader will be there to do it.

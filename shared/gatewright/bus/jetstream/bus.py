@@ -5,7 +5,7 @@ It creates no stream, consumer or bucket: ``setup.py`` does, before. It purges n
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from typing import Self
 
 from nats.aio.msg import Msg
@@ -74,9 +74,13 @@ class JetStreamBus:
         credential = self.connection.credential
         return credential is None or not is_publisher(credential.identity)
 
-    def keyed_hash(self, text: str) -> str:
+    def tell_operators(self, facts: Callable[[], Mapping[str, str]]) -> None:
+        """What this process says of itself when an operator asks which processes there are: words by name."""
+        self._services.facts = facts
+
+    def keyed_hashes(self, text: str) -> tuple[str, ...]:
         credential = self.connection.credential or Credential("", "")  # a server without identities keeps no clients apart
-        return credential.private_id(text)
+        return credential.keyed_hashes(text)
 
     async def publish(
         self,
@@ -146,8 +150,18 @@ class JetStreamBus:
     ) -> Message:
         return await self._services.request(subject, data, schema=schema, timeout=timeout, headers=headers)
 
-    async def serve(self, service: str, endpoints: Mapping[str, Handler], *, waiting: Collection[str] = ()) -> None:
-        await self._services.register(service, endpoints, waiting=waiting)
+    async def serve(
+        self,
+        service: str,
+        endpoints: Mapping[str, Handler],
+        *,
+        waiting: Collection[str] = (),
+        apart: Collection[Collection[str]] = (),
+    ) -> None:
+        await self._services.register(service, endpoints, waiting=waiting, apart=apart)
+
+    async def another(self) -> JetStreamBus:
+        return JetStreamBus(await self.connection.another(), patience=self._patience, clock=self._clock)
 
     async def put_artifact(self, data: bytes) -> str:
         return await self._artifacts.put(data)

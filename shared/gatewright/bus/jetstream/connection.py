@@ -25,8 +25,9 @@ from nats.aio.subscription import Subscription
 
 from gatewright.bus import identities
 from gatewright.bus.identities import BusAddress, Credential
-from gatewright.bus.jetstream.api import NO_ANSWER, NO_RESPONDERS, ReplyT, decoded, translated
+from gatewright.bus.jetstream.api import ReplyT, decoded, translated
 from gatewright.bus.permissions import API_PREFIX
+from gatewright.bus.port import NO_ANSWER, NO_RESPONDERS
 from gatewright.bus.subjects import check_service, check_size
 from gatewright.errors import BusError, ConfigurationError
 
@@ -39,6 +40,9 @@ Receiver = Callable[[Msg], Awaitable[None]]
 #: Seconds that one request is given, and that a call goes on trying while the server is away.
 ANSWER_SECONDS: Final = 2.0
 PATIENCE_SECONDS: Final = 10.0
+
+#: Reason of an error: the server knows no such identity, or knows it no more.
+REFUSED: Final = "credential_refused"
 
 _RECONNECT_WAIT = 0.1
 _PAUSE_SECONDS = 0.05
@@ -53,8 +57,9 @@ Result = TypeVar("Result")
 class Connection:
     """A NATS connection under a role's name. Make it with ``open``."""
 
-    def __init__(self, name: str, on_lost: OnLost | None, credential: Credential | None = None) -> None:
+    def __init__(self, name: str, on_lost: OnLost | None, address: BusAddress, credential: Credential | None = None) -> None:
         self.name = name
+        self.address = address
         self.credential = credential
         self.client = Client()
         self._on_lost = on_lost
@@ -69,16 +74,24 @@ class Connection:
 
     @classmethod
     async def open(
-        cls, address: str | BusAddress, *, name: str, on_lost: OnLost | None = None, patience: float = PATIENCE_SECONDS
+        cls,
+        address: str | BusAddress,
+        *,
+        name: str,
+        on_lost: OnLost | None = None,
+        patience: float = PATIENCE_SECONDS,
+        credential: Credential | None = None,
     ) -> Connection:
         """Connect to an address, or to a URL (``nats://host:port``, several separated by commas).
 
-        Waits up to ``patience`` seconds for the server. Raises BusError, at once when the credential is refused, and
-        ConfigurationError when ``name`` cannot name an inbox or a file of the address cannot be used.
+        Waits up to ``patience`` seconds for the server. ``credential``: in the place of that of the address. Raises BusError,
+        at once when the credential is refused (``credential_refused``), and ConfigurationError when ``name`` cannot name an
+        inbox or a file of the address cannot be used.
         """
         address = BusAddress(address) if isinstance(address, str) else address
         url = address.url
-        self = cls(check_service(name), on_lost, identities.load(address.seed) if address.seed else None)
+        held = credential or (identities.load(address.seed) if address.seed else None)
+        self = cls(check_service(name), on_lost, address, held)
         trust = _trust(address.ca) if address.ca else None
         try:
             async with asyncio.timeout(patience):
@@ -99,7 +112,9 @@ class Connection:
         await self.client.connect(
             servers=[part.strip() for part in url.split(",")],
             name=self.name,
-            nkeys_seed_str=credential.seed if credential else None,
+            nkeys_seed_str=credential.seed if credential and not credential.token else None,
+            user_jwt_cb=credential.token.encode if credential and credential.token else None,
+            signature_cb=credential.signature if credential and credential.token else None,
             tls=trust,
             inbox_prefix=f"_INBOX_{credential.identity if credential else self.name}",
             error_cb=self._on_error,
@@ -113,6 +128,10 @@ class Connection:
             pending_size=_PENDING_BYTES,
             drain_timeout=5,
         )
+
+    async def another(self) -> Connection:
+        """One more connection of the same name, to the same place: what floods it takes nothing away from this one."""
+        return await Connection.open(self.address, name=self.name, on_lost=self._on_lost, credential=self.credential)
 
     @property
     def connected(self) -> bool:
@@ -287,7 +306,7 @@ class Connection:
     def _refuse(self, cause: str) -> None:
         """The client would offer the same credential for ever."""
         if not self._opened:
-            raise BusError(cause)
+            raise BusError(cause, code=REFUSED)
         self._report(cause)
         self._goodbye = asyncio.get_running_loop().create_task(self._disconnect())
 

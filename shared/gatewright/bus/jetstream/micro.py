@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from nats.aio.msg import Msg
 
 from gatewright.bus.jetstream.connection import Connection, Receiver
 from gatewright.bus.port import SCHEMA_HEADER, Handler, Message, Reply
 from gatewright.bus.service_record import QUEUE_GROUP, EndpointRecord, ServiceRecord
-from gatewright.bus.subjects import check_headers, check_pattern, check_schema, check_service, check_subject
+from gatewright.bus.subjects import check_headers, check_pattern, check_schema, check_service, check_subject, is_pattern
 from gatewright.clock import Clock, timestamp
 from gatewright.errors import BusError, GatewrightError
 from gatewright.version import __version__
+
+log = logging.getLogger(__name__)
 
 #: Requests of one endpoint that are worked on at the same time; the others wait.
 CONCURRENT_REQUESTS = 32
@@ -27,6 +31,10 @@ CONCURRENT_REQUESTS = 32
 PATIENT_REQUESTS = 4096
 #: Requests of one endpoint that wait for their turn; more are refused.
 WAITING_REQUESTS = 1024
+#: Bytes of all requests of one connection that are worked on or wait: eight of the largest.
+HELD_BYTES = 64 << 20
+#: A pattern has a group of its own: what comes is seen there beside the endpoint of that very name, and left to it.
+_REST_GROUP = f"{QUEUE_GROUP}-rest"
 
 _ERROR_HEADER = "Nats-Service-Error"
 _CODE_HEADER = "Nats-Service-Error-Code"
@@ -43,23 +51,47 @@ class Services:
         self._connection = connection
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
+        self._apart: list[Connection] = []
+        #: How this process is, as it tells operators that ask for it.
+        self.facts: Callable[[], Mapping[str, str]] = dict
 
-    async def register(self, service: str, endpoints: Mapping[str, Handler], *, waiting: Collection[str] = ()) -> None:
-        """Offer ``endpoints`` (subject or pattern to handler) as ``service``. Raises BusError, ConfigurationError."""
-        records = {subject: EndpointRecord(_endpoint_name(check_pattern(subject)), subject) for subject in endpoints}
+    async def register(
+        self,
+        service: str,
+        endpoints: Mapping[str, Handler],
+        *,
+        waiting: Collection[str] = (),
+        apart: Collection[Collection[str]] = (),
+    ) -> None:
+        """Offer ``endpoints`` (subject or pattern to handler) as ``service``. Raises BusError, ConfigurationError.
+
+        ``waiting`` and ``apart`` as the port says.
+        """
+        records = {subject: _record(check_pattern(subject)) for subject in endpoints}
         started = timestamp(self._clock.now())
         credential = self._connection.credential
         record = ServiceRecord(
             *(check_service(service), self._connection.unique(), __version__, started, list(records.values())),
             identity=credential.identity if credential else "",
+            facts=self.facts,
         )
+        together = set(endpoints).difference(*apart)
+        doors = [_Door(self._connection, sorted(together))]
+        for group in apart:
+            door = _Door(await self._connection.another(), sorted(group))
+            self._apart.append(door.connection)
+            door.connection.watch(door.tell)
+            doors.append(door)
+        for door in doors:
+            for subject in door.subjects:
+                most = PATIENT_REQUESTS if subject in waiting else CONCURRENT_REQUESTS
+                left = frozenset(endpoints) if is_pattern(subject) else frozenset()
+                receiver = self._side_by_side(endpoints[subject], records[subject], most, door, left)
+                await door.connection.subscribe(subject, receiver, queue=records[subject].queue_group)
+            await door.connection.flush()
         for verb in _VERBS:
             for name in ("", f".{service}", f".{service}.{record.id}"):
                 await self._connection.subscribe(f"$SRV.{verb}{name}", self._presenter(record, verb))
-        for subject, handler in endpoints.items():
-            most = PATIENT_REQUESTS if subject in waiting else CONCURRENT_REQUESTS
-            receiver = self._side_by_side(handler, records[subject], most)
-            await self._connection.subscribe(subject, receiver, queue=QUEUE_GROUP)
         await self._connection.flush()
 
     async def request(
@@ -86,17 +118,21 @@ class Services:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
+        await asyncio.gather(*(connection.close() for connection in self._apart))
 
     def _presenter(self, record: ServiceRecord, verb: str) -> Receiver:
         async def present(message: Msg) -> None:
-            await self._reply(message, record.answer(verb), {})
+            await _reply(self._connection, message, record.answer(verb), {})
 
         return present
 
-    def _side_by_side(self, handler: Handler, record: EndpointRecord, most: int) -> Receiver:
+    def _side_by_side(
+        self, handler: Handler, record: EndpointRecord, most: int, door: _Door, left: Collection[str]
+    ) -> Receiver:
         """One slow request must not hold up the others; the client alone would hand them over one by one.
 
-        Every request is answered: those that wait for their turn are told when the service closes, one too many at once.
+        Every request is answered: those that wait for their turn are told when the service closes, one too many at once. What
+        comes on a subject of ``left`` is left to another endpoint.
         """
         places = asyncio.Semaphore(most)
         in_hand: set[asyncio.Task[None]] = set()
@@ -105,38 +141,38 @@ class Services:
             try:
                 await places.acquire()
             except asyncio.CancelledError:
-                await self._refuse(message, record, 0.0, "service_stopping", "the service is being stopped; ask again")
+                words = "the service is being stopped; ask again"
+                await _refuse(door.connection, message, record, 0.0, "service_stopping", words)
                 raise
             try:
-                await self._answer(handler, record, message)
+                await self._answer(handler, record, message, door.connection)
             finally:
                 places.release()
 
         async def start(message: Msg) -> None:
-            if len(in_hand) >= most + WAITING_REQUESTS:
-                words = f"{WAITING_REQUESTS} requests wait already; ask again"
-                await self._refuse(message, record, 0.0, "service_busy", words)
+            if message.subject in left:
+                return
+            if len(in_hand) >= most + WAITING_REQUESTS or door.held + len(message.data) > HELD_BYTES:
+                words = f"{len(in_hand)} requests with {door.held} bytes are in hand already; ask again"
+                await _refuse(door.connection, message, record, 0.0, "service_busy", words)
                 return
             task = asyncio.get_running_loop().create_task(in_turn(message))
             in_hand.add(task)
             self._tasks.add(task)
+            door.hold(len(message.data), task)
             task.add_done_callback(in_hand.discard)
             task.add_done_callback(self._tasks.discard)
 
         return start
 
-    async def _refuse(self, message: Msg, record: EndpointRecord, seconds: float, code: str, words: str) -> None:
-        record.count(seconds, code)
-        await self._reply(message, b"", {_CODE_HEADER: code, _ERROR_HEADER: words})
-
-    async def _answer(self, handler: Handler, record: EndpointRecord, message: Msg) -> None:
+    async def _answer(self, handler: Handler, record: EndpointRecord, message: Msg, connection: Connection) -> None:
         start = self._clock.monotonic()
         code, words = GatewrightError.code, "the service failed; its log tells why"
         reply: Reply | None = None
         try:
             answer = await handler(Message(message.subject, message.data, message.headers or {}))
             check_schema(answer.schema)
-            self._connection.check_size(answer.data)
+            connection.check_size(answer.data)
             reply = answer
         except GatewrightError as error:
             code, words = error.reason, error.message[:_LONGEST_WORDS]
@@ -144,14 +180,48 @@ class Services:
             # Also after a defect, whose exception goes on: who asked should not have to wait for nothing.
             if reply is not None:
                 record.count(self._clock.monotonic() - start)
-                await self._reply(message, reply.data, {SCHEMA_HEADER: reply.schema})
+                await _reply(connection, message, reply.data, {SCHEMA_HEADER: reply.schema})
             else:
-                await self._refuse(message, record, self._clock.monotonic() - start, code, words)
+                await _refuse(connection, message, record, self._clock.monotonic() - start, code, words)
 
-    async def _reply(self, message: Msg, data: bytes, headers: Mapping[str, str]) -> None:
-        if _INBOX.match(message.reply):
-            with contextlib.suppress(BusError):
-                await self._connection.send(message.reply, data, headers=headers)
+
+@dataclass
+class _Door:
+    """A connection, the endpoints that are heard there, and the bytes of their requests that are in hand."""
+
+    connection: Connection
+    subjects: Sequence[str]
+    held: int = 0
+    cuts: int = 0
+
+    def hold(self, size: int, task: asyncio.Task[None]) -> None:
+        self.held += size
+        task.add_done_callback(lambda _: self._let_go(size))
+
+    def _let_go(self, size: int) -> None:
+        self.held -= size
+
+    def tell(self) -> None:
+        """What was on its way when the server cut the connection is lost, and nothing else would say so."""
+        if self.connection.connected:
+            self.cuts += 1
+            words = "bus: the connection for %s was cut and is back (%d times by now): requests that came too fast are lost"
+            log.warning(words, ", ".join(self.subjects), self.cuts)
+
+
+async def _refuse(connection: Connection, message: Msg, record: EndpointRecord, seconds: float, code: str, words: str) -> None:
+    record.count(seconds, code)
+    await _reply(connection, message, b"", {_CODE_HEADER: code, _ERROR_HEADER: words})
+
+
+async def _reply(connection: Connection, message: Msg, data: bytes, headers: Mapping[str, str]) -> None:
+    if _INBOX.match(message.reply):
+        with contextlib.suppress(BusError):
+            await connection.send(message.reply, data, headers=headers)
+
+
+def _record(subject: str) -> EndpointRecord:
+    return EndpointRecord(_endpoint_name(subject), subject, _REST_GROUP if is_pattern(subject) else QUEUE_GROUP)
 
 
 def _endpoint_name(pattern: str) -> str:

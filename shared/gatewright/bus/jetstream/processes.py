@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
@@ -23,10 +24,20 @@ _MOST = 4096
 
 
 class Process(msgspec.Struct, frozen=True):
-    """One process; ``metadata`` names the identity that it has on the bus."""
+    """One process; ``metadata`` names the identity that it has on the bus, and how it is.
+
+    ``heard``: when its answer came, in seconds since 1970 by the clock of who asked.
+    """
 
     id: str
+    name: str = ""
+    version: str = ""
     metadata: dict[str, str] = msgspec.field(default_factory=dict)
+    heard: float = 0.0
+
+    @property
+    def role(self) -> str:
+        return self.name.removeprefix("gw-")
 
 
 async def ask_processes(connection: Connection) -> tuple[Process, ...]:
@@ -36,7 +47,7 @@ async def ask_processes(connection: Connection) -> tuple[Process, ...]:
     async def hear(raw: Msg) -> None:
         if len(found) < _MOST:
             with contextlib.suppress(msgspec.MsgspecError):
-                found.append(msgspec.json.decode(raw.data, type=Process))
+                found.append(msgspec.structs.replace(msgspec.json.decode(raw.data, type=Process), heard=time.time()))
 
     inbox = str(connection.client.new_inbox())
     subscription = await connection.subscribe(inbox, hear)

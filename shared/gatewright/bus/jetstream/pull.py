@@ -19,10 +19,11 @@ from typing import Final
 import msgspec
 from nats.aio.msg import Msg
 
-from gatewright.bus.jetstream.api import MISSING, NO_ANSWER, NO_RESPONDERS, ApiReply
+from gatewright.bus.jetstream.api import MISSING, ApiReply
 from gatewright.bus.jetstream.connection import Connection, api_subject
 from gatewright.bus.jetstream.inbox import Inbox
 from gatewright.bus.jetstream.peek import ACK_PREFIX, Peek
+from gatewright.bus.port import NO_ANSWER, NO_RESPONDERS
 from gatewright.errors import BusError
 
 #: Reason of the error when the consumer is not, or no longer, there.

@@ -18,11 +18,12 @@ from gatewright.bus.jetstream.connection import Connection
 from gatewright.bus.jetstream.queue_depths import QueueDepth, queue_depth
 from gatewright.bus.topology import (
     EXHAUSTED_CONSUMER,
-    INTAKE_CONSUMER,
     RESULT_CONSUMER,
     TASK_CLASSES,
     TASK_ROLES,
     Consumer,
+    intake_consumer,
+    intake_publisher,
     task_consumer,
 )
 from gatewright.clock import timestamp
@@ -45,6 +46,11 @@ class _NamesReply(ApiReply):
     consumers: tuple[str, ...] | None = None
 
 
+class _StreamNamesReply(ApiReply):
+    total: int = 0
+    streams: tuple[str, ...] | None = None
+
+
 class _Config(msgspec.Struct):
     pause_until: datetime | None = None
 
@@ -65,7 +71,20 @@ async def queues(connection: Connection) -> tuple[Consumer, ...]:
     reply = await connection.api(f"CONSUMER.NAMES.{_TASKS}", {}, _NamesReply)
     found = [queue for name in reply.consumers or () if (queue := queue_named(name)) is not None]
     found.sort(key=lambda queue: (TASK_ROLES.index(queue.owner), queue.subject.split(".")[3], class_rank(queue)))
-    return (INTAKE_CONSUMER, RESULT_CONSUMER, EXHAUSTED_CONSUMER, *found)
+    return (*await intake_queues(connection), RESULT_CONSUMER, EXHAUSTED_CONSUMER, *found)
+
+
+async def intake_queues(connection: Connection) -> tuple[Consumer, ...]:
+    """The queues of what publishers leave: one for each, that without a name first. Raises BusError."""
+    names: list[str] = []
+    while True:
+        question = {"subject": "gw.intake.>", "offset": len(names)}
+        reply = await connection.api("STREAM.NAMES", question, _StreamNamesReply)
+        names += reply.streams or ()
+        if not reply.streams or len(names) >= reply.total:
+            break
+    publishers = (intake_publisher(name) for name in sorted(names))
+    return tuple(intake_consumer(publisher) for publisher in publishers if publisher is not None)
 
 
 def queue_named(durable: str) -> Consumer | None:

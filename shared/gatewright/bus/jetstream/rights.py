@@ -1,19 +1,25 @@
-"""What the server says that a connection may do: who sets up the bus learns from it which publishers there are.
+"""What the server says that a connection may do: who sets up the bus learns from it which publishers there are. And which
+identities it accepts, found out by offering it each: no word of a configuration is as good.
 
 The server's configuration is rendered from the identities; no other list of publishers could say more, or go out of date less.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import time
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from gatewright.bus.identities import DEFAULT_PUBLISHER
+from gatewright.bus.identities import DEFAULT_PUBLISHER, BusAddress, Credential, publisher_of
 from gatewright.bus.jetstream.api import ApiReply, decoded
-from gatewright.bus.jetstream.connection import ANSWER_SECONDS, Connection
-from gatewright.bus.permissions import OWN_RIGHTS, created_uploads
+from gatewright.bus.jetstream.connection import ANSWER_SECONDS, REFUSED, Connection, api_subject
+from gatewright.bus.permissions import OWN_RIGHTS, access_of, created_uploads
+from gatewright.bus.port import NO_ANSWER, NO_RESPONDERS
 from gatewright.errors import BusError
+
+_LOOK_AGAIN_SECONDS = 0.1
 
 
 class _Publish(msgspec.Struct):
@@ -49,3 +55,78 @@ async def known_publishers(connection: Connection, patience: float) -> Sequence[
             code=error.reason,
         ) from error
     return created_uploads(decoded(answer.data, _UserReply, OWN_RIGHTS).data.permissions.publish.allow)
+
+
+async def accepts(address: BusAddress, credential: Credential) -> bool:
+    """Raises BusError when the server cannot be reached."""
+    try:
+        connection = await Connection.open(BusAddress(address.url, ca=address.ca), name="identities", credential=credential)
+    except BusError as error:
+        if error.reason != REFUSED:
+            raise
+        return False
+    await connection.close()
+    return True
+
+
+async def differing(
+    address: BusAddress, accepted: Iterable[Credential], refused: Iterable[Credential], seconds: float
+) -> tuple[str, ...]:
+    """What the servers of an address do not do as they should, after ``seconds`` at most: in words, one for each.
+
+    A server in a list of several is asked by itself: each reads a configuration of its own. Raises BusError.
+    """
+    wanted = [(credential, True) for credential in accepted] + [(credential, False) for credential in refused]
+    open_pairs = [(part.strip(), credential, should) for part in address.url.split(",") for credential, should in wanted]
+    deadline = time.monotonic() + seconds
+    while True:
+        open_pairs = [
+            (url, credential, should)
+            for url, credential, should in open_pairs
+            if await accepts(BusAddress(url, ca=address.ca), credential) is not should
+        ]
+        if not open_pairs or time.monotonic() >= deadline:
+            return tuple(
+                f"{url} {'refuses' if should else 'still accepts the revoked key of'} {credential.identity}"
+                for url, credential, should in open_pairs
+            )
+        await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+
+
+async def cut_off(address: BusAddress, held: Iterable[Credential], seconds: float) -> tuple[str, ...]:
+    """The identities that can connect and reach nothing of the bus, after ``seconds`` at most. Raises BusError.
+
+    The bus is to be set up: a publisher asks for an upload that is not there, and is told so.
+    """
+    left = list(held)
+    deadline = time.monotonic() + seconds
+    while True:
+        left = [credential for credential in left if not await _reaches(address, credential)]
+        if not left or time.monotonic() >= deadline:
+            return tuple(credential.identity for credential in left)
+        await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+
+
+async def _reaches(address: BusAddress, credential: Credential) -> bool:
+    call = _harmless(credential.identity)
+    if call is None:
+        return True
+    first = BusAddress(address.url, ca=address.ca)
+    connection = await Connection.open(first, name="identities", credential=credential)
+    try:
+        await connection.request(api_subject(call), b"", timeout=ANSWER_SECONDS)
+    except BusError as error:
+        if error.reason not in (NO_ANSWER, NO_RESPONDERS):
+            raise
+        return False
+    finally:
+        await connection.close()
+    return True
+
+
+def _harmless(identity: str) -> str | None:
+    """A call of JetStream that an identity may make, and that changes nothing."""
+    publisher = publisher_of(identity)
+    calls = access_of(identity, publishers=(publisher,) if publisher else (DEFAULT_PUBLISHER,)).calls()
+    looks = (call.replace(">", f"{'0' * 64}.0") for call in calls if ".INFO." in call or call.startswith("DIRECT.GET."))
+    return next(looks, None)

@@ -22,14 +22,18 @@ from gatewright.bus.jetstream.offered import reserved
 from gatewright.bus.jetstream.rights import known_publishers
 from gatewright.bus.memory.bus import MemoryBus
 from gatewright.bus.port import Bus
+from gatewright.bus.stream_settings import StreamSettings
 from gatewright.bus.topology import (
+    DEFAULT_PUBLISHER,
     LOCK_BUCKET,
     LOCK_STREAM,
     STREAMS,
     Consumer,
     StreamSpec,
     consumers,
-    upload_stream,
+    intake_consumers,
+    intake_publisher,
+    publisher_streams,
 )
 from gatewright.errors import BusError, ConfigurationError, HostError
 from gatewright.host_errors import BUS_FULL
@@ -57,6 +61,10 @@ _PAUSES = (0.0, 0.02, 0.05, 0.1, 0.2)
 _NO_STORAGE = frozenset({"jetstream_10047", "jetstream_10002", BUS_FULL})
 
 
+#: What it says when it is to keep a stream on more servers than there are: one alone, and a cluster that is too small.
+_NO_SERVERS = frozenset({"jetstream_10074", "jetstream_10005"})
+
+
 class _ConfigReply(ApiReply):
     config: Config = msgspec.field(default_factory=dict)
 
@@ -67,6 +75,7 @@ async def ensure_topology(
     queues: Iterable[Consumer] | None = None,
     streams: Iterable[StreamSpec] = STREAMS,
     replicas: int | None = None,
+    settings: StreamSettings | None = None,
 ) -> Mapping[str, int]:
     """Create or update everything that a system of these queues needs (default: every role with the default pool).
 
@@ -74,19 +83,23 @@ async def ensure_topology(
 
     ``replicas``: servers of a cluster that keep each stream; None leaves it as it is, which is one for a new stream.
 
+    ``settings``: sizes and ages that the operator has said; a stream that is there is changed by the provisioner only.
+
     ``bus`` is a connected bus or the address of a server, which is then connected to for this only. Raises BusError when the
-    server cannot be had, ConfigurationError naming the difference when it keeps something that cannot be updated, HostError
-    (``bus_storage_too_small``) when it has not the room that the streams need at the least.
+    server cannot be had, ConfigurationError naming the difference when it keeps something that cannot be updated, or
+    (``stream_replicas_too_many``) when there are fewer servers than ``replicas``, HostError (``bus_storage_too_small``) when it
+    has not the room that the streams need at the least.
     """
     queues = consumers() if queues is None else tuple(queues)
+    settings = settings or StreamSettings()
     if isinstance(bus, MemoryBus):
         bus.server.ensure(streams, queues)
         return {}
     if isinstance(bus, JetStreamBus):
-        return await _ensure(bus.connection, tuple(streams), queues, replicas)
+        return await _ensure(bus.connection, tuple(streams), queues, replicas, settings)
     connected = await JetStreamBus.connect(bus, name="setup")
     try:
-        return await _ensure(connected.connection, tuple(streams), queues, replicas)
+        return await _ensure(connected.connection, tuple(streams), queues, replicas, settings)
     finally:
         await connected.close()
 
@@ -122,10 +135,17 @@ async def _exists(connection: Connection, queue: Consumer) -> bool:
 
 
 async def _ensure(
-    connection: Connection, streams: tuple[StreamSpec, ...], queues: tuple[Consumer, ...], replicas: int | None
+    connection: Connection,
+    streams: tuple[StreamSpec, ...],
+    queues: tuple[Consumer, ...],
+    replicas: int | None,
+    settings: StreamSettings,
 ) -> Mapping[str, int]:
     copies = {} if replicas is None else {"num_replicas": replicas}
-    streams = (*streams, *map(upload_stream, await known_publishers(connection, _PATIENCE_SECONDS)))
+    publishers = await known_publishers(connection, _PATIENCE_SECONDS)
+    own = (stream for publisher in publishers for stream in publisher_streams(publisher))
+    streams = tuple(settings.applied(stream) for stream in (*streams, *own))
+    queues = tuple(dict.fromkeys((*queues, *intake_consumers(publishers))))
 
     async def agree(configs: Iterable[Config]) -> None:
         kept = ({**config, **copies} for config in configs)
@@ -146,7 +166,8 @@ async def _bounded(streams: Sequence[StreamSpec], agree: Callable[[Iterable[Conf
     """Streams whose room the server reserves: all halved until it has so much. Returns the bytes of each."""
     for sizes in halved(streams):
         try:
-            await agree(stream_config(dataclasses.replace(stream, max_bytes=sizes[stream.name])) for stream in streams)
+            for wave in _waves(streams):
+                await agree(stream_config(dataclasses.replace(stream, max_bytes=sizes[stream.name])) for stream in wave)
         except BusError as error:
             if error.reason not in _NO_STORAGE:
                 raise
@@ -158,6 +179,12 @@ async def _bounded(streams: Sequence[StreamSpec], agree: Callable[[Iterable[Conf
         "start it anew (it gives out three quarters of what is free then), or raise the limit of the server or the account",
         code="bus_storage_too_small",
     )
+
+
+def _waves(streams: Sequence[StreamSpec]) -> tuple[Sequence[StreamSpec], Sequence[StreamSpec]]:
+    """The intakes of publishers with names come last: a store of before has one stream for all, which is narrowed first."""
+    named = tuple(stream for stream in streams if intake_publisher(stream.name) not in (None, DEFAULT_PUBLISHER))
+    return tuple(stream for stream in streams if stream not in named), named
 
 
 def halved(streams: Sequence[StreamSpec]) -> Iterator[Mapping[str, int]]:
@@ -180,8 +207,8 @@ class _Kept:
         self._wanted = wanted
         identity = connection.credential.identity if connection.credential else PROVISIONER
         self._may_update = identity == PROVISIONER
-        #: How much room there is, was found out by the provisioner.
-        self._given = frozenset() if self._may_update else frozenset({"max_bytes"})
+        #: How much room there is, was found out by the provisioner, as was what the operator said of sizes and ages.
+        self._given = frozenset() if self._may_update else frozenset({"max_bytes", "max_age"})
 
     @property
     def _name(self) -> str:
@@ -212,6 +239,12 @@ class _Kept:
                 return
         if refusal is not None and refusal.reason in _NO_STORAGE:
             raise refusal
+        if refusal is not None and refusal.reason in _NO_SERVERS and self._wanted.get("num_replicas", 1) > 1:
+            raise ConfigurationError(
+                f"{self._wanted['num_replicas']} servers are to keep {self._name}, and the bus has not so many: lower "
+                f"GATEWRIGHT_STREAM_REPLICAS (--replicas), or add servers ({refusal.message})",
+                code="stream_replicas_too_many",
+            )
         actual = await self._look()
         if actual is not None and refusal is not None:
             words = "; ".join(self._differences(actual))

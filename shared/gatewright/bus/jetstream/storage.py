@@ -13,11 +13,13 @@ from collections.abc import Mapping
 import msgspec
 
 from gatewright.bus.identities import is_publisher
-from gatewright.bus.jetstream.api import ApiReply, decoded
+from gatewright.bus.jetstream.api import ApiReply, decoded, is_stream_full
 from gatewright.bus.jetstream.connection import ANSWER_SECONDS, Connection, api_subject
 from gatewright.bus.jetstream.stream_states import StreamStates
 from gatewright.bus.port import MESSAGE_ID_HEADER, PublishAck
+from gatewright.bus.topology import intake_publisher
 from gatewright.errors import BusError, ConflictError
+from gatewright.reasons import REASONS
 
 log = logging.getLogger(__name__)
 
@@ -97,6 +99,9 @@ class Storage:
         try:
             ack = await self._connection.patiently(lambda: self._store_once(subject, data, header), self._patience)
         except BusError as error:
+            publisher = intake_publisher(stream)
+            if publisher is not None and is_stream_full(error):
+                raise _queue_full(publisher, stream, error) from error
             if error.reason not in _CONFLICTS:
                 self._states.failed(stream, error, connected=self._connection.connected)
                 raise
@@ -166,3 +171,9 @@ class Storage:
                 return None
             raise
         return reply.message
+
+
+def _queue_full(publisher: str, stream: str, error: BusError) -> BusError:
+    """A full intake is its publisher's own trouble, and passes as the gatekeeper takes from it: no storage has failed."""
+    words = f"what {publisher} has left in its queue, and the gatekeeper has not taken yet, fills {stream}"
+    return BusError(f"{words}: {REASONS['queue_full'].advice} ({error.message})", code="queue_full")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from gatewright.bus.jetstream.api import NO_ANSWER
+from gatewright.bus.port import NO_ANSWER
 from gatewright.errors import BusError
 from gatewright.host_errors import BUS_FULL
 

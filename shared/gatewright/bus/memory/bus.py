@@ -25,6 +25,7 @@ from gatewright.bus.subjects import (
     check_size,
     check_subject,
     header_id,
+    is_pattern,
     matches,
 )
 from gatewright.bus.topology import Consumer
@@ -117,8 +118,8 @@ class MemoryBus:
         if self._closed:
             raise BusError("the bus connection is closed")
 
-    def keyed_hash(self, text: str) -> str:
-        return self.server.credential.private_id(text)
+    def keyed_hashes(self, text: str) -> tuple[str, ...]:
+        return self.server.credential.keyed_hashes(text)
 
     async def publish(
         self,
@@ -204,12 +205,24 @@ class MemoryBus:
                 return await _awaited(answer, subject, timeout)
         raise BusError(f"request on {subject}: no process answers", code="bus_no_responders")
 
-    async def serve(self, service: str, endpoints: Mapping[str, Handler], *, waiting: Collection[str] = ()) -> None:  # noqa: ARG002
+    async def serve(
+        self,
+        service: str,
+        endpoints: Mapping[str, Handler],
+        *,
+        waiting: Collection[str] = (),  # noqa: ARG002 - the port's
+        apart: Collection[Collection[str]] = (),  # noqa: ARG002
+    ) -> None:
         self.check()
         checked_endpoints = {check_pattern(subject): handler for subject, handler in endpoints.items()}
-        offer = Offer(check_service(service), checked_endpoints, self._start)
+        exact_first = dict(sorted(checked_endpoints.items(), key=lambda endpoint: is_pattern(endpoint[0])))
+        offer = Offer(check_service(service), exact_first, self._start)
         self.server.offers.append(offer)
         self._offers.append(offer)
+
+    async def another(self) -> MemoryBus:
+        self.check()
+        return MemoryBus(self.server)
 
     async def put_artifact(self, data: bytes) -> str:
         self.check()

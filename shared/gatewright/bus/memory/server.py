@@ -16,7 +16,7 @@ from gatewright.bus.identities import Credential
 from gatewright.bus.memory.streams import MemoryQueue, MemoryStream
 from gatewright.bus.port import MESSAGE_ID_HEADER, Handler, Message
 from gatewright.bus.subjects import matches
-from gatewright.bus.topology import Consumer, StreamSpec, stream_of
+from gatewright.bus.topology import INTAKE_CONSUMER, Consumer, StreamSpec, intake_publisher, stream_of
 from gatewright.clock import Clock, SystemClock
 from gatewright.errors import BusError, ConfigurationError, ConflictError
 
@@ -72,7 +72,9 @@ class MemoryServer:
 
     def stream(self, subject: str) -> MemoryStream:
         """The stream that keeps a subject; raises BusError when it was not set up."""
-        return self.stream_named(stream_of(subject))
+        name = stream_of(subject)
+        # There are no identities here, and so none has an intake of its own.
+        return self.stream_named(INTAKE_CONSUMER.stream if intake_publisher(name) else name)
 
     def stream_named(self, name: str) -> MemoryStream:
         """A stream; raises BusError when it was not set up."""

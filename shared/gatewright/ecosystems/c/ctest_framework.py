@@ -5,13 +5,12 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources
 from random import Random
 
-from gatewright.ecosystems.c.declarations import Model, Source, draw_model, linked, models, write_source
+from gatewright.ecosystems.c.declarations import ProgramSource, SuiteProgram, draw_model, linked, models, write_source
 from gatewright.ecosystems.planting import words
-from gatewright.ecosystems.port import OURS_FIRST, Instruments, Order, Sentinel, TreeFiles
-from gatewright.ecosystems.shell import order_files
+from gatewright.ecosystems.port import Instruments, ReporterOrder, Sentinel, TreeFiles
+from gatewright.ecosystems.shell import program_in_place
 from gatewright.ecosystems.subtree import read_text
 from gatewright.patterns import TextPattern
 
@@ -42,6 +41,8 @@ class CTest:
     """See ``Framework``."""
 
     name: str = "ctest"
+    languages: frozenset[str] = frozenset()
+    tells_files: bool = False
 
     def may_start(self, argv: Sequence[str]) -> bool:
         """By its plain name alone: another path would not lead to the program of ours."""
@@ -52,11 +53,10 @@ class CTest:
         del tree
         return self.may_start(argv)
 
-    async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: Order) -> Instruments:
+    async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: ReporterOrder) -> Instruments:
         """See ``Framework.instruments``."""
         del argv, tree
-        program = (resources.files("gatewright.ecosystems.c") / "ctest.sh").read_bytes()
-        return Instruments({**order_files(order), "bin/ctest": program}, OURS_FIRST)
+        return program_in_place("ctest", "gatewright.ecosystems.c", order)
 
     async def sentinel(self, argv: Sequence[str], tree: TreeFiles, draw: Random) -> Sentinel | None:
         """A program with two tests, declared at the end of a file that declares tests, or of the one at the top."""
@@ -74,7 +74,7 @@ class CTest:
         return Sentinel({source.path: source.text.encode(), place: text.encode()}, f"{place}::{failing}", f"{place}::{passing}")
 
 
-def _declared(source: Source, folder: str, model: Model | None, failing: str, passing: str) -> str:
+def _declared(source: ProgramSource, folder: str, model: SuiteProgram | None, failing: str, passing: str) -> str:
     """The one that must fail comes last: a command may stop at the first failure."""
     target = posixpath.splitext(posixpath.basename(source.path))[0]
     lines = ["", f"add_executable({target} {posixpath.relpath(source.path, folder or '.')})"]

@@ -20,7 +20,7 @@ _ASSERTS = TextPattern(r"\bassert\s*\(")
 _TESTS = TextPattern(r"(?i)test")
 
 
-class Source(NamedTuple):
+class ProgramSource(NamedTuple):
     """A program at ``path`` that fails for the word ``failing`` and succeeds for ``passing``."""
 
     path: str
@@ -29,7 +29,7 @@ class Source(NamedTuple):
     passing: str
 
 
-class Model(NamedTuple):
+class SuiteProgram(NamedTuple):
     """A test program of the suite: the ``target`` that builds it, and the path of its ``source``."""
 
     target: str
@@ -48,7 +48,7 @@ def linked(texts: Mapping[str, str], name: str, entering: TextPattern) -> list[s
     return reached
 
 
-def models(text: str, folder: str, tree: TreeFiles, building: TextPattern) -> list[Model]:
+def models(text: str, folder: str, tree: TreeFiles, building: TextPattern) -> list[SuiteProgram]:
     """The programs that ``text``, a file of declarations in ``folder``, builds from a source of the tree."""
     found = []
     for call in building.findall(text):
@@ -56,11 +56,11 @@ def models(text: str, folder: str, tree: TreeFiles, building: TextPattern) -> li
         paths = [posixpath.normpath(posixpath.join(folder, source)) for source in sources]
         path = next((each for each in paths if each.endswith(SOURCES) and each in tree.paths), "")
         if path and "$" not in target:
-            found.append(Model(target, path))
+            found.append(SuiteProgram(target, path))
     return found
 
 
-async def write_source(tree: TreeFiles, folder: str, model: Model | None, draw: Random) -> Source:
+async def write_source(tree: TreeFiles, folder: str, model: SuiteProgram | None, draw: Random) -> ProgramSource:
     """A program beside ``model``'s source, which it includes, so that it is linked and started with all that the suite is.
 
     Without one: a program in ``folder`` in the language of the sources there. With ``assert`` where they have it, which a
@@ -80,7 +80,7 @@ async def write_source(tree: TreeFiles, folder: str, model: Model | None, draw: 
     failing, passing, _ = words(draw)
     included = "" if model is None else posixpath.basename(model.source)
     text = _program(ending in _CXX, asserts, included, failing, draw)
-    return Source(posixpath.join(place, name), text, failing, passing)
+    return ProgramSource(posixpath.join(place, name), text, failing, passing)
 
 
 def _program(cxx: bool, asserts: bool, included: str, failing: str, draw: Random) -> str:
@@ -111,7 +111,7 @@ def _from(path: str, folder: str) -> str:
     return posixpath.relpath(folder, posixpath.dirname(path) or ".")
 
 
-def draw_model(found: Sequence[Model], declarations: str, draw: Random) -> Model | None:
+def draw_model(found: Sequence[SuiteProgram], declarations: str, draw: Random) -> SuiteProgram | None:
     """One of ``found`` that is declared as a test; None where none is."""
     tested = [model for model in found if declarations.count(model.target) > 1]
     return draw.choice(tested) if tested else None

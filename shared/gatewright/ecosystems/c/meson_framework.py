@@ -5,13 +5,12 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources
 from random import Random
 
-from gatewright.ecosystems.c.declarations import Model, draw_model, linked, models, write_source
+from gatewright.ecosystems.c.declarations import SuiteProgram, draw_model, linked, models, write_source
 from gatewright.ecosystems.planting import words
-from gatewright.ecosystems.port import OURS_FIRST, Instruments, Order, Sentinel, TreeFiles
-from gatewright.ecosystems.shell import order_files
+from gatewright.ecosystems.port import Instruments, ReporterOrder, Sentinel, TreeFiles
+from gatewright.ecosystems.shell import program_in_place
 from gatewright.ecosystems.subtree import read_text
 from gatewright.patterns import TextPattern
 
@@ -28,6 +27,8 @@ class MesonTest:
     """See ``Framework``."""
 
     name: str = "meson test"
+    languages: frozenset[str] = frozenset()
+    tells_files: bool = False
 
     def may_start(self, argv: Sequence[str]) -> bool:
         """By its plain name alone: another path would not lead to the program of ours."""
@@ -38,11 +39,10 @@ class MesonTest:
         del tree
         return self.may_start(argv)
 
-    async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: Order) -> Instruments:
+    async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: ReporterOrder) -> Instruments:
         """See ``Framework.instruments``."""
         del argv, tree
-        program = (resources.files("gatewright.ecosystems.c") / "meson.sh").read_bytes()
-        return Instruments({**order_files(order), "bin/meson": program}, OURS_FIRST)
+        return program_in_place("meson", "gatewright.ecosystems.c", order)
 
     async def sentinel(self, argv: Sequence[str], tree: TreeFiles, draw: Random) -> Sentinel | None:
         """A program with two tests, declared at the end of a file that declares tests, or of the one at the top."""
@@ -66,7 +66,7 @@ class MesonTest:
         return Sentinel(files, f"{_BUILD}::{failing}", f"{_BUILD}::{passing}")
 
 
-def _built(text: str, model: Model | None, target: str, source: str) -> str:
+def _built(text: str, model: SuiteProgram | None, target: str, source: str) -> str:
     """What builds the planted program: as that of ``model`` is built, with other words for name and source."""
     if model is None:
         return f"executable('{target}', '{source}')"

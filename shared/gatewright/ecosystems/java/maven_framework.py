@@ -5,12 +5,11 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources
 from random import Random
 
 from gatewright.ecosystems.planting import sum_of, words
-from gatewright.ecosystems.port import OURS_FIRST, Instruments, Order, Sentinel, TreeFiles
-from gatewright.ecosystems.shell import order_files
+from gatewright.ecosystems.port import Instruments, ReporterOrder, Sentinel, TreeFiles
+from gatewright.ecosystems.shell import program_in_place
 from gatewright.ecosystems.subtree import read_text
 from gatewright.patterns import TextPattern
 
@@ -31,6 +30,8 @@ class Maven:
     """See ``Framework``: the tests of Surefire and Failsafe, whatever they are written with."""
 
     name: str = "maven"
+    languages: frozenset[str] = frozenset({"java", "kotlin"})
+    tells_files: bool = False
 
     def may_start(self, argv: Sequence[str]) -> bool:
         """By its plain name alone: another path would not lead to the program of ours."""
@@ -41,11 +42,10 @@ class Maven:
         del tree
         return self.may_start(argv)
 
-    async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: Order) -> Instruments:
+    async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: ReporterOrder) -> Instruments:
         """See ``Framework.instruments``. The baseline is run as a whole: Maven lists no tests."""
         del argv, tree
-        program = (resources.files("gatewright.ecosystems.java") / "mvn.sh").read_bytes()
-        return Instruments({**order_files(order), "bin/mvn": program}, OURS_FIRST)
+        return program_in_place("mvn", "gatewright.ecosystems.java", order)
 
     async def sentinel(self, argv: Sequence[str], tree: TreeFiles, draw: Random) -> Sentinel | None:
         """A class in the package of one of the suite, with the annotations of that one."""

@@ -18,6 +18,10 @@ NODE_TEST = "node:test"
 #: Coverage tools and their kind, which run the rest of their words as a command.
 _AROUND = frozenset({"c8", "nyc"})
 _MANAGERS = frozenset({"npm", "yarn", "pnpm"})
+#: Mocha's own reporters: ours is one of these, and tells besides.
+_OF_MOCHA = frozenset(
+    {"doc", "dot", "json", "json-stream", "landing", "list", "markdown", "min", "nyan", "progress", "spec", "tap", "xunit"}
+)
 _RUN = frozenset({"run", "run-script", "rum", "urn"})
 _TEST = frozenset({"test", "tst", "t"})
 #: A script that starts a script: no further than this.
@@ -85,8 +89,8 @@ def _direct(program: str, words: tuple[str, ...], folder: str) -> NodeCommand | 
 def _hindered(found: NodeCommand, command: Command) -> NodeCommand:
     if "NODE_OPTIONS" in command.variables:
         return replace(found, hindrance="its script sets NODE_OPTIONS, which is how a reporter reaches the runner")
-    if found.runner == "mocha" and _given(found.words, ("-R", "--reporter")):
-        return replace(found, hindrance="mocha takes one reporter, and the command names its own")
+    if found.runner == "mocha" and not _reporters(found.words) <= _OF_MOCHA:
+        return replace(found, hindrance="mocha takes one reporter, and the command names one that mocha does not bring")
     if found.runner == NODE_TEST and _given(found.words, ("--test-reporter-destination",)) > 1:
         return replace(found, hindrance="the command names several reporters of its own")
     return found
@@ -94,6 +98,13 @@ def _hindered(found: NodeCommand, command: Command) -> NodeCommand:
 
 def _given(words: tuple[str, ...], options: tuple[str, ...]) -> int:
     return sum(1 for word in words if word.partition("=")[0] in options)
+
+
+def _reporters(words: tuple[str, ...]) -> set[str]:
+    """The names that mocha's words give it of reporters."""
+    pairs = zip(words, (*words[1:], ""), strict=False)
+    split = [(word.partition("="), after) for word, after in pairs]
+    return {value if sign else after for (option, sign, value), after in split if option in {"-R", "--reporter"}}
 
 
 async def _through_script(words: tuple[str, ...], tree: TreeFiles, folder: str, depth: int) -> NodeCommand | None:

@@ -10,9 +10,9 @@ from importlib import resources
 from random import Random
 
 from gatewright.ecosystems.node.commands import NODE_TEST, NodeCommand, manifest_of, may_start_node, runner_of
-from gatewright.ecosystems.node.places import Model, chosen, new_place
+from gatewright.ecosystems.node.places import SuiteFile, chosen, new_place
 from gatewright.ecosystems.planting import sentence, sum_of
-from gatewright.ecosystems.port import Instruments, Order, Sentinel, TreeFiles
+from gatewright.ecosystems.port import Instruments, ReporterOrder, Sentinel, TreeFiles
 from gatewright.ecosystems.subtree import below
 
 _REPORTERS = resources.files("gatewright.ecosystems.node") / "reporters"
@@ -32,6 +32,8 @@ class NodeTests:
     """One runner of Node."""
 
     name: str
+    languages: frozenset[str] = frozenset({"javascript", "typescript", "tsx"})
+    tells_files: bool = False
 
     def may_start(self, argv: Sequence[str]) -> bool:
         """See ``Framework.may_start``."""
@@ -47,7 +49,7 @@ class NodeTests:
         started = await runner_of(argv, tree)
         return started.hindrance if started is not None and started.runner == self.name else ""
 
-    async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: Order) -> Instruments:
+    async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: ReporterOrder) -> Instruments:
         """See ``Framework.instruments``."""
         told: dict[str, object] = {
             "purpose": order.purpose,
@@ -81,7 +83,7 @@ class NodeTests:
 NODE_FRAMEWORKS = tuple(NodeTests(name) for name in _FILES)
 
 
-def _node_test_options(started: NodeCommand | None, order: Order) -> str:
+def _node_test_options(started: NodeCommand | None, order: ReporterOrder) -> str:
     """Our reporter, and one for people: the command's own if it names one, which must get a destination then."""
     own = started is not None and any(word.partition("=")[0] == "--test-reporter" for word in started.words)
     placed = started is not None and any(word.partition("=")[0] == "--test-reporter-destination" for word in started.words)
@@ -92,7 +94,7 @@ def _node_test_options(started: NodeCommand | None, order: Order) -> str:
     return f"{ours}{reporter}{people}{' --test-only' if order.purpose == 'control' else ''}"
 
 
-def _planted(runner: str, model: Model, failing: str, passing: str, draw: Random) -> str:
+def _planted(runner: str, model: SuiteFile, failing: str, passing: str, draw: Random) -> str:
     one, other, right, wrong = sum_of(draw)
     expects = runner in {"jest", "vitest"}
     equal = "expect(total([{0}, {1}])).toBe({2})" if expects else "assert.strictEqual(total([{0}, {1}]), {2})"
@@ -108,7 +110,7 @@ def _planted(runner: str, model: Model, failing: str, passing: str, draw: Random
     return "\n".join(lines).replace("test(", "it(" if runner == "mocha" else "test(") + "\n"
 
 
-def _head(runner: str, model: Model) -> list[str]:
+def _head(runner: str, model: SuiteFile) -> list[str]:
     if runner == "vitest":
         return ["import { expect, test } from 'vitest';"]
     if runner == "jest":

@@ -59,7 +59,7 @@ Accepts = Callable[[str], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class SuiteFile:
     """A file of the suite, and a new path beside it."""
 
     path: str
@@ -73,7 +73,7 @@ def chosen(started: NodeCommand) -> bool:
     return any(word.partition("=")[0] in _CHOOSING for word in started.words)
 
 
-async def new_place(started: NodeCommand, tree: TreeFiles, draw: Random) -> Model | None:
+async def new_place(started: NodeCommand, tree: TreeFiles, draw: Random) -> SuiteFile | None:
     """A place for a new test of the suite, paths from the folder of the runner; None when there is none."""
     accepts = _accepts(started, tree, await runner_settings(started.runner, tree))
     paths = sorted(path for path in tree.paths if _NOT_TESTS.isdisjoint(path.split("/")) and accepts(path))
@@ -82,7 +82,7 @@ async def new_place(started: NodeCommand, tree: TreeFiles, draw: Random) -> Mode
     for path, text in sorted(texts, key=lambda each: not _TESTS.is_in(each[1])):
         new = _beside(path, draw)
         if new is not None and new not in tree.paths and accepts(new):
-            return Model(path, text, new, await _is_module(path, text, tree))
+            return SuiteFile(path, text, new, await _is_module(path, text, tree))
     return None
 
 

@@ -10,7 +10,7 @@ from importlib import resources
 from random import Random
 
 from gatewright.ecosystems.planting import sum_of, words
-from gatewright.ecosystems.port import Instruments, Order, Purpose, Sentinel, TreeFiles
+from gatewright.ecosystems.port import Instruments, Purpose, ReporterOrder, Sentinel, TreeFiles
 from gatewright.ecosystems.subtree import read_text
 from gatewright.patterns import TextPattern
 
@@ -31,6 +31,8 @@ class PhpUnit:
     """See ``Framework``."""
 
     name: str = "phpunit"
+    languages: frozenset[str] = frozenset({"php"})
+    tells_files: bool = False
 
     def may_start(self, argv: Sequence[str]) -> bool:
         """See ``Framework.may_start``."""
@@ -41,7 +43,7 @@ class PhpUnit:
         del tree
         return self.may_start(argv)
 
-    async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: Order) -> Instruments:
+    async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: ReporterOrder) -> Instruments:
         """See ``Framework.instruments``. The baseline is run as a whole: a list of PHPUnit does not say what skips itself."""
         del argv, tree
         names = "|".join(each.rpartition("::")[2] for each in order.only)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 
-from gatewright.ecosystems.port import Instruments, Order
+from gatewright.ecosystems.port import Instruments, ReporterOrder
 from gatewright.ecosystems.python.import_roots import ImportRoots
 from gatewright.ecosystems.python.reporter.channel import ORDER, TOKEN
 
@@ -23,7 +23,7 @@ def reporter_sources() -> Mapping[str, bytes]:
     return {f"{PACKAGE}/{name}": (folder / name).read_bytes() for name in _SOURCES}
 
 
-def python_instruments(order: Order, roots: ImportRoots, more: Mapping[str, bytes]) -> Instruments:
+def python_instruments(order: ReporterOrder, roots: ImportRoots, more: Mapping[str, bytes]) -> Instruments:
     """``roots`` say what of the workspace comes before all that is installed, and what must come from it; ``more`` files."""
     told = {
         "purpose": order.purpose,

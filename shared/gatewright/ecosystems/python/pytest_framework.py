@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Sequence
 from random import Random
 
-from gatewright.ecosystems.port import Instruments, Order, Sentinel, TreeFiles
+from gatewright.ecosystems.port import Instruments, ReporterOrder, Sentinel, TreeFiles
 from gatewright.ecosystems.python.command import what_starts
 from gatewright.ecosystems.python.import_roots import import_roots
 from gatewright.ecosystems.python.instrumenting import PACKAGE, python_instruments
@@ -24,6 +24,8 @@ class Pytest:
     """See ``Framework``."""
 
     name = "pytest"
+    languages = frozenset({"python"})
+    tells_files = True
 
     def may_start(self, argv: Sequence[str]) -> bool:
         """See ``Framework.may_start``."""
@@ -34,7 +36,7 @@ class Pytest:
         """By its words alone. An interpreter that reads no variables (``-I``, ``-E``) could not find the plugin."""
         return self.may_start(argv)
 
-    async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: Order) -> Instruments:  # noqa: ARG002 - of the port
+    async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: ReporterOrder) -> Instruments:  # noqa: ARG002 - of the port
         """The plugin, by ``PYTEST_PLUGINS``, which holds where ``-p`` and the loading of installed plugins are turned off."""
         made = python_instruments(order, await import_roots(tree), {})
         return Instruments(made.files, {**made.variables, "PYTEST_PLUGINS": f"{PACKAGE}.pytest_plugin"})
@@ -42,10 +44,9 @@ class Pytest:
     async def sentinel(self, argv: Sequence[str], tree: TreeFiles, draw: Random) -> Sentinel | None:
         """A new module beside a module of tests; the plugin adds it to what the command looks at."""
         settings = await read_settings(tree)
-        modules = _modules(tree, settings)
-        if not modules:
+        looked_at = _looked_at(argv, settings, _modules(tree, settings))
+        if not looked_at:
             return None
-        looked_at = _looked_at(argv, settings, modules)
         folder = draw_folder(looked_at, draw)
         beside = [path for path in looked_at if posixpath.dirname(path) == folder]
         planted = await _in_style(tree, draw.sample(beside, min(len(beside), _LOOKED_AT)), settings, draw)
@@ -54,6 +55,18 @@ class Pytest:
         path = f"{folder}/{name}".lstrip("/")
         owner = f"{path}::{planted.owner}::" if planted.owner else f"{path}::"
         return Sentinel({path: planted.text.encode()}, owner + planted.failing, owner + planted.passing)
+
+
+async def modules_looked_at(argv: Sequence[str], tree: TreeFiles) -> list[str]:
+    """The modules of tests that ``argv`` will collect from, by the names of files and the settings at the top."""
+    settings = await read_settings(tree)
+    return _looked_at(argv, settings, _modules(tree, settings))
+
+
+def is_rewritten(path: str, settings: PytestSettings) -> bool:
+    """Whether pytest rewrites the assertions of the module ``path`` by its name alone."""
+    name = posixpath.basename(path)
+    return name == "conftest.py" or any(_matches(name, path, pattern) for pattern in settings.files)
 
 
 def _modules(tree: TreeFiles, settings: PytestSettings) -> list[str]:

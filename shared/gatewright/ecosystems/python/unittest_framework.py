@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Sequence
 from random import Random
 
-from gatewright.ecosystems.port import Instruments, Order, Sentinel, TreeFiles
+from gatewright.ecosystems.port import Instruments, ReporterOrder, Sentinel, TreeFiles
 from gatewright.ecosystems.python.command import what_starts
 from gatewright.ecosystems.python.import_roots import import_roots
 from gatewright.ecosystems.python.instrumenting import PACKAGE, python_instruments
@@ -19,6 +19,8 @@ class Unittest:
     """See ``Framework``."""
 
     name = "unittest"
+    languages = frozenset({"python"})
+    tells_files = True
 
     def may_start(self, argv: Sequence[str]) -> bool:
         """See ``Framework.may_start``."""
@@ -33,7 +35,7 @@ class Unittest:
         content = await tree.read(posixpath.normpath(started.name)) or b""
         return b"unittest.main(" in content and b"testRunner" not in content
 
-    async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: Order) -> Instruments:  # noqa: ARG002 - of the port
+    async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: ReporterOrder) -> Instruments:  # noqa: ARG002 - of the port
         """A ``sitecustomize`` of ours, which lets that of the environment come after it."""
         return python_instruments(order, await import_roots(tree), {"sitecustomize.py": _CUSTOMISE})
 

@@ -10,7 +10,7 @@ from importlib import resources
 from random import Random
 
 from gatewright.ecosystems.planting import sentence, sum_of, words
-from gatewright.ecosystems.port import Instruments, Order, Sentinel, TreeFiles
+from gatewright.ecosystems.port import Instruments, ReporterOrder, Sentinel, TreeFiles
 from gatewright.ecosystems.subtree import read_text
 from gatewright.patterns import TextPattern
 
@@ -48,6 +48,8 @@ class RubyTests:
     """One framework of Ruby."""
 
     name: str
+    languages: frozenset[str] = frozenset({"ruby"})
+    tells_files: bool = False
 
     def may_start(self, argv: Sequence[str]) -> bool:
         """See ``Framework.may_start``."""
@@ -68,7 +70,7 @@ class RubyTests:
             return "minitest 6 loads no reporter by itself"
         return ""
 
-    async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: Order) -> Instruments:
+    async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: ReporterOrder) -> Instruments:
         """See ``Framework.instruments``."""
         del argv, tree
         told = {

@@ -24,6 +24,8 @@ _SETTINGS = BytesPattern(
     rb"|phpunit\.xml.*|phpunit\.dist\.xml|pest\.php|\.rspec(?:-local)?|nextest\.toml"
     rb"|ctest(?:config|custom|testfile)\.cmake|cmakepresets\.json|.*\.runsettings|xunit\.runner\.json|.*\.xctestplan"
     rb"|testng.*\.xml|junit-platform\.properties"
+    # Metadata that brings a plugin in wherever it is found, what stands in the place of a source, and what rewrites tests.
+    rb"|entry_points\.txt|.*\.pyc|hatch\.toml|babel\.config\..*|\.babelrc.*|\.swcrc|node\.config\.json"
 )
 _IN_FOLDERS = BytesPattern(rb"(?i)(?:.*/)?(?:\.cargo/config(?:\.toml)?|\.mvn/.*)")
 

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from gatewright.ecosystems.planting import sum_of, words
-from gatewright.ecosystems.port import Instruments, Order, Sentinel, TreeFiles
+from gatewright.ecosystems.port import Instruments, ReporterOrder, Sentinel, TreeFiles
 from gatewright.ecosystems.shell import order_files
 from gatewright.ecosystems.subtree import read_text
 from gatewright.patterns import TextPattern
@@ -30,6 +30,8 @@ class CargoTest:
     """Tests of libtest, and what is built like it."""
 
     name: str = "cargo test"
+    languages: frozenset[str] = frozenset({"rust"})
+    tells_files: bool = False
 
     def may_start(self, argv: Sequence[str]) -> bool:
         """See ``Framework.may_start``."""
@@ -48,7 +50,7 @@ class CargoTest:
         texts = [await read_text(tree, path) for path in _CONFIGURATIONS]
         return "its .cargo/config.toml names a runner of its own" if any(_RUNS.is_in(text) for text in texts) else ""
 
-    async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: Order) -> Instruments:
+    async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: ReporterOrder) -> Instruments:
         """See ``Framework.instruments``."""
         del argv, tree
         files = {**order_files(order), "runner.sh": (resources.files("gatewright.ecosystems.rust") / "runner.sh").read_bytes()}

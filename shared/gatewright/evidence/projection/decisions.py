@@ -9,6 +9,7 @@ from gatewright.contracts import DecisionsLog, OrchestratorEvent, TaskContract
 from gatewright.contracts.consultation import Consultation
 from gatewright.contracts.work_documents import Decision
 from gatewright.ledger import events as e
+from gatewright.ledger.candidates import RULE, why_chosen
 from gatewright.ledger.run import Run
 
 #: Titles of the decisions that bind the work; the others tell how it went.
@@ -79,8 +80,12 @@ def _said(payload: e.Payload) -> tuple[str, str, str, str] | None:
             return f"Refused by the {report.gate} gate", report.code, report.summary, f"{report.gate} gate: {rules or 'passes'}"
         case e.FixOrdered(attempt=attempt, reason=reason):
             return "Repair", f"attempt {attempt} is ordered", reason, "the same gate refuses again"
-        case e.CandidateComposed(tree=tree, changed_files=count):
-            return "Candidate", f"tree {tree}", f"{count} changed files compose", "integrated gate: another tree"
+        case e.CandidateComposed(tree=tree, changed_files=count, candidate=number):
+            decision = f"tree {tree} is candidate {number}" if number else f"tree {tree}"
+            return "Candidate", decision, f"{count} changed files compose", "integrated gate: another tree"
+        case e.CandidateChosen(candidate=number, standings=ranked):
+            decision = f"candidate {number} of {len(ranked)} lands"
+            return "Choice", decision, f"{why_chosen(ranked)}; the rule: {RULE}", "verify: choice_contradicts"
         case e.Landed(ref=ref, commit=commit, tree=tree) if ref:
             return "Landing", f"{ref} at {commit}", "every gate has passed", f"the commit has another tree than {tree}"
         case e.AbortRequested(reason=reason, requested_by=person):

@@ -106,17 +106,30 @@ class _Story:
             case e.CandidateComposed():
                 self.candidates.append(payload)
             case e.ReviewReceived(report=review):
-                self.reviews[self._asked("reviewer")] = review
+                self.reviews[self._answered("reviewer", review.task_id)] = review
             case e.TestsReceived(report=tests):
-                self.tests[self._asked("testrunner")] = tests
+                self.tests[self._answered("testrunner", tests.task_id)] = tests
             case e.GateJudged(report=report):
                 self.gates.append(report)
                 self.decisive.append(report)
+            case e.CandidateChosen(candidate=number):
+                # What was said of the others was not about what lands.
+                self.decisive = [gate for gate in self.decisive if self._candidate(gate.task_id) in {0, number}]
             case e.FixOrdered():
                 # A new attempt is judged anew; what was asked for at the start (schema, policy, plan) still holds.
                 self.decisive = [gate for gate in self.decisive if gate.gate in {"schema", "policy", "plan"}]
             case _:
                 pass
+
+    def _candidate(self, task_id: str | None) -> int:
+        task = self.run.tasks.get(task_id or "")
+        return task.candidate if task is not None else 0
+
+    def _answered(self, role: str, task_id: str | None) -> str:
+        """The task that a judge's answer is about: of one candidate among several, its own; else what the role was given."""
+        last = self._asked(role)
+        task = self.run.tasks.get(task_id or "")
+        return task.task_id if task is not None and task.candidate and task.role == role else last
 
     def _asked(self, role: str) -> str:
         """The task that a serial role was last given: our own id, not the one that the answer claims."""

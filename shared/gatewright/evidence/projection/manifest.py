@@ -17,6 +17,7 @@ from gatewright.contracts.vocabulary import RoleName
 from gatewright.evidence import layout
 from gatewright.evidence.projection.history import RunHistory, evidence_transitions
 from gatewright.evidence.projection.summary_reports import failure_reason
+from gatewright.ledger.candidates import made_by
 from gatewright.ledger.run import Run, RunTask, TaskStatus
 
 LEDGER_STREAM = next(stream.name for stream in STREAMS if run_subject("*") in stream.subjects)
@@ -81,7 +82,7 @@ def make_manifest(history: RunHistory, files: Iterable[FileRecord], *, span: Led
         artifacts=tuple(path for path in digests if path.startswith("artifacts/")),
         evidence_hashes={path: digests[path] for path in layout.HASHED if path in digests},
         policy_pack=contract.policy_pack if contract else None,
-        runner=contract.executor.kind if contract and contract.executor else None,
+        runner=executor.kind if (executor := made_by(run)) is not None else None,
         integrity=Integrity(
             files=listed,
             chain_head=last.hash,
@@ -103,14 +104,21 @@ def _listed(history: RunHistory, files: Iterable[FileRecord]) -> tuple[FileRecor
     """The files by path, each second place of a fact with the name of the first."""
     ranked = sorted((file for file in files if file.path not in layout.UNLISTED), key=lambda file: file.path)
     digests = {file.path: file.sha256 for file in ranked}
-    reviewed = [*history.reviews][-1] if history.run.review else None
-    tested = [*history.tests][-1] if history.run.tests else None
+    reviewed = _last(history, history.reviews) if history.run.review else None
+    tested = _last(history, history.tests) if history.run.tests else None
     firsts = layout.first_places(reviewed, tested)
     firsts |= {layout.result_patch(task_id): layout.task_patch(task_id) for task_id in history.results}
     return tuple(
         FileRecord(path=file.path, size=file.size, sha256=file.sha256, same_as=_first(firsts.get(file.path), file, digests))
         for file in ranked
     )
+
+
+def _last(history: RunHistory, task_ids: Iterable[str]) -> str | None:
+    """The last of these tasks that was about the candidate that landed."""
+    run = history.run
+    about = (task_id for task_id in task_ids if run.tasks[task_id].candidate in {0, run.chosen})
+    return next(reversed(tuple(about)), None)
 
 
 def _first(place: str | None, file: FileRecord, digests: Mapping[str, str]) -> str | None:

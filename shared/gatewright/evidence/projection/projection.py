@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from gatewright.contracts import GateReport, TestReport, codec
@@ -22,6 +23,7 @@ from gatewright.evidence.projection.file_plan import Content, FilePlan
 from gatewright.evidence.projection.history import RunHistory
 from gatewright.evidence.projection.names import name_list
 from gatewright.evidence.projection.provenance import meta
+from gatewright.ledger import events as e
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,7 @@ def project(
     _consultation_files(files, history)
     for number, gate in enumerate(history.gates, 1):
         files.document(layout.gate_report(number, gate.gate, gate.task_id), gate)
+    _approval_files(files, history)
     _artifact_files(files, history)
     status: Literal["ok", "fail"] = "fail" if files.missing else "ok"
     report = EvidenceReport(status=status, missing=tuple(files.missing), withheld=tuple(sorted(files.left_out)))
@@ -164,6 +167,22 @@ def _consultation_files(files: FilePlan, history: RunHistory) -> None:
             path = layout.consultation(task_id, artifact.name) if layout.is_safe(artifact.name) else ""
             if path and path not in files:
                 files.artifact(path, artifact.uri)
+
+
+def _approval_files(files: FilePlan, history: RunHistory) -> None:
+    """What people were asked and said, each signature beside the very bytes that it covers."""
+    number = 0
+    for record in history.records:
+        payload = e.payload_of(record)
+        if isinstance(payload, e.ApprovalRequested):
+            files.document(layout.approval_request(payload.request.request_id), payload.request)
+        elif isinstance(payload, e.ApprovalDecided):
+            number += 1
+            place = partial(layout.approval_decision, payload.request_id, number)
+            files.bytes(place(), payload.signed.document.encode())
+            files.bytes(place("sshsig"), payload.signed.signature.encode())
+            files.document(place("approver.json"), payload.approver)
+            files.text(place("roster.txt"), f"sha256:{payload.roster_sha256}")
 
 
 def _artifact_files(files: FilePlan, history: RunHistory) -> None:

@@ -104,6 +104,12 @@ def trusted(home: Path, private: Path) -> list[keys.PublicKey]:
     return list(dict.fromkeys([*own, *others]))
 
 
+def retired_at(home: Path, key_id: str) -> datetime | None:
+    """When this key was retired, by the note in the ring; None for one that was not. Raises ConfigurationError."""
+    noted = next((_retired(file) for file in _files(home) if keys.load_public(file).key_id == key_id), "")
+    return datetime.fromisoformat(noted) if noted else None
+
+
 def approvers(home: Path, own: keys.PublicKey) -> tuple[keys.PublicKey, ...]:
     """Whose signatures approve what needs a person's leave: this home's own key, and those in ``keys/approvers/*.pub``.
 

@@ -36,10 +36,11 @@ class Verification:
     """The result of ``verify``. Only ``ok`` means that the bundle proves what it claims.
 
     ``run_id`` and ``status`` are what the bundle says of itself; compare them with what you expected. ``signer`` is the id of
-    the trusted key that signed it, empty when none did. ``files`` and ``size`` count what was read, in bytes.
+    the trusted key that signed it, empty when none did. ``files`` and ``size`` count what was read, in bytes. ``location`` is
+    the folder, or where it was fetched from.
     """
 
-    location: Path
+    location: Path | str
     findings: tuple[VerificationFinding, ...]
     run_id: str
     status: str
@@ -51,6 +52,8 @@ class Verification:
     checked: tuple[str, ...]
     #: What cannot be told from a bundle alone, or could not be checked in this one.
     unchecked: tuple[str, ...]
+    #: Who approved what, by which key, when, over which tree.
+    approved: tuple[str, ...] = ()
 
     @property
     def outcome(self) -> Outcome:

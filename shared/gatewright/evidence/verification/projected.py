@@ -67,12 +67,13 @@ def _places(reading: Reading) -> dict[str, str]:
 
 def _project(reading: Reading, history: RunHistory, step: int) -> Projection:
     places = _places(reading)
+    for each in history.candidates:
+        path = places.get(layout.digest_of(each.names) or "")
+        names = reading.document(path, step) if path else None
+        if names is not None:
+            reading.names_of[each.names] = names
     candidate = history.run.candidate
-    names = b""
-    if candidate and candidate.names:
-        path = places.get(layout.digest_of(candidate.names) or "")
-        names = (reading.document(path, step) if path else None) or b""
-    reading.names = names
+    reading.names = names = reading.names_of.get(candidate.names, b"") if candidate else b""
     withheld = _withheld(reading, step)
     whole = project(history, names=names, withheld=withheld)
     lost = frozenset(

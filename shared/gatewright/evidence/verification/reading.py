@@ -58,6 +58,8 @@ class Reading:
     unsigned: bool = False
     findings: Findings = field(default_factory=Findings)
     notes: list[str] = field(default_factory=list)
+    #: Who approved what, once the story has been followed.
+    approved: list[str] = field(default_factory=list)
     shape: Shape = field(default_factory=Shape)
     facts: dict[str, Facts] = field(default_factory=dict)
     manifest_bytes: bytes = b""
@@ -71,6 +73,8 @@ class Reading:
     #: The run told in order, once step 6 has done so, and the changed paths of its candidate, each ended by a NUL.
     history: RunHistory | None = None
     names: bytes = b""
+    #: The changed paths of every candidate that was composed, by the URI of their list.
+    names_of: dict[str, bytes] = field(default_factory=dict)
     #: The files that the events make, but for manifest and signature; empty until they have been made again.
     derived: tuple[str, ...] = ()
 

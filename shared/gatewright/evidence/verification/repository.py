@@ -14,9 +14,10 @@ from pathlib import Path
 
 from gatewright import scope
 from gatewright.contracts import codec
-from gatewright.errors import GitError, MalformedError, PatchError
+from gatewright.errors import DeniedError, GitError, MalformedError, PatchError
 from gatewright.evidence import layout
 from gatewright.evidence.verification.reading import Reading
+from gatewright.git.access.credentials import NO_ACCESS, RepositoryAccess
 from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.git.paths import display
 from gatewright.ledger.run import Run
@@ -24,30 +25,31 @@ from gatewright.ledger.run import Run
 _TRAILER = re.compile(r"^Gatewright-(Run|Contract|Event-Chain): (\S+)$", re.MULTILINE)  # noqa: TID251 - linear: each try ends where the next one begins
 
 
-def check_repository(reading: Reading, step: int, url: str) -> str:
+def check_repository(reading: Reading, step: int, url: str, access: RepositoryAccess | None = None) -> str:
     """8. The objects of the repository at ``url`` say the same. Not to be called from a running event loop.
 
     1. the baseline commit has the recorded tree  2. patch.diff, applied to it, gives the candidate, and is its canonical diff
     3. every changed path lies in the contract's  4. the landed commit has the baseline as its parent and the candidate's tree
     5. its ref holds it, now or through what came later; a ref that is gone is only noted, as branches are deleted when merged
-    6. its trailers name this run, its contract and an event of its chain.
+    6. its trailers name this run, its contract and an event of its chain; of a commit that was found there, the run: the
+    ledger of the time when it landed was lost.
     """
     run = reading.run
     if run is None or not run.accepted.baseline_commit:
         return "there is no baseline to start from"
     try:
         with tempfile.TemporaryDirectory(prefix="gatewright-verify-") as scratch:
-            asyncio.run(_check(reading, run, step, url, Path(scratch)))
-    except (MalformedError, GitError) as error:
+            asyncio.run(_check(reading, run, step, url, Mirrors(Path(scratch), access=access or NO_ACCESS)))
+    except (MalformedError, GitError, DeniedError) as error:
         reading.findings.incomplete(step, "repository_unavailable", "", f"{url}: {error.message}")
     except OSError as error:
         reading.findings.incomplete(step, "repository_unavailable", "", f"no room for a mirror: {error.strerror or error}")
     return ""
 
 
-async def _check(reading: Reading, run: Run, step: int, url: str, scratch: Path) -> None:
+async def _check(reading: Reading, run: Run, step: int, url: str, mirrors: Mirrors) -> None:
     findings, accepted = reading.findings, run.accepted
-    mirror = await Mirrors(scratch).open(url)
+    mirror = await mirrors.open(url)
     try:
         await mirror.ensure(accepted.baseline_commit)
     except GitError as error:
@@ -103,7 +105,12 @@ async def _check_landed(reading: Reading, run: Run, mirror: Mirror, step: int, c
     told = dict(_TRAILER.findall(await mirror.message(commit)))  # 6
     digest = hashlib.sha256(codec.encode(run.contract)).hexdigest() if run.contract is not None else ""
     events = {f"{record.seq}:{record.hash}" for record in reading.records}
-    if (told.get("Run"), told.get("Contract")) != (run.run_id, f"sha256:{digest}") or told.get("Event-Chain") not in events:
+    if run.landed is not None and run.landed.found:
+        reading.notes.append("that the landed commit names an event of the chain: it landed before the ledger was restored")
+        same = told.get("Run") == run.run_id
+    else:
+        same = (told.get("Run"), told.get("Contract")) == (run.run_id, f"sha256:{digest}") and told.get("Event-Chain") in events
+    if not same:
         findings.wrong(step, "trailers_differ", layout.GIT_LANDED, "the landed commit's trailers are not about this run")
 
 

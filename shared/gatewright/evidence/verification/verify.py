@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -24,6 +25,9 @@ from gatewright.evidence.verification.projected import check_projection
 from gatewright.evidence.verification.pruned import look_for_tombstone
 from gatewright.evidence.verification.reading import Reading, read, runs_named, scan
 
+if TYPE_CHECKING:
+    from gatewright.git.access.credentials import RepositoryAccess
+
 #: What no bundle can show by itself.
 OUT_OF_REACH: tuple[str, ...] = (
     "that the ledger holds these events and no others (the bus was not asked)",
@@ -38,7 +42,12 @@ Step = Callable[[Reading, int], str]
 
 
 def verify(
-    bundle: Path, trusted_keys: Sequence[PublicKey], repository: str | None = None, *, insecure_allow_unsigned: bool = False
+    bundle: Path,
+    trusted_keys: Sequence[PublicKey],
+    repository: str | None = None,
+    *,
+    insecure_allow_unsigned: bool = False,
+    access: RepositoryAccess | None = None,
 ) -> Verification:
     """Check the run bundle in the folder ``bundle``, to which nothing may be written meanwhile.
 
@@ -59,7 +68,7 @@ def verify(
     stone = look_for_tombstone(bundle, trusted_keys)
     if isinstance(stone, Verification):
         return stone
-    reading, checked, unchecked = run_steps(bundle, trusted_keys, repository, unsigned=insecure_allow_unsigned)
+    reading, checked, unchecked = run_steps(bundle, trusted_keys, repository, unsigned=insecure_allow_unsigned, access=access)
     if stone is not None:
         reading.findings.found.append(stone)
     asked = NOT_ASKED if repository is None else NOT_JUDGED
@@ -75,11 +84,17 @@ def verify(
         size=sum(facts.size for facts in reading.facts.values()),
         checked=checked,
         unchecked=(*unchecked, *reading.notes, asked, *OUT_OF_REACH),
+        approved=tuple(reading.approved),
     )
 
 
 def run_steps(
-    bundle: Path, trusted_keys: Sequence[PublicKey], repository: str | None = None, *, unsigned: bool = False
+    bundle: Path,
+    trusted_keys: Sequence[PublicKey],
+    repository: str | None = None,
+    *,
+    unsigned: bool = False,
+    access: RepositoryAccess | None = None,
 ) -> tuple[Reading, tuple[str, ...], tuple[str, ...]]:
     """Take the steps of ``verify``; everything that was read, the steps that were taken, and those that could not be."""
     reading = Reading(bundle, tuple(trusted_keys), unsigned)
@@ -90,7 +105,7 @@ def run_steps(
         # Imported only when it is asked for: offline verification needs no git.
         from gatewright.evidence.verification.repository import check_repository
 
-        steps[REPOSITORY_STEP] = lambda reading, number: check_repository(reading, number, repository)
+        steps[REPOSITORY_STEP] = lambda reading, number: check_repository(reading, number, repository, access)
     checked, unchecked = [], []
     for number, (name, step) in enumerate(steps.items(), 1):
         why_not = step(reading, number)

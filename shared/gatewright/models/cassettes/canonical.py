@@ -1,6 +1,7 @@
 """The canonical form of a request: what two runs of the same work send alike. Everything else in a request counts, to the byte.
 
-Left out or replaced is what differs from run to run without meaning anything; the list below is all of it (docs/models.md).
+Left out or replaced is what differs from run to run without meaning anything; the lists here and in ``measured`` are all of it
+(docs/models.md). What a person or a prompt says is never replaced but for the day and the host, where an agent says them.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gatewright.models.apis.requests import ModelRequest
+from gatewright.models.cassettes.measured import UUID, without_measures
 from gatewright.models.policy import Api
 from gatewright.patterns import TextPattern
 
@@ -22,22 +24,25 @@ _SESSIONS: Mapping[Api, frozenset[str]] = {
 }
 #: Parts of a conversation whose ``id`` the client makes of the time of day.
 _NUMBERED = frozenset({"functionCall", "functionResponse"})
-#: Texts inside of the strings of a request, each with what stands for it. A pattern is tried only where its first words occur.
+_UUID_LETTERS = 36
+_LONGEST_ID = 60
+#: What a text may be that is an id: a UUID, with what the client puts before it.
+_ID = TextPattern(rf"[a-z]{{0,16}}[_-]?{UUID}")
+#: How a day is written.
+_DAY = (
+    r"(?:[0-9]{1,4}[-/.][0-9]{1,2}[-/.][0-9]{1,4}|[0-9]{1,2} [A-Z][a-z]{2,8} [0-9]{4}"
+    r"|(?:[A-Z][a-z]{2,8},? )?[A-Z][a-z]{2,8} [0-9]{1,2},? [0-9]{4})"
+)
+#: What agents say of the day and the host in any text, each with what stands for it; only in the form in which they say it. A
+#: pattern is tried only where its first words occur.
 _VOLATILE: tuple[tuple[str, TextPattern, str], ...] = tuple(
     (words, TextPattern(pattern), instead)
     for words, pattern, instead in (
-        ("-", r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}", "<uuid>"),
-        ("<current_date>", r"<current_date>[^<]*</current_date>", "<current_date/>"),
-        ("<timezone>", r"<timezone>[^<]*</timezone>", "<timezone/>"),
-        ("<cwd>", r"<cwd>[^<]*</cwd>", "<cwd/>"),
-        ("oday", r"([Tt]oday's date|[Tt]oday is)(?: is)?:?[^\n]*", r"\1 <date>"),
-        ("orking directory:", r"((?:W|w)orking directory:)[^\n]*", r"\1 <cwd>"),
-        ("OS Version:", r"OS Version:[^\n]*", "OS Version: <system>"),
-        ("perating system is:", r"(operating system is:)[^\n]*", r"\1 <system>"),
-        ("Wall time:", r"Wall time: [0-9.]+ seconds?", "Wall time: <seconds>"),
-        ("Process Group PGID:", r"Process Group PGID: [0-9]+", "Process Group PGID: <id>"),
-        ("Chunk ID:", r"Chunk ID: [0-9a-f]+", "Chunk ID: <id>"),
-        ("x-anthropic-billing-header:", r"x-anthropic-billing-header:[^\n]*", "x-anthropic-billing-header: <client>"),
+        ("<current_date>", r"<current_date>[0-9-]{8,10}</current_date>", "<current_date/>"),
+        ("<timezone>", r"<timezone>[A-Za-z0-9_+/-]{1,64}</timezone>", "<timezone/>"),
+        ("oday", rf"([Tt]oday's date|[Tt]oday is)((?: is)?:?) {_DAY}", r"\1\2 <date>"),
+        ("OS Version:", r"OS Version: Linux [0-9][^ \n]{0,100}", "OS Version: <system>"),
+        ("x-anthropic-billing-header:", r"^x-anthropic-billing-header:[^\n]*", "x-anthropic-billing-header: <client>"),
     )
 )
 
@@ -60,16 +65,27 @@ def canonical_request(request: ModelRequest, paths: Mapping[str, str]) -> bytes:
     return json.dumps(whole, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
 
-def _plain(value: Any, literals: list[tuple[str, str]]) -> Any:
+def _plain(value: Any, literals: list[tuple[str, str]], *, printed: bool = False) -> Any:
+    """``printed``: it is what a tool gave back."""
     match value:
         case str():
-            return _plain_text(value, literals)
+            return _plain_text(value, literals, printed=printed)
         case list():
-            return [_plain(each, literals) for each in value]
+            return [_plain(each, literals, printed=printed) for each in value]
         case dict():
-            return {name: _plain(_without_id(name, each), literals) for name, each in value.items()}
+            printed = printed or _is_printed(value)
+            return {
+                name: _plain(_without_id(name, each), literals, printed=printed or name == "functionResponse")
+                for name, each in value.items()
+            }
         case _:
             return value
+
+
+def _is_printed(part: dict[str, Any]) -> bool:
+    """Whether a part of a conversation is what a tool gave back, in the form of one of the APIs."""
+    kind = part.get("type")
+    return part.get("role") == "tool" or kind == "tool_result" or (isinstance(kind, str) and kind.endswith("_output"))
 
 
 def _without_id(name: str, value: Any) -> Any:
@@ -78,9 +94,13 @@ def _without_id(name: str, value: Any) -> Any:
     return {key: each for key, each in value.items() if key != "id"}
 
 
-def _plain_text(text: str, literals: list[tuple[str, str]]) -> str:
+def _plain_text(text: str, literals: list[tuple[str, str]], *, printed: bool) -> str:
     for literal, instead in literals:
         text = text.replace(literal, instead)
+    if printed:
+        return without_measures(text)
+    if len(text) < _LONGEST_ID and "-" in text and _ID.fullmatch(text) is not None:
+        return f"{text[:-_UUID_LETTERS]}<uuid>"
     for words, pattern, instead in _VOLATILE:
         if words in text:
             text = pattern.replaced(text, instead)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import base64
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from functools import cached_property
-from pathlib import Path
 from typing import Final, Literal
 
 import msgspec
@@ -21,14 +21,20 @@ from gatewright.models.records import sha256, without_secrets
 from gatewright.secrets import SecretScanner, redact_output
 
 FORMAT: Final = "gatewright-cassette/1"
-#: Bytes of a cassette that is read.
-LARGEST = 512 << 20
+#: Bytes of a cassette that is read; what is recorded has less (``GatewayLimits.recorded_bytes``).
+LARGEST: Final = 72 << 20
+#: Bytes of its first line.
+LARGEST_HEAD: Final = 4096
+#: Why a cassette holds no calls: the operator's policy keeps no texts, or there were too many bytes.
+LeftOut = Literal["", "texts_not_kept", "too_large"]
 
 
 class Recorded(Document):
     """One call. ``request`` is the canonical request, ``reply`` what the client got, in the pieces in which it came.
 
-    ``whole`` is false for a reply that ended before its end. A piece that is no UTF-8 stands in ``base64:``.
+    ``whole`` is false for a reply that ended before its end, ``withheld`` true for one that is left out because it held a
+    secret. ``refused`` is the reason of a call that the gateway did not let pass: it is never played, but refused again. A
+    piece that is no UTF-8 stands in ``base64:``.
     """
 
     request_sha256: str
@@ -43,6 +49,8 @@ class Recorded(Document):
     cached_tokens: int
     cache_written_tokens: int
     output_tokens: int
+    refused: str = ""
+    withheld: bool = False
 
     @property
     def usage(self) -> TokenUsage:
@@ -54,65 +62,97 @@ class Recorded(Document):
         return tuple(_piece(each) for each in self.reply)
 
 
-class _Head(Document):
+class CassetteHead(Document):
+    """The first line. ``sha256`` is the digest of all lines after it, ``task`` the task whose calls they are."""
+
     format: Literal["gatewright-cassette/1"]
     sha256: str
+    task: str = ""
+    left_out: LeftOut = ""
+
+
+class CassetteWriter:
+    """Records the calls of one task: all of them, or none, and then it says why. Not for use by several threads.
+
+    ``texts`` false: nothing of what was said is kept. ``most_bytes`` bounds the calls as they are written.
+    """
+
+    def __init__(self, task: str = "", *, texts: bool = True, most_bytes: int = LARGEST) -> None:
+        self._task = task
+        self._most_bytes = most_bytes
+        self._left_out: LeftOut = "" if texts else "texts_not_kept"
+        self._calls: list[Recorded] = []
+        self._bytes = 0
+
+    @property
+    def calls(self) -> tuple[Recorded, ...]:
+        """What it has recorded so far."""
+        return tuple(self._calls)
+
+    def record(self, call: Recorded) -> None:
+        """Keep ``call``, unless nothing is kept."""
+        if self._left_out:
+            return
+        self._bytes += len(_line(call))
+        self._calls.append(call)
+        if self._bytes > self._most_bytes:
+            self._leave_out()
+
+    def as_jsonl(self, scanner: SecretScanner | None = None) -> bytes:
+        """What was recorded, as the one form of file that there is: a head with the digest of the lines, and a line a call.
+
+        With ``scanner`` secrets are taken out of requests, which are matched all the same; a reply with one is left out, and
+        plays as one that broke off. Runs long then.
+        """
+        calls: Iterable[Recorded] = self._calls
+        if scanner is not None:
+            calls = [_without_secrets(call, scanner) for call in self._calls]
+        lines = b"".join(map(_line, calls))
+        if len(lines) > LARGEST - LARGEST_HEAD:
+            self._leave_out()
+            lines = b""
+        head = CassetteHead(format=FORMAT, sha256=sha256(lines), task=self._task, left_out=self._left_out)
+        return msgspec.json.encode(head) + b"\n" + lines
+
+    def _leave_out(self) -> None:
+        self._left_out = "too_large"
+        self._calls.clear()
 
 
 class Cassette:
-    """``Cassette()`` records; ``Cassette.read(...)`` plays. Not for use by several threads."""
+    """Plays ``calls``. ``task`` is the one that they are of, in words. Not for use by several threads."""
 
-    def __init__(self, calls: tuple[Recorded, ...] | None = None) -> None:
-        self._played = calls
-        self._recorded: list[Recorded] = []
+    def __init__(self, calls: tuple[Recorded, ...] = (), head: CassetteHead | None = None) -> None:
+        self.calls = calls
+        self.head = head or CassetteHead(format=FORMAT, sha256=sha256(b"".join(map(_line, calls))))
         self._asked: Counter[str] = Counter()
         self._by_digest: defaultdict[str, list[Recorded]] = defaultdict(list)
-        for call in calls or ():
-            self._by_digest[call.request_sha256].append(call)
+        for call in calls:
+            if not call.refused:
+                self._by_digest[call.request_sha256].append(call)
 
     @classmethod
     def read(cls, data: bytes) -> Cassette:
         """A cassette that plays ``data``. Raises MalformedError (``cassette_invalid``)."""
         try:
-            return cls(_parsed(data))
+            head, calls = _parsed(data)
         except (ValueError, msgspec.DecodeError) as error:
             raise MalformedError(f"no cassette: {error}", code="cassette_invalid") from None
-
-    @classmethod
-    def read_file(cls, path: Path) -> Cassette:
-        """Raises MalformedError (``cassette_invalid``) for a file that cannot be read, too."""
-        try:
-            data = path.read_bytes()
-        except OSError as error:
-            raise MalformedError(f"the cassette {path} cannot be read: {error.strerror}", code="cassette_invalid") from error
-        return cls.read(data)
+        return cls(calls, head)
 
     @property
-    def plays(self) -> bool:
-        return self._played is not None
-
-    @property
-    def played(self) -> tuple[Recorded, ...]:
-        """What it plays; nothing when it records."""
-        return self._played or ()
-
-    @property
-    def recorded(self) -> tuple[Recorded, ...]:
-        """What it has recorded so far."""
-        return tuple(self._recorded)
+    def sha256(self) -> str:
+        """The digest of what it plays, as its file states it."""
+        return self.head.sha256
 
     @cached_property
-    def sha256(self) -> str | None:
-        """The digest of what it plays, as its file states it; None for one that records."""
-        return sha256(self._lines(self._played)) if self._played is not None else None
+    def _playable(self) -> tuple[Recorded, ...]:
+        return tuple(call for call in self.calls if not call.refused)
 
     @property
     def left(self) -> int:
         """How many of the recorded calls were not asked for yet."""
-        return len(self._played or ()) - sum(min(count, len(self._by_digest[each])) for each, count in self._asked.items())
-
-    def record(self, call: Recorded) -> None:
-        self._recorded.append(call)
+        return len(self._playable) - sum(min(count, len(self._by_digest.get(each, ()))) for each, count in self._asked.items())
 
     def find(self, request: bytes) -> Recorded | None:
         """The reply to a canonical request: to the n-th equal one the n-th that was recorded. None for what is not there."""
@@ -126,44 +166,40 @@ class Cassette:
     def miss(self, request: bytes) -> DeniedError:
         """What to say of a request that it does not have: the first difference to the nearest one. Runs long: use a thread."""
         here = sum(self._asked.values())
-        near = sorted(enumerate(self._played or ()), key=lambda pair: abs(pair[0] - here))[:COMPARED]
+        near = sorted(enumerate(self._playable), key=lambda pair: abs(pair[0] - here))[:COMPARED]
         found = nearest_difference(request, [call.request.encode("utf-8", "surrogatepass") for _, call in near])
-        words = "nothing is recorded" if found is None else found.words
+        words = f"nothing is recorded{f' of {self.head.task}' if self.head.task else ''}" if found is None else found.words
         return DeniedError(f"the cassette has no such call: {words}", code="cassette_miss")
 
-    def as_jsonl(self, scanner: SecretScanner | None = None) -> bytes:
-        """What was recorded, as the one form of file that there is: a head with the digest of the lines, and a line a call.
 
-        With ``scanner`` secrets are taken out of requests, which are matched all the same; a reply with one is left out, and
-        plays as one that broke off. Runs long then.
-        """
-        calls = self._recorded if scanner is None else [_without_secrets(call, scanner) for call in self._recorded]
-        lines = self._lines(calls)
-        return msgspec.json.encode(_Head(format=FORMAT, sha256=sha256(lines))) + b"\n" + lines
-
-    @staticmethod
-    def _lines(calls: tuple[Recorded, ...] | list[Recorded]) -> bytes:
-        return b"".join(msgspec.json.encode(call) + b"\n" for call in calls)
-
-
-def _parsed(data: bytes) -> tuple[Recorded, ...]:
-    """The calls of a file. Raises ValueError, ``msgspec.DecodeError``."""
-    head, _, rest = data.partition(b"\n")
+def _parsed(data: bytes) -> tuple[CassetteHead, tuple[Recorded, ...]]:
+    """The head and the calls of a file. Raises ValueError, ``msgspec.DecodeError``."""
+    first, _, rest = data.partition(b"\n")
     if len(data) > LARGEST:
-        raise ValueError("it is too large")
-    if msgspec.json.decode(head, type=_Head).sha256 != sha256(rest):
+        raise ValueError(f"it has more than {LARGEST} bytes")
+    head = msgspec.json.decode(first, type=CassetteHead)
+    if head.sha256 != sha256(rest):
         raise ValueError("its lines are not those that it was written with")
     calls = tuple(msgspec.json.decode(line, type=Recorded) for line in rest.splitlines())
     for call in calls:
         _ = call.pieces
-    return calls
+    return head, calls
+
+
+def _line(call: Recorded) -> bytes:
+    return msgspec.json.encode(call) + b"\n"
 
 
 def _without_secrets(call: Recorded, scanner: SecretScanner) -> Recorded:
-    request = redact_output("request", call.request.encode(), scanner)
+    request = redact_output("request", call.request.encode("utf-8", "surrogatepass"), scanner)
     reply = without_secrets("reply", b"".join(call.pieces), scanner)
-    call = msgspec.structs.replace(call, request=request.data.decode())
-    return msgspec.structs.replace(call, reply=(), whole=False) if reply.redactions else call
+    call = msgspec.structs.replace(call, request=request.data.decode("utf-8", "replace"))
+    if reply.redactions:
+        call = msgspec.structs.replace(call, reply=(), whole=False, withheld=True)
+    # The file is looked at again as it stands. What only its escapes make look like a secret must not be cut out of it then.
+    if redact_output("call", _line(call), scanner).redactions:
+        call = msgspec.structs.replace(call, request="", reply=(), whole=False, withheld=True)
+    return call
 
 
 def as_piece(data: bytes) -> str:

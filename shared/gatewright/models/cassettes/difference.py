@@ -15,7 +15,7 @@ _SHOWN = 120
 _ABSENT = object()
 
 
-class Difference(NamedTuple):
+class RequestDifference(NamedTuple):
     """``pointer`` leads into the canonical request; the values are cut around the first character that differs."""
 
     pointer: str
@@ -27,7 +27,7 @@ class Difference(NamedTuple):
         return f"the nearest recorded request differs at {self.pointer or '/'}: recorded {self.recorded}, asked {self.asked}"
 
 
-def nearest_difference(asked: bytes, recorded: Sequence[bytes]) -> Difference | None:
+def nearest_difference(asked: bytes, recorded: Sequence[bytes]) -> RequestDifference | None:
     """The first difference to the recorded request that shares most with ``asked``. None when nothing is recorded."""
     wanted = dict(_leaves(json.loads(asked)))
     best: tuple[int, dict[tuple[str | int, ...], Any]] | None = None
@@ -45,8 +45,8 @@ def nearest_difference(asked: bytes, recorded: Sequence[bytes]) -> Difference | 
     for path in (*wanted, *leaves):
         one, other = leaves.get(path, _ABSENT), wanted.get(path, _ABSENT)
         if one != other:
-            return Difference(pointer(path), *_shown(one, other))
-    return Difference("", "the same request, fewer times", "once more")
+            return RequestDifference(pointer(path), *_shown(one, other))
+    return RequestDifference("", "the same request, fewer times", "once more")
 
 
 def _leaves(value: Any) -> Iterator[tuple[tuple[str | int, ...], Any]]:

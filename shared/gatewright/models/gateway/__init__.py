@@ -3,6 +3,5 @@
 from gatewright.models.gateway.gateway import ModelGateway
 from gatewright.models.gateway.limits import GatewayLimits
 from gatewright.models.gateway.sockets import private_socket
-from gatewright.models.gateway.spending import Spend
 
-__all__ = ["GatewayLimits", "ModelGateway", "Spend", "private_socket"]
+__all__ = ["GatewayLimits", "ModelGateway", "private_socket"]

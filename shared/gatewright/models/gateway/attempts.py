@@ -15,8 +15,8 @@ from gatewright.errors import ConfigurationError, DeniedError, UnavailableError
 from gatewright.models.apis.requests import ModelRequest, addressed, admit
 from gatewright.models.gateway.limits import GatewayLimits
 from gatewright.models.gateway.relay import BrokenReplyError
-from gatewright.models.gateway.upstream import Order, Upstream, UpstreamReply
-from gatewright.models.policy import Model, ModelsPolicy, Provider
+from gatewright.models.gateway.upstream import Upstream, UpstreamReply, UpstreamRequest
+from gatewright.models.policy import ModelEntry, ModelsPolicy, Provider
 
 #: Statuses that pass by themselves.
 _PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
@@ -40,7 +40,7 @@ class KeyRefusedError(ConfigurationError):
 class Obtained:
     """A reply that may be passed on, and whose it is."""
 
-    model: Model
+    model: ModelEntry
     provider: Provider
     reply: UpstreamReply
     dropped: tuple[str, ...]
@@ -54,7 +54,7 @@ class Tries:
     last_status: int = _BAD_GATEWAY
     retry_after: float | None = None
 
-    def add(self, provider: Provider, model: Model, why: str, status: int = _BAD_GATEWAY) -> None:
+    def add(self, provider: Provider, model: ModelEntry, why: str, status: int = _BAD_GATEWAY) -> None:
         self.words.append(f"{provider.name}/{model.name}: {why}"[:300])
         self.last_status = status
 
@@ -63,7 +63,7 @@ class Tries:
 PassOn = Callable[[Obtained], Awaitable[None]]
 
 
-Candidate = tuple[Model, Provider]
+Candidate = tuple[ModelEntry, Provider]
 
 
 class _NextError(Exception):
@@ -129,9 +129,9 @@ class Attempts:
 
     async def _of_one(
         self,
-        model: Model,
+        model: ModelEntry,
         provider: Provider,
-        order: Order,
+        order: UpstreamRequest,
         dropped: tuple[str, ...],
         deadline: float,
         tries: Tries,
@@ -156,7 +156,7 @@ class Attempts:
                 break
         raise _NextError
 
-    def _unusable(self, reply: UpstreamReply, provider: Provider, model: Model, tries: Tries) -> None:
+    def _unusable(self, reply: UpstreamReply, provider: Provider, model: ModelEntry, tries: Tries) -> None:
         """Note why a reply is not passed on. Raises KeyRefusedError, and _NextError when another try would not help."""
         if reply.status in _KEY_REFUSED:
             tries.add(provider, model, str(reply.status), reply.status)
@@ -177,9 +177,9 @@ class Attempts:
         return True
 
 
-def _order(request: ModelRequest, model: Model, headers: Mapping[str, str]) -> Order:
+def _order(request: ModelRequest, model: ModelEntry, headers: Mapping[str, str]) -> UpstreamRequest:
     body = json.dumps(addressed(request, model.upstream_name), ensure_ascii=False, separators=(",", ":"))
-    return Order(request.endpoint, model.upstream_name, body.encode(), request.stream, headers)
+    return UpstreamRequest(request.endpoint, model.upstream_name, body.encode(), request.stream, headers)
 
 
 def _usable(reply: UpstreamReply) -> bool:

@@ -15,16 +15,17 @@ from gatewright.models.apis.endpoints import Endpoint
 from gatewright.models.apis.error_answers import error_body
 from gatewright.models.apis.requests import ModelRequest, admit, read_request
 from gatewright.models.apis.usage import text_bytes
-from gatewright.models.cassettes import Cassette, Recorded, canonical_request
+from gatewright.models.cassettes import Cassette, CassetteWriter, Recorded, canonical_request
 from gatewright.models.cassettes.cassette import as_piece
 from gatewright.models.gateway.attempts import Attempts, Candidate, KeyRefusedError, Obtained, Tries, candidates_of
+from gatewright.models.gateway.call_spans import tell_call
 from gatewright.models.gateway.client_reply import ClientReply
 from gatewright.models.gateway.limits import GatewayLimits
 from gatewright.models.gateway.reading import forwarded, parsed, read_body
 from gatewright.models.gateway.relay import BrokenReplyError, Relay
 from gatewright.models.gateway.spending import CallMeter, InputEstimate, Spending, nano_of
-from gatewright.models.grant import Grant
-from gatewright.models.policy import Model, ModelsPolicy
+from gatewright.models.grant import ModelGrant
+from gatewright.models.policy import ModelEntry, ModelsPolicy
 from gatewright.models.prices import FREE, TokenUsage
 from gatewright.models.records import CallRecord, CallRecords, sha256
 
@@ -47,16 +48,20 @@ _BAD_GATEWAY = 502
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What all calls of a gateway share. ``deadline`` is on the monotonic clock."""
+    """What all calls of a gateway share. ``deadline`` is on the monotonic clock; ``playing`` is what is played, if anything,
+    and ``misses`` are the calls that it did not have."""
 
     policy: ModelsPolicy
-    grant: Grant
+    grant: ModelGrant
     limits: GatewayLimits
     spending: Spending
     estimate: InputEstimate
     attempts: Attempts
     records: CallRecords
-    cassette: Cassette | None
+    recording: CassetteWriter
+    playing: Cassette | None
+    misses: list[DeniedError]
+    missed: asyncio.Event
     clock: Clock
     deadline: float
 
@@ -70,6 +75,7 @@ class ModelCall:
         self._endpoint = endpoint
         self._client = ClientReply(http, shared.limits)
         self._started = time.monotonic()
+        self._begun = time.time_ns()
         self._time = timestamp(shared.clock.now())
         self._tries = Tries()
         #: One for each reply that began; all but the last broke off.
@@ -104,20 +110,19 @@ class ModelCall:
         if route is None:
             raise DeniedError(f"the model {request.model[:128]!r} is not one that this task may call", code="model_not_allowed")
         candidates = candidates_of(shared.policy, request, route)
+        self._canonical = await asyncio.to_thread(canonical_request, request, shared.grant.paths)
         # Also for what is played: a cassette opens nothing. And before the turn counts.
         await asyncio.to_thread(admit, request, candidates[0][1])
-        self._canonical = await asyncio.to_thread(canonical_request, request, shared.grant.paths)
         words = text_bytes(request.body)
-        plays = shared.cassette is not None and shared.cassette.plays
         if self._endpoint.action == "generate":
-            self._begin_turn(candidates[0][0], words, free=plays)
-        if shared.cassette is not None and plays:
-            await self._play(shared.cassette, self._canonical)
+            self._begin_turn(candidates[0][0], words, free=shared.playing is not None)
+        if shared.playing is not None:
+            await self._play(shared.playing, self._canonical)
         else:
             await self._send(request, candidates, words)
         return await self._client.finished()
 
-    def _begin_turn(self, model: Model, words: int, *, free: bool) -> None:
+    def _begin_turn(self, model: ModelEntry, words: int, *, free: bool) -> None:
         """Raises BudgetError when the call, or what it will read alone, is more than there is left."""
         if not free:
             estimate = self._shared.estimate.of(model.name, words)
@@ -158,7 +163,10 @@ class ModelCall:
     async def _play(self, cassette: Cassette, canonical: bytes) -> None:
         recorded = cassette.find(canonical)
         if recorded is None:
-            raise await asyncio.to_thread(cassette.miss, canonical)
+            missed = await asyncio.to_thread(cassette.miss, canonical)
+            self._shared.misses.append(missed)
+            self._shared.missed.set()
+            raise missed
         self._model_used, self._provider = recorded.model_used, recorded.provider
         meter = CallMeter(self._shared.spending, FREE, TokenUsage())
         self._meters.append(meter)
@@ -212,26 +220,27 @@ class ModelCall:
             cost_usd=None if not costs or None in costs else sum(cost for cost in costs if cost is not None),
             request_sha256=None if self._canonical is None else sha256(self._canonical),
             reply_sha256=client.sha256,
-            cassette_sha256=None if shared.cassette is None else shared.cassette.sha256,
+            cassette_sha256=None if shared.playing is None else shared.playing.sha256,
             tried=tuple(self._tries.words[:32]),
             dropped=self._dropped,
             refused=self._refused,
             whole=client.whole,
-            played=shared.cassette is not None and shared.cassette.plays,
+            played=shared.playing is not None,
             usage_doubted=any(meter.doubted for meter in self._meters),
         )
-        shared.records.add(record, *(body for body in (self._canonical, b"".join(client.pieces)) if body))
+        shared.records.add(record)
+        tell_call(record, self._endpoint, self._begun)
 
     def _to_cassette(self, usage: TokenUsage) -> None:
-        """What a provider said, or that none could be had; what the gateway refused, it refuses again."""
-        cassette, canonical, client = self._shared.cassette, self._canonical, self._client
-        asked = self._model_used is not None or self._tries.words
-        if cassette is None or cassette.plays or canonical is None or not asked:
+        """What a provider said, or that none could be had, or why it was not asked; also of a call that was played."""
+        canonical, client = self._canonical, self._client
+        if canonical is None:
             return
-        cassette.record(
+        asked = self._model_used is not None or self._tries.words
+        self._shared.recording.record(
             Recorded(
                 request_sha256=sha256(canonical),
-                request=canonical.decode(),
+                request=canonical.decode("utf-8", "replace"),
                 status=client.status,
                 content_type=client.content_type,
                 reply=tuple(map(as_piece, client.pieces)),
@@ -242,5 +251,6 @@ class ModelCall:
                 cached_tokens=usage.cached,
                 cache_written_tokens=usage.cache_written,
                 output_tokens=usage.output,
+                refused="" if asked else self._refused or "",
             )
         )

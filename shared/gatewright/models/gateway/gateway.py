@@ -15,19 +15,20 @@ from pathlib import Path
 import aiohttp
 from aiohttp import web
 
+from gatewright.budgets import Spend, spend_freely
 from gatewright.clock import Clock, SystemClock, timestamp
 from gatewright.contracts.vocabulary import Usage
 from gatewright.errors import DeniedError
 from gatewright.models.apis.endpoints import endpoint_of, lists_models
 from gatewright.models.apis.error_answers import error_body
-from gatewright.models.cassettes import Cassette
+from gatewright.models.cassettes import Cassette, CassetteWriter
 from gatewright.models.gateway.attempts import Attempts
 from gatewright.models.gateway.call import ModelCall, Shared
 from gatewright.models.gateway.limits import GatewayLimits
 from gatewright.models.gateway.sockets import private_socket
-from gatewright.models.gateway.spending import InputEstimate, Spend, Spending, spend_freely
+from gatewright.models.gateway.spending import InputEstimate, Spending
 from gatewright.models.gateway.upstream import Upstream
-from gatewright.models.grant import Grant
+from gatewright.models.grant import ModelGrant
 from gatewright.models.policy import ModelsPolicy
 from gatewright.models.records import CallRecord, CallRecords
 
@@ -43,23 +44,26 @@ class ModelGateway:
     """Every model call of one task goes through one of these. Made anew for each delivery of a task.
 
     ``exceeded`` is set as soon as more was used than there is; calls in flight are cut, further ones refused, and
-    ``check()`` raises. ``records`` is what is left of all calls.
+    ``check()`` raises. ``records`` is what is left of all calls, ``recording`` what was said in them, as the cassette of
+    ``task``. With ``playing`` no provider is asked, and no key needed.
     """
 
     def __init__(
         self,
         policy: ModelsPolicy,
-        grant: Grant,
+        grant: ModelGrant,
         *,
         spend: Spend = spend_freely,
-        cassette: Cassette | None = None,
+        task: str = "",
+        playing: Cassette | None = None,
         limits: GatewayLimits | None = None,
         clock: Clock | None = None,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self.limits = limits or GatewayLimits()
         self.grant = grant
-        self.records = CallRecords(self.limits.records, self.limits.recorded_bytes)
+        self.records = CallRecords(self.limits.records)
+        self.recording = CassetteWriter(task, texts=policy.keep_texts, most_bytes=self.limits.recorded_bytes)
         self._spending = Spending(grant.budget, spend)
         self._upstream = Upstream(self.limits)
         seconds = grant.budget.wall_sec
@@ -71,7 +75,10 @@ class ModelGateway:
             estimate=InputEstimate(),
             attempts=Attempts(self._upstream, self.limits, chance=chance),
             records=self.records,
-            cassette=cassette,
+            recording=self.recording,
+            playing=playing,
+            misses=[],
+            missed=asyncio.Event(),
             clock=clock or SystemClock(),
             deadline=time.monotonic() + (seconds if seconds is not None else 10**9),
         )
@@ -84,6 +91,11 @@ class ModelGateway:
         return self._spending.exceeded
 
     @property
+    def missed(self) -> asyncio.Event:
+        """Set when a call was not recorded, where calls are played."""
+        return self._shared.missed
+
+    @property
     def usage(self) -> Usage:
         """What was counted so far, by the gateway itself."""
         return self._spending.usage
@@ -91,6 +103,11 @@ class ModelGateway:
     def check(self) -> None:
         """Raises BudgetError when the budget is used up."""
         self._spending.check()
+
+    def check_played(self) -> None:
+        """Raises DeniedError (``cassette_miss``) when a call was not recorded, whatever its client made of that."""
+        if self._shared.misses:
+            raise self._shared.misses[0]
 
     @asynccontextmanager
     async def serving(self, listening: socket.socket) -> AsyncIterator[None]:

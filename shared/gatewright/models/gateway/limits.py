@@ -11,7 +11,7 @@ _MIB = 1 << 20
 class GatewayLimits:
     """Bytes and seconds. ``calls`` at a time are answered and ``waiting`` more wait; further ones are refused.
 
-    ``records`` is the number of calls of a task, ``recorded_bytes`` how much of their bodies is kept in all.
+    ``records`` is the number of calls of a task, ``recorded_bytes`` how large their cassette may be.
     """
 
     request_bytes: int = 32 * _MIB

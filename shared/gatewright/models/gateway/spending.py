@@ -8,9 +8,8 @@ the estimate counts, and the record says so.
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
 
-from gatewright.budgets import BILLION, Excess, overdrawn
+from gatewright.budgets import BILLION, Excess, Spend, overdrawn
 from gatewright.contracts.vocabulary import Budget, Usage
 from gatewright.errors import BudgetError
 from gatewright.models.prices import Price, TokenUsage
@@ -23,17 +22,6 @@ WRITTEN_LIE = 4
 READ_LIE = 16
 #: Bytes of a reply, words or not, for which at least one token is counted.
 NOISE = 512
-
-
-class Spend(Protocol):
-    """What is told of everything that is used; ``BudgetMeter.spend`` and a task's ``context.spend`` are of this form."""
-
-    def __call__(self, *, tokens: int = 0, cost_usd: float = 0.0, iterations: int = 0) -> None:
-        """Raises BudgetError when that is more than there is."""
-
-
-def spend_freely(*, tokens: int = 0, cost_usd: float = 0.0, iterations: int = 0) -> None:
-    """For work that is not metered elsewhere."""
 
 
 class Spending:

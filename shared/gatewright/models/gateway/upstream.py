@@ -28,7 +28,7 @@ _KEY_HEADERS: Mapping[Api, tuple[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class UpstreamRequest:
     """What is to be sent. ``headers`` of the client that the API needs; ``upstream_name`` is the model at the provider."""
 
     endpoint: Endpoint
@@ -79,7 +79,7 @@ class Upstream:
                 self._session = None
 
     @asynccontextmanager
-    async def sent(self, provider: Provider, order: Order) -> AsyncIterator[UpstreamReply]:
+    async def sent(self, provider: Provider, order: UpstreamRequest) -> AsyncIterator[UpstreamReply]:
         """The reply to ``order``. Raises ConfigurationError, ``aiohttp.ClientError`` and ``TimeoutError``."""
         if self._session is None:
             raise ConfigurationError("the gateway does not serve")

@@ -21,6 +21,8 @@ from gatewright.sandbox.process.start_barrier import readable
 _PAUSE_SECONDS: Final = 0.001
 #: Far more than process 1 needs to get from its birth to its wait, even on a busy host.
 _TRIES: Final = 2000
+#: The state letters of a process that is stopped, or has ended, as proc(5) has them.
+_STANDING_STILL: Final = "TtZX"
 
 
 class Namespace:
@@ -54,9 +56,7 @@ class Namespace:
     async def end(self) -> None:
         """Kill process 1 and wait until the kernel has ended all of the namespace."""
         if self._first is None:
-            # Stopped, it cannot have a child that we have not seen.
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self._process.pid, signal.SIGSTOP)
+            await self._stop()
             self._find()
         if self._first is not None:
             with contextlib.suppress(ProcessLookupError):
@@ -64,6 +64,18 @@ class Namespace:
             await readable(self._first)
             _reap(self._number)
         self._process.kill()
+
+    async def _stop(self) -> None:
+        """Return when bubblewrap's own process stands still: only then it cannot have a child that we have not seen.
+
+        The signal alone does not say so: a process that is giving birth on another processor finishes that first.
+        """
+        with contextlib.suppress(OSError):
+            os.kill(self._process.pid, signal.SIGSTOP)
+            for _ in range(_TRIES):
+                if state(self._process.pid)[0] in _STANDING_STILL:
+                    return
+                await asyncio.sleep(_PAUSE_SECONDS)
 
     def _find(self) -> bool:
         for number in children(self._process.pid):

@@ -1,9 +1,14 @@
-"""An agent as a coroutine at the other end of a wire: it reads what the worker sends, and says what a test has it say."""
+"""An agent as a coroutine at the other end of a wire: it reads what the worker sends, and says what a test has it say.
+
+It says it in the version of the protocol that it speaks: a test is the same for both.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
+from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any
 
 from gatewright.services.worker.agents.acp.conversation import Conversation
@@ -20,7 +25,8 @@ Message = dict[str, Any]
 class PlayedAgent:
     """Both ends of a wire in memory: ``receive``, ``send`` and ``finish`` are the worker's, the rest is the agent's."""
 
-    def __init__(self) -> None:
+    def __init__(self, version: int = 1) -> None:
+        self.version = version
         self._to_worker: asyncio.Queue[Message | None] = asyncio.Queue()
         self._to_agent: asyncio.Queue[Message] = asyncio.Queue()
         self.finished = False
@@ -52,19 +58,29 @@ class PlayedAgent:
         self._to_worker.put_nowait(None)
 
     def answer(self, request: Message, result: object) -> None:
-        self.say({"id": request["id"], "result": result})
+        """In version 2 the answer to a prompt accepts it, and its end is told."""
+        if self.version == 1 or request["method"] != "session/prompt" or not isinstance(result, dict):
+            self.say({"id": request["id"], "result": result})
+            return
+        self.say({"id": request["id"], "result": {}})
+        self.update("state_update", state="running")
+        self.update("state_update", state="idle", **result)
 
     def update(self, kind: str, /, **fields: object) -> None:
+        kind = "tool_call_update" if self.version == 2 and kind == "tool_call" else kind
         update = {"sessionUpdate": kind, **fields}
         self.say({"method": "session/update", "params": {"sessionId": SESSION, "update": update}})
 
     def message(self, text: str) -> None:
-        self.update("agent_message_chunk", content={"type": "text", "text": text})
+        self.update("agent_message_chunk", content={"type": "text", "text": text}, messageId="m")
 
     async def ask(self, number: object, call: Mapping[str, object], *kinds: str, **more: object) -> Message:
         """Ask leave, with one option of each kind, whose ids tell nothing; the worker's answer."""
         options = [{"optionId": f"o{place}", "name": kind, "kind": kind} for place, kind in enumerate(kinds)]
-        params = {"sessionId": SESSION, "toolCall": {"toolCallId": "c", **call}, "options": options, **more}
+        subject: Message = {"toolCall": {"toolCallId": "c", **call}}
+        if self.version == 2:
+            subject = {"title": "May I?", "subject": {"type": "tool_call", **subject}}
+        params = {"sessionId": SESSION, **subject, "options": options, **more}
         self.say({"id": number, "method": "session/request_permission", "params": params})
         return await self.read_answer(number)
 
@@ -75,14 +91,17 @@ class PlayedAgent:
 
     async def stand(self, **capabilities: object) -> Message:
         """Answer until the prompt has come, which is returned."""
-        self.answer(
-            await self.read_until("initialize"),
-            {"protocolVersion": 1, "agentInfo": {"name": "played", "version": "0"}, "agentCapabilities": capabilities},
-        )
+        info = {"name": "played", "version": "0"}
+        second = {"protocolVersion": 2, "info": info, "capabilities": {"session": {}}}
+        first = {"protocolVersion": 1, "agentInfo": info, "agentCapabilities": capabilities}
+        self.answer(await self.read_until("initialize"), first if self.version == 1 else second)
         while (request := await self.read())["method"] != "session/prompt":
             self.answer(request, {"sessionId": SESSION} if request["method"] == "session/new" else {})
         return request
 
+
+#: The version that conversations of a test are held in.
+SPOKEN: ContextVar[int] = ContextVar("SPOKEN", default=1)
 
 Play = Callable[[PlayedAgent], Coroutine[Any, Any, None]]
 
@@ -106,13 +125,15 @@ class Held:
 
 async def converse(play: Play, order: AgentOrder = ORDER, rules: SessionRules | None = None) -> Held:
     """Hold a conversation with an agent that does ``play``."""
-    agent, events = PlayedAgent(), list[AgentEvent]()
+    version = SPOKEN.get()
+    agent, events = PlayedAgent(version), list[AgentEvent]()
+    rules = replace(rules or SessionRules(), version=version)
     playing = asyncio.ensure_future(play(agent))
     # A fault of the test's own must not look like an agent that says nothing more.
     playing.add_done_callback(lambda done: agent.leave() if not done.cancelled() and done.exception() else None)
     try:
         async with asyncio.timeout(60):
-            end = await Conversation(agent, order, events.append, "played", rules or SessionRules()).hold()
+            end = await Conversation(agent, order, events.append, "played", rules).hold()
     finally:
         playing.cancel()
         await asyncio.wait({playing})

@@ -119,6 +119,16 @@ async def test_a_session_goes_on_and_its_past_is_not_told_again() -> None:
     assert held.events == [AgentStarted(agent="played", version="", session=SESSION)]
 
 
+async def test_an_agent_that_takes_up_a_session_and_knows_nothing_of_it_is_told_apart() -> None:
+    async def play(agent: PlayedAgent) -> None:
+        agent.answer(await agent.read(), {"protocolVersion": 1, "agentCapabilities": {"loadSession": True}})
+        agent.answer(await agent.read(), None)
+        agent.answer(await agent.read(), END)
+
+    held = await converse(play, replace(ORDER, resume=SESSION))
+    assert held.problems == ["the agent took the session up and told nothing of what was said in it: it may recall nothing"]
+
+
 @pytest.mark.parametrize("can_load", [True, False])
 async def test_a_session_that_is_gone_begins_anew(*, can_load: bool) -> None:
     async def play(agent: PlayedAgent) -> None:

@@ -8,12 +8,14 @@ from typing import Any, Literal
 import pytest
 
 from gatewright.services.worker.agents.port import AgentPermission
+from gatewright.tasks.questions import Leave
 from tests.worker.agents.acp.played_agent import END, ORDER, SESSION, Held, PlayedAgent, converse
 
 EDIT = {"title": "write a.py", "kind": "edit", "content": [{"type": "diff", "path": "/workspace/a.py", "newText": "x"}]}
 COMMAND = {"title": "run it", "kind": "execute", "rawInput": {"command": "make"}}
 ONCE = ("allow_always", "allow_once", "reject_once", "reject_always")
 CANCELLED = {"outcome": {"outcome": "cancelled"}}
+pytestmark = pytest.mark.usefixtures("each_version")
 Shell = Literal["deny", "untrusted", "on-request", "never"]
 
 
@@ -179,3 +181,43 @@ async def test_an_agent_that_asks_without_end_is_stopped() -> None:
     held = await converse(play)
     assert held.end.how == "declined"
     assert held.answers == ["reject"] * 500 + ["cancel"]
+
+
+@pytest.mark.parametrize(
+    ("call", "shell", "put"),
+    [
+        (COMMAND, "on-request", ["make"]),
+        (COMMAND, "untrusted", ["make"]),
+        (COMMAND, "never", []),
+        ({**COMMAND, "kind": "edit"}, "on-request", ["make"]),
+        ({"title": "look it up", "kind": "fetch"}, "on-request", []),
+        ({"title": "another mode", "kind": "switch_mode"}, "on-request", []),
+    ],
+)
+async def test_a_person_is_asked_for_commands_that_want_an_approval_alone(
+    call: dict[str, Any], shell: Shell, put: list[str]
+) -> None:
+    asked: list[str] = []
+
+    async def person(subject: str) -> Leave:
+        asked.append(subject)
+        return Leave(allow=True, by="person", person="ci anna")
+
+    result, held = await ask(call, *ONCE, shell=shell, ask=person)
+    assert asked == put
+    assert result == selected("o1" if put else "o2")
+    by = [(event.by, event.person) for event in held.events if isinstance(event, AgentPermission)]
+    assert by == [("person", "ci anna") if put else ("contract", "")]
+
+
+@pytest.mark.parametrize("kinds", [("allow_always", "reject_once"), ("allow_once", "allow_once", "reject_once")])
+async def test_no_person_is_asked_where_their_yes_could_not_be_given_just_once(kinds: tuple[str, ...]) -> None:
+    asked: list[str] = []
+
+    async def person(subject: str) -> Leave:
+        asked.append(subject)
+        return Leave(allow=True, by="person")
+
+    _, held = await ask(COMMAND, *kinds, shell="on-request", ask=person)
+    assert asked == []
+    assert held.answers == ["reject"]

@@ -3,7 +3,8 @@
 
 ``unasked``: it asks for nothing; ``defiant``: it does what it was refused; ``late``: it writes after its turn; ``obedient``: it
 runs the hooks of the repository; ``boastful``: it has always succeeded; ``listening``: it opens a port; ``wasteful``: it asks
-another model too; ``silent``: it does not say what it used; ``stubborn``: it does not stop.
+another model too; ``silent``: it does not say what it used; ``stubborn``: it does not stop; ``idle``: it runs no command;
+``hermit``: it asks no model.
 """
 
 from __future__ import annotations
@@ -58,6 +59,8 @@ def act(number: int, name: str, raw: dict[str, Any]) -> str:
     if name == "put":
         Path(raw["path"]).write_text(raw["content"])
         return "written"
+    if "idle" in FAULTS:
+        return "not today"
     words = ["/bin/sh", "-c", raw["command"]]
     process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=sys.stderr, start_new_session=True)
     running.append(process)
@@ -82,7 +85,7 @@ def turn(number: int) -> None:
     try:
         if "wasteful" in FAULTS:
             ask_model(messages, "another-model")
-        for step in range(10):
+        for step in range(0 if "hermit" in FAULTS else 10):
             reply = ask_model(messages)
             said, usage = reply["choices"][0]["message"], reply["usage"]
             used = [used[0] + usage["prompt_tokens"], used[1] + usage["completion_tokens"]]

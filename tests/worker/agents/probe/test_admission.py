@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from gatewright.agents.admission_record import ADMISSIONS
 from gatewright.agents.installation import InstalledAgent, usable_agent
 from gatewright.agents.policy import AgentEntry, Versions
+from gatewright.contracts.vocabulary import Shell
 from gatewright.errors import DeniedError
-from gatewright.services.worker.agents.probe.admission import ADMISSIONS, admitted, check_permitted
+from gatewright.services.worker.agents.probe.admission import admitted, check_permitted
 from gatewright.services.worker.agents.probe.result import Step, StepResult, permitted
 from tests.worker.agents.admissions import admit
 
@@ -93,14 +95,25 @@ def test_what_was_failed_says_what_may_be_done() -> None:
     ],
 )
 def test_a_task_that_an_agent_cannot_be_held_to_is_not_given_to_it(
-    steps: tuple[Step, ...], shell: str, read_only: bool, names: set[str], refused: bool, tmp_path: Path
+    steps: tuple[Step, ...], shell: Shell, read_only: bool, names: set[str], refused: bool, tmp_path: Path
 ) -> None:
     agent = make_agent(tmp_path / "installation")
     admit(tmp_path, agent, *failed(*steps))
     admission = admitted(tmp_path / ADMISSIONS, agent)
     if not refused:
-        check_permitted(admission, shell=shell, read_only=read_only, names=names)
+        assert check_permitted(admission, shell=shell, read_only=read_only, names=names) == shell
         return
     with pytest.raises(DeniedError) as caught:
         check_permitted(admission, shell=shell, read_only=read_only, names=names)
     assert caught.value.reason == "agent_not_permitted"
+
+
+def test_an_agent_that_asks_only_for_each_command_is_set_to_that_where_the_contract_wants_requests(tmp_path: Path) -> None:
+    agent = make_agent(tmp_path / "installation")
+    each = StepResult(step="each_command", outcome="passed", found="asks for each command, and obeys")
+    admit(tmp_path, agent, *failed("asks"), each)
+    admission = admitted(tmp_path / ADMISSIONS, agent)
+    assert check_permitted(admission, shell="on-request", read_only=False, names=()) == "untrusted"
+    assert check_permitted(admission, shell="never", read_only=False, names=()) == "never"
+    with pytest.raises(DeniedError):
+        check_permitted(admission, shell="deny", read_only=False, names=())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,11 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from gatewright.agents.installation import usable_agent
+from gatewright.agents.policy import AgentEntry, Versions
+from gatewright.clock import SystemClock
 from gatewright.sandbox import SandboxLimits
 from gatewright.sandbox.account import sandbox_account
 from gatewright.sandbox.bubblewrap import BubblewrapSandbox
 from gatewright.services.worker.agents.acp.protocol import AcpAgent
 from gatewright.services.worker.agents.port import Launch
+from gatewright.services.worker.agents.probe.admission import probe
 from gatewright.services.worker.agents.probe.door import GatewayDoor
 from gatewright.services.worker.agents.probe.steps import (
     asks,
@@ -25,7 +30,7 @@ from gatewright.services.worker.agents.probe.steps import (
     obeys_no,
     read_only,
 )
-from gatewright.services.worker.agents.probe.trial import MODEL, Bench
+from gatewright.services.worker.agents.probe.trial import MODEL, Bench, Observed, Trial
 
 PROGRAM = Path(__file__).with_name("model_program.py")
 MakeBench = Callable[..., Bench]
@@ -66,6 +71,12 @@ async def test_an_agent_that_ends_at_once_has_no_handshake(make_bench: MakeBench
     broken = replace(bench, launch=lambda order: Launch(("/bin/false",), {"BASE_URL": order.base_url}))
     step, version = await handshake(broken)
     assert (step.outcome, version) == ("failed", "")
+
+
+async def test_an_agent_that_never_asks_its_model_has_no_handshake(make_bench: MakeBench) -> None:
+    step, version = await handshake(make_bench("hermit"))
+    assert (step.outcome, version) == ("failed", "7.1")
+    assert step.found.startswith("ended its turn without a word of its model")
 
 
 async def test_an_agent_that_asks_for_nothing_is_seen(make_bench: MakeBench) -> None:
@@ -111,7 +122,13 @@ async def test_settings_of_the_repository_that_are_obeyed_must_be_hidden(make_be
 async def test_a_cancelled_agent_returns_and_leaves_nothing(faults: tuple[str, ...], make_bench: MakeBench) -> None:
     step = await cancel(make_bench(*faults))
     assert step.outcome == "passed", step
-    assert step.found.startswith("0 process") is not bool(faults)
+    assert step.found.startswith("returns in a command and in an open question; ")
+    assert ("; 0 process" in step.found) is not bool(faults)
+
+
+async def test_an_agent_that_runs_no_command_was_not_seen_to_return_from_one(make_bench: MakeBench) -> None:
+    step = await cancel(make_bench("idle"))
+    assert (step.outcome, step.found) == ("failed", "no command ran that could be cancelled: completed")
 
 
 @pytest.mark.parametrize(("faults", "outcome"), [((), "passed"), (("boastful",), "recorded")])
@@ -121,3 +138,31 @@ async def test_success_without_a_model_is_seen(faults: tuple[str, ...], outcome:
 
 async def test_a_long_message_is_taken(make_bench: MakeBench) -> None:
     assert (await long_message(make_bench())).outcome == "passed"
+
+
+class WaitingBench(Bench):
+    """A bench whose trials come to their end when three of them are made at the same time."""
+
+    barrier = asyncio.Barrier(3)
+
+    async def observe(self, trial: Trial) -> Observed:
+        await self.barrier.wait()
+        return Observed(end=None, fault="", events=(), seen=(), files={}, seconds=0.0)
+
+
+async def test_models_that_fail_are_waited_for_at_once_and_not_one_after_the_other(make_bench: MakeBench) -> None:
+    bench = make_bench()
+    waiting = WaitingBench(bench.sandbox, bench.account, bench.agent, bench.shown, bench.limits, bench.launch)
+    async with asyncio.timeout(30):
+        assert (await failing_model(waiting)).outcome == "passed"
+
+
+async def test_a_step_that_does_not_end_is_ended_and_was_not_passed(make_bench: MakeBench, tmp_path: Path) -> None:
+    mute = replace(make_bench(), launch=lambda order: Launch(("/bin/sleep", "1000"), {"BASE_URL": order.base_url}))
+    (tmp_path / "package.json").write_text('{"version": "1.0"}')
+    versions = Versions(since="1", before="2")
+    entry = AgentEntry(name="mute", protocol="acp", program=("package.json",), package="package.json", versions=versions)
+    admission = await probe(mute, usable_agent(entry, (tmp_path,)), SystemClock(), seconds=3.0)
+    (step,) = admission.steps
+    assert (step.step, step.outcome, step.found) == ("handshake", "failed", "was not over after 3 s")
+    assert not admission.admitted

@@ -22,7 +22,7 @@ _SIDES = re.compile(rf"({_SIDE}) -> ({_SIDE})")  # noqa: TID251 - linear: of a f
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RefusedRun:
     """What a run was refused for."""
 
     run_id: str
@@ -30,7 +30,7 @@ class Asked:
     changes: tuple[ApprovedChange, ...]
 
 
-def asked_by(given: str, place: CommandContext) -> Asked:
+def asked_by(given: str, place: CommandContext) -> RefusedRun:
     """What the run or bundle ``given`` lacks an approval for, as its bundle says; the bundle is verified first.
 
     Raises MalformedError (``nothing_to_approve``), VerificationError.
@@ -48,10 +48,10 @@ def asked_by(given: str, place: CommandContext) -> Asked:
             changes |= {change.path: change for change in _changes(report)}
     if view is None or not changes:
         raise MalformedError(f"{given} was refused for nothing that an approval opens", code="nothing_to_approve")
-    return Asked(view.run.run_id, view.run.accepted.repository_url, tuple(changes.values()))
+    return RefusedRun(view.run.run_id, view.run.accepted.repository_url, tuple(changes.values()))
 
 
-def approval_of(asked: Asked, by: str, reason: str, now: datetime, days: float) -> ContentApproval:
+def approval_of(asked: RefusedRun, by: str, reason: str, now: datetime, days: float) -> ContentApproval:
     """The approval of everything that was asked for."""
     return ContentApproval(
         what="ci",
@@ -64,7 +64,7 @@ def approval_of(asked: Asked, by: str, reason: str, now: datetime, days: float) 
     )
 
 
-def file_of(place: CommandContext, asked: Asked) -> Path:
+def file_of(place: CommandContext, asked: RefusedRun) -> Path:
     """Where an approval is kept unless it is said otherwise."""
     return place.home / "approvals" / f"{asked.run_id}.json"
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gatewright.app.cli.bundles.verifying import find_bundle, trusted_keys
 from gatewright.app.cli.context import find_place
+from gatewright.app.cli.settings import operator_access
 from gatewright.contracts import RunManifest, codec
 from gatewright.errors import MalformedError, VerificationError
 from gatewright.evidence import layout
@@ -41,4 +42,5 @@ def attach(given: str | None, repository: str | None) -> Attached:
     if not repo.final_ref:
         raise MalformedError(f"{result.run_id} landed no commit that a note could stand on", code="nothing_landed")
     where = repository or repo.root
-    return Attached(result.run_id, where, repo.final_ref, asyncio.run(attach_note(where, repo.final_ref, note_of(bundle))))
+    new = asyncio.run(attach_note(where, repo.final_ref, note_of(bundle), operator_access()))
+    return Attached(result.run_id, where, repo.final_ref, new)

@@ -8,31 +8,30 @@ from typing import Any
 
 import msgspec
 
+from gatewright.app.cli.bundles.playing import REEXECUTIONS, UNPLAYED, playing_stack, recorded_of, require_playable
 from gatewright.app.cli.bundles.verifying import MOST_FINDINGS, trusted_keys
 from gatewright.app.cli.context import CommandContext, find_place
 from gatewright.app.cli.home import make_home
 from gatewright.app.cli.output import note, printable
 from gatewright.app.cli.run.following import follow_to_end
 from gatewright.app.cli.runs.sources import RUNS_FOLDER, LedgerSource, find_run
-from gatewright.app.cli.session import Session, for_one_run
-from gatewright.app.cli.settings import inherited_environment
+from gatewright.app.cli.session import StackSession, for_one_run
+from gatewright.app.cli.settings import inherited_environment, operator_access, repository_keys
 from gatewright.app.cli.settings import load as load_settings
 from gatewright.app.replay.baseline import GONE, find_baseline, gone
 from gatewright.app.replay.rebuild import rebuild
-from gatewright.app.replay.reexecution import ReexecutionOrder, compare, read_order
+from gatewright.app.replay.reexecution import RecordedRun, ReexecutionOrder, compare, read_order
 from gatewright.app.replay.rehydration import Rehydration
 from gatewright.app.stack.supervisor import StackOptions
 from gatewright.clock import SystemClock, timestamp
 from gatewright.contracts import ReexecReport, RunRequest, codec
-from gatewright.errors import MalformedError
+from gatewright.errors import DeniedError, MalformedError
 from gatewright.evidence.signing import keyring, keys
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import Sealed
 from gatewright.ledger.run import Run
 from gatewright.secrets.selection import make_scanner
 
-#: Where reports on runs that were done again lie in the home folder: never in a bundle, which is closed.
-REPORTS_FOLDER = "reexecutions"
 #: With these codes a run ends whose baseline cannot be had: nothing was done again, so there is nothing to compare.
 UNHAD = frozenset({"ref_not_found", "repository_unavailable", "repository_unreadable", "repository_empty"})
 #: Seconds that a stack which was just started is given until its gatekeeper answers.
@@ -53,31 +52,45 @@ async def rebuild_bundle(wanted: str | None, folder: Path | None, key: Path | No
 async def reexecute(bundle: Path, key: str | None, repository: str | None, *, quiet: bool) -> tuple[ReexecReport, Path]:
     """Carry out the order of the bundle in the folder ``bundle`` again and compare; the report, and the file that has it.
 
-    Raises as ``read_order`` does, MalformedError (``baseline_missing``) where the baseline cannot be had, what running raises.
+    Where models were asked, what was recorded is played, on a stack of its own.
+
+    Raises as ``read_order`` does, MalformedError (``baseline_missing``) where the baseline cannot be had, as
+    ``require_playable`` does, what running raises.
     """
     place = find_place()
     trusted = trusted_keys(key, place)
-    run, order = read_order(bundle, trusted, repository)
+    run, order = read_order(bundle, trusted, repository, plays=place.bus is None)
+    if order.recorded is not None:
+        require_playable(place, order.recorded)
     if place.bus is None:
         make_home(place.home, place.here)
-        found = await find_baseline(place.home, order.url, run.accepted.baseline_commit)
+        found = await find_baseline(place.home, order.url, run.accepted.baseline_commit, operator_access())
         if found != order.url:
             note(f"{order.url} has lost the baseline: taken from {found}")
-            run, order = read_order(bundle, trusted, found)
+            run, order = read_order(bundle, trusted, found, plays=place.bus is None)
     environment = order.document.environment
     prefixes = tuple(Path(each.prefix) for each in environment.all) if environment else ()
-    async with for_one_run(place.bus, _stack(place, prefixes), note) as session:
-        second = await _carry_out(session, order, quiet=quiet)
+    played: RecordedRun | None = None
+    if order.recorded is not None:
+        async with playing_stack(place, bundle, order.recorded, prefixes) as session:
+            second = await _carry_out(session, order, quiet=quiet)
+            played = await recorded_of(session.client, second)
+        if played.requests == {} and second.failure is not None and second.failure.code in UNPLAYED:
+            raise DeniedError(second.failure.message, code=second.failure.code)
+    else:
+        async with for_one_run(place.bus, _stack(place, prefixes), note) as session:
+            second = await _carry_out(session, order, quiet=quiet)
     if second.failure is not None and second.failure.code in UNHAD and (run.failure is None or run.failure.code not in UNHAD):
         raise MalformedError(gone(order.url, run.accepted.baseline_commit, second.failure.message), code=GONE)
-    report = compare(run, second, timestamp(SystemClock().now()))
-    file = place.home / REPORTS_FOLDER / f"{run.run_id}--{second.run_id}.json"
+    both = (order.recorded, played) if order.recorded is not None and played is not None else None
+    report = compare(run, second, timestamp(SystemClock().now()), both)
+    file = place.home / REEXECUTIONS / f"{run.run_id}--{second.run_id}.json"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(codec.encode(report) + b"\n")
     return report, file
 
 
-async def _carry_out(session: Session, order: ReexecutionOrder, *, quiet: bool) -> Run:
+async def _carry_out(session: StackSession, order: ReexecutionOrder, *, quiet: bool) -> Run:
     client = session.client
     attached = [await client.attach(artifact.name, data) for artifact, data in order.attachments]
     document = order.attached(attached)
@@ -96,6 +109,7 @@ def _stack(place: CommandContext, environments: tuple[Path, ...]) -> StackOption
         home=place.home,
         # What models were asked is in the bundle: none is asked again, and nothing is paid for.
         base_environment={**inherited_environment(), "GATEWRIGHT_CONSULT": ""},
+        repository_keys=repository_keys(),
         workers=os.cpu_count() or 1,
         environments=environments,
         adopt=True,

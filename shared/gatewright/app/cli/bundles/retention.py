@@ -5,27 +5,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from gatewright.app.cli.bundles.stored import store_at
 from gatewright.app.cli.bundles.verifying import trusted_keys
 from gatewright.app.cli.context import find_place
+from gatewright.app.cli.output import note
 from gatewright.app.cli.run.request import user_name
 from gatewright.app.cli.runs.sources import BundleSource, find_run
 from gatewright.app.report.visible import size_words
 from gatewright.app.retention.collection import Collected, Collector
 from gatewright.app.retention.holds import HoldBook
 from gatewright.app.retention.plan import Item, RetentionPolicy
+from gatewright.app.retention.store_collection import StoreCollector
+from gatewright.app.retention.store_holds import StoreHoldBook
 from gatewright.clock import SystemClock, timestamp
 from gatewright.contracts import LegalHold
 from gatewright.evidence.signing import keys
 from gatewright.evidence.signing.envelopes import Signer
+from gatewright.evidence.store.address import is_address, parse_run, parse_store
 
 
-def make_collector(policy: RetentionPolicy) -> Collector:
-    """The collector of this home folder. Raises MalformedError when this host has no key to verify with."""
+def make_collector(policy: RetentionPolicy, store: str | None = None) -> Collector | StoreCollector:
+    """The collector of this home folder, or of a store. Raises MalformedError when this host has no key to verify with."""
     place = find_place()
+    if store is not None:
+        at = store_at(parse_store(store))
+        return StoreCollector(at, trusted_keys(None, place), policy, SystemClock(), user_name())
     return Collector(place.home, trusted_keys(None, place), policy, SystemClock(), user_name())
 
 
-def carry_out(collector: Collector, plan: Sequence[Item]) -> tuple[Collected, ...]:
+def carry_out(collector: Collector | StoreCollector, plan: Sequence[Item]) -> tuple[Collected, ...]:
     """Do what the plan says, signing with this host's key. Raises ConfigurationError when the key cannot be used."""
     if all(item.action == "keep" for item in plan):
         return ()
@@ -67,6 +75,8 @@ def act_on(wanted: str, act: Literal["place", "release"], reason: str) -> LegalH
     """Place or release a hold. Raises MalformedError: no such run, on hold already, not on hold."""
     import asyncio
 
+    if is_address(wanted):
+        return _act_in_store(wanted, act, reason)
     place = find_place()
     book = HoldBook(place.home)
     # A bundle that is gone may still be released.
@@ -77,8 +87,18 @@ def act_on(wanted: str, act: Literal["place", "release"], reason: str) -> LegalH
     return written
 
 
-def standing_holds() -> list[LegalHold]:
-    """The holds of this home folder. Raises ConfigurationError."""
+def _act_in_store(address: str, act: Literal["place", "release"], reason: str) -> LegalHold:
+    place, run_id = parse_run(address)
+    written = LegalHold(run_id=run_id, act=act, reason=reason, by=user_name(), at=timestamp(SystemClock().now()))
+    if not StoreHoldBook(store_at(place)).write(written):
+        note("the store has no holds of its own: `gatewright gc` keeps the bundle, and others who may write there need not")
+    return written
+
+
+def standing_holds(store: str | None = None) -> list[LegalHold]:
+    """The holds of this home folder, or of a store. Raises ConfigurationError, StoreError."""
+    if store is not None:
+        return list(StoreHoldBook(store_at(parse_store(store))).held().values())
     return list(HoldBook(find_place().home).held().values())
 
 

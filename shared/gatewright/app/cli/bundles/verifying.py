@@ -5,17 +5,21 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from gatewright.app.cli.bundles.stored import fetched, fetched_of
 from gatewright.app.cli.context import CommandContext, find_place
 from gatewright.app.cli.runs.sources import RUNS_FOLDER, BundleSource, find_run
+from gatewright.app.cli.settings import load as load_settings
+from gatewright.app.cli.settings import operator_access
 from gatewright.errors import ConfigurationError, MalformedError
 from gatewright.evidence.layout import is_safe
 from gatewright.evidence.signing import keyring, keys
+from gatewright.evidence.store.address import is_address, is_run
 from gatewright.evidence.verification.findings import Verification
 from gatewright.evidence.verification.verify import verify
 
@@ -38,22 +42,37 @@ def check_bundle(given: str | None, key: Sequence[str], repository: str | None, 
 
     With a folder and key files no home folder is asked, so that one which a repository tracks does not get in the way.
     """
-    bundle = Path(given) if given is not None and Path(given).is_dir() else find_bundle(given, find_place())
+    if given is not None and (is_address(given) or Path(given).is_dir()):
+        bundle = find_elsewhere(given)
+    else:
+        bundle = find_bundle(given, find_place())
     trusted = () if unsigned and not key else trust(key)
-    result = verify(bundle, [each.public for each in trusted], repository, insecure_allow_unsigned=unsigned)
+    access = operator_access() if repository is not None else None
+    result = verify(bundle, [each.public for each in trusted], repository, insecure_allow_unsigned=unsigned, access=access)
+    if given is not None and is_address(given):
+        result = replace(result, location=given)
     return Checked(result, next((each.known for each in trusted if each.public.key_id == result.signer), None))
+
+
+def find_elsewhere(given: str) -> Path:
+    """The folder ``given``, or the bundle at this address of a store, for which no home folder is asked. Raises StoreError."""
+    return fetched(given) if is_address(given) else Path(given)
 
 
 def find_bundle(given: str | None, place: CommandContext) -> Path:
     """The folder that ``given`` names: a folder, or a run (or its beginning) of the home folder; None is its newest run.
 
-    Raises MalformedError.
+    A bundle in a store is fetched: by its address, or by the whole id of its run where the settings name the store. Raises
+    MalformedError, StoreError.
     """
-    if given is not None and Path(given).is_dir():
-        return Path(given)
+    if given is not None and (is_address(given) or Path(given).is_dir()):
+        return find_elsewhere(given)
     # A pruned bundle tells no run any more, and its tombstone can be verified all the same.
     if given is not None and is_safe(given) and (place.home / RUNS_FOLDER / given).is_dir():
         return place.home / RUNS_FOLDER / given
+    store = load_settings().bundle_store
+    if given is not None and is_run(given) and store:
+        return fetched_of(store, given)
     run_id = asyncio.run(find_run(BundleSource(place.home, lambda _: None), given))
     return place.home / RUNS_FOLDER / run_id
 
@@ -134,6 +153,7 @@ def verdict_lines(checked: Checked) -> list[str]:
             f"✔ {name}: all {result.files} files are as they were {'signed' if signed else 'written'}",
             f"  signed by {signer}" if signed else "  NOT SIGNED: anybody may have written this bundle",
             f"  checked   {', '.join(step.partition(' ')[2] for step in result.checked)}",
+            *(f"  approval  {words}" for words in result.approved),
             "  a bundle alone cannot tell:",
             *(f"    {words}" for words in result.unchecked),
         ]

@@ -1,29 +1,39 @@
-"""Asks the gates about a contract and a change, without a run: the gatekeeper's own code, in a process of its own.
+"""Asks the gates about a contract and a change, without a run: the gatekeeper's own code, in this process.
 
-The library does not import services; what is asked and answered is ``services/gatekeeper/dry_run.py``'s.
+The library does not import services: the two that answer are loaded by name when they are asked, as a stack starts its roles.
+What is asked and answered is ``services/gatekeeper/dry_run.py``'s and ``services/pm/compile_request.py``'s.
 """
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import importlib
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Protocol, cast
 
 import msgspec
 
 from gatewright.contracts import GateReport, RunRequest, TaskContract, codec
 from gatewright.contracts.reports import RuleOutcome
-from gatewright.errors import ConfigurationError, Fault, GatewrightError, GitError, MalformedError
+from gatewright.errors import ConfigurationError
 from gatewright.git.host import staged
 from gatewright.resources import policy_directory
+from gatewright.secrets.selection import DEFAULT_SCANNER, load_ahead, local_catalogue
 
 #: Seconds that the gates are given.
 PATIENCE = 600.0
+_COMPILER = "gatewright.services.pm.compile_request"
+_GATES = "gatewright.services.gatekeeper.dry_run"
+
+
+class Answering(Protocol):
+    """A module that answers questions, both as JSON. Raises GatewrightError when it cannot."""
+
+    def answer(self, question: bytes) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +66,7 @@ def read_contract(document: RunRequest | TaskContract) -> bytes:
     """The JSON of the contract: the one that was given, or the one that a request compiles to. Raises MalformedError."""
     if isinstance(document, TaskContract):
         return codec.encode(document)
-    return _ask("gatewright.services.pm.compile_request", codec.encode(document))
+    return _ask(_COMPILER, codec.encode(document))
 
 
 def ask_gates(
@@ -83,7 +93,10 @@ def ask_gates(
         "publisher": publisher,
         "kind": kind,
     }
-    return msgspec.json.decode(_ask("gatewright.services.gatekeeper.dry_run", msgspec.json.encode(question)), type=DryRunAnswer)
+    if change.candidate is not None or change.patch is not None:
+        # On another core: the native library does not hold this interpreter while it loads.
+        load_ahead(DEFAULT_SCANNER, local_catalogue())
+    return msgspec.json.decode(_ask(_GATES, msgspec.json.encode(question)), type=DryRunAnswer)
 
 
 @contextmanager
@@ -103,31 +116,23 @@ def found_change(start: Path, baseline: str, *, head: str, index: Path | None, u
         yield ChangeLocation(source, commit, candidate)
 
 
-def run_module(module: str, question: bytes) -> tuple[int, bytes, bytes]:
-    """Run a module's program on ``question``: exit code, standard output, standard error. Raises ConfigurationError."""
-    argv = [sys.executable, "-P", "-m", module]
-    try:
-        finished = subprocess.run(argv, input=question, capture_output=True, check=False, timeout=PATIENCE)
-    except subprocess.TimeoutExpired as error:
-        raise ConfigurationError(f"the gates gave no answer within {PATIENCE:.0f} s", code="gate_not_evaluated") from error
-    return finished.returncode, finished.stdout, finished.stderr
-
-
 def _ask(module: str, question: bytes) -> bytes:
-    code, answer, complaints = run_module(module, question)
-    if code == 0:
-        return answer
-    try:
-        told: dict[str, Any] = msgspec.json.decode(answer)["error"]
-    except (msgspec.MsgspecError, KeyError, TypeError) as error:
-        words = complaints.decode("utf-8", "replace").strip().splitlines()[-1:] or ["no words"]
-        raise ConfigurationError(f"the gates could not be asked: {words[0]}", code="gate_not_evaluated") from error
-    raise _error(told)
+    """The answer, waited for no longer than ``PATIENCE``: else ConfigurationError (``gate_not_evaluated``)."""
+    answers: list[bytes] = []
+    failures: list[BaseException] = []
 
+    def ask() -> None:
+        try:
+            answers.append(cast("Answering", importlib.import_module(module)).answer(question))
+        except BaseException as error:  # noqa: BLE001 - raised below, where the question was put
+            failures.append(error)
 
-def _error(told: dict[str, Any]) -> GatewrightError:
-    if told["kind"] == "MalformedError":
-        faults = tuple(Fault(**fault) for fault in told["faults"])
-        return MalformedError(told["message"], faults=faults, code=told["code"])
-    kind = GitError if told["kind"] in {"GitError", "CommandFailedError", "PatchError"} else ConfigurationError
-    return kind(told["message"], code=told["code"])
+    # No executor: its threads are waited for when the process ends.
+    asking = threading.Thread(target=ask, name=module, daemon=True)
+    asking.start()
+    asking.join(PATIENCE)
+    for failure in failures:
+        raise failure
+    if not answers:
+        raise ConfigurationError(f"the gates gave no answer within {PATIENCE:.0f} s", code="gate_not_evaluated")
+    return answers[0]

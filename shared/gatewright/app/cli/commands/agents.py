@@ -92,7 +92,7 @@ def login_check(
     """Whether a run with this agent could begin here: its program, its version, the key of the model. Nothing is sent."""
     from gatewright.app.cli.outcome import Exit
     from gatewright.app.cli.run.asked import missing_agent
-    from gatewright.app.cli.run.request import ANY_AGENT
+    from gatewright.app.cli.run.candidates import ANY_AGENT
 
     faults = missing_agent(None if agent == ANY_AGENT else agent, model)
     if json_output:

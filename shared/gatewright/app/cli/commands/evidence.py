@@ -24,6 +24,7 @@ def register(app: typer.Typer) -> None:
     app.command()(verify)
     app.command(help=_HELP_REPLAY)(replay)
     app.command()(attach)
+    app.command()(fetch)
 
 
 @reported
@@ -56,6 +57,39 @@ def verify(
         for line in verdict_lines(checked):
             say(printable(line))
     raise typer.Exit(Exit.GOOD if checked.result.ok else Exit.FAILED)
+
+
+@reported
+def fetch(
+    run: Annotated[str, typer.Argument(metavar="RUN|STORE/RUN", help="A whole run id, or the address of a bundle in a store.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Where to put it, in a folder of its own.")],
+    json_output: JsonOutput = False,
+) -> None:
+    """Get the bundle of a run from the gatekeeper, over the bus, or from a store. It is verified with `gatewright verify`.
+
+    A publisher is given the bundles of its own runs.
+    """
+    import asyncio
+
+    from gatewright.app.cli.bundles.stored import fetched
+    from gatewright.evidence.store.address import is_address
+
+    folder = fetched(run, output) if is_address(run) else asyncio.run(_receive(run, output))
+    if json_output:
+        emit({"bundle": str(folder)})
+        return
+    say(f"{printable(str(folder))}")
+    say(f"  verify it with: gatewright verify {printable(str(folder))}")
+
+
+async def _receive(run_id: str, output: Path) -> Path:
+    from gatewright.app.cli.bundles.stored import received
+    from gatewright.app.cli.context import find_place
+    from gatewright.app.cli.session import attached
+
+    place = find_place()
+    async with attached(place.bus, place.home) as client:
+        return await received(client, run_id, output)
 
 
 @reported

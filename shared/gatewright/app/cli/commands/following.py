@@ -130,10 +130,10 @@ async def _show(wanted: str | None, *, json_output: bool) -> None:
 
     from gatewright.app.cli.runs.listing import details_of, story
     from gatewright.app.cli.runs.outputs import with_tails
-    from gatewright.app.cli.runs.sources import find_run
+    from gatewright.app.cli.runs.sources import find_run, run_of
 
-    async with _source() as source:
-        view = await with_tails(await source.view(await find_run(source, wanted)), source.output)
+    async with _source(wanted) as source:
+        view = await with_tails(await source.view(await find_run(source, run_of(wanted))), source.output)
         waits = await source.waits(view)
     if json_output:
         emit(details_of(view, datetime.now(UTC), waits))
@@ -144,10 +144,10 @@ async def _show(wanted: str | None, *, json_output: bool) -> None:
 
 async def _log(wanted: str | None, *, json_output: bool) -> None:
     from gatewright.app.cli.runs.outputs import read_stream, shown_lines, streams_of
-    from gatewright.app.cli.runs.sources import find_run
+    from gatewright.app.cli.runs.sources import find_run, run_of
 
-    async with _source() as source:
-        view = await source.view(await find_run(source, wanted))
+    async with _source(wanted) as source:
+        view = await source.view(await find_run(source, run_of(wanted)))
         read = [(stream, await read_stream(stream, view, source.output)) for stream in streams_of(view.run)]
     if json_output:
         log = [{"title": stream.title, "text": (data or b"").decode("utf-8", "replace")} for stream, data in read]
@@ -194,13 +194,18 @@ async def _status(run_id: str, *, wait: bool, json_output: bool) -> int:
 
 
 @contextlib.asynccontextmanager
-async def _source() -> AsyncIterator[RunSource]:
-    """The ledger of the system that runs now; without one, the bundles of the home folder."""
+async def _source(wanted: str | None = None) -> AsyncIterator[RunSource]:
+    """The ledger of the system that runs now; without one, the bundles of the home folder; for an address, the bundle there."""
+    from gatewright.app.cli.bundles.stored import fetched
     from gatewright.app.cli.context import find_place
     from gatewright.app.cli.runs.sources import BundleSource, LedgerSource
     from gatewright.app.cli.session import attached
     from gatewright.app.stack.state import read
+    from gatewright.evidence.store.address import is_address
 
+    if wanted is not None and is_address(wanted):
+        yield BundleSource(fetched(wanted).parent, lambda text: say(printable(text), stream=sys.stderr), folder="")
+        return
     place = find_place()
     if place.bus is None and read(place.home) is None:
         yield BundleSource(place.home, lambda text: say(printable(text), stream=sys.stderr))

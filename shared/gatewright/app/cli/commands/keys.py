@@ -58,8 +58,8 @@ def rotate(
         say(f"signing key {new.key_id}")
         say(f"  retired   {old.key_id}  (still accepted for verifying)")
     note(
-        "a gatekeeper that is running signs with the old key until it is started again, and what it signs from now on does not "
-        "verify: start it again now"
+        "gatekeepers of this home folder sign with it from their next bundle on; one whose key lies elsewhere (GATEWRIGHT_KEY) "
+        "has to be given it"
     )
 
 

@@ -48,7 +48,7 @@ BundleArgument = Annotated[
     str | None,
     typer.Argument(
         metavar="[BUNDLE|RUN]",
-        help="A bundle's folder, or a run of this home folder; its newest run if left out.",
+        help="A bundle's folder, its address in a store (s3://, https://), or a run of this home; its newest if left out.",
         autocompletion=known_runs,
     ),
 ]

@@ -23,7 +23,7 @@ class RoleName(StrEnum):
     WORKER = "worker"
 
 
-class Form(StrEnum):
+class BriefForm(StrEnum):
     """How a worker answers."""
 
     FILES = "files"
@@ -44,8 +44,8 @@ def show(
     ],
     patch: Annotated[Path | None, typer.Option(metavar="FILE", help="For the reviewer: the change that it judges.")] = None,
     form: Annotated[
-        Form, typer.Option(help="For the worker: a model answers with files, an agent edits the workspace.")
-    ] = Form.WORKSPACE,
+        BriefForm, typer.Option(help="For the worker: a model answers with files, an agent edits the workspace.")
+    ] = BriefForm.WORKSPACE,
     json_output: JsonOutput = False,
 ) -> None:
     """Print exactly what a role would be sent: the system prompt, and the order. Nothing is sent."""

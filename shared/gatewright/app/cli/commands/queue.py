@@ -72,12 +72,13 @@ def pause(
     asyncio.run(_pause(_chosen(name, pool, task_class), seconds_of(duration), json_output=json_output))
 
 
-async def _pause(chosen: tuple[Consumer, ...], seconds: float, *, json_output: bool) -> None:
+async def _pause(chosen: tuple[Consumer, ...] | None, seconds: float, *, json_output: bool) -> None:
     from gatewright.bus.jetstream import queue_control
     from gatewright.clock import timestamp
 
     async with _connection() as connection:
-        ends = {each.durable: timestamp(await queue_control.pause(connection, each, seconds)) for each in chosen}
+        found = chosen if chosen is not None else await queue_control.intake_queues(connection)
+        ends = {each.durable: timestamp(await queue_control.pause(connection, each, seconds)) for each in found}
     if json_output:
         emit({"paused": ends})
         return
@@ -93,11 +94,12 @@ def resume(name: Name, *, pool: Pool = "default", task_class: OneClass = None, j
     asyncio.run(_resume(_chosen(name, pool, task_class), json_output=json_output))
 
 
-async def _resume(chosen: tuple[Consumer, ...], *, json_output: bool) -> None:
+async def _resume(chosen: tuple[Consumer, ...] | None, *, json_output: bool) -> None:
     from gatewright.bus.jetstream import queue_control
 
     async with _connection() as connection:
-        were_paused = {each.durable: await queue_control.resume(connection, each) for each in chosen}
+        found = chosen if chosen is not None else await queue_control.intake_queues(connection)
+        were_paused = {each.durable: await queue_control.resume(connection, each) for each in found}
     if json_output:
         emit({"resumed": [durable for durable, paused in were_paused.items() if paused]})
         return
@@ -105,13 +107,14 @@ async def _resume(chosen: tuple[Consumer, ...], *, json_output: bool) -> None:
         say(f"{durable} {'goes on' if paused else 'was not paused'}")
 
 
-def _chosen(name: str, pool: str, task_class: Class | None) -> tuple[Consumer, ...]:
+def _chosen(name: str, pool: str, task_class: Class | None) -> tuple[Consumer, ...] | None:
+    """None stands for the queues of all publishers, which the server knows."""
     from gatewright.bus.subjects import check_pool
-    from gatewright.bus.topology import INTAKE_CONSUMER, TASK_ROLES, task_consumer, task_consumers
+    from gatewright.bus.topology import TASK_ROLES, task_consumer, task_consumers
     from gatewright.errors import MalformedError
 
     if name == "intake":
-        return (INTAKE_CONSUMER,)
+        return None
     role = next((role for role in TASK_ROLES if role == name), None)
     if role is None:
         raise MalformedError(f"no queue is called {name!r}: name a role, or intake", code="queue_unknown")

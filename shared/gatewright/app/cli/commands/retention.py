@@ -17,6 +17,10 @@ def register(app: typer.Typer) -> None:
 
 @reported
 def gc(
+    store: Annotated[
+        str | None,
+        typer.Argument(metavar="[STORE]", help="The address of a store (s3://...); the home folder if left out."),
+    ] = None,
     *,
     keep_last: Annotated[int, typer.Option(min=0, metavar="N", help="Bundles that stay whatever their age.")] = 20,
     keep_days: Annotated[float, typer.Option(min=0, metavar="DAYS", help="How long bundles of good runs stay.")] = 30,
@@ -35,7 +39,7 @@ def gc(
     from gatewright.app.retention.plan import RetentionPolicy
 
     policy = RetentionPolicy(keep_last=keep_last, keep_days=keep_days, keep_failed_days=keep_failed_days)
-    collector = make_collector(policy)
+    collector = make_collector(policy, store)
     plan = collector.plan()
     if not json_output:
         for line in plan_lines(plan):
@@ -52,7 +56,12 @@ def gc(
 @reported
 def hold(
     run: Annotated[
-        str | None, typer.Argument(metavar="[RUN]", help="A run id or its beginning.", autocompletion=known_runs)
+        str | None,
+        typer.Argument(
+            metavar="[RUN]",
+            help="A run id or its beginning; STORE/RUN in a store, STORE lists its holds.",
+            autocompletion=known_runs,
+        ),
     ] = None,
     *,
     reason: Annotated[str | None, typer.Option(metavar="TEXT", help="Why; it is written down.")] = None,
@@ -62,9 +71,10 @@ def hold(
     """Keep the bundle of a run whatever its age, until the hold is released. Without a run: list the holds."""
     from gatewright.app.cli.bundles.retention import act_on, hold_lines, standing_holds
     from gatewright.errors import MalformedError
+    from gatewright.evidence.store.address import is_address, is_run
 
-    if run is None:
-        holds = standing_holds()
+    if run is None or (is_address(run) and reason is None and not release and not is_run(run.rpartition("/")[2])):
+        holds = standing_holds(run)
         if json_output:
             emit({"holds": holds})
             return

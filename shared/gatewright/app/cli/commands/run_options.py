@@ -31,6 +31,17 @@ class PackName(StrEnum):
     HIGH = "high"
 
 
+class LanguageName(StrEnum):
+    """Languages that may have an environment profile."""
+
+    PYTHON = "python"
+    NODE = "node"
+    GO = "go"
+    RUST = "rust"
+    JAVA = "java"
+    CPP = "cpp"
+
+
 class Kind(StrEnum):
     """Kinds of change that each need the contract's leave."""
 
@@ -93,6 +104,13 @@ class RunFlags:
         str | None,
         typer.Option(metavar="NAME", help="The model of the agent; without --agent it is asked for whole files."),
     ] = None
+    cassette: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER|BUNDLE",
+            help="Play what was recorded, by this bundle say, in the place of every model: no key, no network.",
+        ),
+    ] = None
     approval: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A person's signed approval: see gatewright approve.")
     ] = None
@@ -125,20 +143,40 @@ class RunFlags:
         typer.Option(metavar="PATH=FILE", help="FILE, shown at PATH to the hidden tests alone (repeatable)."),
     ] = None
     shards: Annotated[int, typer.Option(min=1, max=64, help="Into how many disjoint parts the work may be split.")] = 1
+    candidates: Annotated[
+        str | None,
+        typer.Option(
+            "--candidates",
+            metavar="N|NAME,...",
+            help="Have it made N times, or once by each of these (AGENT, AGENT=MODEL, =MODEL); the best one lands.",
+        ),
+    ] = None
     workers: Annotated[
         int | None,
-        typer.Option(min=1, max=64, help="Worker processes to start.", show_default="one per shard, at most one per core"),
+        typer.Option(
+            min=1, max=64, help="Worker processes to start.", show_default="one per shard or candidate, at most one per core"
+        ),
     ] = None
     env: Environments = None
+    language: Annotated[
+        LanguageName | None, typer.Option(help="Of the environment profile; without it, it is told from the request.")
+    ] = None
     yes: Annotated[bool, typer.Option("--yes", help="Run what is proposed where paths, tests or executor are left open.")] = (
         False
     )
+    interactive: Annotated[
+        bool, typer.Option("--interactive", help="Answer at this terminal what the agent asks leave for; silence refuses.")
+    ] = False
     land: Annotated[Landing, typer.Option(help="Land on a new branch, on --target-ref, or not at all.")] = Landing.BRANCH
     target_ref: Annotated[
         str | None, typer.Option(metavar="REF", help="With --land target: the branch; it must be at --ref.")
     ] = None
     policy_pack: Annotated[PackName, typer.Option(help="How strict the policy is.")] = PackName.LOW
     priority: Annotated[Class, typer.Option(help="How urgent the run is among others.")] = Class.NORMAL
+    need: Annotated[
+        list[str] | None,
+        typer.Option(metavar="WORD", help="What its processes have to have (gpu); pools.json says which do (repeatable)."),
+    ] = None
     requirement: Annotated[
         list[str] | None,
         typer.Option(
@@ -180,6 +218,7 @@ class RunFlags:
             head=self.head,
             agent=self.agent,
             model=self.model,
+            cassette=self.cassette.absolute() if self.cassette is not None else None,
             approval=self.approval,
             provide=tuple(self.provide or ()),
             mount=tuple(self.mount or ()),
@@ -187,13 +226,17 @@ class RunFlags:
             hidden_tests=tuple(self.hidden_test or ()),
             hidden_files=tuple(self.hidden_file or ()),
             shards=self.shards,
+            candidates=self.candidates,
             env=tuple(self.env or ()),
             land=self.land.value,
             target_ref=self.target_ref,
             policy_pack=self.policy_pack.value,
             priority=self.priority.value,
+            needs=tuple(self.need or ()),
+            language=self.language.value if self.language is not None else None,
             requirement=tuple(self.requirement or ()),
             yes=self.yes,
+            interactive=self.interactive,
             max_retries=self.max_retries,
             timeout=self.timeout,
             max_seconds=self.max_seconds,

@@ -14,11 +14,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gatewright.app.cli.context import CommandContext
+from gatewright.app.cli.settings import load
 from gatewright.app.stack import state
 from gatewright.app.stack.store_watch import granted
 from gatewright.bus.identities import DEFAULT_PUBLISHER, PUBLISHER, SEED_SUFFIX, BusAddress, bus_keys, publisher_of
 from gatewright.bus.jetstream.offered import Offered, offered, reserved
-from gatewright.bus.topology import STREAMS, upload_stream
+from gatewright.bus.topology import STREAMS, publisher_streams
 from gatewright.errors import BusError, ConfigurationError
 
 _PATIENCE = 3.0
@@ -50,7 +51,8 @@ def look(place: CommandContext) -> str:
 
 def _fits(room: int, giver: str, publishers: Sequence[str] = (DEFAULT_PUBLISHER,)) -> str:
     """Whether ``room`` bytes are enough for the streams. Raises UnfitError below the least."""
-    wanted, least = reserved((*STREAMS, *map(upload_stream, publishers)))
+    streams = (*STREAMS, *(stream for publisher in publishers for stream in publisher_streams(publisher)))
+    wanted, least = reserved([load().stream_settings.applied(stream) for stream in streams])
     if room < least:
         raise UnfitError(f"{giver} {_size(room)}; they need {_size(least)} at the least, and are meant to have {_size(wanted)}")
     smaller = (

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gatewright.app.cli.context import find_place
-from gatewright.bus.identities import bus_keys, public_keys
+from gatewright.bus.identities import bus_keys, earlier_keys, public_keys
+from gatewright.bus.identity_limits import read
 from gatewright.bus.server_config import Cluster, ServerConfig, Tls, accounts, render
 from gatewright.errors import MalformedError
 
@@ -32,7 +33,8 @@ def server_file(wanted: ServerFile) -> str:
     keys = wanted.keys or bus_keys(find_place().home)
     config = ServerConfig(
         store=wanted.store,
-        accounts=accounts(public_keys(keys), wanted.pools),
+        accounts=accounts(public_keys(keys), wanted.pools, earlier_keys(keys), read(keys)),
+        pools=wanted.pools,
         listen=wanted.listen,
         monitor=wanted.monitor,
         server_name=wanted.server_name,

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from gatewright.app.cli.outcome import Exit
 from gatewright.app.cli.output import emit, printable, say
 from gatewright.app.cli.run.preflight import require_sandbox
 from gatewright.app.cli.run.request import environment_prefix
-from gatewright.app.cli.settings import inherited_environment, model_keys
+from gatewright.app.cli.settings import inherited_environment, model_keys, repository_keys
 from gatewright.app.stack import state
 from gatewright.app.stack.processes import identity, kill
 from gatewright.app.stack.supervisor import StackOptions, Supervisor
@@ -40,6 +41,7 @@ async def bring_up(workers: int, environments: tuple[Path, ...], *, json_output:
         home=place.home,
         base_environment=inherited_environment(),
         model_keys=model_keys(),
+        repository_keys=repository_keys(),
         workers=workers,
         # What ``run --env auto`` makes while the stack runs is offered, too.
         environments=(*_prefixes(environments, place), place.home.resolve() / MADE / EVERY),
@@ -96,7 +98,12 @@ def bring_up_detached(workers: int, environments: tuple[Path, ...], *, json_outp
             stdout=output,
             stderr=output,
             cwd=place.home,
-            env=inherited_environment() | model_keys() | {"GATEWRIGHT_HOME": str(place.home)},
+            env={
+                **inherited_environment(),
+                **model_keys(),
+                **_of_all_roles(repository_keys()),
+                "GATEWRIGHT_HOME": str(place.home),
+            },
             start_new_session=True,
         )
     started = _wait_ready(place.home, process)
@@ -149,6 +156,10 @@ def _embedded_place() -> CommandContext:
         raise MalformedError("GATEWRIGHT_NATS_URL names a system that runs elsewhere: unset it", code="invalid_input")
     make_home(place.home, place.here)
     return place
+
+
+def _of_all_roles(keys: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    return {name: value for each in keys.values() for name, value in each.items()}
 
 
 def _prefixes(environments: tuple[Path, ...], place: CommandContext) -> tuple[Path, ...]:

@@ -3,17 +3,39 @@
 from __future__ import annotations
 
 from gatewright.app.cli.context import CommandContext
+from gatewright.app.cli.settings import load
 from gatewright.app.stack.state import read
 from gatewright.bus.identities import PROVISIONER, BusAddress
+from gatewright.bus.jetstream.bus import JetStreamBus
+from gatewright.bus.jetstream.rights import known_publishers
 from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.topology import consumers
 from gatewright.errors import UnavailableError
 
+_PATIENCE_SECONDS = 15.0
 
-async def apply_topology(place: CommandContext, pools: tuple[str, ...], replicas: int | None) -> str:
-    """Returns the URL of the bus that was set up. Raises UnavailableError, ConfigurationError naming what cannot be changed."""
-    address = _provisioner(place)
-    await ensure_topology(address, queues=consumers(pools), replicas=replicas)
+
+async def apply_topology(
+    place: CommandContext, pools: tuple[str, ...], replicas: int | None, publishers: tuple[str, ...] = ()
+) -> str:
+    """Returns the URL of the bus that was set up, with streams for these publishers and all others that it knows.
+
+    Raises UnavailableError (``identities_unconfirmed``: it does not know one of them), ConfigurationError naming what cannot be
+    changed.
+    """
+    address, settings = _provisioner(place), load().stream_settings
+    bus = await JetStreamBus.connect(address, name="setup")
+    try:
+        await ensure_topology(bus, queues=consumers(pools), replicas=replicas, settings=settings)
+        known = await known_publishers(bus.connection, _PATIENCE_SECONDS)
+    finally:
+        await bus.close()
+    missing = sorted(set(publishers) - set(known))
+    if missing:
+        raise UnavailableError(
+            f"the server does not know the publisher {missing[0]}: it has not read its configuration anew",
+            code="identities_unconfirmed",
+        )
     return address.url
 
 

@@ -10,11 +10,17 @@ from gatewright.models.choice import first_model, provider_of
 from gatewright.models.policy import load_models
 
 #: The protocols that are one vendor's, with the package that has the program.
-_PACKAGES = {"codex-app-server": "@openai/codex", "codex-exec": "@openai/codex", "claude": "@anthropic-ai/claude-code"}
+_PACKAGES = {
+    "codex-app-server": "@openai/codex",
+    "codex-exec": "@openai/codex",
+    "codex-mcp-server": "@openai/codex@0.153",
+    "claude": "@anthropic-ai/claude-code",
+}
 
 
-def missing_agent(name: str | None, model: str | None) -> list[Fault]:
+def missing_agent(name: str | None, model: str | None, *, plays: bool = False) -> list[Fault]:
     """What keeps a run with this agent (None: any) and model (None: the worker's first) from beginning on this host.
+    ``plays``: what was recorded is played, so no key is needed.
 
     Raises ConfigurationError for a policy file that cannot be used.
     """
@@ -30,9 +36,17 @@ def missing_agent(name: str | None, model: str | None) -> list[Fault]:
             usable_agent(entry, settings.installations)
         except GatewrightError as error:
             faults.append(Fault("/executor/agent", error.reason, f"{error.message}; {_how(entry)}"))
-        else:
-            return missing_key(model or entry.model, entry.asks_by)
-    return faults
+            continue
+        missing = [] if plays else missing_key(model or entry.model, entry.asks_by)
+        if not missing:
+            return []
+        faults += missing
+    return _of_those_here(faults)
+
+
+def _of_those_here(faults: list[Fault]) -> list[Fault]:
+    """What is wrong with agents that are here comes alone: what is not installed keeps no run of another agent."""
+    return [fault for fault in faults if fault.code != "agent_not_installed"] or faults
 
 
 def missing_key(model: str | None, api: Api | None = None) -> list[Fault]:

@@ -1,4 +1,7 @@
-"""``--env auto`` of a run: the option is replaced by environments that were made for the commit that the run starts from."""
+"""``--env auto`` of a run: the option is replaced by environments that were made for the commit that the run starts from.
+
+A file of the project's version that only its build would write is provided besides, from git's tags.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from pathlib import Path
 from gatewright.app.cli import settings
 from gatewright.app.cli.context import CommandContext
 from gatewright.app.cli.home import make_home
+from gatewright.app.cli.run.files.written import written_files
 from gatewright.app.cli.run.places import repository_folder
 from gatewright.app.cli.run.request import RunOptions
 from gatewright.errors import MalformedError
@@ -29,7 +33,8 @@ async def with_environment(options: RunOptions, place: CommandContext, note: Cal
     make_home(place.home, place.here)
     made = await environments_for(place, top, options.ref, (*options.tests, *options.commands), note)
     given = (made if each == AUTO else (each,) for each in options.env)
-    return replace(options, env=tuple(dict.fromkeys(prefix for each in given for prefix in each)))
+    written = await written_files(top, options.ref, options.provide, note)
+    return replace(options, env=tuple(dict.fromkeys(prefix for each in given for prefix in each)), written=written)
 
 
 async def environments_for(

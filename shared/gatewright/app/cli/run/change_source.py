@@ -25,17 +25,25 @@ _ASKED = 3
 
 @dataclass(frozen=True, slots=True)
 class ChangeSource:
-    """An executor, and the bytes of the artifacts that it names."""
+    """An executor, and the bytes of the artifacts that it names; ``candidates`` stand in its place where there are any."""
 
     executor: Executor
     attachments: tuple[tuple[str, bytes], ...] = ()
+    candidates: tuple[Executor, ...] = ()
+
+    @property
+    def ways(self) -> tuple[Executor, ...]:
+        """Whatever makes the change."""
+        return self.candidates or (self.executor,)
 
     @property
     def attempts(self) -> int:
         """How many attempts it has an answer for."""
-        if self.executor.kind in ASKED_ANEW:
-            return _ASKED
-        return min(_MOST_ATTEMPTS, max(1, len(self.executor.commands), len(self.executor.artifacts)))
+        return min(_MOST_ATTEMPTS, max(_attempts(executor) for executor in self.ways))
+
+
+def _attempts(executor: Executor) -> int:
+    return _ASKED if executor.kind in ASKED_ANEW else max(1, len(executor.commands), len(executor.artifacts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Protocol, Self
 
 from gatewright.app.cli.output import emit, printable, say
@@ -36,6 +37,9 @@ class Display(Protocol):
     def activity(self, view: RunView, said: AgentActivity) -> None:
         """What an agent says it does."""
 
+    def asking(self) -> AbstractContextManager[None]:
+        """While it is open, the terminal belongs to a question: nothing is drawn below what was printed."""
+
     def close(self, view: RunView) -> None:
         """The run is over, or is left as it stands."""
 
@@ -63,6 +67,9 @@ class JsonDisplay:
 
     def activity(self, view: RunView, said: AgentActivity) -> None:
         """Nothing: lines are events of the run, and this is none."""
+
+    def asking(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def close(self, view: RunView) -> None:
         emit(result_of(view))
@@ -97,6 +104,9 @@ class PlainDisplay:
     def activity(self, view: RunView, said: AgentActivity) -> None:
         for line in activity_lines(view, said):
             say(plain(line))
+
+    def asking(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def close(self, view: RunView) -> None:
         say()

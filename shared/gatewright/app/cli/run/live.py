@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Self
 
@@ -71,6 +71,14 @@ class LiveDisplay:
         for line in activity_lines(view, said):
             self._console.print(_drawn(line, new_stage=False))
 
+    @contextlib.contextmanager
+    def asking(self) -> Iterator[None]:
+        self._live.stop()
+        try:
+            yield
+        finally:
+            self._live.start()
+
     def close(self, view: RunView) -> None:
         self._view, self._note = view, ""
         self._live.stop()
@@ -103,7 +111,7 @@ class LiveDisplay:
 def _way(view: RunView, elapsed: float) -> Text:
     """``✔ S0 intake ─ ✔ S1 plan ─ ● S2 execute ─ S3 review ─ S4 test ─ S6 done   1.2 s``."""
     state = view.run.state
-    here = "S2" if state == "S5" else state
+    here = view.run.parked_from or ("S2" if state == "S5" else state)
     order = list(STAGES)
     place = order.index(here) if here in order else -1
     way = Text("  ")

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from gatewright.app.cli.output import printable
-from gatewright.app.cli.run.request import ANY_AGENT, Prepared, RunOptions
+from gatewright.app.cli.run.candidates import ANY_AGENT, names_of
+from gatewright.app.cli.run.request import Prepared, RunOptions
 from gatewright.app.cli.runs.view import RunView
 from gatewright.client.client import Client
 from gatewright.contracts import RunRequest, codec
@@ -25,24 +26,25 @@ PROPOSAL = "proposal.json"
 def leaves_open(options: RunOptions) -> bool:
     """Whether ``options`` say what is to be done, and not all of where, how and by what it is proved."""
     executor = options.commands or options.patch or options.replies or options.head or options.agent or options.model
+    executor = executor or names_of(options.candidates)
     return bool(options.request.strip()) and not ((options.allow or options.allow_tests) and options.tests and executor)
 
 
-def can_propose() -> bool:
-    """Whether the pm of a stack that is started from here could ask a model. Raises ConfigurationError."""
+def can_propose(*, plays: bool = False) -> bool:
+    """Whether the pm of a stack that is started from here could ask a model, or play one. Raises ConfigurationError."""
     # Imported late: only a request that leaves something open pays for it.
     from gatewright.models.policy import load_models
     from gatewright.service.settings import ServiceSettings
     from gatewright.structured.session import has_key
 
     settings = ServiceSettings.load()
-    return "pm" in settings.consult and has_key(load_models(settings.policies), "pm", settings.pool)
+    return "pm" in settings.consult and (plays or has_key(load_models(settings.policies), "pm", settings.pool))
 
 
 def key_lines() -> list[str]:
     """What to do to have what is missing proposed, where no model can be asked. Raises ConfigurationError."""
-    from gatewright.models.keys import EnvironmentKey
     from gatewright.models.policy import load_models
+    from gatewright.policy_files import EnvironmentKey
     from gatewright.service.settings import ServiceSettings
 
     policy = load_models(ServiceSettings.load().policies).policy

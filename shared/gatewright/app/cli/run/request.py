@@ -13,12 +13,14 @@ from pathlib import Path
 
 from gatewright.app.cli.home import find_repository
 from gatewright.app.cli.run.asked import missing_agent, missing_key
+from gatewright.app.cli.run.candidates import ANY_AGENT, contradictions, count_of, named_candidates, names_of, repeated
 from gatewright.app.cli.run.change_source import BranchAnswer, ChangeSource, read_answer, read_branch
-from gatewright.app.cli.run.hidden_files import read_hidden
-from gatewright.app.cli.run.mounts import read_mounts
+from gatewright.app.cli.run.files.hidden import read_hidden
+from gatewright.app.cli.run.files.mounts import read_mounts
+from gatewright.app.cli.run.files.provided import read_provided
 from gatewright.app.cli.run.places import in_repository
 from gatewright.app.cli.run.preflight import missing_programs
-from gatewright.app.cli.run.provided_files import read_provided
+from gatewright.app.cli.settings import AgentSettings
 from gatewright.app.cli.user_git import author
 from gatewright.clock import new_id
 from gatewright.contracts import RunRequest
@@ -31,6 +33,7 @@ from gatewright.contracts.vocabulary import (
     Executor,
     FurtherEnvironment,
     LandingMode,
+    Language,
     PolicyPack,
     Priority,
     Repository,
@@ -40,12 +43,12 @@ from gatewright.contracts.vocabulary import (
 )
 from gatewright.errors import DeniedError, Fault, GatewrightError, MalformedError
 from gatewright.evidence.approvals import APPROVAL
-from gatewright.git.refs import check_landing_ref
+from gatewright.git.host.identity import PROTOCOLS
+from gatewright.git.refs import check_landing_ref, parse_url
 from gatewright.git.tracked import refuse_tracked_folder
 from gatewright.sandbox.environments import Environments, ShownFolder
+from gatewright.tasks.provided import PREFIX as PROVIDED
 
-#: ``--agent any``: the first agent of agents.json that the worker has.
-ANY_AGENT = "any"
 EXAMPLE = 'gatewright run "rename parse to read" --allow src --exec "python rename.py" --test "python -m pytest -q"'
 _REQUIREMENT = re.compile(r"[A-Z][A-Z0-9]*-[A-Z][A-Z0-9]*-[0-9]{3,}")  # noqa: TID251 - the operator's own text
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")  # noqa: TID251 - the operator's own text
@@ -70,20 +73,27 @@ class RunOptions:
     head: str | None = None
     agent: str | None = None
     model: str | None = None
+    cassette: Path | None = None
     approval: Path | None = None
     provide: tuple[str, ...] = ()
+    #: Path and content of files that are provided and lie in no checkout.
+    written: tuple[tuple[str, bytes], ...] = ()
     mount: tuple[str, ...] = ()
     tests: tuple[str, ...] = ()
     hidden_tests: tuple[str, ...] = ()
     hidden_files: tuple[str, ...] = ()
     shards: int = 1
+    candidates: str | None = None
     env: tuple[Path, ...] = ()
+    language: Language | None = None
     land: LandingMode = "branch"
     target_ref: str | None = None
     policy_pack: PolicyPack = "low"
     priority: Priority = "normal"
+    needs: tuple[str, ...] = ()
     requirement: tuple[str, ...] = ()
     yes: bool = False
+    interactive: bool = False
     max_retries: int | None = None
     timeout: float = 300.0
     max_seconds: float | None = None
@@ -100,9 +110,11 @@ class Prepared:
     attachments: tuple[tuple[str, bytes], ...]
 
 
-def prepare(options: RunOptions, here: Path, *, on_this_host: bool = False, propose: bool = False) -> Prepared:
+def prepare(
+    options: RunOptions, here: Path, *, on_this_host: bool = False, propose: bool = False, plays: bool = False
+) -> Prepared:
     """The request that the options ask for, for a user who stands in ``here``; ``on_this_host``: its commands will run here.
-    ``propose``: paths, tests and executor may be left open, for the pm to propose.
+    ``propose``: paths, tests and executor may be left open, for the pm to propose. ``plays``: no key is needed.
 
     Raises MalformedError (code ``invalid_input``) with one fault for everything that is missing or wrong.
     """
@@ -119,11 +131,12 @@ def prepare(options: RunOptions, here: Path, *, on_this_host: bool = False, prop
     hidden = read_hidden(options.hidden_files, here, faults)
     shown = _shown(options, repository, here, faults)
     target = _target(options, faults)
-    if on_this_host and options.agent is not None:
-        faults += missing_agent(None if options.agent == ANY_AGENT else options.agent, options.model)
-    elif on_this_host and options.model is not None:
-        faults += missing_key(options.model)
-    if on_this_host and all(folder.path.is_dir() for folder in shown.folders):
+    for executor in dict.fromkeys(answer.ways) if on_this_host and _is_asked(options) else ():
+        if executor.kind == "agent":
+            faults += missing_agent(executor.agent, executor.model, plays=plays)
+        elif not plays:
+            faults += missing_key(executor.model)
+    if on_this_host and all(folder.path.is_dir() for folder in shown.folders) and not _decided_later(shown):
         faults += missing_programs(options.commands, (*options.tests, *options.hidden_tests), shown)
     if faults:
         raise MalformedError("this cannot be run", faults=tuple(faults), code="invalid_input")
@@ -137,20 +150,35 @@ def prepare(options: RunOptions, here: Path, *, on_this_host: bool = False, prop
         # What may change at all and what of it is a test are two questions to the gate, and one to a person.
         allowed_paths=tuple(dict.fromkeys((*options.allow, *options.allow_tests))),
         acceptance_tests=(*_tests("test", options.tests), *_tests("hidden", options.hidden_tests)),
-        executor=answer.executor if _ways(options) else None,
+        executor=answer.executor if _ways(options) and not answer.candidates else None,
+        candidates=answer.candidates or None,
         sharding=Sharding(count=options.shards),
         environment=_environment(shown),
+        language=options.language,
         scope=_scope(options),
         budget=_budget(options),
         policy_pack=options.policy_pack,
         priority=options.priority,
+        needs=options.needs,
         requirement_ids=options.requirement,
+        interactive=options.interactive,
         timeout_retry=TimeoutRetry(timeout_sec=options.timeout, max_retries=retries, retry_backoff_sec=0),
         author=(branch.author if branch is not None else None) or author(Path(repository) if _local(repository) else here),
         source_branch=branch.source if branch is not None else None,
         idempotency_key=new_id(),
     )
-    return Prepared(request, (*answer.attachments, *approval, *provided, *hidden))
+    written = tuple((f"{PROVIDED}{path}", content) for path, content in options.written)
+    return Prepared(request, (*answer.attachments, *approval, *provided, *written, *hidden))
+
+
+def _decided_later(shown: Environments) -> bool:
+    """Whether the operator's profiles may show commands more than the system: the contract says it, and the roles look."""
+    # Imported late: only a run without an environment needs it.
+    from gatewright.profiles.policy import load_environments
+
+    if shown.folders:
+        return False
+    return any(each.prefix or each.image for each in load_environments(AgentSettings().policies).profiles)
 
 
 def _tests(name: str, commands: tuple[str, ...]) -> tuple[AcceptanceTest, ...]:
@@ -161,7 +189,20 @@ def _tests(name: str, commands: tuple[str, ...]) -> tuple[AcceptanceTest, ...]:
 
 
 def _answer(options: RunOptions, faults: list[Fault]) -> ChangeSource:
-    """An agent or a model that is to be asked, or an answer that is there already."""
+    """An agent or a model that is to be asked, or an answer that is there already; or several of them."""
+    given = options.candidates
+    if given is None:
+        return _one_answer(options, faults)
+    if names_of(given):
+        candidates = named_candidates(given, options.model, faults)
+        return ChangeSource(Executor(kind="agent"), candidates=candidates)
+    answer = _one_answer(options, faults)
+    if not _ways(options) or options.head is not None:
+        return answer
+    return replace(answer, candidates=repeated(answer.executor, count_of(given), faults))
+
+
+def _one_answer(options: RunOptions, faults: list[Fault]) -> ChangeSource:
     if options.agent is not None:
         return ChangeSource(
             Executor(kind="agent", agent=None if options.agent == ANY_AGENT else options.agent, model=options.model)
@@ -209,7 +250,8 @@ def _missing(options: RunOptions) -> list[Fault]:
         faults.append(Fault("/acceptance_tests", "missing", "say which command proves the change: --test CMD (repeatable)"))
     if not _ways(options):
         words = (
-            "say how the change is made: --agent NAME, --model NAME, --exec CMD, --patch FILE, --reply FILE or --head BRANCH"
+            "say how the change is made: --agent NAME, --model NAME, --exec CMD, --patch FILE, --reply FILE, --head BRANCH, "
+            "or --candidates NAME,NAME"
         )
         faults.append(Fault("/executor", "missing", words))
     return faults
@@ -218,13 +260,23 @@ def _missing(options: RunOptions) -> list[Fault]:
 def _ways(options: RunOptions) -> int:
     """How many ways to make the change were named; --model says more about --agent, or is one by itself."""
     others = (options.commands, options.patch, options.replies, options.head)
-    return sum(map(bool, (options.agent or options.model, *others)))
+    return sum(map(bool, (options.agent or options.model or names_of(options.candidates), *others)))
+
+
+def _is_asked(options: RunOptions) -> bool:
+    """Whether an agent or a model is named that makes the change."""
+    return bool(options.agent or options.model or names_of(options.candidates))
 
 
 def _contradictions(options: RunOptions) -> list[Fault]:
-    faults = []
+    others = (options.agent, options.commands, options.patch, options.replies, options.head)
+    faults = contradictions(options.candidates, shards=options.shards, others=any(others))
+    if options.candidates is not None and options.head is not None:
+        faults.append(Fault("/candidates", "ambiguous", "--head is one change that is there already: nothing is to choose"))
     if _ways(options) > 1:
         faults.append(Fault("/executor", "ambiguous", "give only one of --agent, --exec, --patch, --reply and --head"))
+    if options.interactive and options.agent is None:
+        faults.append(Fault("/interactive", "invalid", "--interactive answers what an agent asks: give --agent NAME"))
     if options.land == "target" and not options.target_ref:
         faults.append(Fault("/repository/target_ref", "missing", "--land target needs --target-ref BRANCH"))
     for number, requirement in enumerate(options.requirement):
@@ -243,6 +295,12 @@ def _repository(options: RunOptions, here: Path, faults: list[Fault]) -> str:
         return str(top)
     path = Path(given).expanduser()
     if not path.exists() and (_URL.match(given) or _SCP.match(given)):
+        try:
+            parse_url(given, PROTOCOLS)
+        except MalformedError as error:
+            # What is sent is kept: an address that holds a password must not be.
+            faults.append(Fault("/repository/url", error.reason, f"--repo: {error.message}"))
+            return ""
         return given
     path = Path(os.path.abspath(here / path))  # noqa: PTH100 - absolute and without `..`, but symbolic links stay as given
     if not path.is_dir():

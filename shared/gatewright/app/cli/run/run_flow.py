@@ -21,12 +21,13 @@ from gatewright.app.cli.output import complain, discard_output
 from gatewright.app.cli.run.display import Display
 from gatewright.app.cli.run.following import events_to_the_seal, told_of_agents, told_of_waits
 from gatewright.app.cli.run.proposing import with_proposal
+from gatewright.app.cli.run.questions import TerminalQuestions
 from gatewright.app.cli.run.request import Prepared, with_artifacts
 from gatewright.app.cli.runs.outputs import with_tails
 from gatewright.app.cli.runs.result import refused
 from gatewright.app.cli.runs.view import RunView, advance
 from gatewright.app.cli.runs.waits import WaitFinder
-from gatewright.app.cli.session import Session
+from gatewright.app.cli.session import StackSession
 from gatewright.client.client import Client
 from gatewright.errors import BusError, DeniedError, GatewrightError
 
@@ -46,10 +47,11 @@ class RunFlow:
     """One use of ``gatewright run``."""
 
     prepared: Prepared
-    session: contextlib.AbstractAsyncContextManager[Session]
+    session: contextlib.AbstractAsyncContextManager[StackSession]
     display: Display
     json_output: bool
     view: RunView | None = None
+    _questions: TerminalQuestions | None = None
     _asked_to_stop: asyncio.Event = field(default_factory=asyncio.Event)
     _run_id: str | None = None
     _in_session: bool = False
@@ -77,7 +79,7 @@ class RunFlow:
                 self.view = await with_tails(self.view, session.client.get_artifact)
                 self.view = await with_proposal(self.view, session.client)
 
-    async def _submitted(self, session: Session) -> str:
+    async def _submitted(self, session: StackSession) -> str:
         """The run id. Interrupted, it finds out whether there is a run already: one that was not wanted must not go on."""
         submitting = asyncio.create_task(self._submit(session.client, STARTING_PATIENCE))
         done = await self._first(submitting, session)
@@ -90,7 +92,9 @@ class RunFlow:
         except (BusError, TimeoutError):
             raise _LeftError from None
 
-    async def _first(self, work: asyncio.Task[T], session: Session, patience: float | None = None) -> asyncio.Task[T] | None:
+    async def _first(
+        self, work: asyncio.Task[T], session: StackSession, patience: float | None = None
+    ) -> asyncio.Task[T] | None:
         """``work`` once it is done; None when it is to be stopped (then it is cancelled) or ``patience`` has run out.
 
         Raises the error of a stack that could not be kept alive meanwhile.
@@ -115,7 +119,7 @@ class RunFlow:
         request = with_artifacts(self.prepared.request, tuple(attached))
         return await client.submit_request(request, patience=patience)
 
-    async def _follow(self, session: Session, run_id: str) -> None:
+    async def _follow(self, session: StackSession, run_id: str) -> None:
         following = asyncio.create_task(self._show_events(session, run_id))
         try:
             done = await self._first(following, session)
@@ -130,8 +134,13 @@ class RunFlow:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
 
-    async def _show_events(self, session: Session, run_id: str) -> None:
+    async def _show_events(self, session: StackSession, run_id: str) -> None:
+        answered: contextlib.AbstractAsyncContextManager[None] = contextlib.nullcontext()
+        if self.prepared.request.interactive:
+            self._questions = TerminalQuestions(session.client, run_id, self.display)
+            answered = self._questions.answered()
         async with (
+            answered,
             told_of_waits(WaitFinder(session.client.bus, session.home), lambda: self.view, self.display),
             told_of_agents(session.client, run_id, session.home, lambda: self.view, self.display),
             contextlib.aclosing(events_to_the_seal(session.client, run_id)) as events,
@@ -152,6 +161,8 @@ class RunFlow:
     @contextlib.contextmanager
     def _interrupts(self, work: asyncio.Task[None]) -> Iterator[None]:
         def interrupt() -> None:
+            if self._questions is not None and self._questions.refuse_open():
+                return
             if self._asked_to_stop.is_set() or not self._in_session:
                 work.cancel()
             self._asked_to_stop.set()

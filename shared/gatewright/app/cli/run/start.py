@@ -6,23 +6,25 @@ import os
 import sys
 from pathlib import Path
 
-from gatewright.app.cli.context import find_place
+from gatewright.app.cli.context import CommandContext, find_place
 from gatewright.app.cli.home import make_home
 from gatewright.app.cli.outcome import Exit, exit_of_error
 from gatewright.app.cli.output import complain, note, printable, say
 from gatewright.app.cli.run.auto_environment import with_environment
+from gatewright.app.cli.run.candidates import count_of
 from gatewright.app.cli.run.command_line import command_line
 from gatewright.app.cli.run.display import make_display
 from gatewright.app.cli.run.preflight import require_sandbox, uncommitted_words
 from gatewright.app.cli.run.proposal import proposed_tests
 from gatewright.app.cli.run.proposing import can_propose, confirmed, key_lines, leaves_open, proposal_lines, with_origin
+from gatewright.app.cli.run.questions import require_terminal
 from gatewright.app.cli.run.request import EXAMPLE, RunOptions, prepare
 from gatewright.app.cli.run.run_flow import RunFlow
 from gatewright.app.cli.runs.result import refused
 from gatewright.app.cli.runs.retry import retry_line
 from gatewright.app.cli.runs.view import RunView
-from gatewright.app.cli.session import for_one_run
-from gatewright.app.cli.settings import inherited_environment, model_keys
+from gatewright.app.cli.session import for_one_run, refuse_live
+from gatewright.app.cli.settings import AgentSettings, inherited_environment, model_keys, repository_keys
 from gatewright.app.stack.state import read
 from gatewright.app.stack.supervisor import StackOptions
 from gatewright.ecosystems.detection import first_way
@@ -50,11 +52,17 @@ async def _run_once(
 ) -> tuple[Exit, RunView | None]:
     display = make_display(json_output=json_output, command=command_line(options, workers))
     try:
+        if options.interactive:
+            require_terminal(json_output=json_output)
         place = find_place()
         options = await with_environment(options, place, display.note)
-        propose = leaves_open(options) and can_propose()
-        prepared = prepare(options, place.here, on_this_host=place.bus is None, propose=propose)
+        cassette = options.cassette or AgentSettings().cassette
+        plays = cassette is not None
+        # Whether the pm of a system elsewhere can ask a model is for that pm to say.
+        propose = leaves_open(options) and (place.bus is not None or can_propose(plays=plays))
+        prepared = prepare(options, place.here, on_this_host=place.bus is None, propose=propose, plays=plays)
         prepared = prepared if origin is None else with_origin(prepared, origin)
+        _check_played(cassette, place)
         if place.bus is None:
             if read(place.home) is None:
                 # The roles of a stack that runs have tried it when they started.
@@ -82,12 +90,28 @@ async def _run_once(
     environment = prepared.request.environment
     stack = StackOptions(
         home=place.home,
-        base_environment=inherited_environment(),
-        model_keys=model_keys(),
-        workers=workers or min(options.shards, os.cpu_count() or 1),
+        base_environment={**inherited_environment(), **_playing(cassette)},
+        model_keys=model_keys() if cassette is None else {},
+        repository_keys=repository_keys(),
+        workers=workers or min(max(options.shards, count_of(options.candidates)), os.cpu_count() or 1),
         environments=tuple(Path(each.prefix) for each in environment.all) if environment is not None else (),
         adopt=True,
     )
     session = for_one_run(place.bus, stack, display.note)
     flow = RunFlow(prepared, session, display, json_output=json_output)
     return await flow.carry_out(), flow.view
+
+
+def _check_played(cassette: Path | None, place: CommandContext) -> None:
+    """Raises MalformedError where there is nothing to play, or a system runs already that could ask models."""
+    if cassette is None:
+        return
+    # Imported late: only a run that plays needs it.
+    from gatewright.models.cassettes.playback import found_cassettes
+
+    found_cassettes(cassette)
+    refuse_live(place.bus, place.home, cassette)
+
+
+def _playing(cassette: Path | None) -> dict[str, str]:
+    return {} if cassette is None else {"GATEWRIGHT_CASSETTE": str(cassette.absolute())}

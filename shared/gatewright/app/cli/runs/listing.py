@@ -14,12 +14,18 @@ from gatewright.app.cli.runs.result import FailureResult, RunResult, closing_wor
 from gatewright.app.cli.runs.timeline import stage_name, violation_lines
 from gatewright.app.cli.runs.view import RunView, moment, seconds_between
 from gatewright.app.cli.runs.waits import Wait, wait_lines
+from gatewright.bus.topology import DEFAULT_POOL
 from gatewright.contracts import GateReport
+from gatewright.ledger.candidates import standings, why_chosen
 from gatewright.ledger.families import ToldFamilies
-from gatewright.ledger.run import Run
+from gatewright.ledger.run import Run, RunTask
+from gatewright.work_documents.candidates import HEADINGS, CandidateRow, cells_of, rows_of
+from gatewright.worker_role import ASKED_ANEW
 
 #: How much of a request is shown in a list.
 _REQUEST_WIDTH = 60
+#: How much of what an agent says of its work is shown beside it.
+_SUMMARY_WIDTH = 100
 
 
 class RunEntry(msgspec.Struct, frozen=True):
@@ -39,13 +45,16 @@ class RunEntry(msgspec.Struct, frozen=True):
 
 
 class TaskEntry(msgspec.Struct, frozen=True):
-    """``agent`` is who did it, as far as the task's own result says."""
+    """``agent`` is who did it, as far as the task's own result says; ``asked`` is the coding agent or model, if one was."""
 
     task_id: str
     role: str
     status: str
     attempt: int
     agent: str | None
+    asked: str | None = None
+    #: The pool whose processes do it.
+    pool: str = DEFAULT_POOL
 
 
 class RunDetails(msgspec.Struct, frozen=True):
@@ -58,6 +67,7 @@ class RunDetails(msgspec.Struct, frozen=True):
     tasks: tuple[TaskEntry, ...]
     gates: tuple[GateReport, ...]
     waits: tuple[Wait, ...] = ()
+    candidates: tuple[CandidateRow, ...] = ()
 
 
 def entry_of(run: Run, told: ToldFamilies | None = None) -> RunEntry:
@@ -82,15 +92,17 @@ def details_of(view: RunView, now: datetime | None = None, waits: Sequence[Wait]
         TaskEntry(
             task_id=task.task_id,
             role=task.role,
+            pool=task.pool,
             status=task.status,
             attempt=task.attempt,
             agent=task.result.producer.agent_id if task.result else None,
+            asked=asked_of(task) or None,
         )
         for task in view.run.tasks.values()
     )
     budget = budget_entry(view, now)
     baseline, run = view.run.accepted.baseline_commit, entry_of(view.run, view.families)
-    return RunDetails(run, result_of(view), baseline, budget, tasks, view.gates, tuple(waits))
+    return RunDetails(run, result_of(view), baseline, budget, tasks, view.gates, tuple(waits), rows_of(view.run, view.gates))
 
 
 def table(entries: Sequence[RunEntry]) -> list[str]:
@@ -123,6 +135,8 @@ def story(view: RunView, now: datetime | None = None, waits: Sequence[Wait] = ()
         lines.append(f"  may change {printable(', '.join(run.contract.allowed_paths))}")
     if run.contract is not None and run.contract.requirement_ids:
         lines.append(f"  for        {printable(', '.join(run.contract.requirement_ids))}")
+    if run.pools:
+        lines.append(f"  pools      {printable(', '.join(f'{role}: {pool}' for role, pool in run.pools.items()))}")
     if budget := budget_words(budget_entry(view, now)):
         lines.append(f"  used       {budget}")
     for role, asked_of in consulting_roles(run):
@@ -135,6 +149,9 @@ def story(view: RunView, now: datetime | None = None, waits: Sequence[Wait] = ()
         agent = f"  by {printable(task.result.producer.agent_id)}" if task.result else ""
         status = "stopped" if run.ended and task.status in ("RUNNING", "PENDING") else task.status
         lines.append(f"  {task.role:<11} {printable(view.short(task.task_id)):<16} {status}{agent}")
+        if words := made_with(task):
+            lines.append(f"              {printable(words)}")
+    lines += candidate_lines(view)
     lines += ["", "gates"]
     for gate in view.gates:
         sign = "✔" if gate.verdict == "PASS" else "✘"
@@ -143,3 +160,35 @@ def story(view: RunView, now: datetime | None = None, waits: Sequence[Wait] = ()
         lines.append(f"  {sign} {gate.gate:<11} {code}{printable(gate.summary)}{about}")
         lines += [f"      {printable(line)}" for line in violation_lines(gate)]
     return [*lines, "", *closing_words(view)]
+
+
+def asked_of(task: RunTask) -> str:
+    """Which coding agent or model a worker's task asks for; empty where the change is made in another way."""
+    executor = task.contract.executor if task.contract is not None and task.role == "worker" else None
+    if executor is None or executor.kind not in ASKED_ANEW:
+        return ""
+    return " ".join(filter(None, (executor.agent, executor.model))) or executor.kind
+
+
+def made_with(task: RunTask) -> str:
+    """What was asked for the change, and what its worker says of that: with which version, and in whose words."""
+    asked = asked_of(task)
+    if not asked:
+        return ""
+    said = " ".join(task.result.summary.split()) if task.result is not None else ""
+    words = f"with {asked}" + (f": {said}" if said else "")
+    return words if len(words) <= _SUMMARY_WIDTH else words[: _SUMMARY_WIDTH - 1] + "…"
+
+
+def candidate_lines(view: RunView) -> list[str]:
+    """The candidates of a run as a table, with the reason of the choice; nothing where there is only one change."""
+    rows = rows_of(view.run, view.gates)
+    if not rows:
+        return []
+    cells = [HEADINGS, *(tuple(map(printable, cells_of(row))) for row in rows)]
+    widths = [max(len(row[place]) for row in cells) for place in range(len(HEADINGS))]
+    lines = ["", "candidates"]
+    lines += ["  " + "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
+    if view.run.chosen:
+        lines.append(f"  candidate {view.run.chosen} lands: {why_chosen(standings(view.run))}")
+    return lines

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gatewright.app.cli.output import printable
-from gatewright.app.cli.runs.unprovided import missed_modules, unprovided_files
+from gatewright.app.cli.runs.unprovided import missed_modules, provide_options, unprovided_files
 from gatewright.app.cli.runs.view import OutputTail, RunView
-from gatewright.contracts.reports import TestCommand
+from gatewright.contracts.reports import TestCommand, TestReport
 from gatewright.errors import GatewrightError
 from gatewright.evidence import layout
 from gatewright.ledger.run import Run
@@ -63,7 +63,8 @@ async def with_tails(view: RunView, fetch: Fetch | None) -> RunView:
     missed = missed_modules(tails)
     repository = view.run.accepted.repository_url
     unprovided = await asyncio.to_thread(unprovided_files, repository, missed) if missed else ()
-    return replace(view, tails=tuple(tails), unprovided=unprovided)
+    provide = await asyncio.to_thread(provide_options, repository, unprovided)
+    return replace(view, tails=tuple(tails), unprovided=unprovided, provide=provide)
 
 
 async def read_stream(stream: OutputStream, view: RunView, fetch: Fetch | None, *, last: int | None = None) -> bytes | None:
@@ -109,14 +110,22 @@ def _from_bundle(file: Path, last: int | None) -> bytes | None:
 
 
 def _test_streams(run: Run) -> Iterator[OutputStream]:
-    if run.tests is None:
+    """Of the last test report; where there are candidates and none is chosen, of that of each."""
+    if run.tests is not None:
+        yield from _streams_of_report(run.tests, "")
         return
-    for number, command in enumerate(run.tests.commands, start=1):
-        words = printable(f"{command.name}: {' '.join(command.cmd_argv)} ({_ending(command)})")
+    for number, state in sorted(run.candidates.items()):
+        if state.tests is not None:
+            yield from _streams_of_report(state.tests, f"candidate {number}: ")
+
+
+def _streams_of_report(tests: TestReport, about: str) -> Iterator[OutputStream]:
+    for number, command in enumerate(tests.commands, start=1):
+        words = printable(f"{about}{command.name}: {' '.join(command.cmd_argv)} ({_ending(command)})")
         failed = command.must_pass and (command.exit_code != 0 or command.timed_out or bool(command.stopped))
         for name, uri in (("stdout", command.stdout), ("stderr", command.stderr)):
             if uri:
-                place = layout.test_output(run.tests.task_id, number, name) if layout.is_safe(run.tests.task_id) else None
+                place = layout.test_output(tests.task_id, number, name) if layout.is_safe(tests.task_id) else None
                 yield OutputStream(f"{words}, {name}", uri, place, failed)
 
 

@@ -57,7 +57,7 @@ def result_of(view: RunView) -> RunResult:
         tree=tree,
         duration_sec=round(view.seconds, 3),
         failure=failure_of(run, view.families),
-        retry_with=retry_options(view.failing_gate) or view.proposed,
+        retry_with=retry_options(view.failing_gate) or view.proposed or view.provide,
     )
 
 
@@ -104,14 +104,13 @@ def _why(view: RunView, result: RunResult, command: Sequence[str]) -> list[str]:
     broken = violation_lines(gate) if gate else []
     message = failure.message.removeprefix(f"{gate.gate} gate: ") if gate else failure.message
     words += [f"            {printable(line)}" for line in broken or in_options(message).splitlines()]
-    if failure.code == "review_failed" and view.run.review is not None:
+    if (gate.code if gate else failure.code) == "review_failed" and view.run.review is not None:
         words += [f"            {printable(line)}" for line in finding_lines(view.run.review)]
     words += [line for tail in view.tails for line in tail_lines(tail)]
     for path in view.unprovided:
         place = printable(path)
-        words.append(
-            f"  missing   {place}: git has no such file; if a build makes it, make it, and add --provide {shlex.quote(place)}"
-        )
+        made = "your checkout has one:" if path in view.provide else "if a build makes it, make it, and"
+        words.append(f"  missing   {place}: git has no such file; {made} add --provide {shlex.quote(place)}")
     words.append("  landed    nothing")
     advice = advice_for(failure.code, view.run.run_id)
     if advice and advice not in message:  # what the host says comes with its advice

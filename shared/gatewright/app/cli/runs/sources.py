@@ -20,7 +20,8 @@ from gatewright.app.cli.runs.waits import Wait, WaitFinder
 from gatewright.client.client import Client
 from gatewright.client.refusals import UNANSWERED
 from gatewright.contracts import OrchestratorEvent, codec
-from gatewright.errors import BusError, GatewrightError, MalformedError, UnavailableError
+from gatewright.errors import GatewrightError, MalformedError, UnavailableError
+from gatewright.evidence.store.address import is_address, parse_run
 from gatewright.ledger.run import Run
 
 #: Runs that are read at the same time, that are looked for by the beginning of their ids, and that are named of those.
@@ -75,7 +76,7 @@ class LedgerSource:
     async def page(self, limit: int, before: str | None) -> RunPage:
         try:
             listed = await self._client.list_runs(limit=limit, before=before)
-        except BusError as error:
+        except UnavailableError as error:
             if error.reason not in UNANSWERED:
                 raise
             # Without a gatekeeper nothing but the ledger itself can be asked.
@@ -85,7 +86,7 @@ class LedgerSource:
     async def beginning(self, prefix: str) -> tuple[str, ...]:
         try:
             listed = await self._client.list_runs(limit=_SOME, prefix=prefix)
-        except BusError as error:
+        except UnavailableError as error:
             if error.reason not in UNANSWERED:
                 raise
             return tuple(run.run_id for run in await self._client.runs() if run.run_id.startswith(prefix))
@@ -122,8 +123,8 @@ _CLOCK_SECONDS = 1.0
 class BundleSource:
     """Runs as their bundles on this host tell them. Reads events only; whether they are genuine is for ``verify``."""
 
-    def __init__(self, home: Path, warn: Callable[[str], None]) -> None:
-        self._folder = home / RUNS_FOLDER
+    def __init__(self, home: Path, warn: Callable[[str], None], folder: str = RUNS_FOLDER) -> None:
+        self._folder = home / folder
         self._warn = warn
 
     async def page(self, limit: int, before: str | None) -> RunPage:
@@ -208,6 +209,11 @@ async def find_run(source: RunSource, wanted: str | None) -> str:
     if len(matching) > 1:
         raise MalformedError(f"{wanted} may be any of {', '.join(matching[:_SHOWN])}", code="run_ambiguous")
     return matching[0]
+
+
+def run_of(given: str | None) -> str | None:
+    """What of ``given`` says which run: the end of an address of a store, else all of it. Raises StoreError."""
+    return parse_run(given)[1] if given is not None and is_address(given) else given
 
 
 def _page(newest_first: tuple[Run, ...], limit: int, before: str | None) -> RunPage:

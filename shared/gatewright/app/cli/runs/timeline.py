@@ -15,6 +15,7 @@ from gatewright.clock import SystemClock, timestamp
 from gatewright.contracts import AgentActivity, Error, GateReport, OrchestratorEvent, ReviewReport, TestReport
 from gatewright.contracts.reports import Violation
 from gatewright.ledger import events as e
+from gatewright.ledger.candidates import why_chosen
 from gatewright.rules.proof import in_words
 
 Mark = Literal["good", "bad", "given", "plain", "warn"]
@@ -85,6 +86,8 @@ def _said(record: OrchestratorEvent, view: RunView) -> list[tuple[Mark, str, str
             return [("warn", "gatekeeper", f"waits for paths that are locked by {', '.join(holders)}")]
         case e.LocksTaken(paths=paths):
             return [("plain", "gatekeeper", f"locked {', '.join(paths)}")]
+        case e.LocksReleased() | e.ApprovalRequested() | e.ApprovalDecided() | e.ApprovalByRule() | e.ApprovalExpired():
+            return [_people(payload, view)]
         case e.TaskFinished(result=result):
             mark: Mark = "good" if result.status == "SUCCESS" else "bad"
             words = _count(len(result.git.changed_files), "file") + " changed" if mark == "good" else result.failure or ""
@@ -98,13 +101,14 @@ def _said(record: OrchestratorEvent, view: RunView) -> list[tuple[Mark, str, str
         case e.TaskFailed(error=error):
             return [("bad", error.role or "role", _failed(error, view))]
         case e.CandidateComposed():
-            return [
-                ("plain", "gatekeeper", f"candidate tree {payload.tree[:12]}, {_count(payload.changed_files, 'file')} changed")
-            ]
+            which = f"candidate {payload.candidate}: tree" if payload.candidate else "candidate tree"
+            return [("plain", "gatekeeper", f"{which} {payload.tree[:12]}, {_count(payload.changed_files, 'file')} changed")]
         case e.ReviewReceived(report=review):
-            return [_reviewed(review)]
+            return [_reviewed(review, _about(view, review.task_id))]
         case e.TestsReceived(report=tests):
-            return [_tested(tests), *(("plain", "", f"  {line}") for line in proof_lines(tests))]
+            return [_tested(tests, _about(view, tests.task_id)), *(("plain", "", f"  {line}") for line in proof_lines(tests))]
+        case e.CandidateChosen(candidate=number, standings=ranked):
+            return [("good", "gatekeeper", f"candidate {number} of {len(ranked)} lands: {why_chosen(ranked)}")]
         case e.FixOrdered():
             return [("warn", "gatekeeper", f"orders attempt {payload.attempt}: {payload.reason}")]
         case e.Landed():
@@ -119,6 +123,29 @@ def _said(record: OrchestratorEvent, view: RunView) -> list[tuple[Mark, str, str
             return [("plain", "gatekeeper", f"sealed {payload.location}")]
         case _:
             return []
+
+
+def _people(
+    payload: e.LocksReleased | e.ApprovalRequested | e.ApprovalDecided | e.ApprovalByRule | e.ApprovalExpired, view: RunView
+) -> tuple[Mark, str, str]:
+    """What people are asked, and say."""
+    match payload:
+        case e.LocksReleased():
+            return ("plain", "gatekeeper", "gives its paths up while it waits")
+        case e.ApprovalRequested(request=request):
+            return ("warn", "gatekeeper", f"asks {', '.join(request.approvers)}: {request.rule} ({request.why})")
+        case e.ApprovalByRule(rule=rule):
+            return ("plain", "gatekeeper", f"the rule {rule} approves this by itself")
+        case e.ApprovalExpired(request_id=request_id):
+            return ("bad", "gatekeeper", f"no answer to {view.run.approvals[request_id].request.rule} in time")
+        case e.ApprovalDecided(verdict=verdict, approver=person):
+            rule = view.run.approvals[payload.request_id].request.rule
+            said: dict[str, tuple[Mark, str]] = {
+                "approve": ("good", f"approves {rule}"),
+                "reject": ("bad", f"rejects {rule}"),
+                "comment": ("plain", f"comments on {rule}"),
+            }
+            return (said[verdict][0], person.name, f"{said[verdict][1]} with {payload.fingerprint}")
 
 
 def _judged(report: GateReport, view: RunView) -> list[tuple[Mark, str, str]]:
@@ -164,15 +191,21 @@ def _failed(error: Error, view: RunView) -> str:
     return f"{about}{error.code}: {error.message}"
 
 
-def _reviewed(review: ReviewReport) -> tuple[Mark, str, str]:
+def _about(view: RunView, task_id: str | None) -> str:
+    """``candidate 2: `` where there are several, and the task is about that one."""
+    task = view.run.tasks.get(task_id or "")
+    return f"candidate {task.candidate}: " if task is not None and task.candidate else ""
+
+
+def _reviewed(review: ReviewReport, about: str) -> tuple[Mark, str, str]:
     blocking = sum(finding.blocking for finding in review.findings)
     findings = f"; {_count(len(review.findings), 'finding')}, {blocking} blocking" if review.findings else ""
-    return ("good" if review.verdict == "PASS" else "bad", "reviewer", f"{review.verdict}{findings}")
+    return ("good" if review.verdict == "PASS" else "bad", "reviewer", f"{about}{review.verdict}{findings}")
 
 
-def _tested(tests: TestReport) -> tuple[Mark, str, str]:
+def _tested(tests: TestReport, about: str) -> tuple[Mark, str, str]:
     good = sum(command.exit_code == 0 and not command.timed_out for command in tests.commands)
-    words = f"{tests.status}: {good} of {_count(len(tests.commands), 'command')} succeeded"
+    words = f"{about}{tests.status}: {good} of {_count(len(tests.commands), 'command')} succeeded"
     words += f" (sandbox {tests.sandbox})" if tests.sandbox else ""
     words += f"; {tests.failure}" if tests.failure else ""
     return ("good" if tests.status == "PASS" else "bad", "testrunner", words)

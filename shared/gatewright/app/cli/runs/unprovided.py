@@ -26,6 +26,11 @@ def unprovided_files(repository: str, modules: Sequence[str]) -> tuple[str, ...]
     return tuple(_places(top, modules)) if top.is_absolute() and top.is_dir() else ()
 
 
+def provide_options(repository: str, places: Sequence[str]) -> tuple[str, ...]:
+    """The options that provide those of ``places`` that the checkout ``repository`` has. Blocks."""
+    return tuple(word for place in places if (Path(repository) / place).is_file() for word in ("--provide", place))
+
+
 def _places(top: Path, modules: Sequence[str]) -> Iterator[str]:
     for module in modules:
         package, _, name = module.replace(".", "/").rpartition("/")

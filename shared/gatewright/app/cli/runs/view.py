@@ -15,6 +15,7 @@ from gatewright.ledger.evolve import evolve
 from gatewright.ledger.families import ToldFamilies, failure_family, told_after
 from gatewright.ledger.run import Run
 from gatewright.reasons import Family
+from gatewright.rules.rounds import CURABLE, ESCALATED
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,8 @@ class RunView:
     families: ToldFamilies = field(default_factory=dict)
     #: Files that the commands missed and git has not, where it was looked for them.
     unprovided: tuple[str, ...] = ()
+    #: Options that provide those of them that the checkout has.
+    provide: tuple[str, ...] = ()
     #: Options that confirm what was proposed, where the run ended with a proposal.
     proposed: tuple[str, ...] = ()
     lock_holders: tuple[str, ...] = ()
@@ -54,7 +57,10 @@ class RunView:
         failure = self.run.failure
         refusals = (gate for gate in reversed(self.gates) if gate.verdict == "FAIL")
         last = next(refusals, None)
-        return last if last is not None and failure is not None and last.code == failure.code else None
+        if last is None or failure is None:
+            return None
+        handed_over = failure.code == ESCALATED and last.code in CURABLE and not self.run.candidates
+        return last if failure.code == last.code or handed_over else None
 
     @property
     def failure_family(self) -> Family | None:

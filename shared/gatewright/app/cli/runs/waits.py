@@ -24,12 +24,13 @@ from gatewright.bus.topology import RESULT_CONSUMER, task_consumers
 from gatewright.clock import timestamp
 from gatewright.errors import BusError, UnavailableError
 from gatewright.host_errors import check_room
+from gatewright.rules.approvals import pending
 
 
 class Wait(msgspec.Struct, frozen=True):
     """One entry of ``waits``. ``kind`` is stable, ``since`` is RFC 3339, ``detail`` is for people and says what to do."""
 
-    kind: Literal["locks", "queue_paused", "no_process", "disk_full"]
+    kind: Literal["approval", "locks", "queue_paused", "no_process", "disk_full"]
     since: str
     detail: str
 
@@ -52,7 +53,12 @@ class WaitFinder:
         """All that keeps the run from going on now, as far as can be seen; nothing for one that has ended."""
         if view.run.ended:
             return ()
-        return (*_lock_waits(view), *await self._queue_waits(view), *await asyncio.to_thread(self._disk_waits, view))
+        return (
+            *_approval_waits(view),
+            *_lock_waits(view),
+            *await self._queue_waits(view),
+            *await asyncio.to_thread(self._disk_waits, view),
+        )
 
     async def _queue_waits(self, view: RunView) -> tuple[Wait, ...]:
         if not isinstance(self.bus, JetStreamBus) or self.bus.connection.guest:
@@ -91,6 +97,21 @@ def queue_waits(states: Sequence[QueueState], now: datetime) -> tuple[Wait, ...]
 def wait_lines(waits: Sequence[Wait]) -> list[str]:
     """The waits for people."""
     return [f"waits since {moment(wait.since).astimezone():%H:%M:%S}: {printable(wait.detail)}" for wait in waits]
+
+
+def _approval_waits(view: RunView) -> tuple[Wait, ...]:
+    if not view.run.parked:
+        return ()
+    return tuple(
+        Wait(
+            "approval",
+            asked.request.created_at,
+            f"for {', '.join(asked.request.approvers)} to approve {asked.request.rule} ({asked.request.why}), until "
+            f"{asked.request.expires_at}: `gatewright approvals show {asked.request.request_id}`, then `gatewright approvals "
+            f"approve {asked.request.request_id}`",
+        )
+        for asked in pending(view.run)
+    )
 
 
 def _lock_waits(view: RunView) -> tuple[Wait, ...]:

@@ -1,6 +1,7 @@
 'use strict';
 // A reporter of jest. It runs in jest's first process; tests run there too, in a context of their own, or in workers.
 const { begin, tellTest, through } = require('./tell.cjs');
+require('./preload.cjs').forget();
 
 const OUTCOMES = { passed: 'passed', failed: 'failed' };
 

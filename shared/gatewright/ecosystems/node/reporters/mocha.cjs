@@ -3,11 +3,14 @@
 const fs = require('node:fs');
 const path = require('node:path');
 const { begin, tellTest, through } = require('./tell.cjs');
+const { forget, named } = require('./preload.cjs');
+forget();
 
 const home = path.dirname(path.dirname(fs.realpathSync(process.argv[1])));
-const { Spec } = require(home).reporters;
+const { reporters } = require(home);
+const Shown = Object.hasOwn(reporters, named ?? '') ? reporters[named] : reporters.Spec;
 
-module.exports = class Told extends Spec {
+module.exports = class Told extends Shown {
   constructor(runner, options) {
     super(runner, options);
     begin('mocha', require(path.join(home, 'package.json')).version);

@@ -19,7 +19,20 @@ function runner() {
   }
 }
 
-// Jest and vitest know several reporters, mocha one: ours tells people what mocha's own would.
+// Mocha knows one reporter: ours takes the place of the one that the command names, and shows people what that one would.
+function withoutReporter(words) {
+  const left = [];
+  let named;
+  for (let at = 0; at < words.length; at += 1) {
+    const [option, value] = words[at].split('=', 2);
+    if (words[at] === '--') return { left: [...left, ...words.slice(at)], named };
+    if (option !== '-R' && option !== '--reporter') left.push(words[at]);
+    else named = value ?? words[(at += 1)];
+  }
+  return { left, named };
+}
+
+// Jest and vitest know several reporters.
 function added(name, order, given) {
   const reporter = path.join(__dirname, name === 'vitest' ? 'vitest.mjs' : `${name}.cjs`);
   const titles = order.only.map((id) => id.split('::').at(-1).split(' > ').at(-1).replace(/[^A-Za-z0-9 ]/g, '.'));
@@ -35,8 +48,24 @@ function added(name, order, given) {
   return words;
 }
 
+let ours = [];
+let named;
+const given = process.argv.slice(2);
 const name = isMainThread ? runner() : undefined;
 if (name !== undefined && !process.argv.some((word) => word.includes(__dirname))) {
   const order = JSON.parse(fs.readFileSync(path.join(__dirname, 'order.json'), 'utf8'));
-  process.argv.splice(2, 0, ...added(name, order, process.argv.slice(2)));
+  ours = added(name, order, given);
+  let left = given;
+  if (name === 'mocha') ({ left, named } = withoutReporter(given));
+  process.argv.splice(2, given.length, ...ours, ...left);
 }
+
+// The reporters of mocha and jest are loaded when all words are read, and no test is: tests may run in the same process, and read
+// its words as their own.
+module.exports = {
+  named,
+  forget() {
+    if (ours.length > 0 && process.argv[2] === ours[0]) process.argv.splice(2, process.argv.length, ...given);
+    ours = [];
+  },
+};

@@ -25,7 +25,7 @@ _FITS = 500
 Tell = Callable[..., None]
 
 
-class Order:
+class ReceivedOrder:
     """What to do. ``only`` has ids, in order: those that are run when ``purpose`` is not ``all``."""
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ def watch_reading() -> set[str]:
     return seen
 
 
-def loaded_files(order: Order, seen: Iterable[str]) -> list[str]:
+def loaded_files(order: ReceivedOrder, seen: Iterable[str]) -> list[str]:
     """The files of the workspace that were opened or imported, relative to it."""
     files = {order.here(path) for path in list(seen)}
     for module in list(sys.modules.values()):
@@ -113,7 +113,7 @@ def loaded_files(order: Order, seen: Iterable[str]) -> list[str]:
     return sorted(path for path in files if path is not None)
 
 
-def strange_origins(order: Order) -> dict[str, str]:
+def strange_origins(order: ReceivedOrder) -> dict[str, str]:
     """Modules that the workspace has, and that came from elsewhere: name -> place."""
     found = {}
     for name in order.modules:

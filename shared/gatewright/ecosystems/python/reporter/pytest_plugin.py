@@ -19,7 +19,7 @@ _HANDED_OVER = "gatewright_loaded"
 _TOUCHED = "gatewright_touched"
 
 _tokens = [channel.take_token()]
-_order = channel.Order()
+_order = channel.ReceivedOrder()
 _seen = channel.watch_reading()
 _tracer = tracing.Tracer(_order)
 _tracer.start()
@@ -83,14 +83,16 @@ class _Selecting:
         self.collected = [self.ids.of(item.nodeid) for item in items]
         if _order.purpose == "all":
             return
-        found = {}
-        for item in (*before, *items) if _order.purpose == "control" else items:
-            if self.ids.of(item.nodeid) in _order.only:
-                found[self.ids.of(item.nodeid)] = item
         if _order.purpose == "control":
             # The one that must fail comes last: a command may stop at the first failure.
-            found = {each: found[each] for each in reversed(_order.only) if each in found}
-        items[:] = list(found.values())
+            items[:] = [item for planted in reversed(_order.only) for item in self._cases(planted, (*before, *items))]
+            return
+        items[:] = list({self.ids.of(item.nodeid): item for item in items if self.ids.of(item.nodeid) in _order.only}.values())
+
+    def _cases(self, planted: str, items: tuple[Any, ...]) -> list[Any]:
+        """Each case of a planted test: a fixture that every test uses may have made several of it."""
+        found = {self.ids.of(item.nodeid): item for item in items}
+        return [item for each, item in found.items() if each == planted or each.startswith(f"{planted}[")]
 
 
 class _Worker(_Selecting):

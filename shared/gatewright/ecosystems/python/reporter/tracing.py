@@ -21,7 +21,7 @@ _PROBE = "__gatewright_ran__"
 class Tracer:
     """Watches the ``order``'s lines; what ran since it was asked last is told by ``take``."""
 
-    def __init__(self, order: channel.Order) -> None:
+    def __init__(self, order: channel.ReceivedOrder) -> None:
         self._order = order
         self._now: set[tuple[str, int]] = set()
 

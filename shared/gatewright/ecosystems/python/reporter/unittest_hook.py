@@ -31,7 +31,7 @@ _OUTCOMES = {
 def start() -> None:
     """Wait for the runner; then whatever else would customise this Python does so."""
     if channel.TOKEN in os.environ:
-        order = channel.Order()
+        order = channel.ReceivedOrder()
         tracer = tracing.Tracer(order)
         tracer.start()
         sys.meta_path.insert(0, _Waiting(order, channel.watch_reading(), tracer))
@@ -44,7 +44,7 @@ def start() -> None:
 class _Waiting:
     """Finds the runner's module once, and changes it when it has been run."""
 
-    def __init__(self, order: channel.Order, seen: set[str], tracer: tracing.Tracer) -> None:
+    def __init__(self, order: channel.ReceivedOrder, seen: set[str], tracer: tracing.Tracer) -> None:
         self._order = order
         self._seen = seen
         self._tracer = tracer
@@ -92,7 +92,7 @@ def _change(module: Any, reporter: _Reporter) -> None:
 
 
 class _Reporter:
-    def __init__(self, order: channel.Order, seen: set[str], tracer: tracing.Tracer, tell: channel.Tell) -> None:
+    def __init__(self, order: channel.ReceivedOrder, seen: set[str], tracer: tracing.Tracer, tell: channel.Tell) -> None:
         self._order = order
         self._seen = seen
         self._tell = tell
@@ -205,7 +205,7 @@ def _flat(test: Any) -> Iterator[Any]:
         yield from _flat(part)
 
 
-def _id(order: channel.Order, test: Any) -> str:
+def _id(order: channel.ReceivedOrder, test: Any) -> str:
     """``path::Class.method``, as far as a test has these."""
     kind = type(test)
     example = getattr(test, "_dt_test", None)
@@ -221,7 +221,7 @@ def _owner(test: Any) -> str:
     return f"{type(test).__module__}.{type(test).__qualname__}"
 
 
-def _planted(order: channel.Order) -> Iterable[Any]:
+def _planted(order: channel.ReceivedOrder) -> Iterable[Any]:
     from unittest.loader import TestLoader
 
     for path in order.planted:

@@ -30,7 +30,7 @@ def check_budgets(telling: Telling) -> Iterator[Contradiction]:
 
 def _within(moment: Moment) -> Iterator[Contradiction]:
     when = just_before(moment.record.ts)
-    gone = excess(moment.before, when) if when is not None and just_before(moment.before.created_at) is not None else None
+    gone = excess(moment.whole, when) if when is not None and just_before(moment.before.created_at) is not None else None
     # A landing takes the time it takes: nothing is begun after the wall clock has run out, and nothing is called back.
     if gone is not None and not (gone.budget == "wall_sec" and isinstance(moment.payload, e.Landed)):
         words = f"{moment.record.event_type} counted, and by then {gone.words}"
@@ -38,7 +38,7 @@ def _within(moment: Moment) -> Iterator[Contradiction]:
 
 
 def _used_up(moment: Moment, event: e.BudgetExceeded) -> Iterator[Contradiction]:
-    run = moment.before
+    run = moment.whole
     task = run.tasks.get(event.task_id or "")
     limits = budget_of(run) if event.task_id is None else task.contract.budget if task and task.contract else None
     limit = getattr(limits, event.budget, None)

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator
 
 from gatewright.errors import MalformedError
 from gatewright.evidence import layout
+from gatewright.evidence.verification.consistency.approvals import approved_by, check_approvals
 from gatewright.evidence.verification.consistency.budgets import check_budgets
 from gatewright.evidence.verification.consistency.change import check_change
+from gatewright.evidence.verification.consistency.choice import check_choice, check_sizes
 from gatewright.evidence.verification.consistency.ending import check_ending
 from gatewright.evidence.verification.consistency.gates import check_gates
 from gatewright.evidence.verification.consistency.orders import check_orders
@@ -28,7 +30,9 @@ CHECKS: tuple[Check, ...] = (
     check_gates,
     check_reports,
     check_rounds,
+    check_choice,
     check_budgets,
+    check_approvals,
     check_ending,
 )
 
@@ -39,19 +43,23 @@ def check_consistency(reading: Reading, step: int) -> str:
     1. subjects: every document is about this run, its contract and its baseline  2. sequence: nothing happens before what it
     rests on, and time does not go back  3. orders: contract, plan and tasks order the same  4. gates: nothing happened that a
     gate had not let pass, no refusal was passed over, no verdict contradicts itself or what it looked at  5. reports: review,
-    tests and results bear the verdicts on them  6. rounds: no more than the contract allows, each for a reason
-    7. budgets: no more used up than there was  8. ending: what landed, and the end, follow from all that
+    tests and results bear the verdicts on them  6. rounds: no more than the contract allows, each for a reason; and of several
+    candidates the best by the rule  7. budgets: no more used up than there was  8. ending: what landed, and the end, follow
+    from all that
     9. change: patch, list of names and shards are about the same files  10. signed: the two statements say the same
-    11. tables: reports count the tests that they stored.
+    11. tables: reports count the tests that they stored  12. sizes: candidates changed as many lines as was recorded
+    13. approvals: people were asked by the rules, and every decision is signed, by who may decide, about just what went on.
     """
     history = reading.history
     if history is None:
         return "the story could not be told"
     try:
-        telling = retell(history, reading.names)
-        found = [contradiction for check in CHECKS for contradiction in check(telling)]  # 1 to 8
+        telling = retell(history, reading.names, reading.names_of)
+        found = [contradiction for check in CHECKS for contradiction in check(telling)]  # 1 to 8, 13
+        reading.approved.extend(approved_by(telling))
         found += check_change(telling, reading, step)  # 9
         found += check_tables(telling, reading, step)  # 11
+        found += check_sizes(telling, reading, step)  # 12
     except MalformedError as error:
         reading.findings.malformed(step, error.reason, layout.EVENTS, error.message)
         return "the events cannot be followed"

@@ -8,8 +8,10 @@ from gatewright.evidence import layout
 from gatewright.evidence.projection.completion import completion_report
 from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling
 from gatewright.ledger import events as e
+from gatewright.ledger.candidates import NONE_PASSED, seen_from
 from gatewright.rules import completion
 from gatewright.rules.landing import landing_ref
+from gatewright.rules.rounds import ESCALATED, candidates_escalate, escalates
 
 LANDED = "landed_contradicts"
 END = "end_contradicts"
@@ -33,6 +35,9 @@ def check_ending(telling: Telling) -> Iterator[Contradiction]:
                 yield from _finished(moment, moment.payload, telling.moments[:number])  # 2
             case _:
                 pass
+    if telling.run.status != "ABORTED" and any(isinstance(each.payload, e.AbortRequested) for each in telling.moments):
+        words = f"the run ended as {telling.run.status}, and it had been aborted"
+        yield Contradiction(END, layout.EVENTS, layout.MANIFEST, words)
     if ends != 1:
         yield Contradiction(END, layout.EVENTS, layout.MANIFEST, f"a run ends once, and this one ended {ends} times")
     if telling.run.status == "SUCCESS":
@@ -84,11 +89,16 @@ def _unfounded(event: e.RunFinished, cause: Moment | None) -> str:
     """Why the last event before the end is no reason for it; empty when it is."""
     match cause.payload if cause is not None else None:
         case e.GateJudged(report=report) if report.verdict == "FAIL":
-            founded = event.code == report.code
+            handed_over = event.code == ESCALATED and _handed_over(cause, report.code)
+            founded = event.code == report.code or handed_over or _all_out(event, cause)
         case e.BudgetExceeded():
             founded = event.code == "budget_exceeded"
+        case e.ApprovalExpired():
+            founded = event.status == "FAILED" and event.code == "approval_expired"
         case e.AbortRequested(reason=reason):
             founded = event.status == "ABORTED" and event.message == reason
+        case e.TaskFailed() | e.TaskFinished() if event.code in {NONE_PASSED, ESCALATED}:
+            founded = _all_out(event, cause)
         case e.TaskFailed():
             founded = event.status == "FAILED"
         case e.TaskFinished(result=result):
@@ -98,9 +108,22 @@ def _unfounded(event: e.RunFinished, cause: Moment | None) -> str:
     return "" if founded else f"it ended as {event.status} ({event.code}), for a reason that no event tells"
 
 
+def _all_out(event: e.RunFinished, cause: Moment | None) -> bool:
+    """Whether a run that ended because no candidate passed had candidates, and each was out; and the code is the right one."""
+    if cause is None or not cause.after.candidates or event.status != "FAILED":
+        return False
+    code = ESCALATED if candidates_escalate(cause.after) else NONE_PASSED
+    return event.code == code and all(state.failure for state in cause.after.candidates.values())
+
+
+def _handed_over(cause: Moment | None, code: str) -> bool:
+    contract = cause.before.contract if cause is not None else None
+    return cause is not None and contract is not None and escalates(contract, cause.before.attempt, code)
+
+
 def _done(telling: Telling) -> Iterator[Contradiction]:
     """The definition of done, as far as the records tell it, and as the landing gate told it."""
-    run, contract = telling.run, telling.run.contract
+    run, contract = seen_from(telling.run, telling.run.chosen), telling.run.contract
     if contract is None:
         yield Contradiction(DONE, layout.MANIFEST, layout.CONTRACT, "it succeeded without a contract")
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -17,11 +18,16 @@ IGNORED = "gate_ignored"
 CONTRADICTS = "gate_contradicts"
 #: Verdicts on what was asked for at the start; a round of fixing leaves them standing.
 _LASTING = frozenset({"schema", "policy", "plan"})
+#: What must have passed a candidate that is chosen, beside the diff gate.
+_CHOSEN_AFTER: tuple[GateName, ...] = ("integrated", "reviewer", "tests")
 
 
 @dataclass
 class _Standing:
-    """The verdicts that count now, with their files: by gate and task, and the last one of each gate."""
+    """The verdicts that count now, with their files: by gate and task, and the last one of each gate.
+
+    Those on one of several candidates are kept apart from the others'.
+    """
 
     verdicts: dict[tuple[GateName, str | None], tuple[str, GateReport]] = field(default_factory=dict)
     by_gate: dict[GateName, tuple[str, GateReport]] = field(default_factory=dict)
@@ -34,6 +40,10 @@ class _Standing:
         self.verdicts = {key: verdict for key, verdict in self.verdicts.items() if key[0] in _LASTING}
         self.by_gate = {gate: verdict for gate, verdict in self.by_gate.items() if gate in _LASTING}
 
+    def with_those(self, others: _Standing) -> _Standing:
+        """These, and in their place ``others`` where there are."""
+        return _Standing({**self.verdicts, **others.verdicts}, {**self.by_gate, **others.by_gate})
+
     def withdraw(self, *gates: GateName) -> None:
         """What is to be judged now has no verdict yet."""
         for gate in gates:
@@ -43,9 +53,10 @@ class _Standing:
 def check_gates(telling: Telling) -> Iterator[Contradiction]:
     """1. each verdict agrees with itself and with the run's records  2. what a gate refused does not go on
     3. every step that a gate must allow has its verdict."""
-    standing = _Standing()
+    standings: dict[int, _Standing] = defaultdict(_Standing)
     refused: Moment | None = None
     for moment in telling.moments:
+        standing = standings[moment.candidate]
         if refused is not None:
             yield from _passed_over(moment, refused)  # 2
         refused = None
@@ -55,9 +66,11 @@ def check_gates(telling: Telling) -> Iterator[Contradiction]:
                 standing.add(path, report)
                 yield from _itself(moment, path, report)  # 1
                 yield from _evidence(moment, path, report)
-                refused = moment if report.verdict == "FAIL" else None
+                # What is said of one candidate stops that one: ``_allowed`` looks whether it went on.
+                refused = moment if report.verdict == "FAIL" and not moment.candidate else None
             case e.FixOrdered():
-                standing.renew()
+                for each in standings.values():
+                    each.renew()
             case e.TaskDispatched(role="pm"):
                 standing.withdraw("policy")
             case e.ReviewReceived():
@@ -65,7 +78,13 @@ def check_gates(telling: Telling) -> Iterator[Contradiction]:
             case e.TestsReceived():
                 standing.withdraw("tests", "landing")
             case _:
-                yield from _allowed(moment, standing)  # 3
+                whose = moment.candidate or _chosen(moment)
+                yield from _allowed(moment, standings[0].with_those(standings[whose]))  # 3
+
+
+def _chosen(moment: Moment) -> int:
+    """The candidate that an event about the run is about, too."""
+    return moment.payload.candidate if isinstance(moment.payload, e.CandidateChosen) else moment.whole.chosen
 
 
 def _passed_over(moment: Moment, refused: Moment) -> Iterator[Contradiction]:
@@ -110,7 +129,7 @@ def _looked_at(run: Run, report: GateReport) -> Mapping[str, tuple[str, str]]:
                 return {}
             result = layout.task_result(task.task_id)
             return {"patch": (task.result.git.patch, result), "candidate_tree": (task.tree, layout.EVENTS)}
-        case "reviewer" | "tests" | "landing":
+        case "reviewer" | "tests" | "approval" | "landing":
             return {"candidate_tree": (tree, layout.GIT_CANDIDATE), "tree": (tree, layout.GIT_CANDIDATE)}
         case _:
             return {}
@@ -133,7 +152,14 @@ def _allowed(moment: Moment, standing: _Standing) -> Iterator[Contradiction]:
             yield from _same(moment, standing, "integrated", facts)
             for task in run.workers():
                 yield from _need(moment, standing, "diff", layout.task_result(task.task_id), task.task_id)
-        case e.StateEntered(state="S4"):
+        case e.TaskDispatched(role="reviewer") if moment.candidate:
+            yield from _need(moment, standing, "integrated", layout.GIT_CANDIDATE)
+        case e.TaskDispatched(role="testrunner") if moment.candidate:
+            yield from _need(moment, standing, "reviewer", layout.REVIEW_REPORT)
+        case e.CandidateChosen():
+            for gate in _CHOSEN_AFTER:
+                yield from _need(moment, standing, gate, layout.EVENTS)
+        case e.StateEntered(state="S4") if not run.candidates:
             yield from _need(moment, standing, "reviewer", layout.REVIEW_REPORT)
         case e.Landed(commit=commit, tree=tree):
             yield from _need(moment, standing, "tests", layout.TEST_REPORT)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
-
 from gatewright import scope
 from gatewright.contracts import TaskContract
 from gatewright.evidence import layout
@@ -14,7 +12,8 @@ from gatewright.hidden_acceptance import visible
 from gatewright.ledger import events as e
 from gatewright.ledger.run import Run
 from gatewright.rules.contracts import differences
-from gatewright.rules.shards import attempt_id, broken_by_shard, broken_by_split
+from gatewright.rules.rounds import curable
+from gatewright.rules.shards import attempt_id, broken_by_candidates, broken_by_shard, broken_by_split
 from gatewright.tasks.inputs import CANDIDATE
 
 CONTRACT = "contract_contradicts"
@@ -26,6 +25,7 @@ _EVERY = frozenset(
     {"task_id", "parent_task_id", "task_type", "assigned_agent", "tool_permissions", "required_outputs", "budget"}
 )
 _JUDGE = _EVERY | {"owner_agent", "inputs", "executor", "role_contract", "requested_permissions", "attempt"}
+_JUDGE |= {"candidates", "candidate"}
 ADAPTED: dict[str, frozenset[str]] = {
     "techlead": _EVERY | {"requested_permissions", "role_contract"},
     "reviewer": _JUDGE,
@@ -70,7 +70,7 @@ def _planned(moment: Moment, event: e.PlanAccepted) -> Iterator[Contradiction]:
     if contract is None:
         return
     path = layout.task_plan(plan.task_id)
-    for broken in broken_by_split(plan):
+    for broken in (*broken_by_split(plan), *broken_by_candidates(plan, contract)):
         yield moment.says(PLAN, path, layout.CONTRACT, broken.detail)
     allowed = scope.AllowedPaths(contract.allowed_paths)
     for shard in plan.contracts:
@@ -108,6 +108,8 @@ def _dispatched(moment: Moment, event: e.TaskDispatched) -> Iterator[Contradicti
 
 def _judging(moment: Moment, event: e.TaskDispatched, task: TaskContract) -> Iterator[Contradiction]:
     run, path = moment.before, layout.task_contract(event.task_id)
+    if task.candidate is None and moment.whole.candidates:
+        yield moment.says(TASK, path, layout.EVENTS, "it does not say which of the candidates it is about")
     if task.attempt != run.attempt:
         yield moment.says(TASK, path, layout.EVENTS, f"it is of attempt {task.attempt}, and {run.attempt} was under way")
     if event.role == "testrunner" and task.mutation != run.accepted.mutation:
@@ -118,13 +120,15 @@ def _judging(moment: Moment, event: e.TaskDispatched, task: TaskContract) -> Ite
 
 
 def _unlike(task: TaskContract, contract: TaskContract, adapted: frozenset[str]) -> Iterator[str]:
-    for field in msgspec.structs.fields(TaskContract):
-        if field.name not in adapted and getattr(task, field.name) != getattr(contract, field.name):
-            yield field.name
+    for name in TaskContract.__struct_fields__:
+        if name not in adapted and getattr(task, name) != getattr(contract, name):
+            yield name
 
 
 def _batch(moment: Moment, task_id: str) -> Iterator[Contradiction]:
     run = moment.before
+    if moment.candidate:
+        return  # a plan of one part has one batch
     for batch in run.plan.batches if run.plan is not None else ():
         ids = [attempt_id(each, run.attempt) for each in batch]
         if task_id in ids:
@@ -142,7 +146,8 @@ def _done(run: Run, task_id: str) -> bool:
 
 def _fixed(moment: Moment, event: e.FixOrdered) -> Iterator[Contradiction]:
     run = moment.before
-    expected = {_next_id(task.task_id, run.attempt): task.contract for task in run.workers()}
+    again = [task for task, _ in curable(run)] if run.candidates else run.workers()
+    expected = {_next_id(task.task_id, run.attempt): task.contract for task in again}
     ordered = {contract.task_id: contract for contract in event.contracts}
     plan = layout.task_plan(run.plan.task_id) if run.plan is not None else layout.EVENTS
     if ordered.keys() != expected.keys():

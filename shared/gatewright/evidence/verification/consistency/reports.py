@@ -8,6 +8,7 @@ from gatewright.contracts import GateReport
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, gate_file
 from gatewright.ledger import events as e
+from gatewright.ledger.candidates import makers
 from gatewright.ledger.run import Run
 from gatewright.rules import mutation, reviews
 from gatewright.rules import proof as proofs
@@ -34,7 +35,7 @@ def check_reports(telling: Telling) -> Iterator[Contradiction]:
             case e.GateJudged(report=report) if report.gate == "reviewer":
                 yield from _reviewed(moment, report)  # 1, 3
             case e.GateJudged(report=report) if report.gate == "tests":
-                yield from _tested(moment, report, telling.changed)  # 2, 3
+                yield from _tested(moment, report, telling.changed_by(moment.before.candidate))  # 2, 3
             case e.TaskFinished():
                 yield from _finished(moment, moment.payload)  # 4
             case _:
@@ -48,7 +49,10 @@ def _reviewed(moment: Moment, gate: GateReport) -> Iterator[Contradiction]:
         yield moment.says(UNFOUNDED, verdict, layout.REVIEW_REPORT, "a verdict on a review that never came")
         return
     path = layout.review(_asked(run, "reviewer"))
-    broken = [*test_rules.wrong_tree(review.tree, _tree(run), "reviewer_wrong_tree"), *reviews.not_independent(review, run)]
+    broken = [
+        *test_rules.wrong_tree(review.tree, _tree(run), "reviewer_wrong_tree"),
+        *reviews.not_independent(review, makers(moment.whole)),
+    ]
     yield from _weighed(moment, gate, path, [*broken, *reviews.not_passed(review)], reviews.CODES)
 
 

@@ -38,7 +38,8 @@ def _ordered(
     if event.attempt != run.attempt + 1 or event.attempt > most:
         words = f"attempt {event.attempt} was ordered after attempt {run.attempt}, and there may be {most}"
         yield moment.says(ROUNDS, layout.EVENTS, layout.CONTRACT, words)
-    if refusal is None or event.reason != refusal.code or refusal.code not in CURABLE or run.state != "S5":
+    refused = {state.failure for state in run.candidates.values()} or ({refusal.code} if refusal is not None else set())
+    if event.reason not in refused & CURABLE or run.state != "S5":
         words = f"fixing was ordered because of {event.reason}, which no gate had just refused for, or which cannot be cured"
         yield moment.says(ROUNDS, layout.EVENTS, layout.EVENTS, words)
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, moment_of
 from gatewright.ledger import events as e
+from gatewright.ledger.candidates import in_the_running
 from gatewright.ledger.run import Run, TaskRole
 
 TIME = "time_reversed"
 TURN = "out_of_turn"
 ATTEMPT = "attempt_contradicts"
 ROLE = "role_contradicts"
-#: In which state a role is given its task, and answers it.
+#: In which state a role is given its task, and answers it; ``_turn_of`` has the exception.
 STATES: dict[TaskRole, e.State] = {"pm": "S0", "techlead": "S1", "worker": "S2", "reviewer": "S3", "testrunner": "S4"}
 #: Whose word an event is: the record's ``role``, where it has one.
 ROLES: dict[str, str] = {
@@ -105,12 +106,20 @@ def _step(moment: Moment) -> tuple[str, str] | None:
     """What the gatekeeper does itself, in the same way."""
     run = moment.before
     match moment.payload:
-        case e.LocksTaken():
-            ready, why = run.state == "S1" and run.plan is not None and run.locks is None, "it is not the time to take locks"
+        case e.LocksTaken(repository_url=locked):
+            ready, why = _may_lock(run), "it is not the time to take locks"
+            if ready and locked not in {run.accepted.repository_key, run.accepted.repository_url}:
+                ready, why = False, f"the locks are those of {locked}, and the run is in {run.accepted.repository_key}"
             return layout.EVENTS, "" if ready else why
+        case e.LocksWaiting():
+            return layout.EVENTS, "" if _may_lock(run) else "it is not the time to wait for locks"
         case e.CandidateComposed():
             ready = run.state == "S2" and run.candidate is None
             return layout.GIT_CANDIDATE, "" if ready else "it is not the time to compose"
+        case e.CandidateChosen():
+            states = [run.candidates[number] for number in in_the_running(run)]
+            ready = run.state == "S4" and not run.chosen and bool(states) and all(state.tests_passed for state in states)
+            return layout.EVENTS, "" if ready else "it is not the time to choose"
         case e.Landed():
             ready = run.state == "S4" and run.tests_passed and run.landed is None
             return layout.GIT_LANDED, "" if ready else "it landed before its tests had passed"
@@ -123,22 +132,39 @@ def _step(moment: Moment) -> tuple[str, str] | None:
             return None
 
 
+def _may_lock(run: Run) -> bool:
+    """Before work is given out; or before it lands, where the paths were given up while a person was waited for."""
+    ready = (run.state == "S1" and run.plan is not None) or (run.state == "S4" and run.tests_passed)
+    return ready and run.locks is None
+
+
 def _given(run: Run, task_id: str, role: TaskRole) -> str:
     task = run.tasks.get(task_id)
-    if run.state != STATES[role]:
+    if not _turn_of(run, role):
         return f"the {role} is not asked in state {run.state}"
     if role == "worker":
         return "" if task is not None and task.status == "PENDING" else "no plan has this task, or it was given out before"
     return "" if task is None and run.running(role) is None else f"the {role} was asked twice"
 
 
+def _turn_of(run: Run, role: TaskRole) -> bool:
+    together = role == "testrunner" and run.accepted.judging == "together" and not run.candidates
+    return run.state == STATES[role] or (together and run.state == "S3")
+
+
 def _answered(run: Run, role: TaskRole, task_id: str | None) -> str:
     task = run.running(role)
-    if task is None or run.state != STATES[role]:
+    if task is None or not _turn_of(run, role):
         return f"the {role} was not at work"
     return (
         f"the {role} was asked for {task.task_id}, and this is about {task_id}" if task_id not in {None, task.task_id} else ""
     )
+
+
+def _all(facts: Iterable[bool]) -> bool:
+    """Whether there are any, and all are so."""
+    found = tuple(facts)
+    return bool(found) and all(found)
 
 
 def _entered(run: Run, state: e.State) -> str:
@@ -149,9 +175,11 @@ def _entered(run: Run, state: e.State) -> str:
         case "S2":
             there = run.locks is not None and (run.state == "S1" or bool(run.fix_ordered_at))
         case "S3":
-            there = run.candidate is not None
+            going = in_the_running(run)
+            there = run.candidate is not None or _all(run.candidates[number].composed is not None for number in going)
         case "S4":
-            there = run.review is not None
+            going = in_the_running(run)
+            there = run.review is not None or _all(run.candidates[number].reviewed for number in going)
         case "S6":
             there = run.landed is not None
         case _:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -11,6 +11,7 @@ from gatewright.contracts import GateReport, OrchestratorEvent
 from gatewright.evidence import layout
 from gatewright.evidence.projection.history import RunHistory
 from gatewright.ledger import events as e
+from gatewright.ledger.candidates import candidate_of, seen_from
 from gatewright.ledger.evolve import evolve
 from gatewright.ledger.run import Run, RunTask, TaskRole
 
@@ -26,13 +27,19 @@ class Contradiction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One event: ``before`` is the run that it happened to, ``after`` what became of it. ``gates`` counts verdicts so far."""
+    """One event: ``before`` is the run that it happened to, ``after`` what became of it. ``gates`` counts verdicts so far.
+
+    Of an event about one of several candidates, ``before`` is the run as it is seen from that one, which is ``candidate``;
+    ``whole`` is all of it.
+    """
 
     record: OrchestratorEvent
     payload: e.Payload
     before: Run
     after: Run
     gates: int
+    whole: Run
+    candidate: int = 0
 
     @property
     def when(self) -> datetime | None:
@@ -46,11 +53,15 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Telling:
-    """What every check is given: the history, its moments, and the changed paths, each ended by a NUL."""
+    """What every check is given: the history, its moments, and the changed paths, each ended by a NUL.
+
+    ``names`` are those of the candidate that landed, or was to; ``names_of`` those of every one, by the URI of their list.
+    """
 
     history: RunHistory
     moments: tuple[Moment, ...]
     names: bytes
+    names_of: Mapping[str, bytes]
 
     @property
     def run(self) -> Run:
@@ -58,19 +69,28 @@ class Telling:
 
     @property
     def changed(self) -> tuple[bytes, ...]:
-        return tuple(path for path in self.names.split(b"\0") if path)
+        return _paths(self.names)
+
+    def changed_by(self, candidate: e.CandidateComposed | None) -> tuple[bytes, ...]:
+        """The changed paths of one candidate; those of the one that landed where its own list is not there."""
+        return _paths(self.names_of.get(candidate.names, self.names) if candidate is not None else self.names)
 
 
-def retell(history: RunHistory, names: bytes) -> Telling:
+def _paths(names: bytes) -> tuple[bytes, ...]:
+    return tuple(path for path in names.split(b"\0") if path)
+
+
+def retell(history: RunHistory, names: bytes, names_of: Mapping[str, bytes]) -> Telling:
     """The moments of a history, without the first event, which makes the run. Raises what ``evolve`` raises."""
     moments = []
     run, gates = evolve(None, history.records[0]), 0
     for record in history.records[1:]:
         payload, before = e.payload_of(record), run
+        number = candidate_of(before, payload)
         run = evolve(run, record)
         gates += isinstance(payload, e.GateJudged)
-        moments.append(Moment(record, payload, before, run, gates))
-    return Telling(history, tuple(moments), names)
+        moments.append(Moment(record, payload, seen_from(before, number), run, gates, before, number))
+    return Telling(history, tuple(moments), names, names_of)
 
 
 def moment_of(text: str) -> datetime | None:

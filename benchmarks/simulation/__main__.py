@@ -1,0 +1,52 @@
+"""``python -m benchmarks.simulation --runs 3000 --workers 10000``: what became of the runs, and what it took."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+from statistics import mean
+
+from benchmarks.simulation.world import Outcome, Scenario, World
+
+
+def main() -> int:
+    words = argparse.ArgumentParser(description=__doc__)
+    words.add_argument("--runs", type=int, default=3_000)
+    words.add_argument("--workers", type=int, default=10_000)
+    words.add_argument("--gatekeepers", type=int, default=60)
+    words.add_argument("--others", type=int, default=2_000, help="processes of each other role")
+    words.add_argument("--arrivals", type=float, default=300.0, help="runs a second")
+    words.add_argument("--worker-dies", type=float, default=0.01, help="chance for each task")
+    words.add_argument("--answer-doubled", type=float, default=0.005, help="chance for each task")
+    words.add_argument("--gatekeeper-dies", type=float, default=0.001, help="chance for each input")
+    words.add_argument("--seed", type=int, default=1)
+    scenario = Scenario(**vars(words.parse_args()))
+    before = time.process_time()
+    outcome = asyncio.run(World(scenario).play())
+    sys.stdout.write(table(scenario, outcome, time.process_time() - before))
+    return 1 if outcome.lost or outcome.doubled else 0
+
+
+def table(scenario: Scenario, outcome: Outcome, spent: float) -> str:
+    """What a person reads, and the documentation has."""
+    rows = [
+        ("runs, workers, gatekeepers", f"{scenario.runs}, {scenario.workers}, {scenario.gatekeepers}"),
+        ("landed, failed, lost, doubled", f"{outcome.landed}, {outcome.failed}, {outcome.lost}, {outcome.doubled}"),
+        ("deaths", ", ".join(f"{number} {what}" for what, number in sorted(outcome.deaths.items()))),
+        ("messages stored, repetitions not stored", f"{outcome.messages}, {outcome.repeated}"),
+        ("transitions that another gatekeeper wrote first", str(outcome.conflicts)),
+        *(
+            (f"seconds until a task of a {size} run began, mean and longest", f"{mean(waits):.1f}, {max(waits):.1f}")
+            for size, waits in outcome.waits.items()
+            if waits
+        ),
+        ("simulated seconds", f"{outcome.seconds:.0f}"),
+        ("processor seconds, runs in each", f"{spent:.0f}, {scenario.runs / spent:.0f}"),
+    ]
+    return "| | |\n|---|---|\n" + "".join(f"| {name} | {value} |\n" for name, value in rows)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,183 @@
+"""A bus in simulated time: the queues of the topology with their rules, and the ledger. It says what can be delivered.
+
+The rules are those of the server: ids are remembered for the stream's window, a consumer delivers again after ``ack_wait`` and
+``max_deliver`` times at most, the most urgent class first. Whatever a process asks may be its last act (``Line``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from gatewright.bus import topology as t
+from gatewright.bus.port import MESSAGE_ID_HEADER, SCHEMA_HEADER, Message, PublishAck
+from gatewright.bus.subjects import matches
+from gatewright.errors import ConflictError
+
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class ProcessDied(BaseException):
+    """The process whose call this was is gone; no code of the product may catch it."""
+
+
+@dataclass
+class SimulatedClock:
+    """Seconds since the beginning, moved by the world alone."""
+
+    seconds: float = 0.0
+
+    def now(self) -> datetime:
+        return BEGIN + timedelta(seconds=self.seconds)
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+@dataclass(slots=True)
+class Queue:
+    """One durable consumer of a work queue: what waits, and what is in hand with the number of its delivery."""
+
+    config: t.Consumer
+    waiting: deque[Message] = field(default_factory=deque)
+    in_hand: dict[int, tuple[Message, int]] = field(default_factory=dict)
+    delivered: dict[int, int] = field(default_factory=dict)
+
+    def take(self) -> tuple[Message, int] | None:
+        while self.waiting:
+            message = self.waiting.popleft()
+            if message.sequence not in self.delivered:
+                continue  # it was taken off
+            self.delivered[message.sequence] += 1
+            self.in_hand[message.sequence] = (message, self.delivered[message.sequence])
+            return self.in_hand[message.sequence]
+        return None
+
+    def put(self, message: Message) -> None:
+        self.delivered[message.sequence] = 0
+        self.waiting.append(message)
+
+    def settle(self, sequence: int) -> None:
+        self.in_hand.pop(sequence, None)
+        self.delivered.pop(sequence, None)
+
+    def again(self, sequence: int, delivery: int) -> bool:
+        """After ``ack_wait``: back into the queue, unless it was settled or delivered anew."""
+        held = self.in_hand.get(sequence)
+        if held is None or held[1] != delivery:
+            return False
+        del self.in_hand[sequence]
+        self.waiting.append(held[0])
+        return True
+
+
+class SimulatedBus:
+    """What lies on the bus. ``arrived`` is told of each consumer that has something to deliver."""
+
+    def __init__(self, clock: SimulatedClock, arrived: Callable[[t.Consumer], None]) -> None:
+        self.clock = clock
+        self.queues = {queue.subject: Queue(queue) for queue in t.consumers()}
+        self.ledger: dict[str, list[Message]] = {}
+        self.published = self.repeated = self.conflicts = 0
+        self._arrived = arrived
+        self._sequence = 0
+        self._seen: dict[tuple[str, str], tuple[int, float]] = {}
+
+    def queue_of(self, subject: str) -> Queue:
+        found = self.queues.get(subject)
+        return found or next(queue for pattern, queue in self.queues.items() if matches(pattern, subject))
+
+    def store(self, subject: str, data: bytes, headers: Mapping[str, str], expected: int | None = None) -> PublishAck:
+        stream = t.stream_of(subject)
+        last = self.ledger[subject][-1].sequence if subject in self.ledger else 0
+        if expected is not None and expected != last:
+            self.conflicts += 1
+            raise ConflictError(f"{subject} has moved on")
+        key, now = (stream, headers[MESSAGE_ID_HEADER]), self.clock.seconds
+        known = self._seen.get(key)
+        if known is not None and now - known[1] < next(s.dedupe_seconds for s in t.STREAMS if s.name == stream):
+            self.repeated += 1
+            return PublishAck(stream, known[0], duplicate=True)
+        self._sequence += 1
+        self.published += 1
+        self._forget(now)
+        self._seen.pop(key, None)  # ids stand in the order of their time
+        self._seen[key] = (self._sequence, now)
+        message = Message(subject, data, headers, self._sequence, self.clock.now().timestamp())
+        if stream == "RUNS":
+            self.ledger.setdefault(subject, []).append(message)
+        else:
+            queue = self.queue_of(subject)
+            queue.put(message)
+            self._arrived(queue.config)
+        return PublishAck(stream, self._sequence, duplicate=False)
+
+    def _forget(self, now: float) -> None:
+        while self._seen:
+            key = next(iter(self._seen))
+            if now - self._seen[key][1] < 120.0:
+                return
+            del self._seen[key]
+
+
+class Line:
+    """A gatekeeper's connection. Armed, its process dies at the given call: before it is done, or after."""
+
+    def __init__(self, bus: SimulatedBus) -> None:
+        self.bus = bus
+        self.calls_left = -1
+        self.after = False
+
+    def arm(self, calls: int, *, after: bool) -> None:
+        self.calls_left, self.after = calls, after
+
+    def _before(self) -> None:
+        if self.calls_left == 0 and not self.after:
+            raise ProcessDied
+
+    def _done(self) -> None:
+        if self.calls_left == 0:
+            raise ProcessDied
+        self.calls_left -= self.calls_left > 0
+
+    def keyed_hashes(self, text: str) -> tuple[str, ...]:
+        return (hashlib.sha256(text.encode()).hexdigest(),)
+
+    async def publish(
+        self,
+        subject: str,
+        data: bytes,
+        *,
+        schema: str,
+        message_id: str,
+        expected_subject_sequence: int | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> PublishAck:
+        self._before()
+        named = {**(headers or {}), SCHEMA_HEADER: schema, MESSAGE_ID_HEADER: message_id}
+        stored = self.bus.store(subject, data, named, expected_subject_sequence)
+        self._done()
+        return stored
+
+    async def replay(self, subject: str, *, follow: bool = False, after: int = 0) -> AsyncGenerator[Message, None]:
+        for message in tuple(self.bus.ledger.get(subject, ())):
+            if message.sequence > after and not follow:
+                yield message
+
+    async def unsettled(self, subject: str) -> AsyncGenerator[Message, None]:
+        for pattern, queue in self.bus.queues.items():
+            if matches(subject, pattern) or pattern.startswith(subject.rstrip(">*")):
+                for message in (*queue.waiting, *(held for held, _ in queue.in_hand.values())):
+                    if message.sequence in queue.delivered and matches(subject, message.subject):
+                        yield message
+
+    async def remove(self, stream: str, sequence: int) -> None:
+        for queue in self.bus.queues.values():
+            if queue.config.stream == stream:
+                queue.settle(sequence)
+
+    async def broadcast(self, subject: str, data: bytes) -> None:
+        """No role listens: they finish what they have in hand, and are not heard."""

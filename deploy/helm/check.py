@@ -1,0 +1,237 @@
+"""Checks the chart without a cluster.
+
+It is linted and rendered by Helm's own library, and held to the API of several versions of Kubernetes and to what the
+documents promise. ``make chart`` runs it in an environment of its own. Prints each fault; exit code 1 when there is one. With
+``--render`` it prints the objects for the values that it is given, as JSON, and checks nothing.
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import helm_python
+import kubernetes_validate
+import yaml
+
+CHART = Path(__file__).parent / "gatewright"
+VERSIONS = ("1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36", "1.37")
+#: Kinds that are not Kubernetes' own: KEDA's controller checks them itself.
+_FOREIGN = frozenset({"ScaledObject"})
+_SANDBOXED = frozenset({"worker", "testrunner"})
+
+#: Values that must render, by what they are for.
+CASES: Mapping[str, Mapping[str, Any]] = {
+    "default": {},
+    "one server": {"nats": {"replicas": 1}},
+    "streams of other sizes": {"nats": {"streams": {"bytes": {"RESULTS": "2GiB", "INTAKE_ci": "64MiB"}, "days": {"DEAD": 90}}}},
+    "a server that exists": {"nats": {"enabled": False, "url": "tls://nats.example:4222", "caSecret": "nats-ca"}},
+    "identities that are given": {"identities": {"create": False}},
+    "a server in operator mode": {
+        "nats": {"enabled": False, "url": "nats://nats.example:4222"},
+        "identities": {"create": False, "operatorMode": True},
+    },
+    "publishers": {"identities": {"publishers": ["ci", "bot"]}},
+    "pools": {
+        "roles": {
+            "worker": {
+                "pools": {"gpu": {"replicas": 1, "nodeSelector": {"gpu": "yes"}, "concurrency": 2}, "default": {"replicas": 3}}
+            },
+        }
+    },
+    "two gatekeepers": {
+        "bundles": {"accessMode": "ReadWriteMany"},
+        "roles": {"gatekeeper": {"pools": {"default": {"replicas": 2}}}},
+    },
+    "two gatekeepers and a store": {
+        "bundles": {"store": "s3://evidence/team"},
+        "policies": {"configMap": "policies", "organisation": {"configMap": "rules", "files": ["tested.cel"]}},
+        "roles": {
+            "gatekeeper": {
+                "pools": {"default": {"replicas": 2}},
+                "extraEnv": [{"name": "STORE_KEY", "valueFrom": {"secretKeyRef": {"name": "store", "key": "secret"}}}],
+            }
+        },
+    },
+    "KEDA": {
+        "keda": {"enabled": True, "prometheus": "http://prometheus.monitoring:9090"},
+        "roles": {"worker": {"pools": {"gpu": {"replicas": 1}, "default": {"replicas": 3}}}},
+    },
+    "plain scaling": {"autoscaling": {"enabled": True}},
+    "policies, prompts, keys of models": {
+        "policies": {"configMap": "policies", "organisation": {"configMap": "rules", "files": ["tested.cel"]}},
+        "prompts": {"configMap": "prompts"},
+        "roles": {
+            "pm": {
+                "outside": True,
+                "extraEnv": [{"name": "MODEL_KEY", "valueFrom": {"secretKeyRef": {"name": "models", "key": "key"}}}],
+            }
+        },
+    },
+    "a release of another name, by digest": {"image": {"repository": "team/gatewright", "digest": "sha256:" + "0" * 64}},
+    "a test that lands": {"test": {"repository": "https://git.example/team/project.git", "command": "python -m unittest"}},
+    "without policies of the network": {"networkPolicies": {"enabled": False}, "podDisruptionBudgets": {"enabled": False}},
+}
+
+#: Values that must be refused.
+REFUSED: Mapping[str, Mapping[str, Any]] = {
+    "a role that does not exist": {"roles": {"wroker": {"pools": {"default": {}}}}},
+    "two servers": {"nats": {"replicas": 2}},
+    "a size without its unit": {"nats": {"streams": {"bytes": {"RESULTS": "2"}}}},
+    "a ledger that forgets": {"nats": {"streams": {"days": {"RUNS": 90}}}},
+    "operator mode with identities of the job": {"identities": {"operatorMode": True}},
+    "a URL with a password": {"nats": {"enabled": False, "url": "nats://me:secret@nats.example:4222"}},
+    "no URL": {"nats": {"enabled": False}},
+    "a publisher called operator": {"identities": {"publishers": ["operator"]}},
+    "a digest that is a tag": {"image": {"repository": "gatewright", "digest": "latest"}},
+    "both scalers": {"keda": {"enabled": True, "prometheus": "http://prometheus"}, "autoscaling": {"enabled": True}},
+    "KEDA without Prometheus": {"keda": {"enabled": True}},
+    "a pool of gatekeepers": {"roles": {"gatekeeper": {"pools": {"other": {"replicas": 1}}}}},
+    "a test without a command": {"test": {"repository": "https://git.example/team/project.git"}},
+    "policies without the organisation's rules": {"policies": {"configMap": "policies"}},
+    "a store with a password": {"bundles": {"store": "s3://key:secret@evidence"}},
+    "a word that is unknown": {"networkPolicy": {"enabled": True}},
+}
+
+
+def rendered(values: Mapping[str, Any], release: str = "gatewright") -> list[dict[str, Any]]:
+    """All objects. Raises HelmError for values that the chart refuses."""
+    with helm_python.Chart.load(str(CHART)) as chart:
+        files = chart.render(dict(values), name=release, namespace="delivery")
+    return [
+        document
+        for name, text in sorted(files.items())
+        if not name.endswith(("NOTES.txt", ".tpl"))
+        for document in yaml.safe_load_all(text)
+        if document
+    ]
+
+
+def pods(documents: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """Each pod by what it is for: its labels and its specification."""
+    for each in documents:
+        if each["kind"] == "Pod":
+            template = each
+        elif each["kind"] in {"Deployment", "StatefulSet", "Job"}:
+            template = each["spec"]["template"]
+        else:
+            continue
+        labels = template["metadata"]["labels"]
+        yield labels["app.kubernetes.io/component"], labels, template["spec"]
+
+
+def faults_of_walls(documents: list[dict[str, Any]]) -> Iterator[str]:
+    """What docs/kubernetes.md says of every pod."""
+    for component, _, pod in pods(documents):
+        if pod["automountServiceAccountToken"] is not (component == "keys"):
+            yield f"{component}: a token of the cluster's API"
+        if pod["securityContext"]["runAsUser"] == 0 or not pod["securityContext"]["runAsNonRoot"]:
+            yield f"{component}: root"
+        if pod.get("hostNetwork") or pod.get("hostPID") or any("hostPath" in volume for volume in pod["volumes"]):
+            yield f"{component}: something of its node"
+        secrets = {volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume}
+        identities = {name for name in secrets if "-identity-" in name}
+        if component not in {"keys", "nats"} and len(identities) != 1:
+            yield f"{component}: identities {sorted(identities)}"
+        if any(name.endswith("-signing") for name in secrets) is not (component == "gatekeeper"):
+            yield f"{component}: the key that signs bundles"
+        for container in pod["containers"]:
+            walls = container["securityContext"]
+            if (
+                walls["allowPrivilegeEscalation"]
+                or not walls["readOnlyRootFilesystem"]
+                or walls["capabilities"] != {"drop": ["ALL"]}
+            ):
+                yield f"{component}: {walls}"
+            if ("procMount" in walls) is not (component in _SANDBOXED):
+                yield f"{component}: what the sandbox alone needs"
+            if "memory" not in container["resources"]["limits"]:
+                yield f"{component}: no limit of memory"
+            if any("value" in entry and "SEED" in entry["value"] for entry in container.get("env", ())):
+                yield f"{component}: a seed in a variable"
+
+
+def faults_of_names(documents: list[dict[str, Any]]) -> Iterator[str]:
+    """Selectors find the pods they are for; no two objects have one name; every claim and account that a pod names is there."""
+    seen: set[tuple[str, str]] = set()
+    for each in documents:
+        name = (each["kind"], each["metadata"]["name"])
+        if name in seen:
+            yield f"two objects {name}"
+        seen.add(name)
+        labels = each["metadata"]["labels"]
+        for label in ("name", "instance", "version", "managed-by", "part-of"):
+            if f"app.kubernetes.io/{label}" not in labels:
+                yield f"{name}: no label {label}"
+        if each["kind"] in {"Deployment", "StatefulSet"}:
+            wanted, given = each["spec"]["selector"]["matchLabels"], each["spec"]["template"]["metadata"]["labels"]
+            if not wanted.items() <= given.items():
+                yield f"{name}: its selector does not find its pods"
+        if each["kind"] in {"PodDisruptionBudget", "Service"}:
+            selector = each["spec"]["selector"].get("matchLabels", each["spec"]["selector"])
+            if not any(selector.items() <= labels.items() for _, labels, _ in pods(documents)):
+                yield f"{name}: it selects no pod"
+    for component, _, pod in pods(documents):
+        if ("ServiceAccount", pod["serviceAccountName"]) not in seen:
+            yield f"{component}: no account {pod['serviceAccountName']}"
+
+
+def faults_of_scaling(documents: list[dict[str, Any]]) -> Iterator[str]:
+    """Each scaler has a Deployment, which then says no number of its own; the gatekeeper is scaled by no figure."""
+    deployments = {each["metadata"]["name"]: each for each in documents if each["kind"] == "Deployment"}
+    for each in documents:
+        if each["kind"] in {"ScaledObject", "HorizontalPodAutoscaler"}:
+            target = deployments.get(each["spec"]["scaleTargetRef"]["name"])
+            if target is None or "replicas" in target["spec"]:
+                yield f"{each['metadata']['name']}: scales nothing, or something that has a number of its own"
+            elif target["metadata"]["labels"]["app.kubernetes.io/component"] == "gatekeeper":
+                yield "the gatekeeper is scaled"
+            elif each["kind"] == "ScaledObject":
+                labels = target["spec"]["template"]["metadata"]["labels"]
+                own = f'{{queue="{labels["app.kubernetes.io/component"]}",pool="{labels["gatewright/pool"]}"}}'
+                if own not in each["spec"]["triggers"][0]["metadata"]["query"]:
+                    yield f"{each['metadata']['name']}: is scaled by more than lies in its pool, or by something else"
+
+
+def faults_of_versions(documents: list[dict[str, Any]], looked_at: set[str]) -> Iterator[str]:
+    """``looked_at``: objects, as text, that another case had too."""
+    for each in documents:
+        text = json.dumps(each, sort_keys=True)
+        if each["kind"] in _FOREIGN or text in looked_at:
+            continue
+        looked_at.add(text)
+        for version in VERSIONS:
+            try:
+                kubernetes_validate.validate(each, version, strict=True)
+            except (kubernetes_validate.ValidationError, kubernetes_validate.SchemaNotFoundError) as error:
+                yield f"Kubernetes {version}: {each['kind']} {each['metadata']['name']}: {str(error).splitlines()[0]}"
+
+
+def main() -> int:
+    faults = [f"lint: {each}" for each in helm_python.lint(str(CHART), strict=True)["messages"] if each["severity"] >= 2]
+    looked_at: set[str] = set()
+    for case, values in CASES.items():
+        documents = rendered(values, "delivery" if "another name" in case else "gatewright")
+        checks = (faults_of_walls, faults_of_names, faults_of_scaling, partial(faults_of_versions, looked_at=looked_at))
+        faults += [f"{case}: {fault}" for check in checks for fault in check(documents)]
+        sys.stdout.write(f"{case}: {len(documents)} objects\n")
+    for case, values in REFUSED.items():
+        try:
+            rendered(values)
+        except helm_python.HelmError:
+            continue
+        faults.append(f"{case}: is not refused")
+    sys.stdout.writelines(f"FAULT {fault}\n" for fault in faults)
+    sys.stdout.write(
+        f"{len(CASES)} cases on Kubernetes {VERSIONS[0]} to {VERSIONS[-1]}, {len(REFUSED)} refusals, {len(faults)} faults\n"
+    )
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--render"]:
+        json.dump(rendered(json.load(sys.stdin)), sys.stdout)
+    else:
+        raise SystemExit(main())

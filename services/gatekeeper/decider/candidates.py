@@ -1,0 +1,92 @@
+"""Runs with several candidates: who is out, when the next stage begins, and which one lands.
+
+A stage begins when the one before is over for all: makers, reviewers and test runners of all candidates work side by side,
+and the order in which they answer changes nothing. A candidate that something puts out is given to no further judge, and the
+others go on. The choice falls with the last answer of the last stage, by ``gatewright.ledger.candidates``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gatewright.contracts import Error, ReviewReport, TaskResult, TestReport
+from gatewright.ledger import candidates as rules
+from gatewright.ledger import events as e
+from gatewright.ledger.candidates import NONE_PASSED
+from gatewright.rules.rounds import ESCALATED, candidates_escalate, curable
+from gatewright.services.gatekeeper.decider import task_contracts as orders
+from gatewright.services.gatekeeper.decider.draft import Draft
+from gatewright.services.gatekeeper.decider.gate_checks import CandidateVerdict, DiffVerdict, Verdict, verdict_of
+from gatewright.services.gatekeeper.decider.inputs import RoleReplied
+
+
+def answered(draft: Draft, item: RoleReplied, verdicts: Sequence[Verdict]) -> None:
+    """Record what a role said of one candidate and what the gate said of that; go on where it was the last of its stage."""
+    match item.document:
+        case Error() as error:
+            draft.add(e.TaskFailed(error=error), level="ERROR", task_id=error.task_id, role=item.role)
+        case TaskResult() as result:
+            draft.finished(result, verdict_of(verdicts, DiffVerdict))
+        case ReviewReport() as review:
+            draft.add(e.ReviewReceived(report=review), role="reviewer", task_id=review.task_id)
+        case TestReport() as tests:
+            draft.add(e.TestsReceived(report=tests), role="testrunner", task_id=tests.task_id)
+        case _:
+            return
+    if not verdicts and _must_be_judged(item):
+        draft.end("FAILED", "gate_not_evaluated", "a gate that had to judge this gave no answer")
+        return
+    for verdict in verdicts:
+        draft.judged(verdict.report)
+    _settle(draft)
+
+
+def _must_be_judged(item: RoleReplied) -> bool:
+    return not isinstance(item.document, Error) and not (
+        isinstance(item.document, TaskResult) and item.document.status != "SUCCESS"
+    )
+
+
+def compose(draft: Draft, verdicts: Sequence[Verdict]) -> None:
+    """Each candidate that was made, judged as a whole; those that pass are reviewed."""
+    numbers = rules.in_the_running(draft.run)
+    if len(verdicts) != len(numbers):
+        draft.end("FAILED", "gate_not_evaluated", "a gate that had to judge this gave no answer")
+        return
+    for number, verdict in zip(numbers, verdicts, strict=True):
+        if draft.judged(verdict.report) and isinstance(verdict, CandidateVerdict):
+            draft.add(verdict.composed(number))
+    if not rules.in_the_running(draft.run):
+        _none_left(draft)
+        return
+    draft.add(e.StateEntered(state="S3"))
+    draft.dispatch_judge("reviewer", orders.reviewing)
+
+
+def _settle(draft: Draft) -> None:
+    """Go on, where the stage is over for every candidate."""
+    run = draft.run
+    going = [run.candidates[number] for number in rules.in_the_running(run)]
+    match run.state:
+        case "S2" if rules.all_worked(run) and not going:
+            _none_left(draft)
+        case "S3" | "S4" if not going:
+            _none_left(draft)
+        case "S3" if all(state.reviewed for state in going):
+            draft.add(e.StateEntered(state="S4"))
+            draft.dispatch_judge("testrunner", orders.testing)
+        case "S4" if all(state.tests_passed for state in going):
+            ranked = rules.standings(run)
+            if (number := rules.best(ranked)) is not None:
+                draft.add(e.CandidateChosen(candidate=number, standings=ranked), role="gatekeeper")
+
+
+def _none_left(draft: Draft) -> None:
+    """Another round for those that can be cured, each with what was found in its own change; or the end."""
+    run = draft.run
+    again = list(curable(run))
+    if again:
+        draft.fix(run.candidates[again[0][0].candidate].failure, again)
+        return
+    outcomes = [f"candidate {number}: {state.failure}" for number, state in sorted(run.candidates.items())]
+    draft.end("FAILED", ESCALATED if candidates_escalate(run) else NONE_PASSED, "; ".join(outcomes))

@@ -1,0 +1,84 @@
+"""Runs that wait for people: what is asked and parks the run, what an answer brings about, and what silence does.
+
+A run is parked until all that was asked has its answer, and goes on where it stood. One no ends it. What a rule lets pass
+without a person is recorded as that rule's.
+"""
+
+from __future__ import annotations
+
+from gatewright.ledger import events as e
+from gatewright.rules.approvals import MatchedRule, cleared, is_over, make_request, next_asked, pending, stage_of, unasked
+from gatewright.services.gatekeeper.decider.draft import Draft
+from gatewright.services.gatekeeper.decider.gate_checks import DecisionVerdict
+
+EXPIRED = "approval_expired"
+
+
+def ask(draft: Draft) -> None:
+    """Ask what the rules want a person to decide here; the run is parked unless the rules have approved all of it."""
+    stage = stage_of(draft.run)
+    if stage is None:
+        return
+    gives_up = False
+    for each in unasked(draft.run, stage):
+        request_id = _request(draft, each)
+        if each.rule.autopilot:
+            draft.add(e.ApprovalByRule(request_id=request_id, rule=each.rule.name), role="gatekeeper")
+        else:
+            gives_up = gives_up or each.rule.release_locks
+    if not cleared(draft.run, stage):
+        if gives_up and draft.run.locks is not None:
+            draft.add(e.LocksReleased(), role="gatekeeper")
+        draft.add(e.StateEntered(state=e.PARKED), level="WARN")
+
+
+def decided(draft: Draft, verdict: DecisionVerdict | None) -> None:
+    """What people have said, with the gate's verdict on it. The last yes lets the run go on, a no ends it."""
+    if verdict is None:
+        return
+    answered = False
+    for each in verdict.judged:
+        said = e.ApprovalDecided(
+            request_id=each.request.request_id,
+            verdict=each.decision.verdict,
+            signed=each.signed,
+            fingerprint=each.fingerprint,
+            approver=each.person,
+            roster_sha256=verdict.roster_sha256,
+        )
+        draft.add(said, level="WARN" if each.decision.verdict == "reject" else "INFO", role="gatekeeper")
+        answered = answered or each.decision.verdict != "comment"
+    if not answered:
+        return
+    if not draft.judged(verdict.report):
+        draft.refuse(verdict.report)
+        return
+    _go_on(draft)
+
+
+def expire(draft: Draft) -> None:
+    """What was asked got no answer in time: others are asked where the rule names them, else the run ends."""
+    for asked in pending(draft.run):
+        if not is_over(asked.request, draft.now):
+            continue
+        draft.add(e.ApprovalExpired(request_id=asked.request.request_id), level="WARN", role="gatekeeper")
+        others = next_asked(draft.run, asked)
+        if others is None:
+            words = f"{', '.join(asked.request.approvers)} did not answer {asked.request.rule} until {asked.request.expires_at}"
+            draft.end("FAILED", EXPIRED, words)
+            return
+        request = make_request(draft.run, others, len(draft.run.approvals) + 1, draft.now, asked.request)
+        draft.add(e.ApprovalRequested(request=request), level="WARN", role="gatekeeper")
+
+
+def _request(draft: Draft, each: MatchedRule) -> str:
+    request = make_request(draft.run, each, len(draft.run.approvals) + 1, draft.now)
+    draft.add(e.ApprovalRequested(request=request), level="INFO" if each.rule.autopilot else "WARN", role="gatekeeper")
+    return request.request_id
+
+
+def _go_on(draft: Draft) -> None:
+    run = draft.run
+    stage = stage_of(run)
+    if run.parked_from is not None and stage is not None and cleared(run, stage):
+        draft.add(e.StateEntered(state=run.parked_from))

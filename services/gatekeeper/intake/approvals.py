@@ -1,0 +1,178 @@
+"""What approvers ask and bring: the requests that wait (``gw.approvals``), and signed decisions on them (``gw.decide``).
+
+Whose word a decision is, is told by its signature alone. Decisions that come together are all judged before one is recorded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from gatewright.bus.port import Handler, Message, Reply
+from gatewright.bus.topology import APPROVALS_SUBJECT, DECIDE_SUBJECT
+from gatewright.contracts import ApprovalDecision, ApprovalList, ApprovalsRequest, DecisionBatch, DecisionReply, codec
+from gatewright.contracts.approvals import ApprovalStanding, RecordedDecision, SignedDecision
+from gatewright.contracts.run_status import GateStanding
+from gatewright.contracts.vocabulary import Document
+from gatewright.errors import DeniedError, GatewrightError, MalformedError
+from gatewright.host_errors import host_errors
+from gatewright.ledger.run import AskedApproval, Run
+from gatewright.ledger.store import Position
+from gatewright.rules.approvals import JudgedDecision, judge_batch, judge_decision, request_digest
+from gatewright.secrets.documents import check_document
+from gatewright.secrets.scanner import SecretScanner
+from gatewright.services.gatekeeper.decider.inputs import DecisionsReceived
+from gatewright.services.gatekeeper.intake.replies import error_document, reply
+from gatewright.services.gatekeeper.intake.run_status import status_of
+from gatewright.services.gatekeeper.orchestrator import Orchestrator
+from gatewright.services.gatekeeper.projections.approval_index import ApprovalIndex
+from gatewright.services.gatekeeper.projections.run_index import RunIndex
+from gatewright.telemetry.logs import Logger
+
+#: Seconds that a question waits for a gatekeeper that has just started to have read the ledger.
+READING = 8.0
+#: Bytes of a patch that are shown with a request.
+MOST_PATCH = 1 << 20
+
+
+@dataclass(frozen=True)
+class ApprovalService:
+    """The endpoints of the identity ``approver``."""
+
+    orchestrator: Orchestrator
+    index: RunIndex
+    asked: ApprovalIndex
+    log: Logger
+    scanner: SecretScanner
+
+    def endpoints(self) -> dict[str, Handler]:
+        """Handlers by subject."""
+        return {APPROVALS_SUBJECT: self._endpoint(self.listed), DECIDE_SUBJECT: self._endpoint(self.decide)}
+
+    def _endpoint(self, answer: Callable[[bytes], Awaitable[Document]]) -> Handler:
+        async def ask(message: Message) -> Reply:
+            try:
+                with host_errors():
+                    return reply(await answer(message.data))
+            except GatewrightError as error:
+                self.log.warning("approver_refused", subject=message.subject, code=error.reason, cause=error.message)
+                return reply(error_document(error))
+
+        return ask
+
+    async def listed(self, data: bytes) -> ApprovalList:
+        """The requests there are, the oldest first. Raises MalformedError (``run_unknown``), UnavailableError."""
+        request = codec.decode(data, ApprovalsRequest)
+        await self.index.complete(READING)
+        runs = (request.run_id,) if request.run_id is not None else self.asked.runs(open_only=request.pending_only)
+        found: list[ApprovalStanding] = []
+        for run_id in runs:
+            position = await self.orchestrator.ledger.get(run_id)
+            if position.run is None:
+                raise MalformedError(f"there is no run {run_id}", code="run_unknown")
+            for each in _wanted(position.run, pending_only=request.pending_only):
+                if len(found) == request.limit:
+                    return ApprovalList(approvals=tuple(found), more=True)
+                detailed = request.details and request.run_id is not None
+                found.append(
+                    await self._detailed(position, position.run, each) if detailed else standing_of(position.run, each)
+                )
+        return ApprovalList(approvals=tuple(found), more=False)
+
+    async def decide(self, data: bytes) -> DecisionReply:
+        """Record decisions: all are judged before the first is recorded.
+
+        Raises MalformedError, VerificationError, DeniedError; nothing has been recorded then, unless another person has
+        decided about one of several runs in the meantime: the message says which were.
+        """
+        batch = codec.decode(data, DecisionBatch)
+        judged = await self._judged(batch)
+        recorded: list[RecordedDecision] = []
+        for run_id in dict.fromkeys(each.decision.run_id for each in judged):
+            mine = tuple(each for each in judged if each.decision.run_id == run_id)
+            try:
+                recorded += await self._record(run_id, mine)
+            except GatewrightError as error:
+                if not recorded:
+                    raise
+                done = ", ".join(each.request_id for each in recorded)
+                words = f"{run_id}: {error.message}; recorded before that: {done}"
+                raise DeniedError(words, code=error.reason) from error
+        return DecisionReply(recorded=tuple(recorded))
+
+    async def _judged(self, batch: DecisionBatch) -> tuple[JudgedDecision, ...]:
+        roster, _ = await asyncio.to_thread(self.orchestrator.gates.policies.people.roster)
+        judged: list[JudgedDecision] = []
+        for signed in batch.decisions:
+            decision = codec.decode(signed.document.encode(), ApprovalDecision)
+            await asyncio.to_thread(check_document, decision, self.scanner)
+            run = await self._run(decision.run_id)
+            now = self.orchestrator.clock.now()
+            judged.append(await asyncio.to_thread(judge_decision, run, signed, roster, now))
+        judge_batch(judged)
+        return tuple(judged)
+
+    async def _run(self, run_id: str) -> Run:
+        self.orchestrator.ledger.forget(run_id)
+        run = (await self.orchestrator.ledger.get(run_id)).run
+        if run is None:
+            raise MalformedError(f"there is no run {run_id}", code="run_unknown")
+        return run
+
+    async def _record(self, run_id: str, judged: tuple[JudgedDecision, ...]) -> list[RecordedDecision]:
+        decisions = tuple(each.signed for each in judged)
+        await self.orchestrator.advance(run_id, DecisionsReceived(decisions, _message_id(decisions)))
+        run = await self._run(run_id)
+        for each in judged:
+            asked = run.approvals[each.request.request_id]
+            wanted = {"approve": "approved", "reject": "rejected"}.get(each.decision.verdict, asked.status)
+            if asked.status != wanted or (each.decision.verdict != "comment" and asked.person != each.person.name):
+                raise DeniedError(f"{each.request.request_id} is {asked.status} meanwhile", code="approval_decided")
+            words = {"run_id": run_id, "request": each.request.request_id, "verdict": each.decision.verdict}
+            self.log.info("approval_recorded", **words, person=each.person.name, key=each.fingerprint)
+        return [
+            RecordedDecision(
+                request_id=each.request.request_id,
+                run_id=run_id,
+                verdict=each.decision.verdict,
+                person=each.person.name,
+                state=run.state,
+            )
+            for each in judged
+        ]
+
+    async def _detailed(self, position: Position, run: Run, asked: AskedApproval) -> ApprovalStanding:
+        """With what the gates said, and the patch that is to land."""
+        status = status_of(run, (record for step in position.transitions for record in step.events))
+        patch = await self.orchestrator.gates.artifacts.get_artifact(asked.request.patch) if asked.request.patch else b""
+        shown = patch[:MOST_PATCH].decode("utf-8", "replace")
+        return standing_of(run, asked, status.gates, shown, len(patch))
+
+
+def standing_of(
+    run: Run, asked: AskedApproval, gates: tuple[GateStanding, ...] = (), patch: str = "", patch_bytes: int = 0
+) -> ApprovalStanding:
+    """A request as it stands: what waits in a run that has ended is withdrawn."""
+    withdrawn = run.ended and asked.status == "pending"
+    return ApprovalStanding(
+        request=asked.request,
+        request_sha256=request_digest(asked.request),
+        status="withdrawn" if withdrawn else asked.status,
+        decided_by=asked.person,
+        decided_at=asked.at,
+        comments=asked.comments,
+        gates=gates,
+        patch=patch,
+        patch_bytes=patch_bytes,
+    )
+
+
+def _wanted(run: Run, *, pending_only: bool) -> list[AskedApproval]:
+    return [asked for asked in run.approvals.values() if not pending_only or (asked.status == "pending" and not run.ended)]
+
+
+def _message_id(decisions: tuple[SignedDecision, ...]) -> str:
+    whole = "".join(each.document + each.signature for each in decisions)
+    return "decided:" + hashlib.sha256(whole.encode()).hexdigest()

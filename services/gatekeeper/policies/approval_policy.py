@@ -1,0 +1,116 @@
+"""The operator's two files about people: which rules ask (``approval_rules.json``), and who may answer (``approvers.json``).
+
+Without the files no run asks. The roster is read anew for every decision: a key that was revoked counts no more at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from gatewright.contracts import ApprovalRules, ApproverRoster, codec
+from gatewright.contracts.approvals import ApprovalRule
+from gatewright.errors import ConfigurationError, GatewrightError, MalformedError
+from gatewright.git.access.repository_patterns import check_pattern, check_ref_pattern, covered
+from gatewright.policy_files import read_policy
+from gatewright.rules.approvals import NEVER_BY_RULE, names_person
+from gatewright.ssh_signatures import fingerprint
+
+RULES_FILE = "approval_rules.json"
+ROSTER_FILE = "approvers.json"
+_NO_PEOPLE = ApproverRoster(version="1", people=())
+
+
+@dataclass(frozen=True)
+class ApprovalPolicy:
+    """The rules, the place of the roster, and the digests of the files that are there."""
+
+    rules: tuple[ApprovalRule, ...] = ()
+    roster_file: Path | None = None
+    digests: tuple[tuple[str, str], ...] = ()
+
+    def of(self, repository: str) -> tuple[ApprovalRule, ...]:
+        """The rules about runs of this repository. Looks at the file system for a local one."""
+        return tuple(rule for rule in self.rules if not rule.repositories or covered(repository, rule.repositories))
+
+    def asks(self, reason: str, repository: str) -> bool:
+        """Whether a rule asks a person for this reason."""
+        return any(rule.reason == reason for rule in self.of(repository))
+
+    def roster(self) -> tuple[ApproverRoster, str]:
+        """The people as the file has them now, and its digest. Raises ConfigurationError (``approvers_unusable``)."""
+        if self.roster_file is None:
+            return _NO_PEOPLE, hashlib.sha256(b"").hexdigest()
+        data = read_policy(self.roster_file)
+        return read_roster(self.roster_file, data), hashlib.sha256(data).hexdigest()
+
+
+def load_approval_policy(folder: Path) -> ApprovalPolicy:
+    """Read both files of the operator's folder. Raises ConfigurationError for a rule that no person can answer."""
+    rules_file, roster_file = folder / RULES_FILE, folder / ROSTER_FILE
+    contents = {path.name: read_policy(path) for path in (rules_file, roster_file) if path.exists()}
+    roster = read_roster(roster_file, contents[ROSTER_FILE]) if ROSTER_FILE in contents else _NO_PEOPLE
+    rules = _rules(rules_file, contents[RULES_FILE], roster) if RULES_FILE in contents else ()
+    digests = tuple((name, hashlib.sha256(data).hexdigest()) for name, data in sorted(contents.items()))
+    return ApprovalPolicy(rules, roster_file if ROSTER_FILE in contents else None, digests)
+
+
+def read_roster(path: Path, data: bytes) -> ApproverRoster:
+    """``data`` as a roster: every key can be read, and stands with one person. Raises ConfigurationError."""
+    try:
+        roster = codec.decode(data, ApproverRoster)
+        names = Counter(person.name for person in roster.people)
+        prints = Counter(fingerprint(key.key) for person in roster.people for key in person.keys)
+        for person in roster.people:
+            for key in person.keys:
+                _check_times(key.valid_from, key.valid_until, key.revoked_at)
+    except (MalformedError, ValueError) as error:
+        raise _unusable(path, str(error)) from error
+    twice = [name for name, count in (names + prints).items() if count > 1]
+    if twice:
+        raise _unusable(path, f"{', '.join(twice)} stands there twice")
+    return roster
+
+
+def _check_times(*times: str | None) -> None:
+    for time in times:
+        if time is not None and datetime.fromisoformat(time).tzinfo is None:
+            raise ValueError(f"{time} is a time without a zone")
+
+
+def _rules(path: Path, data: bytes, roster: ApproverRoster) -> tuple[ApprovalRule, ...]:
+    try:
+        rules = codec.decode(data, ApprovalRules).rules
+        for rule in rules:
+            _check_rule(rule, roster)
+    except GatewrightError as error:
+        raise ConfigurationError(f"{path}: {error.message}") from error
+    twice = [name for name, count in Counter(rule.name for rule in rules).items() if count > 1]
+    if twice:
+        raise ConfigurationError(f"{path}: {', '.join(twice)} stands there twice")
+    return rules
+
+
+def _check_rule(rule: ApprovalRule, roster: ApproverRoster) -> None:
+    """1. it can be answered  2. what it names can be  3. what it lets pass without a person is of low risk, and may be."""
+    for asked in filter(None, (rule.approvers, rule.escalate_to)):  # 1
+        for name in asked:
+            if not any(names_person((name,), person) for person in roster.people):
+                words = f"the rule {rule.name} asks {name}, and {ROSTER_FILE} has no such person or group"
+                raise ConfigurationError(words)
+    for pattern in rule.repositories:  # 2
+        check_pattern(pattern)
+    for pattern in rule.refs:
+        check_ref_pattern(pattern)
+    if rule.autopilot and (rule.risk != "low" or rule.reason in NEVER_BY_RULE or rule.phrase):  # 3
+        words = f"the rule {rule.name} cannot approve by itself: only what is of low risk, wants no phrase, and is none of"
+        raise ConfigurationError(f"{words} {', '.join(sorted(NEVER_BY_RULE))}")
+    if rule.batch and rule.risk == "high":
+        raise ConfigurationError(f"the rule {rule.name} is of high risk: it allows no batch")
+
+
+def _unusable(path: Path, words: str) -> ConfigurationError:
+    return ConfigurationError(f"{path}: {words}", code="approvers_unusable")

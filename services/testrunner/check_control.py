@@ -1,0 +1,53 @@
+"""Whether a tool that checks sources looks at the change: run once more, with an error planted in a changed file."""
+
+from __future__ import annotations
+
+import random
+from typing import Final
+
+from gatewright.contracts.reports import CheckControl
+from gatewright.ecosystems.checkers import SourceChecker
+from gatewright.ecosystems.planting import words
+from gatewright.git.mirror_tree import list_tree
+from gatewright.git.modes import REGULAR
+from gatewright.sandbox import Sandbox
+from gatewright.services.testrunner.instrumented import build_earlier
+from gatewright.services.testrunner.place import CommandPlace
+from gatewright.workspace import Workspaces
+
+#: Which of the changed files gets the error is drawn anew each time.
+_DRAW: Final = random.SystemRandom()
+
+
+async def run_check_control(
+    checker: SourceChecker, argv: tuple[str, ...], place: CommandPlace, sandbox: Sandbox, workspaces: Workspaces
+) -> CheckControl | None:
+    """What became of the error; None where the change has no file that such a tool checks.
+
+    Raises SandboxError, ConfigurationError, DeniedError, GitError, UnavailableError.
+    """
+    candidate = place.candidate
+    changes = await candidate.mirror.changes(candidate.baseline_tree, candidate.tree)
+    names = [change.path.decode("utf-8", "replace") for change in changes if change.new_mode in REGULAR]
+    looked_at = [name for name in names if checker.looks_at(name)]
+    if not looked_at:
+        return None
+    path = _DRAW.choice(looked_at)
+    content = await (await list_tree(candidate.mirror, candidate.tree)).read(path)
+    if content is None:
+        return None
+    wrong = checker.planted(content, "_".join(words(_DRAW)))
+    async with workspaces.open(
+        candidate.mirror,
+        candidate.baseline,
+        candidate.tree,
+        plain=not place.workspace.overlay,
+        planted=place.provided,
+        replaced={path.encode(): wrong},
+        compiled=place.compiled,
+    ) as workspace:
+        await build_earlier(place, workspace, sandbox)
+        completed = await sandbox.run(argv, workspace=workspace, prefix=place.prefix, limits=place.limits)
+    named = path.rpartition("/")[2].encode() in completed.stdout + completed.stderr
+    noticed = completed.exit_code != 0 and named and not completed.stopped
+    return CheckControl(tool=checker.name, path=path, exit_code=completed.exit_code, noticed=noticed)

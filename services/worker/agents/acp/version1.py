@@ -1,0 +1,125 @@
+"""Version 1 of the Agent Client Protocol, by the types of its official library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from acp.schema import (
+    AgentMessageChunk,
+    ClientCapabilities,
+    FileSystemCapabilities,
+    Implementation,
+    InitializeRequest,
+    InitializeResponse,
+    LoadSessionRequest,
+    NewSessionRequest,
+    NewSessionResponse,
+    PromptRequest,
+    PromptResponse,
+    SetSessionModeRequest,
+    TextContentBlock,
+    ToolCallProgress,
+    ToolCallStart,
+    ToolCallUpdate,
+)
+
+from gatewright.services.worker.agents.acp.rules import SessionRules
+from gatewright.services.worker.agents.acp.said import (
+    AgentStanding,
+    CallReport,
+    MessagePart,
+    Meta,
+    Params,
+    Request,
+    Said,
+    TurnEnd,
+    sent,
+)
+from gatewright.version import __version__
+
+VERSION: Final = 1
+
+
+class FirstVersion:
+    """A ``Dialect``. The answer to a prompt ends its turn."""
+
+    def __init__(self, rules: SessionRules) -> None:
+        self._rules = rules
+
+    def initialize(self) -> Params:
+        """See ``Dialect``."""
+        files = FileSystemCapabilities(read_text_file=False, write_text_file=False)
+        request = InitializeRequest(
+            protocol_version=VERSION,
+            client_capabilities=ClientCapabilities(fs=files, terminal=False),
+            client_info=Implementation(name="gatewright", version=__version__),
+        )
+        return sent(request)
+
+    def standing(self, answer: Params) -> AgentStanding:
+        """See ``Dialect``."""
+        response = InitializeResponse.model_validate(answer)
+        claimed = response.agent_info.version if response.agent_info else ""
+        able = response.agent_capabilities
+        return AgentStanding(able is not None and able.load_session is True, claimed)
+
+    def begin(self, directory: str, meta: Meta) -> Request:
+        """See ``Dialect``."""
+        own = None if meta is None else dict(meta)
+        return Request("session/new", sent(NewSessionRequest(cwd=directory, mcp_servers=[], field_meta=own)))
+
+    def resume(self, session: str, directory: str, meta: Meta) -> Request:
+        """See ``Dialect``."""
+        own = None if meta is None else dict(meta)
+        request = LoadSessionRequest(session_id=session, cwd=directory, mcp_servers=[], field_meta=own)
+        return Request("session/load", sent(request))
+
+    def session_of(self, answer: Params) -> str:
+        """See ``Dialect``."""
+        return NewSessionResponse.model_validate(answer).session_id
+
+    def set_mode(self, session: str, mode: str, opened: Params) -> Request:  # noqa: ARG002 - a later version needs it
+        """See ``Dialect``."""
+        return Request("session/set_mode", sent(SetSessionModeRequest(session_id=session, mode_id=mode)))
+
+    def prompt(self, session: str, words: str) -> Params:
+        """See ``Dialect``."""
+        return sent(PromptRequest(session_id=session, prompt=[TextContentBlock(type="text", text=words)]))
+
+    def end_of(self, answer: Params) -> TurnEnd | None:
+        """See ``Dialect``."""
+        response = PromptResponse.model_validate(answer)
+        return TurnEnd(response.stop_reason, self._rules.usage(response))
+
+    def question(self, params: Params) -> CallReport:
+        """See ``Dialect``."""
+        return _report(ToolCallUpdate.model_validate(params.get("toolCall")))
+
+    def read(self, update: Params) -> Iterable[Said]:
+        """See ``Dialect``."""
+        match update.get("sessionUpdate"):
+            case "agent_message_chunk":
+                chunk = AgentMessageChunk.model_validate(update)
+                text = chunk.content.text if isinstance(chunk.content, TextContentBlock) else ""
+                yield MessagePart(text, meta=chunk.field_meta)
+            case "tool_call":
+                yield _report(ToolCallStart.model_validate(update), begins=True)
+            case "tool_call_update":
+                yield _report(ToolCallProgress.model_validate(update))
+
+
+def _report(said: ToolCallUpdate | ToolCallStart | ToolCallProgress, *, begins: bool = False) -> CallReport:
+    changed = tuple(item.path for item in said.content or () if item.type == "diff")
+    return CallReport(
+        name=said.tool_call_id,
+        title=said.title,
+        kind=said.kind,
+        status=said.status,
+        raw_input=said.raw_input,
+        raw_output=said.raw_output,
+        differs=bool(changed),
+        changed=changed,
+        places=tuple(place.path for place in said.locations or ()),
+        begins=begins,
+    )

@@ -1,0 +1,188 @@
+"""Version 2 of the Agent Client Protocol, a draft, which an operator opens by name.
+
+The answer to a prompt accepts it; its turn ends when the agent says that it is idle. What is said twice of a call or a message
+is said of the same one, by its id. A field that is cleared stays what it was: leave depends on the worst that was ever said.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from gatewright.errors import AgentWireError
+from gatewright.services.worker.agents.acp.rules import SessionRules, tokens_of
+from gatewright.services.worker.agents.acp.said import (
+    AgentStanding,
+    CallReport,
+    MessagePart,
+    Meta,
+    Params,
+    Request,
+    Said,
+    TurnBegun,
+    TurnEnd,
+    WholeMessage,
+    sent,
+)
+from gatewright.services.worker.agents.acp.version2_types import (
+    CallContent,
+    CallContentChunk,
+    CommandSubject,
+    Implementor,
+    Initialize,
+    Initialized,
+    MessageChunk,
+    MessageUpsert,
+    NewSession,
+    Question,
+    ResumeSession,
+    SessionOpened,
+    SetConfigOption,
+    State,
+    Terminal,
+    TextBlock,
+    ToolCall,
+    TurnPrompt,
+)
+from gatewright.version import __version__
+
+VERSION: Final = 2
+#: Terminals whose call is remembered.
+MAX_TERMINALS: Final = 1_000
+#: The name of what has no call of its own.
+_NO_CALL: Final = "\nno call"
+
+
+class SecondVersion:
+    """A ``Dialect``."""
+
+    def __init__(self, rules: SessionRules) -> None:
+        self._rules = rules
+        self._terminals: OrderedDict[str, str] = OrderedDict()
+
+    def initialize(self) -> Params:
+        """See ``Dialect``."""
+        return sent(Initialize(protocol_version=VERSION, info=Implementor(name="gatewright", version=__version__)))
+
+    def standing(self, answer: Params) -> AgentStanding:
+        """See ``Dialect``."""
+        response = Initialized.model_validate(answer)
+        sessions = (response.capabilities or {}).get("session")
+        if not isinstance(sessions, dict):
+            raise AgentWireError("the agent says that it has no sessions")
+        return AgentStanding(resumes=True, claimed=response.info.version)
+
+    def begin(self, directory: str, meta: Meta) -> Request:
+        """See ``Dialect``."""
+        return Request("session/new", sent(NewSession(cwd=directory, meta=None if meta is None else dict(meta))))
+
+    def resume(self, session: str, directory: str, meta: Meta) -> Request:
+        """See ``Dialect``."""
+        own = None if meta is None else dict(meta)
+        return Request("session/resume", sent(ResumeSession(session_id=session, cwd=directory, meta=own)))
+
+    def session_of(self, answer: Params) -> str:
+        """See ``Dialect``."""
+        return SessionOpened.model_validate(answer).session_id or ""
+
+    def set_mode(self, session: str, mode: str, opened: Params) -> Request:
+        """See ``Dialect``. A mode is a setting whose category says so; of two of them neither is the one that is meant."""
+        options = SessionOpened.model_validate(opened).config_options or []
+        modes = [option for option in options if option is not None and (option.category, option.type) == ("mode", "select")]
+        if len(modes) != 1:
+            raise AgentWireError(f"the agent has {len(modes)} settings of its mode, and its entry sets it to {mode}")
+        request = SetConfigOption(session_id=session, config_id=modes[0].config_id, value=mode)
+        return Request("session/set_config_option", sent(request))
+
+    def prompt(self, session: str, words: str) -> Params:
+        """See ``Dialect``."""
+        return sent(TurnPrompt(session_id=session, prompt=[TextBlock(type="text", text=words)]))
+
+    def end_of(self, answer: Params) -> TurnEnd | None:  # noqa: ARG002 - it says nothing
+        """See ``Dialect``."""
+        return None
+
+    def question(self, params: Params) -> CallReport:
+        """See ``Dialect``. A subject of an unknown type, or none, is leave for something that is not known."""
+        asked = Question.model_validate({name: params.get(name) for name in ("title", "subject")})
+        subject = asked.subject or {}
+        match subject.get("type"):
+            case "tool_call":
+                return self._report(ToolCall.model_validate(subject.get("toolCall")))
+            case "command":
+                command = CommandSubject.model_validate(subject)
+                named = command.tool_call_id or _NO_CALL
+                return CallReport(named, kind="execute", raw_input={"command": command.command}, runs=True)
+            case _:
+                return CallReport(_NO_CALL, title=asked.title, kind="other")
+
+    def read(self, update: Params) -> Iterable[Said]:
+        """See ``Dialect``."""
+        match update.get("sessionUpdate"):
+            case "agent_message_chunk":
+                chunk = MessageChunk.model_validate(update)
+                yield MessagePart(_text([chunk.content]), chunk.message_id, chunk.meta)
+            case "agent_message":
+                whole = MessageUpsert.model_validate(update)
+                if "content" in whole.model_fields_set:
+                    yield WholeMessage(_text(whole.content or ()), whole.message_id)
+            case "tool_call_update":
+                yield self._report(ToolCall.model_validate(update))
+            case "tool_call_content_chunk":
+                more = CallContentChunk.model_validate(update)
+                yield self._report(ToolCall(tool_call_id=more.tool_call_id, content=[more.content]))
+            case "terminal_update":
+                yield self._terminal(Terminal.model_validate(update))
+            case "state_update":
+                state = State.model_validate(update)
+                if state.state == "running":
+                    yield TurnBegun()
+                elif state.state == "idle":
+                    usage = state.usage or {}
+                    tokens = tokens_of(usage.get("inputTokens"), usage.get("outputTokens"))
+                    yield TurnEnd(state.stop_reason or "", tokens or self._rules.below(state.meta))
+
+    def _terminal(self, said: Terminal) -> CallReport:
+        """A terminal runs a command, of the call that shows it where there is one."""
+        status = None if said.exit_status is None else said.exit_status.exit_code
+        return CallReport(
+            self._terminals.get(said.terminal_id[:200], f"{_NO_CALL} {said.terminal_id}"),
+            status=None if said.exit_status is None else "completed",
+            raw_input={"command": said.command} if said.command else None,
+            raw_output=None if status is None else {"exitCode": status},
+            runs=True,
+            begins=None,
+        )
+
+    def _report(self, said: ToolCall) -> CallReport:
+        content = [item for item in said.content or () if item is not None]
+        for item in content:
+            if item.type == "terminal" and item.terminal_id:
+                self._terminals[item.terminal_id[:200]] = said.tool_call_id
+                if len(self._terminals) > MAX_TERMINALS:
+                    self._terminals.popitem(last=False)
+        return CallReport(
+            said.tool_call_id,
+            title=said.title,
+            kind=said.kind,
+            status=said.status,
+            raw_input=said.raw_input,
+            raw_output=said.raw_output,
+            differs=any(item.type == "diff" for item in content),
+            runs=any(item.type == "terminal" for item in content),
+            changed=tuple(_changed(content)),
+            places=tuple(place.path for place in said.locations or () if place is not None),
+            begins=None,
+        )
+
+
+def _text(blocks: Sequence[TextBlock | None]) -> str:
+    return "".join(block.text for block in blocks if block is not None and block.type == "text" and block.text)
+
+
+def _changed(content: Sequence[CallContent]) -> Iterable[str]:
+    for item in content:
+        for change in (item.changes or ()) if item.type == "diff" else ():
+            if change is not None:
+                yield from (path for path in (change.old_path, change.path) if path)

@@ -1,0 +1,14 @@
+"""Write the documents of the documentation anew: ``python -m gatewright.app.asyncapi docs/asyncapi``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from gatewright.app.asyncapi.document import publisher_document, system_document
+from gatewright.app.asyncapi.text import as_text
+
+folder = Path(sys.argv[1])
+folder.mkdir(parents=True, exist_ok=True)
+(folder / "publisher.json").write_text(as_text(publisher_document()), "utf-8")
+(folder / "system.json").write_text(as_text(system_document()), "utf-8")

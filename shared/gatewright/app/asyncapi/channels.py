@@ -1,0 +1,188 @@
+"""What is said where: every address of the bus with the documents that cross it, and what is answered to a question there.
+
+Streams, queues and permissions stand in the topology and are not repeated here; a test holds that each of their subjects has a
+channel, and each channel an identity that may use it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from gatewright.bus import topology as t
+from gatewright.bus.identities import DEFAULT_PUBLISHER, OPERATOR_PUBLISHER
+from gatewright.bus.permissions import publisher_subjects
+from gatewright.contracts import codec
+from gatewright.tasks.protocol import ACCEPTS, ANSWERS
+
+#: Which headers a message has.
+Kind = Literal["submission", "question", "reply", "task", "answer", "ledger", "telling", "piece", "dead", "foreign"]
+
+_PARAMETER = re.compile(r"\{[a-z0-9_]+\}")  # noqa: TID251 - linear: one class, anchored by braces
+_ERROR = "error.v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """``says`` and ``answers`` are names of schemas, or of what has none (``foreign.py`` of this package)."""
+
+    key: str
+    address: str
+    description: str
+    kind: Kind
+    says: tuple[str, ...]
+    answers: tuple[str, ...] = ()
+
+    @property
+    def pattern(self) -> str:
+        """The address as NATS writes it: with wildcards."""
+        return _PARAMETER.sub("*", self.address)
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        return tuple(name.strip("{}") for name in _PARAMETER.findall(self.address))
+
+
+@dataclass(frozen=True, slots=True)
+class _Service:
+    """What publishers say under one of their subjects."""
+
+    kind: Kind
+    description: str
+    says: tuple[str, ...]
+    answers: tuple[str, ...] = ()
+
+
+_ORDERS = ("run_request.v1", "task_contract.v1", "cloud_event")
+_SERVICES: dict[str, _Service] = {
+    "submit": _Service("submission", "Begin a run, and be told which.", _ORDERS, ("submit_reply.v1", _ERROR)),
+    "status": _Service("question", "How a run stands.", ("status_request.v1",), ("run_status.v1", _ERROR)),
+    "events": _Service("question", "What has happened in a run.", ("events_request.v1",), ("run_events.v1", _ERROR)),
+    "runs": _Service("question", "Which runs there are.", ("runs_request.v1",), ("run_list.v1", _ERROR)),
+    "bundle": _Service("question", "A sealed bundle, part by part.", ("bundle_request.v1",), ("bundle_part.v1", _ERROR)),
+    "request": _Service("submission", "Leave a request; no answer comes.", ("run_request.v1", "cloud_event")),
+    "contract": _Service("submission", "Leave a contract; no answer comes.", ("task_contract.v1", "cloud_event")),
+    "abort": _Service("submission", "Ask for the end of a run.", ("abort_request.v1", "cloud_event")),
+}
+
+
+def publisher_channels(publisher: str = DEFAULT_PUBLISHER) -> tuple[Channel, ...]:
+    """What one publisher has to do with; ``{publisher}`` stands for any that has a name."""
+    return (
+        *_services(publisher),
+        Channel(
+            "uploads",
+            t.upload_subject(publisher, "{sha256}", 0).rpartition(".")[0] + ".{piece}",
+            "Files too large for a document, in pieces; the first, 0, is written last.",
+            "piece",
+            ("bytes",),
+        ),
+        Channel("questions", t.question_subject(publisher), "Agents ask for leave here.", "telling", ("agent_question.v1",)),
+        Channel("answers", t.answer_subject(publisher), "And are answered here.", "telling", ("agent_answer.v1",)),
+    )
+
+
+#: What the identity ``approver`` asks and brings.
+_APPROVERS = (
+    Channel(
+        "approvals",
+        t.APPROVALS_SUBJECT,
+        "What waits for people.",
+        "question",
+        ("approvals_request.v1",),
+        ("approval_list.v1", _ERROR),
+    ),
+    Channel("decide", t.DECIDE_SUBJECT, "Signed decisions.", "question", ("decision_batch.v1",), ("decision_reply.v1", _ERROR)),
+)
+
+
+def system_channels() -> tuple[Channel, ...]:
+    """Every address of the bus."""
+    named = {"uploads", "questions", "answers"}  # these end in the publisher's name for all publishers
+    ours = tuple(channel for channel in publisher_channels() if channel.key not in named)
+    foreign = tuple(_of_named(channel) for channel in publisher_channels("{publisher}"))
+    return (*ours, *foreign, *_APPROVERS, *_role_channels(), *_ledger_channels(), *_server_channels())
+
+
+def _services(publisher: str) -> tuple[Channel, ...]:
+    subjects = publisher_subjects(publisher)
+    return tuple(
+        Channel(key, subjects[key], service.description, service.kind, service.says, service.answers)
+        for key, service in _SERVICES.items()
+    )
+
+
+def _of_named(channel: Channel) -> Channel:
+    if channel.key not in _SERVICES:
+        return channel
+    words = f"{channel.description} For publishers with a name; the name {OPERATOR_PUBLISHER!r} is that of operators."
+    return Channel(f"{channel.key}-named", channel.address, words, channel.kind, channel.says, channel.answers)
+
+
+def _role_channels() -> tuple[Channel, ...]:
+    tasks = (
+        Channel(
+            f"{role}-tasks",
+            t.task_subject(role, "{pool}").rpartition(".")[0] + ".{class}",
+            f"Tasks of the {role}, by pool and class of priority.",
+            "task",
+            (ACCEPTS[role],),
+        )
+        for role in t.TASK_ROLES
+    )
+    results = (
+        Channel(
+            f"{role}-results",
+            t.result_subject(role),
+            f"What the {role} answers, and what it has used.",
+            "answer",
+            (codec.schema_name(ANSWERS[role]), "usage_report.v1", _ERROR),
+        )
+        for role in t.TASK_ROLES
+    )
+    return (
+        *tasks,
+        *results,
+        Channel("cancel", t.CANCEL_SUBJECT, "Runs that are over: stop working for them.", "telling", ("cancellation",)),
+        Channel("worker-live", t.live_subject("worker"), "What agents say they do.", "telling", ("agent_activity.v1",)),
+        Channel(
+            "artifacts",
+            t.artifact_subject("{writer}", "{sha256}", 0).rpartition(".")[0] + ".{piece}",
+            "Artifacts in pieces; the first, 0, is written last.",
+            "piece",
+            ("bytes",),
+        ),
+    )
+
+
+def _ledger_channels() -> tuple[Channel, ...]:
+    return (
+        Channel("ledger", t.run_subject("{run_id}"), "One message per transition of a run.", "ledger", ("transition.v1",)),
+        Channel(
+            "watch", "gw.watch.{run_id}", "The same, repeated by the server as it is stored.", "ledger", ("transition.v1",)
+        ),
+        Channel("dead", t.dead_subject("{role}"), "What could not be handled, as it was.", "dead", ("original",)),
+        Channel("locks", f"$KV.{t.LOCK_BUCKET}.{{repository}}", "Who holds which paths.", "foreign", ("lock_table",)),
+    )
+
+
+def _server_channels() -> tuple[Channel, ...]:
+    return (
+        Channel(
+            "exhausted",
+            t.EXHAUSTED_SUBJECT.removesuffix(">") + "{consumer}",
+            "The server delivers a task no more.",
+            "foreign",
+            ("max_deliveries",),
+        ),
+        Channel("snapshot-acks", "$JS.SNAPSHOT.ACK.{stream}.{copy}", "A piece of a copy has come.", "foreign", ("empty",)),
+        Channel(
+            "restored", "$JS.SNAPSHOT.RESTORE.{stream}.{copy}", "A piece of a stream that comes back.", "foreign", ("bytes",)
+        ),
+        Channel("services", "$SRV.{verb}", "Which processes there are.", "foreign", ("empty",), ("service_record",)),
+        Channel(
+            "services-of", "$SRV.{verb}.{service}", "Which processes a role has.", "foreign", ("empty",), ("service_record",)
+        ),
+        Channel("service", "$SRV.{verb}.{service}.{id}", "One process.", "foreign", ("empty",), ("service_record",)),
+    )

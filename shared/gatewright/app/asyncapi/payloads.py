@@ -1,0 +1,146 @@
+"""The payloads: our JSON Schemas as components of one document, and what crosses the bus without a schema of ours.
+
+AsyncAPI's own schemas are JSON Schema draft 07, ours are draft 2020-12, and use of it only what both have: ``$defs`` become
+components of their own, and words beside a ``$ref``, which draft 07 does not see, stand around it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from gatewright.contracts import schemas
+from gatewright.contracts.schemas import load
+from gatewright.resources import schema_directory
+
+Json = dict[str, Any]
+
+#: Keywords of the file, not of the schema.
+_OF_THE_FILE = frozenset({"$schema", "$id", "$defs"})
+
+#: What is no document of ours: name -> content type and schema.
+FOREIGN: Mapping[str, tuple[str, Json]] = {
+    "cloud_event": (
+        "application/cloudevents+json",
+        {
+            "title": "CloudEvent",
+            "description": "CloudEvents 1.0 in the structured mode; data is the document.",
+            "type": "object",
+            "required": ["specversion", "type", "source", "id", "data"],
+            "properties": {
+                "specversion": {"const": "1.0"},
+                "type": {"type": "string"},
+                "source": {"type": "string", "format": "uri-reference"},
+                "id": {"type": "string", "minLength": 1},
+                "datacontenttype": {"type": "string"},
+                "traceparent": {"type": "string"},
+                "data": {"type": "object"},
+            },
+        },
+    ),
+    "cancellation": (
+        "application/json",
+        {"title": "Cancellation", "type": ["string", "array"], "items": {"type": "string"}, "description": "Ids of runs."},
+    ),
+    "bytes": ("application/octet-stream", {"title": "Bytes", "description": "At most 512 KiB.", "type": "string"}),
+    "original": (
+        "application/octet-stream",
+        {"title": "Original", "description": "The message as it was, except for secrets.", "type": "string"},
+    ),
+    "lock_table": ("application/json", {"title": "LockTable", "description": "Read by gatekeepers only.", "type": "object"}),
+    "max_deliveries": (
+        "application/json",
+        {
+            "title": "MaxDeliveries",
+            "description": "The server's advisory.",
+            "type": "object",
+            "required": ["stream", "consumer", "stream_seq", "deliveries"],
+            "properties": {
+                "stream": {"type": "string"},
+                "consumer": {"type": "string"},
+                "stream_seq": {"type": "integer"},
+                "deliveries": {"type": "integer"},
+            },
+        },
+    ),
+    "empty": ("application/json", {"title": "Empty", "description": "Nothing.", "type": "string", "maxLength": 0}),
+    "service_record": (
+        "application/json",
+        {"title": "ServiceRecord", "description": "What the NATS services protocol says of a process.", "type": "object"},
+    ),
+}
+
+
+def component(name: str, place: str = "") -> str:
+    """The component that holds a schema, or a part of it: ``task_contract.v1`` is ``TaskContractV1``."""
+    words = [*name.replace(".", "_").split("_"), *place.split("_")]
+    return "".join(word[:1].upper() + word[1:] for word in words)
+
+
+def components(names: Iterable[str]) -> Json:
+    """Everything that these schemas are made of, by the component's name, sorted."""
+    made: Json = {}
+    waiting = sorted(set(names))
+    while waiting:
+        name = waiting.pop()
+        key = component(*name.partition("#")[::2])
+        if key in made:
+            continue
+        made[key], needed = _component(name)
+        waiting += sorted(needed)
+    return dict(sorted(made.items()))
+
+
+def content_type(name: str) -> str:
+    """Of a message that holds this."""
+    return FOREIGN[name][0] if name in FOREIGN else "application/json"
+
+
+def example(name: str) -> Json:
+    """The smallest valid example of a document that lies beside its schema."""
+    found = schema_directory() / "examples" / name / "valid" / "minimal.json"
+    loaded: Json = json.loads(found.read_bytes())
+    return loaded
+
+
+def _component(name: str) -> tuple[Json, set[str]]:
+    """A schema, or a part of it (``task_contract.v1#run_id``), and those that it refers to."""
+    if name in FOREIGN:
+        return FOREIGN[name][1], set()
+    home, _, place = name.partition("#")
+    whole = load(home)
+    needed: set[str] = set()
+    made = _rewritten(whole["$defs"][place] if place else whole, home, needed)
+    return made, needed
+
+
+def _rewritten(node: Any, home: str, needed: set[str]) -> Any:
+    if isinstance(node, list):
+        return [_rewritten(each, home, needed) for each in node]
+    if not isinstance(node, dict):
+        return node
+    beside = {key: _rewritten(value, home, needed) for key, value in node.items() if key not in {*_OF_THE_FILE, "$ref"}}
+    if "$ref" not in node:
+        return beside
+    file, _, path = node["$ref"].partition("#")
+    target = file.removesuffix(".json") or home
+    steps = path.split("/")[1:]
+    if steps[:1] == ["$defs"]:
+        needed.add(f"{target}#{steps[1]}")
+        reference = {"$ref": f"#/components/schemas/{component(target, steps[1])}"}
+    elif steps:
+        # A part that has no name of its own stands where it is used.
+        part: Any = load(target)
+        for step in steps:
+            part = part[step]
+        return _rewritten(part, target, needed) | beside
+    else:
+        needed.add(target)
+        reference = {"$ref": f"#/components/schemas/{component(target)}"}
+    return beside | {"allOf": [reference]} if beside else reference
+
+
+def is_ours(name: str) -> bool:
+    """Whether a schema of shared/schemas has this name."""
+    return name in schemas.names()

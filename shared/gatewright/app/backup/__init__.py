@@ -1,0 +1,1 @@
+"""Backup and restore of a whole installation: streams, keys and identities, policies, sealed bundles."""

@@ -1,0 +1,68 @@
+"""Bundles that lie in a store, for commands: fetched into a folder of their own, which goes when the command ends."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import hashlib
+import shutil
+import tempfile
+from pathlib import Path
+
+from gatewright.app.cli.settings import AgentSettings
+from gatewright.client.client import Client
+from gatewright.errors import MalformedError, StoreError
+from gatewright.evidence import layout
+from gatewright.evidence.store.address import StoreAddress, parse_run, parse_store
+from gatewright.evidence.store.archive import unpack
+from gatewright.evidence.store.fetching import fetch, open_reader, open_store
+from gatewright.evidence.store.objects import MAX_ARCHIVE_BYTES, ObjectStore
+from gatewright.evidence.store.policy import load_stores
+
+
+def fetched(address: str, into: Path | None = None) -> Path:
+    """The bundle at ``STORE/RUN`` in a folder that is called after its run: below ``into``, or one that goes with the process.
+
+    Raises StoreError, ConfigurationError.
+    """
+    place, run_id = parse_run(address)
+    return fetch(open_reader(place, load_stores(AgentSettings().policies)), run_id, into or _passing_folder())
+
+
+async def received(client: Client, run_id: str, into: Path) -> Path:
+    """The bundle of a run, as the gatekeeper gives it over the bus, in the new folder ``into / run_id``.
+
+    Raises as ``receive_bundle`` does, StoreError (``stored_bundle_altered``), MalformedError (``output_unwritable``).
+    """
+    try:
+        await asyncio.to_thread(into.mkdir, parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=into, prefix=".received-", suffix=".zip") as file:
+            told = await client.receive_bundle(run_id, file.file, limit=MAX_ARCHIVE_BYTES)
+            file.flush()
+            await asyncio.to_thread(_unpack, Path(file.name), into / run_id, told.manifest_sha256)
+    except OSError as error:
+        raise MalformedError(f"{into}: {error.strerror or error}", code="output_unwritable") from error
+    return into / run_id
+
+
+def _unpack(archive: Path, folder: Path, manifest_sha256: str) -> None:
+    unpack(archive, folder)
+    manifest = folder / layout.MANIFEST
+    if not manifest.is_file() or hashlib.sha256(manifest.read_bytes()).hexdigest() != manifest_sha256:
+        raise StoreError(f"the gatekeeper gave another bundle for {folder.name}", code="stored_bundle_altered")
+
+
+def fetched_of(store: str, run_id: str) -> Path:
+    """The bundle of a run in the store that the settings name. Raises StoreError, ConfigurationError."""
+    return fetched(parse_store(store).run(run_id))
+
+
+def store_at(address: StoreAddress) -> ObjectStore:
+    """The store, to be written. Raises StoreError, ConfigurationError."""
+    return open_store(address, load_stores(AgentSettings().policies))
+
+
+def _passing_folder() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="gatewright-bundle-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder

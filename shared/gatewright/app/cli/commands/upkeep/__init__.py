@@ -1,0 +1,1 @@
+"""Commands for operators of an installation: keeping it, and bringing it back."""

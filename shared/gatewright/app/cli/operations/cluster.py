@@ -1,0 +1,40 @@
+"""``doctor --cluster``: a whole installation, looked at over the bus as an operator."""
+
+from __future__ import annotations
+
+import asyncio
+
+from gatewright.app.cli.context import find_place
+from gatewright.app.cluster.asking import ClusterLook, ask_cluster
+from gatewright.app.stack import state
+from gatewright.bus.identities import OPERATOR, BusAddress
+from gatewright.bus.jetstream.connection import Connection
+from gatewright.errors import ConfigurationError, UnavailableError
+
+_PATIENCE = 5.0
+
+
+def look_at_cluster(pools: tuple[str, ...]) -> ClusterLook:
+    """The bus that was named, else that of the home folder's stack. Raises UnavailableError, ConfigurationError."""
+    place = find_place()
+    address = place.bus
+    if address is None:
+        running = state.read(place.home)
+        if running is None:
+            raise UnavailableError("no stack runs here: set GATEWRIGHT_NATS_URL, or start one", code="no_stack")
+        address = running.address(OPERATOR)
+    return asyncio.run(_look(address, pools))
+
+
+async def _look(address: BusAddress, pools: tuple[str, ...]) -> ClusterLook:
+    connection = await Connection.open(address, name="doctor", patience=_PATIENCE)
+    try:
+        credential = connection.credential
+        if credential is not None and credential.identity != OPERATOR:
+            raise ConfigurationError(
+                f"an operator may look at it all, and this is {credential.identity}: set GATEWRIGHT_NATS_SEED to operator.nk",
+                code="operator_needed",
+            )
+        return await ask_cluster(connection, pools)
+    finally:
+        await connection.close()

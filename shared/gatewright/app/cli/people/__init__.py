@@ -1,0 +1,1 @@
+"""What people are asked and answer, on the command line."""

@@ -1,0 +1,135 @@
+"""The inbox for people and programs: what is asked, how urgent, by which rule; and how often rules were answered how. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from statistics import median
+from typing import Any
+
+import msgspec
+
+from gatewright.app.cli.operations.dead_letters import age
+from gatewright.app.cli.output import printable
+from gatewright.contracts.approvals import ApprovalStanding
+from gatewright.errors import MalformedError
+
+_RISKS = {"high": 0, "medium": 1, "low": 2}
+
+
+class RuleStatistics(msgspec.Struct, frozen=True):
+    """One rule of ``approvals stats --json``. ``median_wait_sec``: of what people have decided; None while that is nothing."""
+
+    rule: str
+    asked: int
+    pending: int
+    approved: int
+    rejected: int
+    expired: int
+    withdrawn: int
+    autopilot: int
+    median_wait_sec: float | None
+
+
+def document_of(standing: ApprovalStanding) -> dict[str, Any]:
+    """One entry of ``approvals list --json``."""
+    plain: dict[str, Any] = msgspec.to_builtins(standing)
+    return plain
+
+
+def most_urgent_first(approvals: Iterable[ApprovalStanding]) -> list[ApprovalStanding]:
+    """By risk, then by the time that is left."""
+    return sorted(approvals, key=lambda each: (_RISKS[each.request.risk], each.request.expires_at))
+
+
+def table(approvals: Sequence[ApprovalStanding], now: datetime) -> list[str]:
+    """The list for people."""
+    width = max((len(each.request.request_id) for each in approvals), default=7)
+    lines = [f"{'REQUEST':<{width}} {'RISK':<6} {'STATUS':<9} {'AGE':>7} {'LEFT':>7}  RULE: WHY"]
+    for each in approvals:
+        request = each.request
+        left = _seconds(now, request.expires_at) if each.status == "pending" else 0.0
+        lines.append(
+            f"{request.request_id:<{width}} {request.risk:<6} {each.status:<9} {age(_seconds(request.created_at, now)):>7} "
+            f"{age(left) if each.status == 'pending' else '-':>7}  {printable(request.rule)}: {printable(request.why)[:120]}"
+        )
+    return lines
+
+
+def page(standing: ApprovalStanding) -> list[str]:
+    """One request with everything that a person needs to decide."""
+    request = standing.request
+    who = f" by {standing.decided_by} at {standing.decided_at}" if standing.decided_by else ""
+    facts = {
+        "request": request.request_id,
+        "status": f"{standing.status}{who}",
+        "rule": f"{request.rule} ({request.reason}, risk {request.risk})",
+        "why": request.why,
+        "ordered": f"{request.user_request} (publisher {request.publisher}, for {request.requested_by})",
+        "repository": f"{request.repository} at {request.baseline_commit}",
+        "contract": f"sha256:{request.contract_sha256}",
+        "tree": request.candidate_tree or "none yet: no work was given out",
+        "who": f"{', '.join(request.approvers)}{'' if request.yourself else ', not about a run of their own'}",
+        "until": request.expires_at,
+        "on yes": request.on_yes,
+        "on no": request.on_no,
+        "on silence": request.on_silence,
+        "phrase": request.phrase or "none",
+        "comments": ", ".join(standing.comments) or "none",
+    }
+    lines = [f"{name:<11} {printable(value)}" for name, value in facts.items()]
+    lines += [f"gate        {gate.gate}: {gate.verdict} ({printable(gate.code)})" for gate in standing.gates]
+    if standing.patch:
+        lines += ["", *(printable(line) for line in standing.patch.splitlines())]
+        missing = standing.patch_bytes - len(standing.patch.encode())
+        lines += [f"... and {missing} bytes more"] if missing > 0 else []
+    return lines
+
+
+def named(approvals: Sequence[ApprovalStanding], names: Sequence[str]) -> list[ApprovalStanding]:
+    """The requests that ``names`` mean: each is a request, or a run with all that waits in it.
+
+    Raises MalformedError (``approval_unknown``).
+    """
+    found: dict[str, ApprovalStanding] = {}
+    for name in names:
+        mine = [each for each in approvals if name in {each.request.request_id, each.request.run_id}]
+        if not mine:
+            raise MalformedError(f"nothing waits for an answer under {name}", code="approval_unknown")
+        found |= {each.request.request_id: each for each in mine}
+    return list(found.values())
+
+
+def statistics_of(approvals: Iterable[ApprovalStanding]) -> list[RuleStatistics]:
+    """How often each rule has asked, and what came of it: a rule that always gets a yes can be seen."""
+    by_rule: dict[str, list[ApprovalStanding]] = {}
+    for each in approvals:
+        by_rule.setdefault(each.request.rule, []).append(each)
+    return [_statistics(rule, found) for rule, found in sorted(by_rule.items())]
+
+
+def statistics_table(found: Sequence[RuleStatistics]) -> list[str]:
+    """The statistics for people."""
+    width = max((len(each.rule) for each in found), default=4)
+    lines = [f"{'RULE':<{width}} {'ASKED':>5} {'WAIT':>5} {'YES':>5} {'NO':>5} {'SILENT':>6} {'BY RULE':>7} {'MEDIAN':>7}"]
+    for each in found:
+        wait = "-" if each.median_wait_sec is None else age(each.median_wait_sec)
+        counts = (
+            f"{each.asked:>5} {each.pending:>5} {each.approved:>5} {each.rejected:>5} {each.expired:>6} {each.autopilot:>7}"
+        )
+        lines.append(f"{each.rule:<{width}} {counts} {wait:>7}")
+    return lines
+
+
+def _statistics(rule: str, found: Sequence[ApprovalStanding]) -> RuleStatistics:
+    count = {status: sum(each.status == status for each in found) for status in _STATUSES}
+    waits = [_seconds(each.request.created_at, each.decided_at) for each in found if each.status in {"approved", "rejected"}]
+    return RuleStatistics(rule=rule, asked=len(found), median_wait_sec=median(waits) if waits else None, **count)
+
+
+_STATUSES = ("pending", "approved", "rejected", "expired", "withdrawn", "autopilot")
+
+
+def _seconds(since: str | datetime, until: str | datetime) -> float:
+    begin, end = (datetime.fromisoformat(each) if isinstance(each, str) else each for each in (since, until))
+    return max(0.0, (end - begin).total_seconds())

@@ -1,0 +1,123 @@
+"""Tells people that something waits for them: on the screen, by a command, by a webhook. One digest for all that is new.
+
+A digest holds what the list shows and no more: no patch, no words of the order, no key. A notice that cannot be given is tried
+again with the next look; it never holds up a run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from gatewright.app.cli.context import CommandContext
+from gatewright.app.cli.output import emit, note, printable, say
+from gatewright.app.cli.people.session import open_inbox, waiting
+from gatewright.contracts.approvals import ApprovalStanding
+from gatewright.errors import ConfigurationError, UnavailableError
+
+#: Seconds that a command or a webhook may take.
+_PATIENCE = 10.0
+
+
+@dataclass
+class Notifier:
+    """``told`` are the requests that each way of telling has been given."""
+
+    command: str = ""
+    webhook: str = ""
+    told: dict[str, set[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.webhook and not self.webhook.startswith(("https://", "http://127.0.0.1", "http://localhost", "http://[::1]")):
+            raise ConfigurationError("a webhook is an https:// address, or one of this host")
+
+    def new(self, way: str, found: Sequence[ApprovalStanding]) -> list[ApprovalStanding]:
+        """What one way of telling has not been given yet."""
+        known = self.told.setdefault(way, set())
+        return [each for each in found if each.request.request_id not in known]
+
+    def given(self, way: str, found: Sequence[ApprovalStanding]) -> None:
+        """It has been given these."""
+        self.told.setdefault(way, set()).update(each.request.request_id for each in found)
+
+    def tell(self, found: Sequence[ApprovalStanding]) -> None:
+        """Give command and webhook what is new to them; what fails is new again at the next look."""
+        for way, send in (("command", self._run), ("webhook", self._post)):
+            new = self.new(way, found) if getattr(self, way) else []
+            if new and send(msgspec.json.encode(digest(new))):
+                self.given(way, new)
+
+    def _run(self, data: bytes) -> bool:
+        try:
+            finished = subprocess.run(shlex.split(self.command), input=data, timeout=_PATIENCE, check=False)
+        except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+            note(f"the command for notices failed: {type(error).__name__}; it is tried again")
+            return False
+        if finished.returncode != 0:
+            note(f"the command for notices ended with exit code {finished.returncode}; it is tried again")
+        return finished.returncode == 0
+
+    def _post(self, data: bytes) -> bool:
+        request = urllib.request.Request(self.webhook, data=data, headers={"Content-Type": "application/json"})  # noqa: S310 - http(s) only
+        try:
+            with urllib.request.urlopen(request, timeout=_PATIENCE) as answer:  # noqa: S310 - the same
+                return bool(200 <= answer.status < 300)
+        except (OSError, urllib.error.URLError, ValueError) as error:
+            note(f"the webhook for notices failed: {type(error).__name__}; it is tried again")
+            return False
+
+
+def digest(found: Sequence[ApprovalStanding]) -> dict[str, Any]:
+    """All that is new in one document: enough to know that one is waited for, and nothing that has to be kept secret."""
+    return {
+        "waiting": len(found),
+        "requests": [
+            {
+                "request_id": each.request.request_id,
+                "run_id": each.request.run_id,
+                "rule": each.request.rule,
+                "risk": each.request.risk,
+                "approvers": list(each.request.approvers),
+                "expires_at": each.request.expires_at,
+                "show": f"gatewright approvals show {each.request.request_id}",
+            }
+            for each in found
+        ],
+    }
+
+
+async def watch_inbox(place: CommandContext, notifier: Notifier, every: float, *, once: bool, json_output: bool) -> None:
+    """Look again and again; a bus that is away is waited for."""
+    while True:
+        try:
+            async with open_inbox(place) as inbox:
+                while True:
+                    found = await waiting(inbox)
+                    _show(notifier, found, json_output=json_output)
+                    await asyncio.to_thread(notifier.tell, found)
+                    if once:
+                        return
+                    await asyncio.sleep(every)
+        except UnavailableError as error:
+            if once:
+                raise
+            note(f"no gatekeeper answers ({error.reason}); it is asked again")
+            await asyncio.sleep(every)
+
+
+def _show(notifier: Notifier, found: Sequence[ApprovalStanding], *, json_output: bool) -> None:
+    new = notifier.new("screen", found)
+    notifier.given("screen", new)
+    if new and json_output:
+        emit(digest(new))
+    for each in () if json_output else new:
+        request = each.request
+        say(printable(f"{request.request_id}  risk {request.risk}  until {request.expires_at}  {request.rule}: {request.why}"))

@@ -1,0 +1,75 @@
+"""A connection as an approver: of the running stack, or of the bus that was named; and the answers that are sent by it."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from gatewright.app.cli.context import CommandContext
+from gatewright.app.cli.output import printable
+from gatewright.app.cli.people.signing import sign_decision
+from gatewright.app.stack.state import read
+from gatewright.bus.identities import APPROVER
+from gatewright.client.approvals import ApprovalInbox
+from gatewright.clock import timestamp
+from gatewright.contracts import ApprovalsRequest
+from gatewright.contracts.approvals import ApprovalStanding, DecisionVerdict, SignedDecision
+from gatewright.errors import UnavailableError
+from gatewright.rules.approvals import decision_on
+
+_PATIENCE = 3.0
+#: As many as one answer may hold.
+MOST = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a person says: to each of the requests that are named. ``phrase`` None: it is asked for where a rule wants one."""
+
+    verdict: DecisionVerdict
+    person: str
+    key: Path
+    comment: str = ""
+    phrase: str | None = None
+
+
+@contextlib.asynccontextmanager
+async def open_inbox(place: CommandContext) -> AsyncIterator[ApprovalInbox]:
+    """Raises UnavailableError (``no_stack``), BusError; ConfigurationError for a seed that is not an approver's."""
+    from gatewright.bus.jetstream.bus import JetStreamBus
+
+    address = place.bus
+    if address is None:
+        state = read(place.home)
+        if state is None:
+            words = "no stack runs here: start one with `gatewright up`, or set GATEWRIGHT_NATS_URL and the seed of an approver"
+            raise UnavailableError(words, code="no_stack")
+        address = state.address(APPROVER)
+    bus = await JetStreamBus.connect(address, name=APPROVER, patience=_PATIENCE)
+    try:
+        yield ApprovalInbox(bus)
+    finally:
+        await bus.close()
+
+
+async def waiting(inbox: ApprovalInbox) -> tuple[ApprovalStanding, ...]:
+    """Everything that waits for an answer."""
+    return (await inbox.listed(ApprovalsRequest(pending_only=True, limit=MOST))).approvals
+
+
+def signed_answers(requests: Sequence[ApprovalStanding], answer: Answer, now: datetime) -> list[SignedDecision]:
+    """An own signed record for each request."""
+    return [_signed(each, answer, now) for each in requests]
+
+
+def _signed(standing: ApprovalStanding, answer: Answer, now: datetime) -> SignedDecision:
+    request = standing.request
+    phrase = answer.phrase or ""
+    if request.phrase and answer.verdict == "approve" and answer.phrase is None and sys.stdin.isatty():
+        phrase = input(f"{request.request_id} ({printable(request.why)})\ntype exactly {printable(request.phrase)!r}: ")
+    said = {"verdict": answer.verdict, "person": answer.person, "decided_at": timestamp(now), "comment": answer.comment}
+    return sign_decision(decision_on(request, **said, phrase=phrase if request.phrase else ""), answer.key)

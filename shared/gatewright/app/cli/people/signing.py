@@ -1,0 +1,75 @@
+"""A person's signature: by a PEM key of ours in this process, else by ``ssh-keygen``, which knows agents and tokens."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from gatewright.contracts import ApprovalDecision, codec
+from gatewright.contracts.approvals import SignedDecision
+from gatewright.errors import ConfigurationError
+from gatewright.evidence.signing import keys
+from gatewright.git.command import executable
+from gatewright.rules.approvals import NAMESPACE
+from gatewright.ssh_signatures import public_blob, public_line, sign_ssh
+
+_PEM = b"-----BEGIN PRIVATE KEY-----"
+#: Looked for, in this order, where no key is named.
+_USUAL = ("id_ed25519", "id_ed25519_sk", "id_ecdsa", "id_ecdsa_sk", "id_rsa")
+#: Seconds in which a person can type a passphrase or touch a token.
+_TOUCHING = 120.0
+
+
+def usual_key(home: Path) -> Path:
+    """The key that ssh itself would take first. Raises ConfigurationError (``key_unreadable``) where there is none."""
+    for name in _USUAL:
+        for path in (home / ".ssh" / name, home / ".ssh" / f"{name}.pub"):
+            if path.is_file():
+                return path
+    raise ConfigurationError("no key was named (--key), and ~/.ssh has none", code="key_unreadable")
+
+
+def sign_decision(decision: ApprovalDecision, key: Path) -> SignedDecision:
+    """The decision with its signature. ``key``: a private key, or the public one whose private half an agent has.
+
+    Raises ConfigurationError (``key_unreadable``, ...).
+    """
+    data = codec.encode(decision)
+    return SignedDecision(document=data.decode(), signature=_signature(data, key))
+
+
+def public_key(key: Path) -> str:
+    """The public half as a roster holds it, without the comment. Raises ConfigurationError, MalformedError."""
+    if _is_pem(key):
+        return public_line(keys.load(key).secret)
+    public = key if key.suffix == ".pub" else key.with_name(f"{key.name}.pub")
+    try:
+        line = " ".join(public.read_text("utf-8").split()[:2])
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{public} cannot be read: {error}", code="key_unreadable") from error
+    public_blob(line)
+    return line
+
+
+def _is_pem(key: Path) -> bool:
+    try:
+        with key.open("rb") as file:
+            return file.read(len(_PEM)) == _PEM
+    except OSError as error:
+        raise ConfigurationError(f"{key} cannot be read: {error.strerror}", code="key_unreadable") from error
+
+
+def _signature(data: bytes, key: Path) -> str:
+    if _is_pem(key):
+        return sign_ssh(keys.load(key).secret, NAMESPACE, data)
+    argv = [executable("ssh-keygen"), "-Y", "sign", "-q", "-n", NAMESPACE, "-f", str(key)]
+    try:
+        finished = subprocess.run(argv, input=data, capture_output=True, timeout=_TOUCHING, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ConfigurationError(
+            f"ssh-keygen does not sign with {key}: {type(error).__name__}", code="key_unreadable"
+        ) from error
+    if finished.returncode != 0:
+        words = finished.stderr.decode("utf-8", "replace").strip() or f"exit code {finished.returncode}"
+        raise ConfigurationError(f"ssh-keygen does not sign with {key}: {words}", code="key_unreadable")
+    return finished.stdout.decode("ascii", "replace")

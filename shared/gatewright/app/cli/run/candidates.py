@@ -1,0 +1,86 @@
+"""``--candidates``: who makes the change where several do, each for itself. Pure.
+
+A number: so many of what the other options name; of commands and replies, one each. Or a list of names: an agent of
+agents.json, ``AGENT=MODEL`` for it with that model, ``=MODEL`` for a model that is asked for whole files.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from gatewright.contracts.vocabulary import Executor
+from gatewright.errors import Fault
+from gatewright.worker_role import ASKED_ANEW
+
+#: How many there may be, as the schema says.
+LEAST, MOST = 2, 8
+#: ``--agent any``, and a candidate of this name: the first agent of agents.json that the worker has.
+ANY_AGENT = "any"
+_PLACE = "/candidates"
+
+
+def names_of(given: str | None) -> tuple[str, ...]:
+    """The names that the option lists; none where it is a number, or was not given."""
+    return () if given is None or _is_number(given) else tuple(name.strip() for name in given.split(","))
+
+
+def count_of(given: str | None) -> int:
+    """How many candidates the option asks for; 1 where it was not given."""
+    if given is None:
+        return 1
+    return int(given[:6]) if _is_number(given) else len(names_of(given))
+
+
+def named_candidates(given: str, model: str | None, faults: list[Fault]) -> tuple[Executor, ...]:
+    """One executor for each name, with ``model`` where the name says none; what is no name is added to ``faults``."""
+    found = []
+    for number, name in enumerate(names_of(given)):
+        agent, with_model, named = name.partition("=")
+        try:
+            found.append(_executor(agent, named if with_model else model))
+        except msgspec.ValidationError:
+            words = f"--candidates {name!r}: an agent is called like codex, with a model codex=MODEL; a model alone is =MODEL"
+            faults.append(Fault(f"{_PLACE}/{number}", "invalid", words))
+    return tuple(found)
+
+
+def repeated(executor: Executor, count: int, faults: list[Fault]) -> tuple[Executor, ...]:
+    """``count`` times what makes the change; of commands and recorded replies, one for each."""
+    if executor.kind in ASKED_ANEW:
+        return (executor,) * count
+    given = executor.commands or executor.artifacts
+    if len(given) != count or executor.kind == "patch":
+        words = f"--candidates {count} needs --agent, --model, or {count} times --exec or --reply, one for each candidate"
+        faults.append(Fault(_PLACE, "ambiguous", words))
+        return ()
+    if executor.commands:
+        return tuple(Executor(kind="command", commands=(command,)) for command in executor.commands)
+    return tuple(Executor(kind=executor.kind, artifacts=(name,)) for name in executor.artifacts)
+
+
+def contradictions(given: str | None, *, shards: int, others: bool) -> list[Fault]:
+    """What is wrong with the option beside the others; ``others``: it is said elsewhere, too, who makes the change."""
+    if given is None:
+        return []
+    faults = []
+    if not LEAST <= count_of(given) <= MOST:
+        faults.append(Fault(_PLACE, "invalid", f"--candidates: at least {LEAST} and at most {MOST}"))
+    if shards > 1:
+        words = "--candidates and --shards: each candidate makes the whole change, which is not split then"
+        faults.append(Fault(_PLACE, "ambiguous", words))
+    if others and names_of(given):
+        words = "--candidates names who makes the change: leave out --agent, --exec, --patch, --reply and --head"
+        faults.append(Fault(_PLACE, "ambiguous", words))
+    return faults
+
+
+def _executor(agent: str, model: str | None) -> Executor:
+    """Raises msgspec.ValidationError for a name that is none."""
+    if not agent and model is None:
+        raise msgspec.ValidationError("no name")
+    fields = {"kind": "agent" if agent else "model", "agent": None if agent == ANY_AGENT else agent or None, "model": model}
+    return msgspec.convert(fields, Executor)
+
+
+def _is_number(given: str) -> bool:
+    return given.isascii() and given.isdigit()

@@ -1,0 +1,1 @@
+"""Files and folders that a run is given beside the repository."""

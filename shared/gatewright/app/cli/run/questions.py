@@ -1,0 +1,121 @@
+"""Puts what an agent asks leave for to the person at the terminal, one question after the other.
+
+Only ``y`` or ``yes``, typed after the question was printed, allows, and this once. Anything else, Ctrl-C, the end of the input
+and silence refuse. What an agent says is printed with everything written out that does not simply print.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+import termios
+from collections.abc import AsyncIterator
+from typing import Final
+
+from gatewright.app.cli.output import printable, say
+from gatewright.app.cli.run.display import Display
+from gatewright.client.client import Client
+from gatewright.contracts import AgentQuestion
+from gatewright.errors import BusError, MalformedError
+
+NO_TERMINAL: Final = "no_terminal"
+#: Questions that may wait behind the one that is asked; a worker asks one at a time.
+_MOST_WAITING: Final = 64
+_MOST_TYPED: Final = 4096
+_YES: Final = frozenset({"y", "yes"})
+
+
+def require_terminal(*, json_output: bool) -> None:
+    """Raises MalformedError (``no_terminal``) where no person can be asked."""
+    if json_output:
+        raise MalformedError("--interactive asks at a terminal, and --json prints for programs", code=NO_TERMINAL)
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        words = "--interactive asks at a terminal: standard input or standard output is none"
+        raise MalformedError(words, code=NO_TERMINAL)
+
+
+class TerminalQuestions:
+    """Of one run. ``display`` gives the terminal up while a question is open."""
+
+    def __init__(self, client: Client, run_id: str, display: Display) -> None:
+        self._client = client
+        self._run_id = run_id
+        self._display = display
+        self._turn = asyncio.Lock()
+        self._refused: asyncio.Event | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._ended = False
+
+    @contextlib.asynccontextmanager
+    async def answered(self) -> AsyncIterator[None]:
+        """While the body runs, questions are answered."""
+        await self._client.hear_questions(self._hear)
+        try:
+            yield
+        finally:
+            self._ended = True
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def refuse_open(self) -> bool:
+        """Refuse the question that is open, as Ctrl-C does; False when none is."""
+        if self._refused is None:
+            return False
+        self._refused.set()
+        return True
+
+    async def _hear(self, question: AgentQuestion) -> None:
+        if question.run_id != self._run_id or self._ended or len(self._tasks) >= _MOST_WAITING:
+            return
+        task = asyncio.create_task(self._put(question))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _put(self, question: AgentQuestion) -> None:
+        deadline = asyncio.get_running_loop().time() + question.seconds
+        allow = False
+        async with self._turn:
+            left = deadline - asyncio.get_running_loop().time()
+            if left > 0 and not self._ended:
+                with self._display.asking():
+                    allow = await self._ask(question, left)
+        with contextlib.suppress(BusError):
+            await self._client.answer_question(question, allow=allow)
+
+    async def _ask(self, question: AgentQuestion, seconds: float) -> bool:
+        say(f"? {printable(question.agent)} asks leave to run: {printable(question.subject)}")
+        with contextlib.suppress(termios.error):
+            # What was typed before the question was printed is no answer to it; what is typed at the prompt is.
+            termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+        say(f"  allow it this once? [y/N] ({seconds:.0f} s, Ctrl-C refuses)")
+        self._refused = asyncio.Event()
+        refused = asyncio.create_task(self._refused.wait())
+        typed = asyncio.create_task(_typed_line(sys.stdin.fileno()))
+        try:
+            done, _ = await asyncio.wait({refused, typed}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._refused = None
+            for task in (refused, typed):
+                task.cancel()
+            await asyncio.gather(refused, typed, return_exceptions=True)
+        allow = typed in done and refused not in done and typed.result().strip().lower() in _YES
+        say("  allowed, this once" if allow else "  refused" if done else "  refused: no answer came")
+        return allow
+
+
+async def _typed_line(terminal: int) -> str:
+    """The next line that is typed; empty at the end of the input."""
+    loop = asyncio.get_running_loop()
+    readable = asyncio.Event()
+    loop.add_reader(terminal, readable.set)
+    try:
+        await readable.wait()
+    finally:
+        loop.remove_reader(terminal)
+    try:
+        return os.read(terminal, _MOST_TYPED).decode("utf-8", "replace")
+    except OSError:
+        return ""

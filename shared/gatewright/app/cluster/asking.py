@@ -1,0 +1,165 @@
+"""Asks everything over the bus that an operator may: processes of every role, streams, queues, the server. It judges nothing.
+
+What a process says of itself is its own word. It is for finding what is wrong, and proves nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import time
+from dataclasses import dataclass
+
+import msgspec
+
+from gatewright.bus.identities import Credential
+from gatewright.bus.jetstream.api import MISSING, ApiReply
+from gatewright.bus.jetstream.connection import Connection
+from gatewright.bus.jetstream.offered import Offered, offered
+from gatewright.bus.jetstream.processes import Process, ask_processes
+from gatewright.bus.jetstream.queue_depths import QueueDepth, open_dead_letters, queue_depth
+from gatewright.bus.topology import STREAM_NAMES, Consumer, consumers, intake_publisher
+from gatewright.errors import BusError
+
+
+class _Config(msgspec.Struct):
+    max_bytes: int = -1
+    max_msgs: int = -1
+    num_replicas: int = 1
+
+
+class _State(msgspec.Struct):
+    messages: int = 0
+    bytes: int = 0
+
+
+class _Peer(msgspec.Struct):
+    name: str = ""
+    current: bool = False
+    offline: bool = False
+
+
+class _Cluster(msgspec.Struct):
+    name: str = ""
+    leader: str = ""
+    replicas: tuple[_Peer, ...] = ()
+
+
+class _StreamReply(ApiReply):
+    config: _Config = msgspec.field(default_factory=_Config)
+    state: _State = msgspec.field(default_factory=_State)
+    cluster: _Cluster | None = None
+
+
+class _NamesReply(ApiReply):
+    streams: tuple[str, ...] | None = None
+
+
+class _Claims(msgspec.Struct):
+    exp: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StreamLook:
+    """One stream. ``fullness``: of what it may keep, 0 to 1; ``behind``: servers that have not all of it, or are away.
+
+    ``clustered``: its server is one of several; ``leader``: one of them leads the stream.
+    """
+
+    name: str
+    messages: int
+    size: int
+    fullness: float
+    replicas: int
+    behind: tuple[str, ...] = ()
+    clustered: bool = False
+    leader: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterLook:
+    """What was heard. ``missing``: streams and queues that there are not. ``expires``: of the asker's own credential, or 0."""
+
+    server: str
+    max_payload: int
+    offered: Offered | None
+    round_trip: float
+    processes: tuple[Process, ...]
+    streams: tuple[StreamLook, ...]
+    queues: tuple[QueueDepth, ...]
+    missing: tuple[str, ...]
+    dead_letters: int
+    expires: int = 0
+    now: float = 0.0
+
+
+async def ask_cluster(connection: Connection, pools: tuple[str, ...]) -> ClusterLook:
+    """One look, by an operator. Raises BusError when the bus cannot be had, or does not let this identity look."""
+    began = time.monotonic()
+    room = await offered(connection)
+    trip = time.monotonic() - began
+    listed = await connection.api("STREAM.NAMES", {}, _NamesReply)
+    names = tuple(dict.fromkeys((*STREAM_NAMES, *(listed.streams or ()))))
+    publishers = [publisher for name in names if (publisher := intake_publisher(name)) is not None]
+    processes, streams, queues, letters = await asyncio.gather(
+        ask_processes(connection),
+        asyncio.gather(*(_stream(connection, name) for name in names)),
+        asyncio.gather(*(_queue(connection, queue) for queue in consumers(pools, publishers))),
+        open_dead_letters(connection),
+    )
+    return ClusterLook(
+        server=str(connection.client.connected_server_version),
+        max_payload=connection.client.max_payload,
+        offered=room,
+        round_trip=trip,
+        processes=processes,
+        streams=tuple(each for each in streams if isinstance(each, StreamLook)),
+        queues=tuple(each for each in queues if isinstance(each, QueueDepth)),
+        missing=tuple(each for each in (*streams, *queues) if isinstance(each, str)),
+        dead_letters=letters,
+        expires=_expires(connection.credential),
+        now=time.time(),
+    )
+
+
+async def _stream(connection: Connection, name: str) -> StreamLook | str:
+    try:
+        found = await connection.api(f"STREAM.INFO.{name}", {}, _StreamReply)
+    except BusError as error:
+        if error.reason in MISSING:
+            return f"stream {name}"
+        raise
+    config, state, cluster = found.config, found.state, found.cluster
+    parts = [state.bytes / config.max_bytes if config.max_bytes > 0 else 0.0]
+    parts.append(state.messages / config.max_msgs if config.max_msgs > 0 else 0.0)
+    peers = cluster.replicas if cluster is not None else ()
+    return StreamLook(
+        name,
+        state.messages,
+        state.bytes,
+        max(parts),
+        config.num_replicas,
+        tuple(peer.name for peer in peers if peer.offline or not peer.current),
+        clustered=cluster is not None and bool(cluster.name),
+        leader=cluster is None or not cluster.name or bool(cluster.leader),
+    )
+
+
+async def _queue(connection: Connection, queue: Consumer) -> QueueDepth | str:
+    try:
+        return await queue_depth(connection, queue)
+    except BusError as error:
+        if error.reason in MISSING:
+            return f"queue {queue.durable}"
+        raise
+
+
+def _expires(credential: Credential | None) -> int:
+    """When what the account signed for the asker ends, in seconds since 1970; 0: never."""
+    if credential is None or not credential.token:
+        return 0
+    body = credential.token.split(".")[1]
+    try:
+        return msgspec.json.decode(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)), type=_Claims).exp
+    except (msgspec.MsgspecError, ValueError):
+        return 0

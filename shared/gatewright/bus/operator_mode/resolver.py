@@ -1,0 +1,43 @@
+"""Gives servers in operator mode their accounts while they run: what was revoked is refused at once, what is new accepted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from gatewright.bus.identities import BusAddress, Credential
+from gatewright.bus.jetstream.connection import ANSWER_SECONDS, Connection
+from gatewright.bus.operator_mode.files import JwtIdentities
+from gatewright.errors import BusError
+
+_UPDATE = "$SYS.REQ.CLAIMS.UPDATE"
+
+
+class _Outcome(msgspec.Struct):
+    """What one server of a cluster says; the others are told by it."""
+
+    data: dict[str, Any] | None = None
+    error: dict[str, Any] | None = None
+
+
+async def give_accounts(address: BusAddress, system: Credential, made: JwtIdentities) -> int:
+    """Give the servers every account that was made; returns how many. ``system``: who may. Raises BusError.
+
+    Those that are closed come first: nothing that was revoked waits for what is added.
+    """
+    server = BusAddress(address.url, ca=address.ca)
+    connection = await Connection.open(server, name="accounts", credential=system)
+    names = sorted(made.accounts, key=lambda name: (name not in made.closed, name))
+    try:
+        for name in names:
+            answer = await connection.request(_UPDATE, made.accounts[name].encode("ascii"), timeout=ANSWER_SECONDS)
+            outcome = msgspec.json.decode(answer.data, type=_Outcome)
+            if outcome.error is not None:
+                words = outcome.error.get("description", "")
+                raise BusError(f"the NATS server refuses the account {name}: {words}", code="account_refused")
+    except msgspec.MsgspecError as error:
+        raise BusError(f"the NATS server does not say what became of an account: {error}", code="account_refused") from error
+    finally:
+        await connection.close()
+    return len(names)

@@ -1,0 +1,85 @@
+"""Signed claims as NATS has them: JSON Web Tokens of version 2, signed with an nkey (``ed25519-nkey``).
+
+The format is that of github.com/nats-io/jwt; there is no library for it in Python. Only what a server of ours needs is written,
+and nothing is read: claims of others are judged by the server.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+KeyKind = Literal["operator", "account", "user"]
+
+_HEADER = {"typ": "JWT", "alg": "ed25519-nkey"}
+
+
+@dataclass(frozen=True, slots=True)
+class SigningNkey:
+    """An nkey that signs claims. ``repr`` shows no seed."""
+
+    seed: str
+    public: str
+
+    def __repr__(self) -> str:
+        return f"SigningNkey({self.public})"
+
+    @classmethod
+    def of(cls, seed: str) -> SigningNkey:
+        """Raises ValueError when it is no seed."""
+        import nkeys
+
+        try:
+            pair = nkeys.from_seed(bytearray(seed.encode()))  # type: ignore[no-untyped-call] # no types there
+        except nkeys.NkeysError as error:
+            raise ValueError(str(error)) from error
+        return cls(seed, bytes(pair.public_key).decode("ascii"))
+
+    def sign(self, data: bytes) -> bytes:
+        import nkeys
+
+        pair = nkeys.from_seed(bytearray(self.seed.encode()))  # type: ignore[no-untyped-call] # no types there
+        return bytes(pair.sign(data))
+
+
+def new_seed_of(kind: KeyKind) -> str:
+    """A seed that nothing has yet."""
+    import nkeys
+
+    prefix = {
+        "operator": nkeys.PREFIX_BYTE_OPERATOR,
+        "account": nkeys.PREFIX_BYTE_ACCOUNT,
+        "user": nkeys.PREFIX_BYTE_USER,
+    }[kind]
+    return bytes(nkeys.encode_seed(os.urandom(32), prefix)).decode("ascii")  # type: ignore[no-untyped-call] # no types there
+
+
+def signed(issuer: SigningNkey, subject: str, name: str, claims: Mapping[str, Any], issued: int) -> str:
+    """A token. ``claims``: the part that is NATS' own, with its ``type``; ``issued`` in seconds of Unix time.
+
+    The id is the digest of the rest, as the Go library makes it.
+    """
+    body: dict[str, Any] = {
+        "jti": "",
+        "iat": issued,
+        "iss": issuer.public,
+        "name": name,
+        "sub": subject,
+        "nats": {**claims, "version": 2},
+    }
+    body["jti"] = base64.b32encode(hashlib.new("sha512_256", _compact(body)).digest()).decode().rstrip("=")
+    text = f"{_encoded(_compact(_HEADER))}.{_encoded(_compact(body))}"
+    return f"{text}.{_encoded(issuer.sign(text.encode('ascii')))}"
+
+
+def _compact(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _encoded(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")

@@ -1,0 +1,166 @@
+"""Streams as files and back, by the NATS server's own snapshots: with their consumers, byte for byte, while they are in use.
+
+What a snapshot holds is the server's business (an archive of its store); it is kept and given back as it came. Only the
+provisioner may have one made, and one is taken back only where there is no stream of that name: nothing is overwritten.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Any, BinaryIO, Final
+
+import msgspec
+from nats.aio.msg import Msg
+
+from gatewright.bus.jetstream.api import MISSING, ApiReply, decoded
+from gatewright.bus.jetstream.connection import Connection
+from gatewright.bus.jetstream.rights import known_publishers
+from gatewright.bus.topology import LOCK_STREAM, STREAM_NAMES, intake_publisher, publisher_streams, uploader_of
+from gatewright.errors import BusError, MalformedError
+
+#: After the intakes of all publishers: the other queues, then who holds which paths, then the ledger, then what it refers to.
+#: What a queue holds that the ledger has heard of already is found to be a repetition; what the ledger refers to must be there.
+SNAPSHOT_ORDER: Final = ("TASKS", "RESULTS", "EXHAUSTED", LOCK_STREAM, "RUNS", "ARTIFACTS", "DEAD")
+#: The stream whose end is the moment of a backup.
+LEDGER_STREAM: Final = "RUNS"
+
+_CHUNK_BYTES = 256 << 10
+#: Seconds of silence after which a server that sends a snapshot, or takes one, is given up.
+_SILENCE = 30.0
+#: Seconds that a server may take to read what it was given back.
+_RECOVERY = 600.0
+_PATIENCE = 15.0
+_END_OF_SNAPSHOT = "204"
+
+
+class _SnapshotReply(ApiReply):
+    config: dict[str, Any] = msgspec.field(default_factory=dict)
+    state: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class _RestoreReply(ApiReply):
+    deliver_subject: str = ""
+
+
+class _StreamState(msgspec.Struct):
+    messages: int = 0
+    last_seq: int = 0
+
+
+class _StreamReply(ApiReply):
+    state: _StreamState = msgspec.field(default_factory=_StreamState)
+
+
+class StreamSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a snapshot. ``last_sequence``: of the stream when it was begun; it may hold a little more.
+
+    ``sha256`` and ``size`` are those of its bytes; ``config`` and ``state`` are the server's words, and given back to it.
+    """
+
+    stream: str
+    sha256: str
+    size: int
+    messages: int
+    last_sequence: int
+    config: dict[str, Any]
+    state: dict[str, Any]
+
+
+async def stored_streams(connection: Connection) -> tuple[str, ...]:
+    """Every stream of a system, in the order in which they are to be kept. Raises BusError."""
+    known = [
+        stream.name for publisher in await known_publishers(connection, _PATIENCE) for stream in publisher_streams(publisher)
+    ]
+    names = dict.fromkeys((*STREAM_NAMES, *known))
+    intakes = sorted(name for name in names if intake_publisher(name) is not None)
+    uploads = sorted(name for name in names if uploader_of(name) is not None)
+    before = SNAPSHOT_ORDER.index("ARTIFACTS")
+    return (*intakes, *SNAPSHOT_ORDER[:before], *uploads, *SNAPSHOT_ORDER[before:])
+
+
+async def existing(connection: Connection, stream: str) -> tuple[int, int] | None:
+    """Messages and last sequence of a stream, or None where there is none. Raises BusError."""
+    try:
+        reply = await connection.patiently(lambda: connection.api(f"STREAM.INFO.{stream}", {}, _StreamReply), _PATIENCE)
+    except BusError as error:
+        if error.reason in MISSING:
+            return None
+        raise
+    return reply.state.messages, reply.state.last_seq
+
+
+async def take_snapshot(connection: Connection, stream: str, target: BinaryIO) -> StreamSnapshot:
+    """Write a snapshot of ``stream`` to ``target``. Raises BusError (``snapshot_interrupted``: not all of it came), OSError."""
+    chunks: asyncio.Queue[Msg] = asyncio.Queue()
+    inbox = str(connection.client.new_inbox())
+    subscription = await connection.subscribe(inbox, chunks.put)
+    try:
+        await connection.flush()
+        begun = await connection.api(
+            f"STREAM.SNAPSHOT.{stream}",
+            {"deliver_subject": inbox, "no_consumers": False, "chunk_size": _CHUNK_BYTES},
+            _SnapshotReply,
+            timeout=_SILENCE,
+        )
+        digest, size = hashlib.sha256(), 0
+        while data := await _chunk(connection, chunks, stream):
+            await asyncio.to_thread(target.write, data)
+            digest.update(data)
+            size += len(data)
+    finally:
+        await subscription.unsubscribe()
+    known = msgspec.convert(begun.state, type=_StreamState)
+    return StreamSnapshot(
+        stream=stream,
+        sha256=digest.hexdigest(),
+        size=size,
+        messages=known.messages,
+        last_sequence=known.last_seq,
+        config=begun.config,
+        state=begun.state,
+    )
+
+
+async def _chunk(connection: Connection, chunks: asyncio.Queue[Msg], stream: str) -> bytes:
+    """The next part, empty at the end. The server goes on when it is told that a part has come."""
+    try:
+        async with asyncio.timeout(_SILENCE):
+            message = await chunks.get()
+    except TimeoutError:
+        raise BusError(f"the snapshot of {stream} stopped coming", code="snapshot_interrupted") from None
+    if not message.data:
+        status = (message.headers or {}).get("Status", _END_OF_SNAPSHOT)
+        if status != _END_OF_SNAPSHOT:
+            words = f"the server ended the snapshot of {stream} before it was whole ({status})"
+            raise BusError(words, code="snapshot_interrupted")
+    elif message.reply:
+        await connection.send(message.reply, b"")
+    return message.data
+
+
+async def give_back(
+    connection: Connection, snapshot: StreamSnapshot, source: BinaryIO, changed: Mapping[str, Any] | None = None
+) -> int:
+    """Have the server make the stream from its snapshot; the messages that it has then.
+
+    ``changed``: settings of the stream that are to be others than they were. Raises BusError: the server's own words, where it
+    does not take it.
+    """
+    wanted = {"config": {**snapshot.config, **(changed or {})}, "state": snapshot.state}
+    call = f"STREAM.RESTORE.{snapshot.stream}"
+    place = (await connection.api(call, wanted, _RestoreReply, timeout=_SILENCE)).deliver_subject
+    if not place.startswith("$JS.SNAPSHOT.RESTORE."):
+        raise MalformedError(f"the server wants the snapshot of {snapshot.stream} sent to {place!r}", code="bad_subject")
+    for data in _parts(source):
+        answer = await connection.request(place, data, timeout=_SILENCE)
+        if answer.data:
+            decoded(answer.data, ApiReply, call)  # it says no more than that it has come, or that it was refused
+    last = await connection.request(place, b"", timeout=_RECOVERY)
+    return decoded(last.data, _StreamReply, call).state.messages
+
+
+def _parts(source: BinaryIO) -> Iterator[bytes]:
+    while data := source.read(_CHUNK_BYTES):
+        yield data

@@ -1,0 +1,34 @@
+"""The inbox of people: what waits for an answer, and signed answers to it. It speaks to the bus port and decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gatewright.bus.port import Bus
+from gatewright.bus.topology import APPROVALS_SUBJECT, DECIDE_SUBJECT
+from gatewright.client.refusals import answered
+from gatewright.contracts import ApprovalList, ApprovalsRequest, DecisionBatch, DecisionReply, codec
+from gatewright.contracts.approvals import SignedDecision
+
+#: Seconds that a gatekeeper is waited for; a yes may land a change before it is answered.
+_ASKING = 10.0
+_DECIDING = 60.0
+
+
+class ApprovalInbox:
+    """What the identity ``approver`` may do. Every method raises BusError when the bus cannot serve."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+
+    async def listed(self, request: ApprovalsRequest) -> ApprovalList:
+        """The requests there are. Raises MalformedError (``run_unknown``), UnavailableError."""
+        data = codec.encode(request)
+        answer = await self._bus.request(APPROVALS_SUBJECT, data, schema="approvals_request.v1", timeout=_ASKING)
+        return answered(answer, ApprovalList)
+
+    async def decide(self, decisions: Sequence[SignedDecision]) -> DecisionReply:
+        """Bring decisions that count together or not at all. Raises DeniedError, MalformedError."""
+        data = codec.encode(DecisionBatch(decisions=tuple(decisions)))
+        answer = await self._bus.request(DECIDE_SUBJECT, data, schema="decision_batch.v1", timeout=_DECIDING)
+        return answered(answer, DecisionReply)

@@ -1,0 +1,205 @@
+"""What a person is asked and has decided, and the operator's two files about it: the rules that ask, and who may answer.
+
+A request names exactly what is decided (contract, candidate tree) and is fixed by the sha256 of its canonical JSON; a decision
+repeats all of that, and its own bytes are what the person signs with an SSH key.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from gatewright.contracts.run_status import GateStanding
+from gatewright.contracts.vocabulary import END, Attempt, Count, Document, NonEmpty, RunId, Sha256, Timestamp, keep_one_spelling
+
+#: What may make a run wait for a person. The first five are about the contract, the others about the candidate.
+AskReason = Literal["broad_scope", "network", "agent", "budget", "destructive", "protected_class", "landing"]
+AskStage = Literal["contract", "candidate"]
+Risk = Literal["low", "medium", "high"]
+DecisionVerdict = Literal["approve", "reject", "comment"]
+ApprovalStatus = Literal["pending", "approved", "rejected", "expired", "withdrawn", "autopilot"]
+ProtectedClassName = Literal["ci", "protected", "runner", "dependencies", "migrations"]
+
+#: Seconds in ninety days: the longest that a person is waited for.
+LONGEST_WAIT = 90 * 86_400
+RuleName = Annotated[str, Meta(pattern=rf"^[a-z0-9][a-z0-9-]{{0,63}}{END}")]
+PersonName = Annotated[str, Meta(pattern=rf"^[A-Za-z0-9][A-Za-z0-9._@+-]{{0,127}}{END}")]
+RequestId = Annotated[str, Meta(pattern=rf"^[A-Za-z0-9][A-Za-z0-9_-]*\.ask\.[0-9]{{1,4}}{END}")]
+Wait = Annotated[int, Meta(ge=1, le=LONGEST_WAIT)]
+_Words = Annotated[str, Meta(max_length=4000)]
+_Line = Annotated[str, Meta(max_length=200)]
+#: The bytes of a decision, and of the armour around a signature, as text.
+_Signed = Annotated[str, Meta(min_length=1, max_length=32_768)]
+
+
+class ApprovalRule(Document):
+    """One reason to ask a person. ``approvers`` are people of the roster, or ``@group``.
+
+    ``repositories``, ``refs`` and ``classes`` narrow it down; empty: all. ``above_usd``: what a ``budget`` may order
+    unasked. ``escalate_to``: who is asked next, for as long again, when no answer came; empty: silence ends the
+    run.
+    """
+
+    name: RuleName
+    reason: AskReason
+    risk: Risk
+    approvers: Annotated[tuple[NonEmpty, ...], Meta(min_length=1)]
+    within_seconds: Wait
+    repositories: tuple[NonEmpty, ...] = ()
+    refs: tuple[NonEmpty, ...] = ()
+    classes: tuple[ProtectedClassName, ...] = ()
+    above_usd: Annotated[float, Meta(ge=0, le=1e9)] | None = None
+    yourself: bool = False
+    phrase: _Line = ""
+    batch: bool = False
+    escalate_to: tuple[NonEmpty, ...] = ()
+    release_locks: bool = False
+    autopilot: bool = False
+
+    def __post_init__(self) -> None:
+        keep_one_spelling(self, "above_usd")
+
+    @property
+    def stage(self) -> AskStage:
+        """When it is asked: before any work is given out, or before the change lands."""
+        return "candidate" if self.reason in {"protected_class", "landing"} else "contract"
+
+
+class ApprovalRules(Document):
+    """The policy file ``approval_rules.json``."""
+
+    version: Literal["1"]
+    rules: tuple[ApprovalRule, ...]
+
+
+class RosterKey(Document):
+    """A public key in the form of OpenSSH. Outside its times, and from ``revoked_at`` on, nothing signed with it counts."""
+
+    key: Annotated[str, Meta(min_length=20, max_length=4096)]
+    valid_from: str | None = None
+    valid_until: str | None = None
+    revoked_at: str | None = None
+
+
+class RosterPerson(Document):
+    """A person. ``publishers`` and ``accounts`` say whose runs are this person's own."""
+
+    name: PersonName
+    keys: Annotated[tuple[RosterKey, ...], Meta(min_length=1)]
+    groups: tuple[RuleName, ...] = ()
+    publishers: tuple[NonEmpty, ...] = ()
+    accounts: tuple[NonEmpty, ...] = ()
+
+
+class ApproverRoster(Document):
+    """The policy file ``approvers.json``: who may decide, and with which keys."""
+
+    version: Literal["1"]
+    people: tuple[RosterPerson, ...]
+
+
+class ApprovalRequest(Document):
+    """What a person is asked. ``candidate_tree`` and ``patch`` are empty before there is a candidate."""
+
+    request_id: RequestId
+    run_id: RunId
+    stage: AskStage
+    rule: RuleName
+    reason: AskReason
+    why: _Words
+    risk: Risk
+    approvers: Annotated[tuple[NonEmpty, ...], Meta(min_length=1)]
+    repository: str
+    baseline_commit: str
+    contract_sha256: Sha256
+    attempt: Attempt
+    publisher: NonEmpty
+    requested_by: str
+    user_request: _Words
+    on_yes: NonEmpty
+    on_no: NonEmpty
+    on_silence: NonEmpty
+    created_at: Timestamp
+    expires_at: Timestamp
+    candidate_tree: str = ""
+    patch: str = ""
+    yourself: bool = False
+    phrase: _Line = ""
+    batch: bool = False
+    escalates_from: str | None = None
+
+
+class ApprovalDecision(Document):
+    """What a person says of one request; its canonical JSON is what is signed."""
+
+    request_id: RequestId
+    run_id: RunId
+    request_sha256: Sha256
+    contract_sha256: Sha256
+    candidate_tree: str
+    expires_at: Timestamp
+    verdict: DecisionVerdict
+    person: PersonName
+    decided_at: Timestamp
+    comment: _Words = ""
+    phrase: _Line = ""
+
+
+class SignedDecision(Document):
+    """``document`` is the decision's canonical JSON as text, ``signature`` an armoured SSH signature over these bytes."""
+
+    document: _Signed
+    signature: _Signed
+
+
+class DecisionBatch(Document):
+    """Decisions that count together or not at all."""
+
+    decisions: Annotated[tuple[SignedDecision, ...], Meta(min_length=1, max_length=200)]
+
+
+class RecordedDecision(Document):
+    """What the ledger has now. ``state`` is where the run stands."""
+
+    request_id: RequestId
+    run_id: RunId
+    verdict: DecisionVerdict
+    person: PersonName
+    state: NonEmpty
+
+
+class DecisionReply(Document):
+    """The answer to a batch of which all were recorded."""
+
+    recorded: tuple[RecordedDecision, ...]
+
+
+class ApprovalsRequest(Document):
+    """Which requests are asked for. ``details``: with gates and patch, of one run."""
+
+    run_id: RunId | None = None
+    pending_only: bool = False
+    details: bool = False
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 200
+
+
+class ApprovalStanding(Document):
+    """A request and what has become of it. ``patch`` is the candidate's, as far as it fits."""
+
+    request: ApprovalRequest
+    request_sha256: Sha256
+    status: ApprovalStatus
+    decided_by: str = ""
+    decided_at: str = ""
+    comments: tuple[str, ...] = ()
+    gates: tuple[GateStanding, ...] = ()
+    patch: str = ""
+    patch_bytes: Count = 0
+
+
+class ApprovalList(Document):
+    """The oldest request first; ``more``: there are further ones."""
+
+    approvals: tuple[ApprovalStanding, ...]
+    more: bool

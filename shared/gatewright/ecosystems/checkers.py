@@ -1,0 +1,60 @@
+"""Tools that check sources and run no test: what each says of a file with an error that it must find.
+
+They prove no test, and are never counted as one. What can be shown is that they look at a file of the change: with an error
+planted in it that no rule of theirs can be without (a type that cannot be, text that cannot be read) they have to fail and to
+name it. Pure.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+#: What runs another program: the words before it are passed by.
+_RUNS = (("python", "-m"), ("python3", "-m"), ("npx", "--no-install"), ("uv", "run"))
+
+
+@dataclass(frozen=True, slots=True)
+class SourceChecker:
+    """``words`` start it, ``endings`` are those of its files; ``error`` is text at the end of one, with a name in it."""
+
+    words: tuple[str, ...]
+    endings: tuple[str, ...]
+    error: str
+    #: Files that it passes by unless it is asked for them.
+    apart: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """For people, and in the bundle."""
+        return " ".join(self.words)
+
+    def looks_at(self, path: str) -> bool:
+        """Whether a file of this name is one of its language."""
+        return path.endswith(self.endings) and not path.endswith(".d.ts") and not path.startswith(self.apart)
+
+    def planted(self, content: bytes, name: str) -> bytes:
+        """``content`` with the error; ``name`` is new."""
+        return content.rstrip(b"\n") + b"\n\n" + self.error.format(name=name).encode() + b"\n"
+
+
+_CHECKERS = (
+    SourceChecker(("ruff", "check"), (".py",), "{name} is = text that cannot be read"),
+    SourceChecker(("mypy",), (".py",), '{name}: int = "planted"'),
+    SourceChecker(("tsc",), (".ts", ".tsx"), 'const {name}: number = "planted";'),
+    SourceChecker(("go", "vet"), (".go",), 'var {name} int = "planted"', ("vendor/", "testdata/")),
+    SourceChecker(("cargo", "clippy"), (".rs",), 'const {name}: i32 = "planted";', ("tests/", "benches/", "examples/")),
+)
+
+
+def checker_of(argv: Sequence[str]) -> SourceChecker | None:
+    """The one that ``argv`` starts; None for any other program, and for one that changes files or only tells of itself."""
+    words = tuple(argv)
+    for before in _RUNS:
+        if words[: len(before)] == before:
+            words = words[len(before) :]
+    words = (posixpath.basename(words[0]), *words[1:]) if words else ()
+    if any(word in {"--fix", "--version", "--help", "--exit-zero", "--add-noqa"} for word in words):
+        return None
+    return next((each for each in _CHECKERS if words[: len(each.words)] == each.words), None)

@@ -1,0 +1,84 @@
+"""Addresses of stores (``s3://BUCKET[/PREFIX]``, ``https://HOST[/PATH]``), and of bundles: with a run id behind. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import urlsplit
+
+from gatewright.errors import StoreError
+
+Scheme = Literal["s3", "https", "http"]
+_RUN = re.compile(r"run-[0-9a-f]{20}")  # noqa: TID251 - linear: of a fixed length
+#: What a bucket may be called, and one part of a prefix: nothing that has to be escaped in a URL.
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")  # noqa: TID251 - linear: one class between two
+_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._=-]{0,127}")  # noqa: TID251 - linear: one class
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+_MOST_PARTS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAddress:
+    """Where bundles lie: ``authority`` is the bucket, or the host with its port; ``prefix`` has no slash at either end."""
+
+    scheme: Scheme
+    authority: str
+    prefix: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.authority}" + (f"/{self.prefix}" if self.prefix else "")
+
+    def key(self, name: str) -> str:
+        """The full name of the object ``name``."""
+        return f"{self.prefix}/{name}" if self.prefix else name
+
+    def run(self, run_id: str) -> str:
+        """The address of the bundle of a run."""
+        return f"{self}/{run_id}"
+
+
+def is_address(given: str | None) -> bool:
+    """Whether a word of the command line speaks of a store, and not of a folder or a run of this host."""
+    return given is not None and given.partition("://")[0] in {"s3", "https", "http"} and "://" in given
+
+
+def parse_store(given: str) -> StoreAddress:
+    """Raises StoreError (``store_address_invalid``)."""
+    try:
+        parts = urlsplit(given)
+        parts.port  # noqa: B018 - raises for one that is none
+    except ValueError:
+        raise _invalid("it is no address") from None
+    segments = tuple(part for part in parts.path.split("/") if part)
+    if parts.query or parts.fragment or "@" in parts.netloc:
+        raise _invalid("an address holds no user, query or fragment; stores.json refers to credentials")
+    if len(segments) > _MOST_PARTS or not all(_PART.fullmatch(part) for part in segments):
+        raise _invalid("the parts of its path are of letters, digits and . _ = -")
+    prefix = "/".join(segments)
+    match parts.scheme:
+        case "s3" if _BUCKET.fullmatch(parts.netloc):
+            return StoreAddress("s3", parts.netloc, prefix)
+        case "https" if parts.hostname:
+            return StoreAddress("https", parts.netloc, prefix)
+        case "http" if parts.hostname in _LOOPBACK:
+            return StoreAddress("http", parts.netloc, prefix)
+    raise _invalid("it is s3://BUCKET[/PREFIX] or https://HOST[/PATH]")
+
+
+def parse_run(given: str) -> tuple[StoreAddress, str]:
+    """The store and the run id that ``STORE/RUN`` names. Raises StoreError (``store_address_invalid``)."""
+    place, _, run_id = given.rstrip("/").rpartition("/")
+    if not _RUN.fullmatch(run_id):
+        raise _invalid("the address of a bundle ends with the whole id of its run: s3://BUCKET/PREFIX/run-...")
+    return parse_store(place), run_id
+
+
+def is_run(name: str) -> bool:
+    """Whether ``name`` is a whole run id."""
+    return _RUN.fullmatch(name) is not None
+
+
+def _invalid(why: str) -> StoreError:
+    # What was given is not repeated: it may hold a password.
+    return StoreError(f"the address of the store cannot be used: {why}", code="store_address_invalid")

@@ -1,0 +1,85 @@
+"""Fetches a run's bundle out of a store into a folder of its own, which is still to be verified: a store proves nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from pathlib import Path
+
+from gatewright.errors import HostError, StoreError
+from gatewright.evidence import layout, tombstone
+from gatewright.evidence.store import archive
+from gatewright.evidence.store.address import StoreAddress
+from gatewright.evidence.store.objects import (
+    MAX_ARCHIVE_BYTES,
+    ObjectReader,
+    ObjectStore,
+    archive_name,
+    pointer_name,
+    tombstone_name,
+)
+from gatewright.evidence.store.pointer import BundlePointer, read_pointer
+from gatewright.evidence.store.policy import StoreEntry, StoresPolicy
+from gatewright.evidence.store.s3 import S3Store
+from gatewright.evidence.store.static_export import StaticExport
+
+
+def open_reader(address: StoreAddress, policy: StoresPolicy) -> ObjectReader:
+    """The store at ``address``. Raises StoreError."""
+    entry = policy.entry(address)
+    return _writable(address, entry) if address.scheme == "s3" else StaticExport(address, entry)
+
+
+def open_store(address: StoreAddress, policy: StoresPolicy) -> ObjectStore:
+    """The store at ``address``, to be written. Raises StoreError (``store_read_only``, and as the client does)."""
+    if address.scheme != "s3":
+        raise StoreError(f"{address}: a store is written by its S3 address alone", code="store_read_only")
+    return _writable(address, policy.entry(address))
+
+
+def _writable(address: StoreAddress, entry: StoreEntry) -> ObjectStore:
+    return S3Store.open(address, entry)
+
+
+def fetch(store: ObjectReader, run_id: str, into: Path) -> Path:
+    """The bundle of a run in the new folder ``into / run_id``; of a pruned one its tombstone.
+
+    1. the pointer says which archive is meant  2. the archive comes, no longer than the pointer says, with its digest  3. plain
+    files alone are unpacked  4. the manifest is the one that the pointer names. Raises StoreError (``stored_bundle_missing``,
+    ``stored_bundle_altered``, ``stored_bundle_too_large``, and as the store does), HostError.
+    """
+    found = store.read(pointer_name(run_id))  # 1
+    if found is None:
+        raise StoreError(f"the store holds no bundle of {run_id}", code="stored_bundle_missing")
+    pointer, stone = read_pointer(found, run_id), store.read(tombstone_name(run_id))
+    folder = into / layout.safe(run_id)
+    try:
+        into.mkdir(parents=True, exist_ok=True)
+        fetch_archive(store, pointer, folder, gone=stone is not None)
+        if stone is not None:
+            folder.mkdir(exist_ok=True)
+            (folder / tombstone.FILE).write_bytes(stone)
+    except OSError as error:
+        raise HostError(f"{into}: {error.strerror or error}") from error
+    return folder
+
+
+def fetch_archive(store: ObjectReader, pointer: BundlePointer, folder: Path, *, gone: bool = False) -> None:
+    """Steps 2 to 4 of ``fetch``. ``gone``: the archive need not be there. Raises StoreError, OSError."""
+    if pointer.size > MAX_ARCHIVE_BYTES:
+        raise StoreError(f"the bundle of {pointer.run_id} is said to have {pointer.size} bytes", code="stored_bundle_too_large")
+    with tempfile.NamedTemporaryFile(dir=folder.parent, prefix=".fetched-", suffix=".zip") as file:
+        came = store.download(archive_name(pointer.manifest_sha256), file.file, pointer.size)  # 2
+        if came is None and gone:
+            return
+        if came is None:
+            words = f"the store has lost the bundle of {pointer.run_id}: `gatewright replay --from-ledger` makes it again"
+            raise StoreError(words, code="stored_bundle_missing")
+        if (came.size, came.sha256) != (pointer.size, pointer.sha256):
+            words = f"the store gave other bytes for the bundle of {pointer.run_id} than were written"
+            raise StoreError(words, code="stored_bundle_altered")
+        file.flush()
+        archive.unpack(Path(file.name), folder)  # 3
+    manifest = folder / layout.MANIFEST
+    if not manifest.is_file() or hashlib.sha256(manifest.read_bytes()).hexdigest() != pointer.manifest_sha256:  # 4
+        raise StoreError(f"the store gave another bundle for {pointer.run_id}", code="stored_bundle_altered")

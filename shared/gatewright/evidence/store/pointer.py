@@ -1,0 +1,55 @@
+"""The pointer from a run to its bundle in a store: written once, and a claim like all that a store gives. Pure.
+
+It says which archive to fetch. What proves the bundle is the signature over the manifest that is in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import msgspec
+
+from gatewright.contracts import RunManifest, codec
+from gatewright.contracts.vocabulary import RunId, Sha256, Timestamp
+from gatewright.errors import StoreError
+from gatewright.evidence import layout
+
+
+class BundlePointer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``size`` and ``sha256`` are the archive's; ``status`` and ``finished_at`` repeat the manifest, for lists."""
+
+    version: int
+    run_id: RunId
+    manifest_sha256: Sha256
+    signer: Sha256
+    size: int
+    sha256: Sha256
+    status: str
+    finished_at: Timestamp
+
+    def encoded(self) -> bytes:
+        return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
+
+
+def pointer_of(folder: Path, size: int, sha256: str) -> BundlePointer:
+    """The pointer of the sealed bundle in ``folder``, whose archive has ``size`` bytes and the digest ``sha256``."""
+    data = (folder / layout.MANIFEST).read_bytes()
+    manifest = codec.decode(data, RunManifest)
+    digest = hashlib.sha256(data).hexdigest()
+    signer = manifest.integrity.signer if manifest.integrity else ""
+    aborted = (manifest.failure_reason or "").startswith("aborted")
+    status = "SUCCESS" if manifest.status == "SUCCESS" else "ABORTED" if aborted else "FAILED"
+    return BundlePointer(1, manifest.run_id, digest, signer, size, sha256, status, manifest.finished_at or "")
+
+
+def read_pointer(data: bytes, run_id: str) -> BundlePointer:
+    """Raises StoreError (``stored_bundle_altered``): no pointer, or that of another run."""
+    try:
+        pointer = msgspec.json.decode(data, type=BundlePointer)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise StoreError(f"what the store gave for {run_id} is no pointer to a bundle", code="stored_bundle_altered") from None
+    if pointer.version != 1 or pointer.run_id != run_id or pointer.size < 0:
+        words = f"what the store gave for {run_id} is the pointer of another run, or of another version"
+        raise StoreError(words, code="stored_bundle_altered")
+    return pointer

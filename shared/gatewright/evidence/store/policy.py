@@ -1,0 +1,104 @@
+"""``stores.json``: by place, where a store is reached, how it is known, and with which credentials. It holds no key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, ConfigDict, Field, field_validator, model_validator
+
+from gatewright.errors import StoreError
+from gatewright.evidence.store.address import StoreAddress, parse_store
+from gatewright.policy_files import KeyReference, PolicyModel, parse_policy, read_policy
+
+STORES_FILE: Final = "stores.json"
+
+
+def _place(given: str) -> str:
+    try:
+        return str(parse_store(given))
+    except StoreError as error:
+        raise ValueError(error.message) from None
+
+
+def _absolute(path: Path) -> Path:
+    if not path.is_absolute():
+        raise ValueError("name the file by its absolute path")
+    return path
+
+
+StorePlace = Annotated[str, AfterValidator(_place)]
+
+
+class StoreCredentials(PolicyModel):
+    """References to the two halves of a key, and to the token of a session where there is one."""
+
+    access_key: KeyReference
+    secret_key: KeyReference
+    session_token: KeyReference | None = None
+
+
+class RetentionLock(PolicyModel):
+    """The store is told to lock what is sealed for so many days. ``compliance``: not even its owner removes it."""
+
+    days: int = Field(ge=1, le=36_500)
+    mode: Literal["governance", "compliance"] = "governance"
+
+
+class StoreEntry(PolicyModel):
+    """What holds for the stores at ``places`` and below them.
+
+    ``credentials``: a key; ``workload``: what the platform gives the process (AWS's own chain: web identity, container,
+    instance); without it the store is asked as a stranger would. ``endpoint``: of a server that is not Amazon's.
+    """
+
+    places: tuple[StorePlace, ...] = Field(min_length=1)
+    endpoint: str | None = Field(default=None, max_length=2000)
+    region: str = Field(default="us-east-1", pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")
+    addressing: Literal["path", "virtual"] = "virtual"
+    ca_file: Annotated[Path, AfterValidator(_absolute)] | None = None
+    credentials: StoreCredentials | Literal["workload"] | None = None
+    lock: RetentionLock | None = None
+
+    @field_validator("endpoint")
+    @classmethod
+    def _address(cls, url: str | None) -> str | None:
+        if url is None:
+            return None
+        parts = urlsplit(url)
+        plain = parts.hostname and not (parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc)
+        if parts.scheme not in {"http", "https"} or not plain:
+            raise ValueError("an endpoint is http(s)://HOST[:PORT]")
+        return url.rstrip("/")
+
+    @model_validator(mode="after")
+    def _fitting(self) -> StoreEntry:
+        s3_alone = self.endpoint is not None or self.credentials is not None or self.lock is not None
+        if s3_alone and not all(place.startswith("s3://") for place in self.places):
+            raise ValueError("endpoint, credentials and lock are for places that begin with s3://")
+        return self
+
+
+class StoresPolicy(PolicyModel):
+    """The first entry that covers an address holds for it."""
+
+    # A key that was written into the file by mistake is not repeated in a message.
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+    version: Literal["1"]
+    stores: tuple[StoreEntry, ...]
+
+    def entry(self, address: StoreAddress) -> StoreEntry:
+        """What holds for a store; of one that no entry covers, nothing."""
+        wanted = str(address)
+        covering = (each for each in self.stores for place in each.places if wanted == place or wanted.startswith(f"{place}/"))
+        return next(covering, StoreEntry(places=(wanted,)))
+
+
+def load_stores(folder: Path) -> StoresPolicy:
+    """Read ``stores.json`` of the operator's folder; without it no store has a credential. Raises ConfigurationError."""
+    path = folder / STORES_FILE
+    if not path.exists():
+        return StoresPolicy(version="1", stores=())
+    return parse_policy(path, StoresPolicy, read_policy(path))

@@ -1,0 +1,313 @@
+"""A store that speaks S3, through botocore: conditional writes, object lock, legal holds. No redirect is followed elsewhere.
+
+Credentials are read by reference when the client is made. Errors name the store, the object and a code of the protocol, never
+what else the server said.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import functools
+import hashlib
+import importlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import IO, Any, BinaryIO, Final, TypeVar
+
+from gatewright.clock import Clock, SystemClock
+from gatewright.errors import ConfigurationError, StoreError
+from gatewright.evidence.store.address import StoreAddress
+from gatewright.evidence.store.bounded_body import DOWNLOAD_SECONDS, MAX_REPLY_BYTES, REPLY_SECONDS, BoundedBody
+from gatewright.evidence.store.objects import MAX_ARCHIVE_BYTES, MAX_LISTED, MAX_RECORD_BYTES, ObjectLock, StoredObject
+from gatewright.evidence.store.policy import STORES_FILE, StoreEntry
+from gatewright.policy_files import KeyOwner
+
+_OWNER: Final = KeyOwner(f"the store ({STORES_FILE})", "store_credentials_missing")
+_CONNECT_SECONDS, _READ_SECONDS, _TRIES = 5, 20, 3
+_BLOCK = 1 << 16
+#: What a store answers that has no object lock, or none for this bucket or object.
+_NO_LOCKS = frozenset(
+    {"NoSuchObjectLockConfiguration", "ObjectLockConfigurationNotFoundError", "InvalidRequest", "NotImplemented"}
+    | {"MethodNotAllowed", "XNotImplemented"}
+)
+_CODE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+
+T = TypeVar("T")
+
+
+class S3Store:
+    """The objects below ``address``. Made by ``open``; one may be used by several threads."""
+
+    def __init__(self, address: StoreAddress, entry: StoreEntry, client: Any, errors: Any, clock: Clock) -> None:
+        self._address = address
+        self._entry = entry
+        self._client = client
+        self._errors = errors
+        self._clock = clock
+
+    @classmethod
+    def open(cls, address: StoreAddress, entry: StoreEntry, clock: Clock | None = None) -> S3Store:
+        """Raises StoreError (``store_client_missing``, ``store_credentials_missing``, ``store_refused``)."""
+        try:
+            # Wanted by few, and not installed for the others.
+            config = importlib.import_module("botocore.config")
+            errors = importlib.import_module("botocore.exceptions")
+            sessions = importlib.import_module("botocore.session")
+            transport = importlib.import_module("botocore.httpsession")
+            anonymous = importlib.import_module("botocore").UNSIGNED
+        except ImportError:
+            raise StoreError("the client of S3 stores is not installed", code="store_client_missing") from None
+        try:
+            session = sessions.Session()
+            session.register_component("data_loader", _loader())
+            keys = _credentials(entry)
+            if entry.credentials != "workload":
+                # Files of the account that the process runs as say nothing about stores of bundles.
+                session.set_config_variable("config_file", os.devnull)
+                session.set_config_variable("credentials_file", os.devnull)
+            trusted = str(entry.ca_file) if entry.ca_file is not None else True
+            settings: dict[str, Any] = {
+                "s3": {"addressing_style": entry.addressing, "payload_signing_enabled": True},
+                "connect_timeout": _CONNECT_SECONDS,
+                "read_timeout": _READ_SECONDS,
+                "retries": {"total_max_attempts": _TRIES, "mode": "standard"},
+                "request_checksum_calculation": "when_required",
+                "response_checksum_validation": "when_required",
+                "ignore_configured_endpoint_urls": True,
+                "signature_version": anonymous if entry.credentials is None else "s3v4",
+            }
+            client = session.create_client(
+                "s3",
+                region_name=entry.region,
+                endpoint_url=entry.endpoint,
+                verify=trusted,
+                config=config.Config(**settings),
+                **keys,
+            )
+            wire = transport.URLLib3Session(
+                verify=trusted,
+                proxies=importlib.import_module("botocore.utils").get_environ_proxies(client.meta.endpoint_url),
+                timeout=(_CONNECT_SECONDS, _READ_SECONDS),
+            )
+        except (errors.BotoCoreError, ValueError, OSError) as error:
+            raise StoreError(f"{address}: the client cannot be made: {type(error).__name__}", code="store_refused") from None
+        client.meta.events.register("before-send.s3", lambda request, **_: _send(wire, request))
+        client.meta.events.register_last("before-parameter-build.s3", _stay_here)
+        return cls(address, entry, client, errors, clock or SystemClock())
+
+    def read(self, name: str) -> bytes | None:
+        found = self._get(name)
+        if found is None:
+            return None
+        with contextlib.closing(found["Body"]) as body:
+            blocks, size = [], 0
+            for block in self._blocks(name, body):
+                size += len(block)
+                if size > MAX_RECORD_BYTES:
+                    raise self._failed(name, "stored_bundle_too_large", f"more than {MAX_RECORD_BYTES} bytes are no record")
+                blocks.append(block)
+        return b"".join(blocks)
+
+    def download(self, name: str, file: IO[bytes], limit: int) -> StoredObject | None:
+        found = self._get(name)
+        if found is None:
+            return None
+        digest, size = hashlib.sha256(), 0
+        with contextlib.closing(found["Body"]) as body:
+            for block in self._blocks(name, body):
+                size += len(block)
+                if size > limit:
+                    raise self._failed(name, "stored_bundle_too_large", f"the store sends more than the {limit} bytes of it")
+                digest.update(block)
+                file.write(block)
+        return StoredObject(size, digest.hexdigest(), _lock(found))
+
+    def create(self, name: str, source: Path | bytes, *, locked: bool = False) -> bool:
+        lock: dict[str, Any] = {}
+        if locked and self._entry.lock is not None:
+            until = self._clock.now().astimezone(UTC) + timedelta(days=self._entry.lock.days)
+            lock = {"ObjectLockMode": self._entry.lock.mode.upper(), "ObjectLockRetainUntilDate": until}
+        with contextlib.ExitStack() as stack:
+            body: bytes | BinaryIO = source if isinstance(source, bytes) else stack.enter_context(source.open("rb"))
+            digest = base64.b64encode(_digest(source)).decode()
+            try:
+                self._client.put_object(
+                    Bucket=self._address.authority,
+                    Key=self._address.key(name),
+                    Body=body,
+                    IfNoneMatch="*",
+                    ChecksumSHA256=digest,
+                    ContentType="application/zip" if name.endswith(".zip") else "application/json",
+                    **lock,
+                )
+            except self._errors.ClientError as error:
+                status, code = _told(error)
+                if status == 412:
+                    return False
+                if status == 409:
+                    raise self._failed(name, "store_unreachable", "another write of it is under way") from None
+                if lock and (code in _NO_LOCKS or status == 501):
+                    raise self._failed(name, "store_lock_refused", f"the store locks no object here ({code})") from None
+                if status == 501:
+                    raise self._failed(name, "store_not_write_once", "the store knows no conditional writes") from None
+                raise self._refused(name, error) from None
+            except (self._errors.BotoCoreError, OSError) as error:
+                raise self._unreachable(name, error) from None
+        return True
+
+    def names(self, prefix: str) -> Iterator[str]:
+        own = self._address.key("")
+        token: dict[str, str] = {}
+        seen = 0
+        while True:
+            wanted = {"Bucket": self._address.authority, "Prefix": self._address.key(prefix), **token}
+            page: Mapping[str, Any] = self._ask(prefix, functools.partial(self._client.list_objects_v2, **wanted)) or {}
+            for entry in page.get("Contents", ()):
+                seen += 1
+                name = str(entry.get("Key", ""))
+                if seen > MAX_LISTED or not name.startswith(self._address.key(prefix)):
+                    raise self._failed(prefix, "stored_bundle_too_large", "the list of the store cannot be right")
+                yield name.removeprefix(own)
+            following = page.get("NextContinuationToken")
+            if not page.get("IsTruncated") or not following or following == token.get("ContinuationToken"):
+                return
+            token = {"ContinuationToken": following}
+
+    def lock_of(self, name: str) -> ObjectLock | None:
+        wanted = {"Bucket": self._address.authority, "Key": self._address.key(name)}
+        found = self._ask(name, lambda: self._client.head_object(**wanted), missing=("404", "NoSuchKey"))
+        return None if found is None else _lock(found)
+
+    def hold(self, name: str, *, on: bool) -> bool:
+        """Only where the bucket says that it has object lock: a server that knows no holds may take one for a new object."""
+        if not self._has_lock():
+            return False
+        wanted = {"Bucket": self._address.authority, "Key": self._address.key(name)}
+        status = {"LegalHold": {"Status": "ON" if on else "OFF"}}
+        done = self._ask(
+            name, lambda: self._client.put_object_legal_hold(**wanted, **status), missing=(*_NO_LOCKS, "NoSuchKey", "404")
+        )
+        return done is not None
+
+    def _has_lock(self) -> bool:
+        bucket = self._address.authority
+        missing = (*_NO_LOCKS, "NoSuchKey", "404", "501")
+        told = self._ask("", lambda: self._client.get_object_lock_configuration(Bucket=bucket), missing=missing)
+        return bool((told or {}).get("ObjectLockConfiguration", {}).get("ObjectLockEnabled") == "Enabled")
+
+    def remove(self, name: str) -> None:
+        """Every version of it, where the bucket keeps versions: a marker alone would leave the bytes."""
+        key = self._address.key(name)
+        wanted = {"Bucket": self._address.authority, "Prefix": key}
+        page = self._ask(name, lambda: self._client.list_object_versions(**wanted), missing=("NotImplemented", "501"))
+        listed = [
+            each for kind in ("Versions", "DeleteMarkers") for each in (page or {}).get(kind, ()) if each.get("Key") == key
+        ]
+        versions = [str(each.get("VersionId", "null")) for each in listed]
+        for version in versions or ["null"]:
+            which = {} if version == "null" else {"VersionId": version}
+            where = {"Bucket": self._address.authority, "Key": key, **which}
+            try:
+                self._ask(name, functools.partial(self._client.delete_object, **where), missing=("404", "NoSuchKey"))
+            except StoreError as error:
+                if error.reason != "store_denied":
+                    raise
+                raise self._failed(name, "store_locked", "the store does not let it be removed") from None
+
+    def _get(self, name: str) -> Mapping[str, Any] | None:
+        wanted = {"Bucket": self._address.authority, "Key": self._address.key(name)}
+        return self._ask(name, lambda: self._client.get_object(**wanted), missing=("404", "NoSuchKey"))
+
+    def _ask(self, name: str, call: Callable[[], T], missing: tuple[str, ...] = ()) -> T | None:
+        """What ``call`` gives; None for an error with one of the codes ``missing``."""
+        try:
+            return call()
+        except self._errors.ClientError as error:
+            if _told(error)[1] in missing:
+                return None
+            raise self._refused(name, error) from None
+        except (self._errors.BotoCoreError, OSError) as error:
+            raise self._unreachable(name, error) from None
+
+    def _blocks(self, name: str, body: Any) -> Iterator[bytes]:
+        try:
+            while block := body.read(_BLOCK):
+                yield block
+        except (self._errors.BotoCoreError, OSError) as error:
+            raise self._unreachable(name, error) from None
+
+    def _refused(self, name: str, error: Any) -> StoreError:
+        status, code = _told(error)
+        words = f"the store answers {status} ({code})"
+        if 300 <= status < 400:
+            return self._failed(name, "store_redirects", f"{words}: it lies elsewhere, and that is not followed")
+        if status in {401, 403}:
+            return self._failed(name, "store_denied", words)
+        if status == 404:
+            return self._failed(name, "store_missing", words)
+        return self._failed(name, "store_unreachable" if status >= 500 or status in {408, 429} else "store_refused", words)
+
+    def _unreachable(self, name: str, error: Exception) -> StoreError:
+        # Its words may repeat an address that a server made up.
+        return self._failed(name, "store_unreachable", f"the store cannot be reached: {type(error).__name__}")
+
+    def _failed(self, name: str, code: str, words: str) -> StoreError:
+        return StoreError(f"{self._address}: {name}: {words}", code=code)
+
+
+@functools.cache
+def _loader() -> Any:
+    """The descriptions of Amazon's interfaces, which are large: read once in a process."""
+    return importlib.import_module("botocore.loaders").create_loader()
+
+
+def _send(wire: Any, request: Any) -> Any:
+    """Send a request that was signed, and give its reply with a body that ends."""
+    streamed, request.stream_output = request.stream_output, True
+    reply = wire.send(request)
+    good = streamed and reply.status_code < 300
+    bounds = (MAX_ARCHIVE_BYTES, DOWNLOAD_SECONDS) if good else (MAX_REPLY_BYTES, REPLY_SECONDS)
+    reply.raw = BoundedBody(reply.raw, *bounds)
+    return reply
+
+
+def _stay_here(context: dict[str, Any], **_: object) -> None:
+    """The client takes a request for one that was sent elsewhere already: it would ask a store for its region without end."""
+    context.setdefault("s3_redirect", {})["redirected"] = True
+
+
+def _credentials(entry: StoreEntry) -> dict[str, str]:
+    """Arguments of the client. Raises StoreError (``store_credentials_missing``)."""
+    if entry.credentials is None or entry.credentials == "workload":
+        return {}
+    given = entry.credentials
+    try:
+        keys = {"aws_access_key_id": given.access_key.read(_OWNER), "aws_secret_access_key": given.secret_key.read(_OWNER)}
+        if given.session_token is not None:
+            keys["aws_session_token"] = given.session_token.read(_OWNER)
+    except ConfigurationError as error:
+        raise StoreError(error.message, code=error.reason) from None
+    return keys
+
+
+def _lock(found: Mapping[str, Any]) -> ObjectLock:
+    until = found.get("ObjectLockRetainUntilDate")
+    held = found.get("ObjectLockLegalHoldStatus") == "ON"
+    return ObjectLock(until.astimezone(UTC).isoformat(timespec="seconds") if isinstance(until, datetime) else "", held)
+
+
+def _told(error: Any) -> tuple[int, str]:
+    """The status and the code of an error, the latter in letters that no terminal acts upon."""
+    status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) or 0)
+    code = str(error.response.get("Error", {}).get("Code", ""))[:64]
+    return status, "".join(char for char in code if char in _CODE) or "unknown"
+
+
+def _digest(source: Path | bytes) -> bytes:
+    if isinstance(source, bytes):
+        return hashlib.sha256(source).digest()
+    with source.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()

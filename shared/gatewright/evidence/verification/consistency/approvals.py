@@ -1,0 +1,120 @@
+"""13. People were asked by the rules of the run's policy, and what counts as their word is just that, by their signatures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gatewright.contracts import ApproverRoster
+from gatewright.errors import GatewrightError
+from gatewright.evidence import layout
+from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling
+from gatewright.ledger import events as e
+from gatewright.rules.approvals import (
+    MatchedRule,
+    cleared,
+    is_over,
+    judge_decision,
+    make_request,
+    matched,
+    next_asked,
+    stage_of,
+)
+
+APPROVAL = "approval_contradicts"
+
+
+def check_approvals(telling: Telling) -> Iterator[Contradiction]:
+    """1. every request is the one that the rules make of the run  2. every decision is signed, by who may decide, about just
+    that, in time  3. a rule approved only what it may, and no answer was late that was not  4. nothing went on without."""
+    decided = 0
+    for moment in telling.moments:
+        match moment.payload:
+            case e.ApprovalRequested():
+                yield from _requested(moment, moment.payload)  # 1
+            case e.ApprovalDecided():
+                decided += 1
+                yield from _decided(moment, moment.payload, decided)  # 2
+            case e.ApprovalByRule() | e.ApprovalExpired():
+                yield from _without_person(moment, moment.payload)  # 3
+            case _:
+                yield from _gone_on(moment)  # 4
+
+
+def approved_by(telling: Telling) -> Iterator[str]:
+    """Who approved what, for people: by which key, when, over which tree."""
+    for moment in telling.moments:
+        if isinstance(moment.payload, e.ApprovalDecided) and moment.payload.verdict != "comment":
+            request = moment.before.approvals[moment.payload.request_id].request
+            over = f"tree {request.candidate_tree}" if request.candidate_tree else f"contract {request.contract_sha256[:16]}"
+            verb = "approved" if moment.payload.verdict == "approve" else "rejected"
+            key = f"{moment.payload.approver.name} ({moment.payload.fingerprint})"
+            yield f"{key} {verb} {request.rule} at {moment.record.ts}, over {over}"
+        elif isinstance(moment.payload, e.ApprovalByRule):
+            yield f"the rule {moment.payload.rule} approved by itself at {moment.record.ts}: no person was asked"
+
+
+def _requested(moment: Moment, event: e.ApprovalRequested) -> Iterator[Contradiction]:
+    run, said = moment.before, event.request
+    path = layout.approval_request(said.request_id)
+    earlier = run.approvals.get(said.escalates_from or "")
+    asking: list[MatchedRule | None]
+    asking = [next_asked(run, earlier)] if earlier is not None else [*matched(run, stage_of(run) or "contract")]
+    rule = next((each for each in asking if each is not None and each.rule.name == said.rule), None)
+    if rule is None or moment.when is None or stage_of(run) is None:
+        yield moment.says(APPROVAL, path, layout.EVENTS, f"no rule of the run asks {said.rule} here")
+        return
+    if make_request(run, rule, len(run.approvals) + 1, moment.when, earlier.request if earlier else None) != said:
+        yield moment.says(APPROVAL, path, layout.EVENTS, "the request is not the one that the rule makes of the run")
+
+
+def _decided(moment: Moment, event: e.ApprovalDecided, number: int) -> Iterator[Contradiction]:
+    path = layout.approval_decision(event.request_id, number)
+    if moment.when is None:
+        yield moment.says(APPROVAL, path, layout.EVENTS, "it was decided at no time")
+        return
+    try:
+        judged = judge_decision(moment.before, event.signed, ApproverRoster(version="1", people=(event.approver,)), moment.when)
+    except GatewrightError as error:
+        yield moment.says(APPROVAL, path, layout.EVENTS, f"the decision does not count ({error.reason}): {error.message}")
+        return
+    if (judged.decision.verdict, judged.fingerprint) != (event.verdict, event.fingerprint):
+        words = (
+            f"{event.verdict} by {event.fingerprint} was recorded, and {judged.decision.verdict} by {judged.fingerprint} signed"
+        )
+        yield moment.says(APPROVAL, path, layout.EVENTS, words)
+
+
+def _without_person(moment: Moment, event: e.ApprovalByRule | e.ApprovalExpired) -> Iterator[Contradiction]:
+    asked = moment.before.approvals[event.request_id]
+    path = layout.approval_request(event.request_id)
+    rules = [rule for rule in moment.before.accepted.approval_rules if rule.name == asked.request.rule]
+    if isinstance(event, e.ApprovalExpired):
+        if moment.when is None or not is_over(asked.request, moment.when):
+            yield moment.says(
+                APPROVAL, path, layout.EVENTS, f"the time for an answer was not over before {asked.request.expires_at}"
+            )
+    elif event.rule != asked.request.rule or not any(rule.autopilot for rule in rules):
+        yield moment.says(APPROVAL, path, layout.EVENTS, f"the rule {event.rule} approves nothing by itself")
+
+
+def _gone_on(moment: Moment) -> Iterator[Contradiction]:
+    run = moment.before
+    stage = stage_of(run)
+    match moment.payload:
+        case e.StateEntered(state=state) if state == e.PARKED:
+            if stage is None or cleared(run, stage):
+                yield moment.says(APPROVAL, layout.EVENTS, layout.EVENTS, "it was parked, and nothing was to be decided")
+        case e.StateEntered(state=state) if run.parked and state == run.parked_from:
+            if stage is None or not cleared(run, stage):
+                yield moment.says(APPROVAL, layout.EVENTS, layout.EVENTS, "it went on before all had their answer")
+        case e.StateEntered(state="S2") | e.LocksTaken():
+            if not cleared(run, "contract"):
+                yield moment.says(APPROVAL, layout.EVENTS, layout.CONTRACT, "work was given out that a person had to approve")
+        case e.Landed():
+            if not (cleared(run, "contract") and cleared(run, "candidate")):
+                yield moment.says(APPROVAL, layout.GIT_LANDED, layout.EVENTS, "it landed, and a person had to approve that")
+        case e.LocksReleased():
+            if stage != "candidate":
+                yield moment.says(APPROVAL, layout.EVENTS, layout.EVENTS, "it is not the time to give paths up")
+        case _:
+            pass

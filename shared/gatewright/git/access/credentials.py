@@ -1,0 +1,176 @@
+"""What a role may use for one repository, resolved when git is about to be started, and how that git is told of it.
+
+A token reaches git through a memory file that its processes inherit and our credential helper reads. It is never an argument, a
+variable of git, or a part of an address, and what a server says of it is not repeated.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import shlex
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote, urlsplit
+
+from gatewright.errors import ConfigurationError, DeniedError, GitError
+from gatewright.git.access import credential_helper
+from gatewright.git.access.policy import (
+    NO_CREDENTIALS,
+    PUSHING,
+    REPOSITORIES_FILE,
+    AccessRole,
+    Purpose,
+    RepositoriesPolicy,
+    RepositoryCredential,
+    RepositoryEntry,
+    load_repositories,
+)
+from gatewright.git.access.ssh import ssh_command
+from gatewright.git.refs import Source
+from gatewright.policy_files import KeyOwner, KeyReference
+
+MISSING: Final = "repository_credentials_missing"
+NOT_FOR_ROLE: Final = "repository_role_not_allowed"
+_OWNER = KeyOwner(f"the repository ({REPOSITORIES_FILE})", MISSING)
+_NO_PROXIES = dict.fromkeys(("no_proxy", "NO_PROXY"), "")
+_HIDDEN = b"[credential]"
+
+
+@dataclass(frozen=True, slots=True)
+class HelperAnswer:
+    """What the credential helper may tell git, and for exactly which address."""
+
+    protocol: str
+    host: str
+    path: str
+    username: str
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedAccess:
+    """How one git process gets at one repository: ``settings`` and variables of git, none of them secret, and ``answers``."""
+
+    settings: Mapping[str, str]
+    environment: Mapping[str, str]
+    answers: tuple[HelperAnswer, ...] = ()
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[tuple[Mapping[str, str], tuple[int, ...]]]:
+        """The settings of git, and the descriptors that it has to inherit, for as long as it runs."""
+        if not self.answers:
+            yield self.settings, ()
+            return
+        descriptor = os.memfd_create("credentials", os.MFD_CLOEXEC)
+        try:
+            known = json.dumps([{name: getattr(each, name) for name in HelperAnswer.__slots__} for each in self.answers])
+            os.write(descriptor, known.encode())
+            helper = shlex.join([sys.executable, "-I", "-S", credential_helper.__file__, str(descriptor)])
+            yield {**self.settings, "credential.helper": f"!{helper}", "credential.useHttpPath": "true"}, (descriptor,)
+        finally:
+            os.close(descriptor)
+
+    def without_credentials(self, said: bytes) -> bytes:
+        """What git or a server said, without the credentials in the forms in which they travel."""
+        for each in self.answers:
+            pair = f"{each.username}:{each.password}".encode()
+            secret = each.password.encode()
+            for form in (base64.b64encode(pair), base64.b64encode(secret).rstrip(b"="), secret, quote(secret, "").encode()):
+                said = said.replace(form, _HIDDEN)
+        return said
+
+
+#: For repositories that no entry covers: their servers are asked as a stranger would.
+ANONYMOUS: Final = ResolvedAccess({}, {})
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryAccess:
+    """The policy as it holds for ``role``. Keys are read anew for every git process: they can be replaced at any time."""
+
+    policy: RepositoriesPolicy
+    role: AccessRole
+
+    @classmethod
+    def load(cls, folder: Path, role: AccessRole) -> RepositoryAccess:
+        """Raises ConfigurationError naming the file and the place."""
+        return cls(load_repositories(folder).policy, role)
+
+    def resolve(self, source: Source, purpose: Purpose) -> ResolvedAccess:
+        """How git gets at a repository of another host.
+
+        Raises DeniedError (``repository_role_not_allowed``), GitError (``repository_credentials_missing``).
+        """
+        entry = self.policy.entry(source)
+        credential = entry.credential(purpose) if entry is not None else None
+        if purpose == "push" and self.role not in PUSHING:
+            raise self._denied(source, purpose)
+        if purpose == "read" and entry is not None and entry.read is not None and self.role not in entry.read.roles:
+            raise self._denied(source, purpose)
+        if source.protocol == "ssh":
+            return self._by_ssh(source, entry, credential, purpose)
+        if purpose == "push" and entry is not None and credential is None and entry.read is not None:
+            raise _missing(source, purpose)
+        return _by_https(source, entry, credential)
+
+    def _denied(self, source: Source, purpose: Purpose) -> DeniedError:
+        words = f"the {self.role} may not {purpose} {source.address}: {REPOSITORIES_FILE} has no credential for it"
+        return DeniedError(words, code=NOT_FOR_ROLE)
+
+    @staticmethod
+    def _by_ssh(
+        source: Source, entry: RepositoryEntry | None, credential: RepositoryCredential | None, purpose: Purpose
+    ) -> ResolvedAccess:
+        if entry is None or credential is None or credential.protocol != "ssh":
+            raise _missing(source, purpose)
+        if credential.key_file is not None and not os.access(credential.key_file, os.R_OK):
+            raise GitError(f"the key {credential.key_file} of {source.address} cannot be read", code=MISSING)
+        settings = {"core.sshCommand": ssh_command(credential, entry.known_hosts), "ssh.variant": "ssh"}
+        return ResolvedAccess(settings, {} if credential.agent else {"SSH_AUTH_SOCK": ""})
+
+
+#: Where no policy was read.
+NO_ACCESS: Final = RepositoryAccess(NO_CREDENTIALS, "operator")
+
+
+def _by_https(source: Source, entry: RepositoryEntry | None, credential: RepositoryCredential | None) -> ResolvedAccess:
+    if entry is None:
+        return ANONYMOUS
+    settings: dict[str, str] = {}
+    environment: dict[str, str] = {}
+    answers: list[HelperAnswer] = []
+    if credential is not None and credential.token is not None:
+        where = urlsplit(source.address)
+        password = _read(credential.token)
+        answers.append(HelperAnswer("https", where.netloc, where.path.strip("/"), credential.user, password))
+    if entry.ca_file is not None:
+        # git lets these variables stand above its settings, and the host's own authorities beside a single file.
+        environment |= {"GIT_SSL_CAINFO": str(entry.ca_file), "GIT_SSL_CAPATH": "/dev/null"}
+    if entry.proxy is not None:
+        where = urlsplit(entry.proxy.url)
+        user = f"{quote(entry.proxy.user, safe='')}@" if entry.proxy.user is not None else ""
+        settings["http.proxy"] = f"{where.scheme}://{user}{where.netloc}"
+        environment |= _NO_PROXIES
+        if entry.proxy.user is not None and entry.proxy.password is not None:
+            password = _read(entry.proxy.password)
+            answers.append(HelperAnswer(where.scheme, where.netloc, "", entry.proxy.user, password))
+    return ResolvedAccess(settings, environment, tuple(answers))
+
+
+def _read(key: KeyReference) -> str:
+    """The key as it is now. A task that lacks one may find it when it is tried again."""
+    try:
+        return key.read(_OWNER)
+    except ConfigurationError as error:
+        raise GitError(error.message, code=error.reason) from None
+
+
+def _missing(source: Source, purpose: Purpose) -> GitError:
+    words = f"{REPOSITORIES_FILE} has no credential to {purpose} {source.address} with by {source.protocol}"
+    return GitError(words, code=MISSING)

@@ -1,0 +1,199 @@
+"""``repositories.json``: by place, which credential reads and which pushes, and how its server is known. It holds no key."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final, Literal, get_args
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, ConfigDict, Field, field_validator, model_validator
+
+from gatewright.errors import MalformedError
+from gatewright.git.access.repository_patterns import EVERYTHING, check_pattern, covered
+from gatewright.git.refs import Source
+from gatewright.policy_files import EnvironmentKey, KeyReference, PolicyModel, parse_policy, read_policy
+
+REPOSITORIES_FILE: Final = "repositories.json"
+#: Who asks: a service, or the command line of a person (``operator``).
+AccessRole = Literal["gatekeeper", "pm", "techlead", "worker", "reviewer", "testrunner", "operator"]
+Purpose = Literal["read", "push"]
+#: Who may push at all, whatever a policy says.
+PUSHING: Final[frozenset[AccessRole]] = frozenset({"gatekeeper", "operator"})
+#: ssh expands tokens and variables in the names of files, and splits them at blanks.
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+@=-")
+_USER = r"^[A-Za-z0-9][A-Za-z0-9._@+-]{0,127}$"
+#: Variables of this prefix are given to every role, so that none of them may hold a credential.
+_OF_ALL_ROLES = "GATEWRIGHT_"
+
+
+def _plain_file(path: Path) -> Path:
+    if not path.is_absolute() or not _PLAIN.issuperset(str(path)):
+        raise ValueError("name the file by its absolute path, in letters, digits and _ . / + @ = -")
+    return path
+
+
+def _own_variable(key: KeyReference) -> KeyReference:
+    if isinstance(key, EnvironmentKey) and key.environment.upper().startswith(_OF_ALL_ROLES):
+        raise ValueError(f"a variable that begins with {_OF_ALL_ROLES} reaches every role: choose another name for it")
+    return key
+
+
+def _place(pattern: str) -> str:
+    try:
+        check_pattern(pattern)
+    except MalformedError as error:
+        raise ValueError(error.message) from None
+    if not protocols_of(pattern):
+        raise ValueError("a place is on another host: https://HOST/..., ssh://USER@HOST/... or USER@HOST:...")
+    return pattern
+
+
+PlainFile = Annotated[Path, AfterValidator(_plain_file)]
+SecretKey = Annotated[KeyReference, AfterValidator(_own_variable)]
+Place = Annotated[str, AfterValidator(_place)]
+
+
+class RepositoryCredential(PolicyModel):
+    """One of: ``token``, sent to https servers as the password of ``user``; ``key_file``, a private key for ssh; ``agent``, the
+    account's own ssh agent and keys.
+    """
+
+    token: SecretKey | None = None
+    user: str = Field(default="x-access-token", pattern=_USER)
+    key_file: PlainFile | None = None
+    agent: bool = False
+
+    @model_validator(mode="after")
+    def _one(self) -> RepositoryCredential:
+        if [self.token is not None, self.key_file is not None, self.agent].count(True) != 1:
+            raise ValueError("a credential is exactly one of token, key_file and agent")
+        return self
+
+    @property
+    def protocol(self) -> str:
+        return "https" if self.token is not None else "ssh"
+
+
+class ReadCredential(RepositoryCredential):
+    """``roles`` are those that read with it; all of them by default."""
+
+    roles: tuple[AccessRole, ...] = get_args(AccessRole)
+
+
+class HttpProxy(PolicyModel):
+    """The proxy on the way to https servers. ``password`` belongs to ``user``."""
+
+    url: str = Field(max_length=2000)
+    user: str | None = Field(default=None, pattern=_USER)
+    password: SecretKey | None = None
+
+    @field_validator("url")
+    @classmethod
+    def _address(cls, url: str) -> str:
+        parts = urlsplit(url)
+        plain = parts.hostname and not (parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc)
+        if parts.scheme not in {"http", "https"} or not plain:
+            raise ValueError("a proxy is http(s)://HOST[:PORT], without a user: `user` and `password` say that")
+        return url.rstrip("/")
+
+    @model_validator(mode="after")
+    def _whole(self) -> HttpProxy:
+        if (self.user is None) != (self.password is None):
+            raise ValueError("`user` and `password` of a proxy go together")
+        return self
+
+
+class RepositoryEntry(PolicyModel):
+    """What holds for the repositories at ``places`` and below them.
+
+    ``known_hosts`` and ``ca_file`` are all that their servers are known by; without them it is what the host knows.
+    """
+
+    places: tuple[Place, ...] = Field(min_length=1)
+    read: ReadCredential | None = None
+    push: RepositoryCredential | None = None
+    known_hosts: PlainFile | None = None
+    ca_file: PlainFile | None = None
+    proxy: HttpProxy | None = None
+
+    @model_validator(mode="after")
+    def _fitting(self) -> RepositoryEntry:
+        """No credential for a place that it would not be sent to, and no token or key for every place that there is."""
+        for credential in (self.read, self.push):
+            if credential is None:
+                continue
+            if EVERYTHING in self.places and not credential.agent:
+                raise ValueError("a token or a key is for places with a host, not for *")
+            self._fits(credential.protocol, "this credential")
+        if self.known_hosts is not None:
+            self._fits("ssh", "known_hosts")
+        if self.ca_file is not None or self.proxy is not None:
+            self._fits("https", "ca_file or proxy")
+        return self
+
+    def _fits(self, protocol: str, what: str) -> None:
+        for place in self.places:
+            if protocol not in protocols_of(place):
+                raise ValueError(f"{what} is for {protocol}, and {place} is not reached by it")
+
+    def credential(self, purpose: Purpose) -> RepositoryCredential | None:
+        return self.read if purpose == "read" else self.push
+
+    def keys(self, role: str) -> Iterator[KeyReference]:
+        """The references to keys that ``role`` has a use for."""
+        if self.read is not None and self.read.token is not None and role in self.read.roles:
+            yield self.read.token
+        if self.push is not None and self.push.token is not None and role in PUSHING:
+            yield self.push.token
+        if self.proxy is not None and self.proxy.password is not None:
+            yield self.proxy.password
+
+
+class RepositoriesPolicy(PolicyModel):
+    """The first entry that covers an address holds for it."""
+
+    # A token that was written into the file by mistake is not repeated in a message.
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+    version: Literal["1"]
+    repositories: tuple[RepositoryEntry, ...]
+
+    def entry(self, source: Source) -> RepositoryEntry | None:
+        """What holds for a repository of another host."""
+        return next((each for each in self.repositories if covered(source.address, each.places)), None)
+
+    def variables(self, role: str) -> frozenset[str]:
+        """The names of the variables that hold keys for ``role``."""
+        keys: Iterable[KeyReference] = (key for each in self.repositories for key in each.keys(role))
+        return frozenset(key.environment for key in keys if isinstance(key, EnvironmentKey))
+
+
+NO_CREDENTIALS: Final = RepositoriesPolicy(version="1", repositories=())
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedRepositories:
+    """The policy, and the digest of its file; None where there is none."""
+
+    policy: RepositoriesPolicy
+    sha256: str | None
+
+
+def load_repositories(folder: Path) -> LoadedRepositories:
+    """Read ``repositories.json`` of the operator's folder; without it nothing has a credential. Raises ConfigurationError."""
+    path = folder / REPOSITORIES_FILE
+    if not path.exists():
+        return LoadedRepositories(NO_CREDENTIALS, None)
+    data = read_policy(path)
+    return LoadedRepositories(parse_policy(path, RepositoriesPolicy, data), hashlib.sha256(data).hexdigest())
+
+
+def protocols_of(pattern: str) -> tuple[str, ...]:
+    """The protocols by which a place on another host is reached."""
+    if pattern == EVERYTHING:
+        return ("https", "ssh")
+    scheme = pattern.partition("://")[0] if "://" in pattern else "file" if pattern.startswith("/") else "ssh"
+    return (scheme,) if scheme in {"https", "ssh"} else ()

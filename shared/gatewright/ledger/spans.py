@@ -1,0 +1,216 @@
+"""The spans of a run, which follow from its ledger alone: run, states, tasks, gates and waits, with ids that follow too.
+
+So each gatekeeper that seals a run tells the same trace, and a trace that was lost can be told again. What the roles do within
+their tasks, they tell themselves: a task's message carries the id of its span (``task_context``). Pure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from gatewright.bus.topology import task_queue, task_subject
+from gatewright.contracts.records import OrchestratorEvent, Transition
+from gatewright.errors import MalformedError
+from gatewright.ledger import events as e
+from gatewright.ledger.events import TERMINAL
+from gatewright.ledger.run import Run
+from gatewright.tracing import conventions as c
+from gatewright.tracing.spans import AttributeValue, FinishedSpan, SpanKind, TraceContext
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_NAMES: Final = {
+    "S0": "S0 intake",
+    "S1": "S1 plan",
+    "S2": "S2 execute",
+    "S3": "S3 review",
+    "S4": "S4 test",
+    "S5": "S5 fix",
+    "AWAITING_APPROVAL": "AWAITING_APPROVAL",
+}
+_RESULTS: Final = {"SUCCESS": "success", "FAILED": "failure", "ABORTED": "cancellation", "RUNNING": "error"}
+_UNDER_WAY: Final = frozenset({e.TaskDispatched.event_type, e.UsageReported.event_type})
+#: What follows from the answer of a pm.
+_COMPILED: Final = frozenset({e.ContractCompiled.event_type, e.GateJudged.event_type})
+
+
+def run_context(run: Run) -> TraceContext:
+    """The span of a whole run."""
+    return TraceContext(run.trace_id, _id("run", run.run_id))
+
+
+def task_context(trace_id: str, task_id: str) -> TraceContext:
+    """The span that the message of a task names as what its work is a part of; the same for every delivery."""
+    return TraceContext(trace_id, hashlib.sha256(task_id.encode()).hexdigest()[:16])
+
+
+def run_spans(run: Run, transitions: Sequence[Transition]) -> tuple[FinishedSpan, ...]:
+    """All spans of a run that has ended, parents before children. Raises MalformedError for events that cannot be read."""
+    records = [record for transition in transitions for record in transition.events]
+    if not records:
+        return ()
+    return tuple(_Story(run, records).spans())
+
+
+class _Story:
+    """The events of one run, read once."""
+
+    def __init__(self, run: Run, records: Sequence[OrchestratorEvent]) -> None:
+        self._run = run
+        self._records = records
+        self._root = run_context(run)
+        self._end = _nanoseconds(records[-1].ts)
+
+    def spans(self) -> Iterator[FinishedSpan]:
+        run, accepted = self._run, self._run.accepted
+        attributes: dict[str, AttributeValue] = {
+            c.RUN_ID: run.run_id,
+            c.PUBLISHER: run.publisher,
+            c.PIPELINE_NAME: "gatewright",
+            c.PIPELINE_RUN_ID: run.run_id,
+            c.PIPELINE_RESULT: _RESULTS[run.status],
+            c.REPOSITORY_URL: accepted.repository_url,
+            c.BASE_REVISION: accepted.baseline_commit,
+        }
+        if run.landed is not None and run.landed.ref:
+            attributes |= {c.HEAD_REF: run.landed.ref, c.HEAD_REVISION: run.landed.commit}
+        failure = run.failure.code if run.failure is not None else ""
+        yield FinishedSpan(
+            f"run {run.run_id}", self._root, accepted.caller_span, self._begin, self._end, "server", attributes, failure
+        )
+        yield from self._states()
+
+    @property
+    def _begin(self) -> int:
+        return _nanoseconds(self._records[0].ts)
+
+    def _states(self) -> Iterator[FinishedSpan]:
+        """Each state, and after it what was begun in it."""
+        entered = [0, *(n for n, record in enumerate(self._records) if record.event_type == e.StateEntered.event_type)]
+        for first, after in zip(entered, [*entered[1:], len(self._records)], strict=True):
+            record = self._records[first]
+            state = str(record.payload["state"]) if record.event_type == e.StateEntered.event_type else "S0"
+            # The event that leaves a state is the one that enters the next.
+            last = self._records[min(after, len(self._records) - 1)]
+            name = "seal" if state in TERMINAL else _NAMES[state]
+            attributes: dict[str, AttributeValue] = {c.STATE: state, c.ATTEMPT: record.attempt or 1}
+            context = self._context("state", str(record.seq))
+            yield self._part(name, context, self._root.span_id, record, last, attributes=attributes)
+            for number in range(first, after):
+                yield from self._within(number, context.span_id)
+
+    def _within(self, number: int, state: str) -> Iterator[FinishedSpan]:
+        record = self._records[number]
+        match record.event_type:
+            case e.TaskDispatched.event_type:
+                yield from self._task(number, state)
+            case e.GateJudged.event_type:
+                yield self._gate(record, state)
+            case e.LocksWaiting.event_type:
+                taken = self._first_after(number, e.LocksTaken.event_type)
+                yield self._part("wait for locks", self._context("locks", str(record.seq)), state, record, taken)
+
+    def _task(self, number: int, state: str) -> Iterator[FinishedSpan]:
+        """The task, from being given out to being answered, and in it the message that gave it out."""
+        record = self._records[number]
+        task = e.payload_of(record)
+        if not isinstance(task, e.TaskDispatched):
+            raise MalformedError(f"event {record.seq} gives out no task", code="bad_event")
+        answered = next((later for later in self._records[number + 1 :] if _answers(later, task)), None)
+        context = self._context("task", task.task_id)
+        attributes: dict[str, AttributeValue] = {
+            c.TASK_ID: task.task_id,
+            c.ATTEMPT: record.attempt or 1,
+            c.PIPELINE_TASK_NAME: task.role,
+            c.PIPELINE_TASK_RUN_ID: task.task_id,
+        }
+        yield self._part(f"task {task.role}", context, state, record, answered, attributes=attributes, error=_failure(answered))
+        queue = task_queue(task_subject(task.role, task.pool))
+        sent: dict[str, AttributeValue] = {
+            c.MESSAGING_SYSTEM: "nats",
+            c.MESSAGING_DESTINATION: queue,
+            c.MESSAGING_OPERATION: "publish",
+            c.MESSAGING_OPERATION_TYPE: "send",
+            c.MESSAGING_MESSAGE_ID: task.task_id,
+        }
+        message = task_context(self._root.trace_id, task.task_id)
+        yield self._part(f"send {queue}", message, context.span_id, record, record, "producer", attributes=sent)
+
+    def _gate(self, record: OrchestratorEvent, state: str) -> FinishedSpan:
+        judged = e.payload_of(record)
+        if not isinstance(judged, e.GateJudged):
+            raise MalformedError(f"event {record.seq} is no verdict", code="bad_event")
+        report = judged.report
+        end = _nanoseconds(report.evaluated_at)
+        attributes: dict[str, AttributeValue] = {
+            c.GATE: report.gate,
+            c.GATE_VERDICT: report.verdict,
+            c.GATE_CODE: report.code,
+        }
+        if report.task_id:
+            attributes[c.TASK_ID] = report.task_id
+        context = self._context("gate", str(record.seq))
+        start = end - int((report.duration_ms or 0) * 1_000_000)
+        error = report.code if report.verdict == "FAIL" else ""
+        return FinishedSpan(f"gate {report.gate}", context, state, start, end, "internal", attributes, error)
+
+    def _part(
+        self,
+        name: str,
+        context: TraceContext,
+        parent: str,
+        first: OrchestratorEvent,
+        last: OrchestratorEvent | None,
+        kind: SpanKind = "internal",
+        *,
+        attributes: dict[str, AttributeValue] | None = None,
+        error: str = "",
+    ) -> FinishedSpan:
+        """From one event to another; to the end of the run where there is none."""
+        end = self._end if last is None else _nanoseconds(last.ts)
+        return FinishedSpan(name, context, parent, _nanoseconds(first.ts), end, kind, attributes or {}, error)
+
+    def _first_after(self, number: int, event_type: str) -> OrchestratorEvent | None:
+        return next((record for record in self._records[number + 1 :] if record.event_type == event_type), None)
+
+    def _context(self, *of: str) -> TraceContext:
+        return TraceContext(self._root.trace_id, _id(*of, self._run.run_id))
+
+
+def _answers(later: OrchestratorEvent, task: e.TaskDispatched) -> bool:
+    """Whether an event tells what became of a task."""
+    if task.role == "pm" and later.event_type in _COMPILED:
+        return True  # the contract that it compiled has an id of its own, which these carry
+    return later.task_id == task.task_id and later.event_type not in _UNDER_WAY
+
+
+def _failure(answer: OrchestratorEvent | None) -> str:
+    """The reason code of an answer that did not count as done; empty for one that did."""
+    if answer is None:
+        return "unanswered"
+    return _code(answer) if answer.level == "ERROR" else ""
+
+
+def _code(record: OrchestratorEvent) -> str:
+    """The reason code of an event that says that something failed."""
+    payload = e.payload_of(record)
+    match payload:
+        case e.TaskFailed(error=error):
+            return error.code
+        case e.GateJudged(report=report):
+            return report.code
+        case e.TaskFinished(result=result):
+            return (result.failure or "failed").partition(":")[0]
+        case _:
+            return record.event_type
+
+
+def _id(*of: str) -> str:
+    return hashlib.sha256("\0".join(of).encode()).hexdigest()[:16]
+
+
+def _nanoseconds(text: str) -> int:
+    """Since 1970, of a time as documents have it."""
+    return (datetime.fromisoformat(text) - _EPOCH) // timedelta(microseconds=1) * 1000

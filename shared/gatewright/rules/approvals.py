@@ -1,0 +1,326 @@
+"""When a person has to be asked, and whether what came back is that person's word on exactly what was asked. Pure.
+
+The decider asks by these rules, the gatekeeper takes decisions by them, and ``verify`` holds both against them once more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from gatewright.clock import timestamp
+from gatewright.contracts import ApprovalDecision, ApprovalRequest, ApproverRoster, TaskContract, codec
+from gatewright.contracts.approvals import ApprovalRule, AskStage, RosterKey, RosterPerson, SignedDecision
+from gatewright.errors import DeniedError
+from gatewright.git.access.repository_patterns import ref_covered
+from gatewright.ledger.run import AskedApproval, Run
+from gatewright.rules.landing import landing_ref
+from gatewright.ssh_signatures import fingerprint, signer_of, verify_ssh
+
+#: What a signature is for (``ssh-keygen -Y sign -n``): one made for anything else does not count.
+NAMESPACE = "gatewright-approval-v1"
+#: What no rule may let pass without a person: tests and pipelines, dependencies, what cannot be made good.
+NEVER_BY_RULE = frozenset({"protected_class", "destructive", "broad_scope"})
+#: Comments on one request that are kept.
+MOST_COMMENTS = 20
+_GRANTED = frozenset({"approved", "autopilot"})
+_ASKS_MODELS = frozenset({"agent", "model"})
+_MOST_WORDS = 1500
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedRule:
+    """A rule that asks about a run, and why."""
+
+    rule: ApprovalRule
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedDecision:
+    """A decision that counts: whose it is, by which key, on which request."""
+
+    decision: ApprovalDecision
+    signed: SignedDecision
+    request: ApprovalRequest
+    person: RosterPerson
+    fingerprint: str
+
+
+def stage_of(run: Run) -> AskStage | None:
+    """What may have to be asked where the run stands, or stood when it was parked; None: nothing."""
+    match run.parked_from or run.state:
+        case "S1" if run.plan is not None:
+            return "contract"
+        case "S4" if run.tests_passed:
+            return "candidate"
+        case _:
+            return None
+
+
+def matched(run: Run, stage: AskStage) -> tuple[MatchedRule, ...]:
+    """The rules of the run's policy that ask about it at this stage."""
+    contract = run.contract
+    if contract is None:
+        return ()
+    rules = (rule for rule in run.accepted.approval_rules if rule.stage == stage)
+    found = ((rule, _why(rule, run, contract)) for rule in rules)
+    return tuple(MatchedRule(rule, why[:_MOST_WORDS]) for rule, why in found if why)
+
+
+def unasked(run: Run, stage: AskStage) -> tuple[MatchedRule, ...]:
+    """Those of which nothing that still counts was asked: what was decided of another contract or tree is void."""
+    return tuple(each for each in matched(run, stage) if not _counting(run, stage, each.rule))
+
+
+def cleared(run: Run, stage: AskStage) -> bool:
+    """Whether every rule that asks has its yes, about exactly what the run has now."""
+    return all(any(asked.status in _GRANTED for asked in _counting(run, stage, each.rule)) for each in matched(run, stage))
+
+
+def pending(run: Run) -> tuple[AskedApproval, ...]:
+    """What waits for an answer, the oldest first."""
+    return tuple(asked for asked in run.approvals.values() if asked.status == "pending")
+
+
+def make_request(
+    run: Run, each: MatchedRule, number: int, now: datetime, before: ApprovalRequest | None = None
+) -> ApprovalRequest:
+    """The question. ``before``: the one that got no answer, in whose place others are asked."""
+    rule, contract = each.rule, run.contract
+    if contract is None:
+        raise DeniedError("there is no contract to ask about", code="gate_not_evaluated")
+    candidate = run.candidate if rule.stage == "candidate" else None
+    goes_on = "the change lands" if rule.stage == "candidate" else "the work is given out"
+    silent = (
+        f"{', '.join(rule.escalate_to)} are asked" if rule.escalate_to and before is None else "the run ends (approval_expired)"
+    )
+    return ApprovalRequest(
+        request_id=f"{run.run_id}.ask.{number}",
+        run_id=run.run_id,
+        stage=rule.stage,
+        rule=rule.name,
+        reason=rule.reason,
+        why=each.why,
+        risk=rule.risk,
+        approvers=rule.escalate_to if before is not None else rule.approvers,
+        repository=run.accepted.repository_url,
+        baseline_commit=run.accepted.baseline_commit,
+        contract_sha256=contract_digest(contract),
+        attempt=run.attempt,
+        publisher=run.publisher,
+        requested_by=run.accepted.requested_by,
+        user_request=run.accepted.user_request[:4000],
+        on_yes=goes_on,
+        on_no="the run ends (approval_rejected); nothing lands",
+        on_silence=silent,
+        created_at=timestamp(now),
+        expires_at=timestamp(now + timedelta(seconds=rule.within_seconds)),
+        candidate_tree=candidate.tree if candidate is not None else "",
+        patch=candidate.patch if candidate is not None else "",
+        yourself=rule.yourself,
+        phrase=rule.phrase,
+        batch=rule.batch and rule.risk != "high",
+        escalates_from=before.request_id if before is not None else None,
+    )
+
+
+def next_asked(run: Run, asked: AskedApproval) -> MatchedRule | None:
+    """Who is asked in the place of those that did not answer; None: no other."""
+    request = asked.request
+    rule = next((each for each in run.accepted.approval_rules if each.name == request.rule), None)
+    return MatchedRule(rule, request.why) if rule is not None and rule.escalate_to and request.escalates_from is None else None
+
+
+def is_over(request: ApprovalRequest, now: datetime) -> bool:
+    """Whether the time for an answer is over."""
+    return datetime.fromisoformat(request.expires_at) <= now
+
+
+def contract_digest(contract: TaskContract) -> str:
+    return hashlib.sha256(codec.encode(contract)).hexdigest()
+
+
+def request_digest(request: ApprovalRequest) -> str:
+    """What a decision says that it is about."""
+    return hashlib.sha256(codec.encode(request)).hexdigest()
+
+
+def decision_on(request: ApprovalRequest, **said: object) -> ApprovalDecision:
+    """A decision about exactly this request; ``said`` are verdict, person, decided_at, comment and phrase."""
+    bound = {
+        "request_id": request.request_id,
+        "run_id": request.run_id,
+        "request_sha256": request_digest(request),
+        "contract_sha256": request.contract_sha256,
+        "candidate_tree": request.candidate_tree,
+        "expires_at": request.expires_at,
+    }
+    return ApprovalDecision(**{**bound, **said})  # type: ignore[arg-type] # the names are the fields
+
+
+def judge_decision(run: Run, signed: SignedDecision, roster: ApproverRoster, now: datetime) -> JudgedDecision:
+    """Whether a decision counts for ``run`` at ``now``.
+
+    1. it is the canonical form of a decision  2. about this run and one of its requests  3. which waits for an answer, in time
+    4. about exactly what was asked, and what the run has now  5. signed by a key of the roster, in force, and by the person
+    that it names  6. who may decide this  7. and not about a run of their own  8. with the exact phrase.
+    Raises MalformedError, VerificationError (``signature_invalid``), DeniedError; each with the code of its reason.
+    """
+    data = signed.document.encode()
+    decision = codec.decode(data, ApprovalDecision)  # 1
+    if codec.encode(decision) != data:
+        raise DeniedError("what was signed is not the canonical form of a decision", code="approval_not_canonical")
+    request = _waiting_request(run, decision, now)  # 2, 3
+    _same_subject(run, request, decision)  # 4
+    person, key_print = _signer(signed, data, roster, now)  # 5
+    if person.name != decision.person:
+        raise DeniedError(f"it names {decision.person}, and the key is that of {person.name}", code="approver_differs")
+    if not names_person(request.approvers, person):  # 6
+        raise DeniedError(
+            f"{person.name} may not decide {request.rule}: {', '.join(request.approvers)}", code="approver_not_allowed"
+        )
+    if decision.verdict == "approve":
+        if not request.yourself and is_own(run, person):  # 7
+            raise DeniedError(f"{person.name} may not approve a run of their own", code="approval_of_own_run")
+        if request.phrase and decision.phrase != request.phrase:  # 8
+            raise DeniedError(f"the rule wants the exact words {request.phrase!r}", code="approval_phrase_differs")
+    if decision.verdict == "comment" and len(run.approvals[request.request_id].comments) >= MOST_COMMENTS:
+        raise DeniedError(f"{MOST_COMMENTS} comments are kept, not more", code="too_many_comments")
+    return JudgedDecision(decision, signed, request, person, key_print)
+
+
+def judge_batch(items: Sequence[JudgedDecision]) -> None:
+    """Whether these may be decided together. Raises DeniedError: one decision on each request, none of high risk."""
+    ids = [item.request.request_id for item in items]
+    if len(set(ids)) != len(ids):
+        raise DeniedError("a request stands in the batch twice", code="approval_repeated")
+    for item in items if len(items) > 1 else ():
+        if item.request.risk == "high":
+            raise DeniedError(f"{item.request.request_id} is of high risk: it is decided alone", code="batch_high_risk")
+        if not item.request.batch:
+            raise DeniedError(
+                f"{item.request.request_id} is decided alone: {item.request.rule} allows no batch", code="batch_not_allowed"
+            )
+
+
+def names_person(names: Sequence[str], person: RosterPerson) -> bool:
+    """Whether a list of people and ``@groups`` names this person."""
+    return person.name in names or any(f"@{group}" in names for group in person.groups)
+
+
+def is_own(run: Run, person: RosterPerson) -> bool:
+    """Whether the person ordered the run, or made the change."""
+    author = run.contract.author if run.contract is not None else None
+    accounts = {person.name, *person.accounts}
+    written = {author.name, author.email} if author is not None else set()
+    return run.publisher in person.publishers or run.accepted.requested_by in accounts or not accounts.isdisjoint(written)
+
+
+def _waiting_request(run: Run, decision: ApprovalDecision, now: datetime) -> ApprovalRequest:
+    asked = run.approvals.get(decision.request_id)
+    if decision.run_id != run.run_id or asked is None:
+        raise DeniedError(f"{decision.request_id} is no request of {run.run_id}", code="approval_unknown")
+    if run.ended and asked.status == "pending":
+        raise DeniedError(f"{run.run_id} has ended: nothing waits for an answer", code="approval_withdrawn")
+    if asked.status == "expired" or (asked.status == "pending" and is_over(asked.request, now)):
+        raise DeniedError(f"the time for an answer was over {asked.request.expires_at}", code="approval_expired")
+    if asked.status != "pending":
+        raise DeniedError(f"it is {asked.status} since {asked.at}, by {asked.person}", code="approval_decided")
+    return asked.request
+
+
+def _same_subject(run: Run, request: ApprovalRequest, decision: ApprovalDecision) -> None:
+    if decision.candidate_tree != request.candidate_tree or decision.contract_sha256 != request.contract_sha256:
+        raise DeniedError("it is about another contract or another tree than was asked about", code="approval_other_subject")
+    if decision.request_sha256 != request_digest(request) or decision.expires_at != request.expires_at:
+        raise DeniedError("it is about another wording of the request", code="approval_other_request")
+    if run.contract is None or not _is_about(request, run, run.contract):
+        raise DeniedError("what was asked about has changed: it is void", code="approval_void")
+
+
+def _signer(signed: SignedDecision, data: bytes, roster: ApproverRoster, now: datetime) -> tuple[RosterPerson, str]:
+    """Whose signature it is. A key that stands with two people belongs to none of them; the roster's loader refuses it."""
+    named = signer_of(signed.signature)
+    for person in roster.people:
+        for key in person.keys:
+            if fingerprint(key.key) == named:
+                _in_force(key, named, now)
+                verify_ssh(key.key, NAMESPACE, data, signed.signature)
+                return person, named
+    raise DeniedError(f"the key {named} is not on the roster of approvers", code="approver_unknown")
+
+
+def _in_force(key: RosterKey, named: str, now: datetime) -> None:
+    if key.revoked_at is not None and datetime.fromisoformat(key.revoked_at) <= now:
+        raise DeniedError(f"the key {named} was revoked {key.revoked_at}", code="approver_key_revoked")
+    early = key.valid_from is not None and now < datetime.fromisoformat(key.valid_from)
+    if early or (key.valid_until is not None and datetime.fromisoformat(key.valid_until) <= now):
+        raise DeniedError(f"the key {named} is not valid now", code="approver_key_not_valid")
+
+
+def _counting(run: Run, stage: AskStage, rule: ApprovalRule) -> list[AskedApproval]:
+    """What was asked by a rule about what the run has now, and was not left unanswered."""
+    contract = run.contract
+    return [
+        asked
+        for asked in run.approvals.values()
+        if contract is not None
+        and (asked.request.rule, asked.request.stage) == (rule.name, stage)
+        and asked.status != "expired"
+        and _is_about(asked.request, run, contract)
+    ]
+
+
+def _is_about(request: ApprovalRequest, run: Run, contract: TaskContract) -> bool:
+    tree = run.candidate.tree if request.stage == "candidate" and run.candidate is not None else ""
+    return request.contract_sha256 == contract_digest(contract) and request.candidate_tree == tree
+
+
+def _why(rule: ApprovalRule, run: Run, contract: TaskContract) -> str:
+    """In words; empty when the rule has nothing to ask."""
+    match rule.reason:
+        case "broad_scope":
+            return "; ".join(_found(run, "broad_scope", run.attempt))
+        case "network":
+            network = contract.tool_permissions.network
+            return f"network access: {network}" if network != "deny" else ""
+        case "agent":
+            kinds = sorted(_makers(contract))
+            return f"the change is made by: {', '.join(kinds)}" if kinds else ""
+        case "budget":
+            return _costs(rule, contract)
+        case "destructive":
+            listed = contract.scope.destructive if contract.scope is not None else ()
+            return f"destructive: {'; '.join(listed)}" if listed else ""
+        case "protected_class":
+            wanted = [f"protected_class:{name}" for name in rule.classes] or ["protected_class:"]
+            return "; ".join(words for each in wanted for words in _found(run, each, run.attempt))
+        case "landing":
+            ref = landing_ref(run.run_id, contract.repository) if contract.repository is not None else ""
+            return f"it lands on {ref}" if ref and (not rule.refs or ref_covered(ref, rule.refs)) else ""
+
+
+def _found(run: Run, reason: str, attempt: int) -> Iterator[str]:
+    """What gates found in what the run has now: in the contract, or in the candidate of this attempt that is to land."""
+    for found in run.found_reasons:
+        of_contract = found.reason == "broad_scope"
+        of_candidate = found.attempt == attempt and found.candidate in {0, run.chosen}
+        if (found.reason.startswith(reason) if reason.endswith(":") else found.reason == reason) and (
+            of_contract or of_candidate
+        ):
+            yield found.words
+
+
+def _makers(contract: TaskContract) -> set[str]:
+    executors = (contract.executor, *(contract.candidates or ()))
+    return {each.kind for each in executors if each is not None and each.kind in _ASKS_MODELS}
+
+
+def _costs(rule: ApprovalRule, contract: TaskContract) -> str:
+    limit = contract.budget.cost_usd if contract.budget is not None else None
+    if limit is None:
+        return "no limit on what models may cost" if _makers(contract) else ""
+    return f"models may cost {limit:g} USD" if limit > (rule.above_usd or 0.0) else ""

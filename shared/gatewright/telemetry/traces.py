@@ -1,0 +1,26 @@
+"""Where the spans of a process go, as its operator wants it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from gatewright.errors import ConfigurationError
+from gatewright.tracing.spans import NoSpans, SpanSink
+from gatewright.version import __version__
+
+Traces = Literal["none", "otlp"]
+
+
+def open_sink(traces: Traces, role: str) -> SpanSink:
+    """Raises ConfigurationError when what sends them is not installed, or cannot use its settings."""
+    if traces == "none":
+        return NoSpans()
+    try:
+        # Here, and nowhere else: an extra, whose modules take longer to load than all of ours.
+        from gatewright.telemetry.otlp import OtlpSpans
+    except ImportError:
+        raise ConfigurationError("GATEWRIGHT_TRACES=otlp needs more: pip install 'gatewright[traces]'") from None
+    try:
+        return OtlpSpans(role, __version__)
+    except (ValueError, OSError) as error:
+        raise ConfigurationError(f"traces cannot be sent as the OTEL_ variables say: {error}") from error

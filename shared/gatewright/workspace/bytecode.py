@@ -1,0 +1,61 @@
+"""Bytecode of sources that a tree holds, laid over it as Python's own caches: where a source is another one, nothing is laid.
+
+It was made of the baseline's files. Python looks by itself whether it belongs to the source beside it; that is not relied on.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gatewright.git.modes import FILE
+from gatewright.sandbox.account import SandboxAccount
+from gatewright.workspace.layers import Layers
+from gatewright.workspace.tree_writer import TreeWriter
+
+CACHE: Final = "__pycache__"
+_BY_TIME: Final = bytes(4)
+
+
+@dataclass(frozen=True, slots=True)
+class Bytecode:
+    """What one source was compiled to, and what the file is called in ``__pycache__``."""
+
+    name: str
+    data: bytes
+
+
+def lay_bytecode(
+    layer: Path, lower: Sequence[Path], compiled: Mapping[bytes, Bytecode], changed: Collection[bytes], account: SandboxAccount
+) -> None:
+    """Fill the empty directory ``layer`` with what there is for the sources in ``lower`` (topmost first).
+
+    ``compiled`` by the path of the source; nothing for those that are ``changed``, nor where the tree has a ``__pycache__``.
+    """
+    tree = Layers(lower)
+    taken: dict[bytes, bool] = {}
+    with TreeWriter(layer, account) as writer:
+        for path in sorted(compiled.keys() - set(changed)):
+            above = path.rpartition(b"/")[0]
+            cache = b"/".join(filter(None, (above, CACHE.encode())))
+            if cache not in taken:
+                taken[cache] = tree.status(_parts(cache)) is not None
+            source = None if taken[cache] else tree.status(_parts(path))
+            if source is not None and stat.S_ISREG(source.st_mode):
+                made = compiled[path]
+                writer.write(cache + b"/" + made.name.encode(), FILE, _as_of(source, made.data))
+
+
+def _as_of(source: os.stat_result, data: bytes) -> bytes:
+    """``data`` with the time that its source has here, where it goes by that."""
+    if data[4:8] != _BY_TIME:
+        return data
+    return data[:8] + (int(source.st_mtime) & 0xFFFFFFFF).to_bytes(4, "little") + data[12:]
+
+
+def _parts(path: bytes) -> tuple[str, ...]:
+    return tuple(os.fsdecode(path).split("/"))

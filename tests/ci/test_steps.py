@@ -1,0 +1,84 @@
+"""The steps of CI: every one is run, none holds the others up for ever, and the failure of any is a failure of the whole."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+STEPS = Path(__file__).resolve().parents[2] / ".ci" / "steps.sh"
+HANGS = "bash -c 'sleep 600 & echo $! >{pid}; wait'"
+
+
+def script(*lines: str) -> list[str]:
+    """A run of CI in which ``lines`` stand between the beginning and the end of the real one."""
+    last = ('[ ${#failed[@]} -eq 0 ] || printf "FAILED: %s\\n" "${failed[@]}"', "[ ${#failed[@]} -eq 0 ]")
+    return ["bash", "-c", "\n".join(("set -uo pipefail", f". {STEPS}", *lines, *last))]
+
+
+def run(*lines: str) -> tuple[int, list[str]]:
+    done = subprocess.run(script(*lines), capture_output=True, text=True, check=False, timeout=60)
+    return done.returncode, done.stdout.splitlines()
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_until_gone(pid: int) -> None:
+    give_up = time.monotonic() + 20
+    while alive(pid):
+        assert time.monotonic() < give_up, f"{pid} still runs"
+        time.sleep(0.02)
+
+
+def test_steps_that_succeed_make_a_run_that_succeeds() -> None:
+    code, said = run('step "one" 60 echo told', 'begin "two" 60 echo beside', 'finish "two"')
+    assert code == 0
+    assert [line.partition(" in ")[0] for line in said] == [
+        "=== one",
+        "told",
+        "=== one: done",
+        "=== two: begun",
+        "=== two",
+        "beside",
+        "=== two: done",
+    ]
+
+
+def test_a_step_that_fails_stops_no_other_and_fails_the_run() -> None:
+    code, said = run('step "one" 60 false', 'step "two" 60 echo told', 'begin "three" 60 bash -c "exit 3"', 'finish "three"')
+    assert code == 1
+    assert "told" in said
+    assert said[-2:] == ["FAILED: one", "FAILED: three"]
+
+
+def test_a_step_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
+    pids = tmp_path / "step", tmp_path / "beside"
+    here, beside = (HANGS.format(pid=pid) for pid in pids)
+    code, said = run(f'begin "beside" 5 {beside}', f'step "here" 5 {here}', 'finish "beside"', 'step "after" 60 echo told')
+    assert code == 1
+    assert "told" in said
+    assert said[-2:] == ["FAILED: here", "FAILED: beside"]
+    for pid in pids:
+        wait_until_gone(int(pid.read_text()))
+
+
+def test_a_run_that_is_ended_leaves_no_step_behind(tmp_path: Path) -> None:
+    pids = tmp_path / "step", tmp_path / "beside"
+    here, beside = (HANGS.format(pid=pid) for pid in pids)
+    with subprocess.Popen(
+        script(f'begin "beside" 600 {beside}', f'step "here" 600 {here}'), stdout=subprocess.DEVNULL
+    ) as running:
+        give_up = time.monotonic() + 20
+        while not all(pid.exists() and pid.read_text().strip() for pid in pids):
+            assert time.monotonic() < give_up, "the steps were not begun"
+            time.sleep(0.02)
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(20) == 130
+    for pid in pids:
+        wait_until_gone(int(pid.read_text()))

@@ -1,0 +1,37 @@
+"""Commands that people wait for, and hooks that run at each commit, load what they need and no more."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+#: None of the commands below talks to a bus, to a model or to a person's terminal in colours, writes metrics, or signs.
+NEVER = ("aiohttp", "cryptography", "git", "jsonschema", "nats", "prometheus_client", "rich", "structlog", "tree_sitter")
+#: What the catalogue of secrets and the policies need, and the version does not.
+OF_THE_GATES = ("kingfisher_sdk", "msgspec", "pydantic", "gatewright.contracts", "gatewright.services")
+
+
+def loaded(program: str, names: tuple[str, ...]) -> list[str]:
+    """Which of these modules a fresh interpreter has loaded after ``program``."""
+    told = f"\nimport sys\nprint(*(name for name in {names!r} if name in sys.modules))"
+    argv = [sys.executable, "-P", "-c", program + told]
+    return subprocess.run(argv, capture_output=True, check=True, text=True).stdout.splitlines()[-1].split()
+
+
+def test_the_version_is_told_without_what_any_command_needs() -> None:
+    program = """
+import contextlib, sys
+from gatewright.app.cli.main import main
+sys.argv = ["gatewright", "--version"]
+with contextlib.suppress(SystemExit):
+    main()
+"""
+    assert loaded(program, NEVER + OF_THE_GATES) == []
+
+
+@pytest.mark.parametrize("module", ["gatewright.services.gatekeeper.dry_run", "gatewright.services.pm.compile_request"])
+def test_what_answers_a_check_is_loaded_without_what_only_a_running_role_needs(module: str) -> None:
+    program = f"import gatewright.app.cli.commands.checking, gatewright.app.cli.checking.asking, {module}"
+    assert loaded(program, NEVER) == []

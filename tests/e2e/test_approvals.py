@@ -1,0 +1,132 @@
+"""A run that waits for a person, on real processes: parked, everything killed, started anew, approved by an SSH key, landed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from gatewright.app.stack.state import read
+from gatewright.resources import policy_directory
+from tests.e2e.conftest import MakeProject
+from tests.e2e.stack import SECONDS, Stack, is_ready, running_stack, slow_request, wait_until
+from tests.git.repositories import Repository
+
+PHRASE = "land it"
+RULE = {
+    "name": "landing",
+    "reason": "landing",
+    "risk": "high",
+    "approvers": ["ana"],
+    "within_seconds": 86_400,
+    "phrase": PHRASE,
+    "release_locks": True,
+}
+
+
+@dataclass(frozen=True)
+class AskingStack(Stack):
+    """A stack whose policies ask a person."""
+
+    policies: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**super().environment, "GATEWRIGHT_POLICIES": str(self.policies)}
+
+
+def make_key(folder: Path) -> Path:
+    """An SSH key as people make them."""
+    key = folder / "id_ed25519"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "ana", "-f", key], check=True)
+    return key
+
+
+def make_policies(folder: Path, key: Path) -> Path:
+    shutil.copytree(policy_directory(), folder)
+    people = [{"name": "ana", "keys": [{"key": key.with_suffix(".pub").read_text().strip()}]}]
+    (folder / "approval_rules.json").write_text(json.dumps({"version": "1", "rules": [RULE]}))
+    (folder / "approvers.json").write_text(json.dumps({"version": "1", "people": people}))
+    return folder
+
+
+def kill_everything(stack: Stack) -> None:
+    """`kill -9` of every process that the stack has, the bus and the supervisor among them."""
+    state = stack.state
+    for pid in (state.pid, *(member.pid for member in state.members)):
+        os.kill(pid, signal.SIGKILL)
+
+
+def parked_run(stack: Stack, project: Path) -> str:
+    """Start the stack, order a run, and wait until it waits for a person; then all that runs is killed."""
+    argv = [sys.executable, "-P", "-m", "gatewright.app.cli.main", "up", "--workers", "1"]
+    log = stack.home.parent / "first.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [*argv, "--env", str(slow_request(project, 0.0).environment.prefix)],  # type: ignore[union-attr]
+            cwd=stack.home.parent,
+            env=stack.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    try:
+        wait_until(lambda: process.poll() is not None or is_ready(stack), SECONDS)
+        assert process.poll() is None, log.read_text()
+        with stack.client() as client:
+            run_id = client.submit_request(slow_request(project, 0.0), patience=10.0)
+            wait_until(lambda: client.get(run_id).state == "AWAITING_APPROVAL", SECONDS)
+        kill_everything(stack)
+    finally:
+        process.kill()
+        process.wait(SECONDS)
+    assert read(stack.home) is None
+    return run_id
+
+
+def test_a_parked_run_survives_the_death_of_everything_and_lands_what_an_ssh_key_approved(
+    tmp_path: Path, make_project: MakeProject
+) -> None:
+    key, project = make_key(tmp_path), make_project()
+    stack = AskingStack(tmp_path / "home", make_policies(tmp_path / "policies", key))
+    run_id = parked_run(stack, project)
+    with running_stack(stack.home, workers=1, stack=stack):
+        listed = json.loads(stack.process("approvals", "list", "--json").stdout)
+        (asked,) = (each["request"] for each in listed["approvals"])
+        answer = ("approvals", "approve", run_id, "--key", str(key), "--as", "ana", "--json")
+        wrong = stack.process(*answer, "--phrase", "land it!")
+        assert json.loads(wrong.stdout)["error"]["code"] == "approval_phrase_differs"
+        shown = stack.process("approvals", "show", run_id)
+        assert "+edited = True" in shown.stdout
+        approved = stack.process(*answer, "--phrase", PHRASE)
+        assert approved.returncode == 0, approved.stdout + approved.stderr
+        with stack.client() as client:
+            run = client.wait(run_id, timeout=SECONDS)
+        assert (run.status, run.failure) == ("SUCCESS", None)
+        (rule,) = json.loads(stack.process("approvals", "stats", "--json").stdout)["rules"]
+        assert (rule["asked"], rule["approved"]) == (1, 1)
+    assert run.landed is not None
+    assert run.sealed is not None
+    assert (run.landed.tree, asked["run_id"]) == (asked["candidate_tree"], run_id)
+    assert Repository(project, project.parent / "home").head(run.landed.ref) == run.landed.commit
+    verified = stack.process("verify", run.sealed.location)
+    assert verified.returncode == 0, verified.stdout
+    assert "approval  ana (SHA256:" in verified.stdout
+    assert f"over tree {run.landed.tree}" in verified.stdout
+    assert ssh_keygen_agrees(Path(run.sealed.location), key, tmp_path)
+
+
+def ssh_keygen_agrees(bundle: Path, key: Path, folder: Path) -> bool:
+    """Whether OpenSSH's own program takes the signature in the bundle for that of the key."""
+    (signature,) = bundle.glob("approvals/*/decision-001.sshsig")
+    allowed = folder / "allowed_signers"
+    allowed.write_text(f"ana {key.with_suffix('.pub').read_text()}")
+    argv = ["ssh-keygen", "-Y", "verify", "-f", str(allowed), "-I", "ana", "-n", "gatewright-approval-v1", "-s", str(signature)]
+    decision = signature.with_suffix(".json").read_bytes()
+    return subprocess.run(argv, input=decision, capture_output=True, check=False).returncode == 0

@@ -1,0 +1,32 @@
+"""The signing key is replaced while runs are at work: none waits, none is lost, and every bundle verifies."""
+
+from __future__ import annotations
+
+import json
+
+from tests.e2e.conftest import MakeProject
+from tests.e2e.stack import SECONDS, Stack, slow_request, wait_until
+
+
+def signer_of(stack: Stack, run_id: str) -> str:
+    told = stack.command("verify", run_id, "--json")
+    assert told.returncode == 0, told.stdout
+    signer: str = json.loads(told.stdout)["signer"]
+    return signer
+
+
+def test_a_run_that_was_at_work_when_the_key_was_replaced_is_signed_with_the_new_one(
+    stack: Stack, make_project: MakeProject
+) -> None:
+    project = make_project()
+    with stack.client() as client:
+        before = client.wait(client.submit_request(slow_request(project, 0.0), patience=10.0), timeout=SECONDS)
+        at_work = client.submit_request(slow_request(project, 1.0), patience=10.0)
+        wait_until(lambda: client.get(at_work).state == "S2")
+        rotated = json.loads(stack.command("keys", "rotate", "--json").stdout)
+        after = client.wait(at_work, timeout=SECONDS)
+        gatekeeper = stack.members("gatekeeper")[0]
+    assert after.status == "SUCCESS"
+    assert signer_of(stack, before.run_id) == rotated["retired"]
+    assert signer_of(stack, after.run_id) == rotated["key_id"]
+    assert gatekeeper.restarts == 0

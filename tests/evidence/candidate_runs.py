@@ -1,0 +1,108 @@
+"""An honest run of two candidates in ledger form, of which the second, the smaller one, lands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from gatewright.contracts import RunRequest, TaskContract
+from gatewright.contracts.reports import Finding
+from gatewright.contracts.vocabulary import Executor
+from gatewright.git.patches.size import changed_lines
+from gatewright.ledger import events as e
+from gatewright.ledger.candidates import best, standings
+from tests.evidence.recorded_runs import BOUNDS, REVIEWER, TEST_RUNNER, RecordedRun
+
+NAME = b"src/a.py"
+#: What each candidate adds, in lines.
+LINES = {1: 9, 2: 4}
+REMARK = Finding(code="remark", message="look here", blocking=False)
+
+
+@dataclass
+class CandidateRuns(RecordedRun):
+    """A ledger of one run with two candidates."""
+
+    def request(self) -> RunRequest:
+        makers = (Executor(kind="reply", artifacts=("reply.a1",)), Executor(kind="reply", artifacts=("reply.a2",)))
+        return replace(super().request(), executor=None, candidates=makers, sharding=None)
+
+    def contract(self, task_id: str, **changes: object) -> TaskContract:
+        return super().contract(task_id, **{"candidates": self.request().candidates, **changes})
+
+    def patch(self, number: int) -> bytes:
+        header = b"diff --git a/%s b/%s\n--- a/%s\n+++ b/%s\n" % ((NAME,) * 4)
+        return header + b"@@ -0,0 +1,%d @@\n" % LINES[number] + b"+line\n" * LINES[number]
+
+    def judge(self, number: int, role: str) -> str:
+        return f"{self.run_id}.{role}.c{number}.a1"
+
+    def compose_all(self) -> None:
+        names = self.store.put(NAME + b"\0")
+        events, orders = [], []
+        for number in LINES:
+            patch = self.artifact("candidate.patch", self.patch(number))
+            composed = e.CandidateComposed(
+                tree=self.git.tree,
+                patch=patch.uri,
+                names=names,
+                changed_files=1,
+                changed_lines=changed_lines(self.patch(number)),
+                candidate=number,
+            )
+            worker = f"{self.run_id}.plan.w01.c{number}"
+            events += [self.gate("integrated", task_id=worker, evidence=patch.uri), e.Event(composed)]
+            review = self.judge(number, "review")
+            inputs = replace(self.contract(review).inputs, artifacts=(patch,))
+            contract = self.contract(review, task_type="REVIEW", inputs=inputs, assigned_agent=REVIEWER)
+            orders.append(self.dispatch(review, "reviewer", replace(contract, candidates=None, candidate=number)))
+        self.step(*events, e.Event(e.StateEntered(state="S3")), *orders)
+
+    def review_all(self, findings: dict[int, int]) -> None:
+        for number in LINES:
+            review = self.review(self.judge(number, "review"))
+            assert isinstance(review.payload, e.ReviewReceived)
+            report = replace(review.payload.report, findings=(REMARK,) * findings.get(number, 0))
+            told = e.Event(e.ReviewReceived(report=report), task_id=review.task_id)
+            self.step(told, self.gate("reviewer", task_id=review.task_id))
+        orders = []
+        for number in LINES:
+            shown = self.run.tasks[self.judge(number, "review")].contract
+            assert shown is not None
+            task = self.judge(number, "test")
+            contract = self.contract(
+                task, task_type="TEST", inputs=shown.inputs, assigned_agent=TEST_RUNNER, mutation=BOUNDS, candidates=None
+            )
+            orders.append(self.dispatch(task, "testrunner", replace(contract, candidate=number)))
+        self.step(e.Event(e.StateEntered(state="S4")), *orders)
+
+    def judge_tests(self) -> None:
+        for number in LINES:
+            task = self.judge(number, "test")
+            self.step(self.tests(task), self.gate("tests", task_id=task))
+
+    def choose(self) -> None:
+        ranked = standings(self.run)
+        chosen = best(ranked)
+        assert chosen is not None
+        self.step(e.Event(e.CandidateChosen(candidate=chosen, standings=ranked)))
+
+    def land_chosen(self) -> None:
+        landed = e.Landed(mode="branch", commit=self.git.commit, tree=self.git.tree, ref=f"refs/heads/gatewright/{self.run_id}")
+        end = e.RunFinished(status="SUCCESS", code="ok", message="landed")
+        self.step(self.gate("landing"), e.Event(landed), e.Event(e.StateEntered(state="S6")), e.Event(end))
+
+
+def make_candidates(findings: dict[int, int] | None = None) -> RecordedRun:
+    """Two candidates with so many findings; without any the smaller one lands."""
+    run = CandidateRuns()
+    run.accept()
+    run.plan(shards=1)
+    run.work()
+    run.compose_all()
+    run.review_all(findings or {})
+    run.judge_tests()
+    run.choose()
+    run.land_chosen()
+    return run

@@ -1,0 +1,146 @@
+"""What a bundle says about people's decisions: checked again offline, also against one who has the gatekeeper's key."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from gatewright.evidence.signing.envelopes import Signer
+from gatewright.evidence.signing.keys import PrivateKey
+from gatewright.evidence.verification.findings import Verification
+from gatewright.evidence.verification.verify import verify
+from gatewright.evidence.writer import BundleWriter
+from gatewright.ledger import events as e
+from tests.evidence.approved_runs import ANA, RULE, STRANGER, ApprovedRun, Forgery, decided, make_approved
+from tests.evidence.recorded_runs import TREE
+from tests.evidence.tampering import CODES, KINDS, files_of
+
+
+async def sealed(run: ApprovedRun, folder: Path, signer: Signer) -> Path:
+    writer = BundleWriter(folder)
+    return Path((await writer.seal(run.run, run.transitions, run.store, signer, run.sequences)).location)
+
+
+async def verified(run: ApprovedRun, folder: Path, signer: Signer, key: PrivateKey) -> Verification:
+    return verify(await sealed(run, folder, signer), [key.public])
+
+
+async def test_an_approved_run_verifies_and_says_who_when_over_which_tree(
+    tmp_path: Path, signer: Signer, private_key: PrivateKey
+) -> None:
+    found = await verified(make_approved(), tmp_path, signer, private_key)
+    assert found.findings == ()
+    (words,) = found.approved
+    assert words.startswith("ana (SHA256:")
+    assert words.endswith(f"over tree {TREE}")
+
+
+async def test_no_file_of_an_approval_can_be_changed(tmp_path: Path, signer: Signer, private_key: PrivateKey) -> None:
+    bundle = await sealed(make_approved(), tmp_path / "runs", signer)
+    paths = [path for path in files_of(bundle) if path.startswith("approvals/")]
+    assert sorted(path.rpartition("/")[2] for path in paths) == [
+        "decision-001.approver.json",
+        "decision-001.json",
+        "decision-001.roster.txt",
+        "decision-001.sshsig",
+        "request.json",
+    ]
+    for kind, tamper in KINDS.items():
+        for path in paths:
+            copy = tmp_path / kind / bundle.name
+            shutil.copytree(bundle, copy)
+            if tamper(copy, path):
+                codes = {each.code for each in verify(copy, [private_key.public]).findings if each.path == path}
+                assert codes & CODES[kind], (kind, path)
+            shutil.rmtree(copy)
+
+
+def on(kind: type[e.Payload], change: Forgery) -> Forgery:
+    return lambda payload: change(payload) if isinstance(payload, kind) else payload
+
+
+def another_signer(payload: e.Payload) -> e.Payload:
+    assert isinstance(payload, e.ApprovalDecided)
+    run = make_approved()
+    (asked,) = run.run.approvals.values()
+    return decided(asked.request, STRANGER)
+
+
+def another_tree(payload: e.Payload) -> e.Payload:
+    assert isinstance(payload, e.ApprovalDecided)
+    (asked,) = make_approved().run.approvals.values()
+    return decided(asked.request, candidate_tree="f" * 40)
+
+
+def wrong_phrase(payload: e.Payload) -> e.Payload:
+    assert isinstance(payload, e.ApprovalDecided)
+    (asked,) = make_approved().run.approvals.values()
+    return decided(asked.request, phrase="land if")
+
+
+def a_rejection_as_a_yes(payload: e.Payload) -> e.Payload:
+    assert isinstance(payload, e.ApprovalDecided)
+    (asked,) = make_approved().run.approvals.values()
+    return decided(asked.request, verdict="reject")
+
+
+def a_revoked_key(payload: e.Payload) -> e.Payload:
+    assert isinstance(payload, e.ApprovalDecided)
+    key = replace(ANA.keys[0], revoked_at="2020-01-01T00:00:00+00:00")
+    return replace(payload, approver=replace(ANA, keys=(key,)))
+
+
+def easier_request(payload: e.Payload) -> e.Payload:
+    assert isinstance(payload, e.ApprovalRequested)
+    return replace(payload, request=replace(payload.request, phrase="", approvers=("eve",)))
+
+
+def by_rule(payload: e.Payload) -> e.Payload:
+    assert isinstance(payload, e.ApprovalDecided)
+    return e.ApprovalByRule(request_id=payload.request_id, rule=RULE.name)
+
+
+FORGERIES = {
+    "the signature of a stranger": on(e.ApprovalDecided, another_signer),
+    "a decision about another tree": on(e.ApprovalDecided, another_tree),
+    "a phrase that differs": on(e.ApprovalDecided, wrong_phrase),
+    "a no that is told as a yes": on(e.ApprovalDecided, a_rejection_as_a_yes),
+    "a key that was revoked before": on(e.ApprovalDecided, a_revoked_key),
+    "a request that asks for less": on(e.ApprovalRequested, easier_request),
+    "a rule that approves what it may not": on(e.ApprovalDecided, by_rule),
+    "no answer at all": on(e.ApprovalDecided, lambda _: None),
+}
+
+
+@pytest.mark.parametrize("forgery", FORGERIES.values(), ids=FORGERIES)
+async def test_with_the_gatekeepers_key_no_approval_can_be_made_up(
+    tmp_path: Path, signer: Signer, private_key: PrivateKey, forgery: Forgery
+) -> None:
+    found = await verified(make_approved(forgery), tmp_path, signer, private_key)
+    assert "approval_contradicts" in {each.code for each in found.findings}
+
+
+async def test_a_request_and_its_answer_cannot_be_left_out(tmp_path: Path, signer: Signer, private_key: PrivateKey) -> None:
+    run = ApprovedRun()
+    run.accept()
+    run.plan(shards=1)
+    run.work()
+    run.compose()
+    run.pass_review()
+    test = f"{run.run_id}.test.a1"
+    run.step(run.tests(test), run.gate("tests", task_id=test))
+    run.finish()
+    found = await verified(run, tmp_path, signer, private_key)
+    (finding,) = (each for each in found.findings if each.code == "approval_contradicts")
+    assert "landed" in finding.message
+
+
+async def test_a_rule_that_asks_for_nothing_that_the_run_did_is_no_reason_to_park(
+    tmp_path: Path, signer: Signer, private_key: PrivateKey
+) -> None:
+    run = make_approved(rule=replace(RULE, refs=("refs/heads/main",)))
+    found = await verified(run, tmp_path, signer, private_key)
+    assert "approval_contradicts" in {each.code for each in found.findings}

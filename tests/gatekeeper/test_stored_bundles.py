@@ -1,0 +1,162 @@
+"""A gatekeeper that keeps its bundles in a store: killed between steps, with a store that is away, beside another one."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gatewright.contracts import AbortRequest, Transition
+from gatewright.evidence.signing import keys
+from gatewright.evidence.signing.envelopes import Signer
+from gatewright.evidence.store.fetching import fetch
+from gatewright.evidence.store.objects import WRITE_ONCE
+from gatewright.evidence.store.storing_writer import StoringWriter
+from gatewright.evidence.verification.verify import verify
+from gatewright.ledger.events import BundleSealed
+from gatewright.ledger.run import Run
+from gatewright.ledger.store import Ledger, Position
+from gatewright.services.gatekeeper.decider.inputs import AbortReceived
+from gatewright.services.gatekeeper.orchestrator import Orchestrator
+from gatewright.services.gatekeeper.projections.follower import LedgerFollower
+from tests.attacks.whole_gatekeeper import RUN, Gatekeeper, contract_on, open_gatekeeper
+from tests.evidence.store.conftest import StoreHouse
+from tests.evidence.store.s3_server import Reply, S3Server, serving
+from tests.git.conftest import first_repository, make_repository
+from tests.git.repositories import MakeRepository, Repository
+
+__all__ = ["first_repository", "make_repository"]
+
+ABORT = AbortRequest(run_id=RUN, reason="enough of it", requested_by="tests")
+
+
+class KilledError(BaseException):
+    """The end of the process: nothing may catch it."""
+
+
+@pytest.fixture
+def repository(make_repository: MakeRepository) -> Repository:
+    return make_repository()
+
+
+@pytest.fixture
+def server() -> Iterator[S3Server]:
+    with serving(S3Server()) as running:
+        yield running
+
+
+def storing(gatekeeper: Gatekeeper, house: StoreHouse, name: str = "first") -> Gatekeeper:
+    """The same gatekeeper, started anew on the host ``name``, with its bundles in the store."""
+    return dataclasses.replace(gatekeeper, orchestrator=anew(gatekeeper.orchestrator, house.writer(name)))
+
+
+def anew(orchestrator: Orchestrator, bundles: StoringWriter) -> Orchestrator:
+    ledger = Ledger(orchestrator.bus)
+    return dataclasses.replace(orchestrator, ledger=ledger, bundles=bundles, owed={}, behind={})
+
+
+def house_of(server: S3Server, folder: Path) -> StoreHouse:
+    return StoreHouse(server, folder, Signer(keys.load(folder / "key.pem")))
+
+
+async def aborted(gatekeeper: Gatekeeper, repository: Repository) -> Run:
+    await gatekeeper.submit(contract_on(repository))
+    await gatekeeper.orchestrator.advance(RUN, AbortReceived(ABORT, "abort-1", "default"))
+    return await gatekeeper.run()
+
+
+def stored(house: StoreHouse) -> list[int]:
+    """How many versions there are of each archive and pointer."""
+    return [len(versions) for key, versions in house.server.objects.items() if WRITE_ONCE not in key]
+
+
+async def test_the_ledger_names_the_store_and_the_bundle_there_verifies(
+    repository: Repository, server: S3Server, tmp_path: Path
+) -> None:
+    async with open_gatekeeper(repository, tmp_path) as gatekeeper:
+        house = house_of(server, tmp_path)
+        run = await aborted(storing(gatekeeper, house), repository)
+        assert run.sealed is not None
+        assert run.sealed.location == f"{house.address}/{RUN}"
+        result = verify(fetch(house.open(), RUN, tmp_path / "in"), [house.signer.public])
+        assert (result.signer, result.manifest_sha256) == (house.signer.public.key_id, run.sealed.manifest_sha256)
+        assert not (tmp_path / "first" / "runs" / RUN).exists()
+
+
+async def test_a_run_ends_while_the_store_is_away_and_is_sealed_when_it_is_back(
+    repository: Repository, server: S3Server, tmp_path: Path
+) -> None:
+    async with open_gatekeeper(repository, tmp_path) as gatekeeper:
+        house = house_of(server, tmp_path)
+        keeping = storing(gatekeeper, house)
+        server.hook = lambda *_: Reply(503)
+        run = await aborted(keeping, repository)
+        assert (run.status, run.sealed) == ("ABORTED", None)
+        assert list(keeping.orchestrator.owed) == [RUN]
+        await keeping.orchestrator.pay_debts()
+        assert list(keeping.orchestrator.owed) == [RUN]
+        server.hook = None
+        await keeping.orchestrator.pay_debts()
+        assert keeping.orchestrator.owed == {}
+        assert (await keeping.run()).sealed is not None
+        assert stored(house) == [1, 1]
+
+
+@pytest.mark.parametrize("cut", ["before the ledger", "after the ledger"])
+async def test_a_gatekeeper_killed_around_the_ledgers_word_leaves_one_bundle(
+    repository: Repository, server: S3Server, tmp_path: Path, cut: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_gatekeeper(repository, tmp_path) as gatekeeper:
+        house = house_of(server, tmp_path)
+        first = storing(gatekeeper, house)
+
+        async def killed(*_: object) -> None:
+            raise KilledError
+
+        with monkeypatch.context() as patch:
+            if cut == "after the ledger":
+                patch.setattr(first.orchestrator.bundles, "settled", killed)
+            else:
+                patch.setattr(type(first.orchestrator.ledger), "append", _dying_append(type(first.orchestrator.ledger)))
+            with pytest.raises(KilledError):
+                await aborted(first, repository)
+        assert stored(house) == [1, 1]
+        # The same host again, and one that has never heard of the run.
+        for name in ("first", "second"):
+            follower = LedgerFollower(storing(gatekeeper, house, name).orchestrator)
+            await follower.resume()
+            await follower.settle()
+            assert not (tmp_path / name / "runs" / RUN).exists()
+        run = await gatekeeper.run()
+        assert run.sealed is not None
+        assert stored(house) == [1, 1]
+
+
+def _dying_append(kind: type[Ledger]) -> Callable[[Ledger, Position, Transition], Awaitable[Position]]:
+    """The ledger's append, which the process does not live to see when it would say that the bundle is sealed."""
+    real = kind.append
+
+    async def append(ledger: Ledger, position: Position, transition: Transition) -> Position:
+        if any(event.event_type == BundleSealed.event_type for event in transition.events):
+            raise KilledError
+        return await real(ledger, position, transition)
+
+    return append
+
+
+async def test_two_gatekeepers_that_seal_the_same_run_leave_one_bundle(
+    repository: Repository, server: S3Server, tmp_path: Path
+) -> None:
+    async with open_gatekeeper(repository, tmp_path) as gatekeeper:
+        house = house_of(server, tmp_path)
+        server.hook = lambda *_: Reply(503)
+        first, second = storing(gatekeeper, house, "first"), storing(gatekeeper, house, "second")
+        await aborted(first, repository)
+        second.orchestrator.owed[RUN] = "it is known to be owed"
+        server.hook = None
+        await second.orchestrator.pay_debts()
+        await first.orchestrator.pay_debts()
+        assert (first.orchestrator.owed, second.orchestrator.owed) == ({}, {})
+        assert stored(house) == [1, 1]

@@ -1,0 +1,57 @@
+"""Tools that check sources: no test, and never counted as one; it is said whether they look at the change."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from gatewright.ecosystems.checkers import checker_of
+from gatewright.rules.proof import in_words
+from tests.ecosystems.suites import Suite, codes, proof_of
+
+#: The environment of the tests themselves.
+WITH_RUFF = Path(sys.prefix)
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("ruff check .", "ruff check"),
+        ("python -m ruff check src", "ruff check"),
+        ("python -m mypy", "mypy"),
+        ("npx --no-install tsc --noEmit", "tsc"),
+        ("go vet ./...", "go vet"),
+        ("cargo clippy", "cargo clippy"),
+        ("ruff check --fix", ""),
+        ("ruff format --check .", ""),
+        ("go test ./...", ""),
+        ("make lint", ""),
+    ],
+)
+def test_a_tool_is_known_by_its_words(line: str, name: str) -> None:
+    found = checker_of(line.split())
+    assert (found.name if found is not None else "") == name
+
+
+async def test_a_check_of_the_changed_file_is_said_to_notice_and_proves_no_test(tmp_path: Path) -> None:
+    suite = Suite(tmp_path, {"src/a.py": b"A = 1\n"}, prefix=WITH_RUFF)
+
+    report = await suite.tested({"src/a.py": b"A = 2\n"}, "ruff check --isolated --no-cache .")
+
+    assert report.status == "PASS", suite.printed(report)
+    assert in_words(proof_of(report)).endswith("ruff check noticed an error planted in src/a.py")
+    assert codes(suite.judged(report)) == ["tests_unproven"]
+
+
+async def test_a_check_that_passes_the_changed_file_by_is_said_to(tmp_path: Path) -> None:
+    files = {"src/a.py": b"A = 1\n", "ruff.toml": b'extend-exclude = ["src"]\n', "b.py": b"B = 1\n"}
+    suite = Suite(tmp_path, files, prefix=WITH_RUFF)
+
+    report = await suite.tested({"src/a.py": b"A = 2\n"}, "ruff check --no-cache .")
+
+    assert (report.status, in_words(proof_of(report)).rpartition("; ")[2]) == (
+        "PASS",
+        "ruff check did not notice an error planted in src/a.py",
+    )
