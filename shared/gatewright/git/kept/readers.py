@@ -1,7 +1,7 @@
 """The kept git processes of one folder of mirrors, a few of them: who was asked last stays.
 
-They hold nothing that a process of its own would not find. Whatever is out of the ordinary (busy with another question, ended, a git
-that does not know the command, an object that is missing) is asked again of a process of its own, which has the last word.
+They hold nothing that a process of its own would not find. Whatever is out of the ordinary (busy with another question, ended,
+a git that does not know the command, an object that is missing) is asked again of a process of its own, which has the last say.
 """
 
 from __future__ import annotations
