@@ -20,10 +20,8 @@ from gatewright.git.process import OutputTooLargeError, end_group
 _CHUNK = 1 << 18
 
 
-class NoAnswerError(GitError):
-    """A kept git process ended without an answer, or closed its pipes. A process of its own is asked instead."""
-
-    code = "git_no_answer"
+class NoAnswerError(Exception):
+    """A kept git process ended without an answer, or closed its pipes: a process of its own is asked. Leaves no reader."""
 
 
 class KeptProcess:

@@ -14,7 +14,6 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
 
-from gatewright.errors import GitError
 from gatewright.git.command import GitCommand
 from gatewright.git.kept.process import KeptProcess, NoAnswerError
 from gatewright.git.process import within_reach
@@ -104,7 +103,8 @@ class KeptReaders:
                     self._deaths[words] = self._deaths.get(words, 0) + 1
                 kept.end()
                 return None
-            except (GitError, OSError):
+            except BaseException:
+                # What is left of the answer would be taken for the next one.
                 kept.end()
                 raise
             self._deaths.pop(words, None)
