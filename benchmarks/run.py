@@ -206,7 +206,7 @@ def show(cold: Sequence[float], warm: Sequence[float], throughput: float, floor:
 
 
 def show_goals(found: Mapping[str, float]) -> None:
-    """Each figure beside its goal; those of the programs that follow are beside theirs in docs/performance.md."""
+    """Each figure beside its goal; docs/performance.md has those of the programs that follow."""
     table = Table("figure", "measured", "goal", "", title="goals")
     for name, value in found.items():
         reached = value >= GOALS[name] if name in AT_LEAST else value <= GOALS[name]
