@@ -87,8 +87,15 @@ trace: $(STAMP) .venv-trace/.ready
 	@.venv-trace/bin/python -m pip --quiet --disable-pip-version-check install arize-phoenix==20.26.1
 	@touch $@
 
+# With COMPARE=REF: small and cold runs of that tree and of this one in turns, side by side; JSON=FILE writes them down as well.
+COMPARE ?=
+JSON ?=
 bench: $(STAMP)
+ifeq ($(COMPARE),)
 	@$(BIN)/python benchmarks/run.py
+else
+	@$(BIN)/python benchmarks/compare.py '$(COMPARE)' $(if $(JSON),--json '$(JSON)')
+endif
 
 # Needs `uv` on PATH; writes hashes, no addresses.
 COMPILE := uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --python-version
