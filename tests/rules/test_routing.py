@@ -137,20 +137,18 @@ def test_a_rule_asks_from_its_tier_on(wanted: Risk) -> None:
     run = make_tested()
     run = changed(run, accepted=replace(run.accepted, approval_rules=(rule,)))
     for tier, state in (("low", run), ("medium", changed(run, attempt=2)), ("high", changed(run, attempt=3))):
-        routed = changed(state, routing=route(state))
+        routing = route(state)
         asks = TIERS.index(tier) >= TIERS.index(wanted)
-        assert bool(matched(routed, "candidate")) == asks
-        (person,) = (lane for lane in routed.routing.lanes if lane.lane == "person") if routed.routing else ()
+        assert bool(matched(changed(state, routing=routing), "candidate")) == asks
+        (person,) = (lane for lane in routing.lanes if lane.lane == "person")
         assert (person.required, person.satisfies) == (asks, "approval" if asks else None)
 
 
 def test_a_rule_about_risk_asks_where_no_risk_was_told() -> None:
-    rules = [
-        ApprovalRule(name=name, reason=reason, risk="high", approvers=("ana",), within_seconds=60)
-        for name, reason in (("risk", "risk_tier"), ("doubts", "critic"))
-    ]
+    risk = ApprovalRule(name="risk", reason="risk_tier", risk="high", approvers=("ana",), within_seconds=60)
+    rules = (risk, replace(risk, name="doubts", reason="critic"))
     run = make_tested()
-    run = changed(run, accepted=replace(run.accepted, approval_rules=tuple(rules)))
+    run = changed(run, accepted=replace(run.accepted, approval_rules=rules))
     assert [each.rule.name for each in matched(run, "candidate")] == ["risk", "doubts"]
 
 

@@ -62,7 +62,7 @@ class ApprovalRule(Document):
     autopilot: bool = False
 
     def __post_init__(self) -> None:
-        keep_one_spelling(self, "above_usd")
+        keep_one_spelling(self, "above_usd", "from_tier")
 
     @property
     def stage(self) -> AskStage:

@@ -162,8 +162,8 @@ def _triggers(run: Run, review: ReviewReport, tests: TestReport) -> Iterator[Cri
         yield _trigger("rounds_refused", f"{run.attempt - 1} rounds were refused before this one")
 
 
-def _trigger(code: TriggerCode, detail: str, *refs: str | None) -> CriticTrigger:
-    return CriticTrigger(code=code, detail=detail[:2000], refs=tuple(ref for ref in refs if ref))
+def _trigger(doubt: TriggerCode, detail: str, *refs: str | None) -> CriticTrigger:
+    return CriticTrigger(code=doubt, detail=detail[:2000], refs=tuple(ref for ref in refs if ref))
 
 
 def _proved(command: TestCommand) -> bool:
