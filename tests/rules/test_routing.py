@@ -14,9 +14,11 @@ from gatewright.contracts.approvals import ApprovalRule, Risk
 from gatewright.contracts.reports import Finding
 from gatewright.contracts.vocabulary import Scope
 from gatewright.errors import DeniedError
+from gatewright.ledger.evolve import fold
 from gatewright.ledger.run import FoundReason, Run
 from gatewright.rules.approvals import TIERS, matched
 from gatewright.rules.routing import is_due, path_kinds, route
+from tests.evidence.candidate_runs import make_candidates
 from tests.evidence.routed_runs import RULES, RoutedRun
 
 LOW = {"high": 0, "low": 2, "other": 0}
@@ -194,3 +196,13 @@ def test_where_a_path_lies(path: bytes, kind: str) -> None:
 def test_every_path_is_of_one_kind(paths: list[bytes]) -> None:
     assert sum(path_kinds(RULES, paths).values()) == len(paths)
     assert path_kinds(RoutingRules(version="1"), paths) == {"high": 0, "low": 0, "other": len(paths)}
+
+
+def test_of_several_candidates_the_chosen_one_is_routed() -> None:
+    run = fold(make_candidates().transitions[:-1])
+    assert run is not None
+    assert run.chosen
+    run = changed(run, accepted=replace(run.accepted, routing=RULES))
+    assert is_due(run)
+    (work,) = (lane for lane in route(run).lanes if lane.lane == "work")
+    assert work.refs == (f"{run.run_id}.plan.w01.c{run.chosen}",)
