@@ -19,6 +19,7 @@ from gatewright.ledger import events as e
 from gatewright.ledger.candidates import reason_of
 from gatewright.ledger.run import Run, RunTask
 from gatewright.rules.rounds import CURABLE
+from gatewright.rules.routing import route
 from gatewright.rules.shards import plan_task_id
 from gatewright.services.gatekeeper.decider import candidates, people
 from gatewright.services.gatekeeper.decider import task_contracts as orders
@@ -122,6 +123,7 @@ def _accept(item: Submitted, verdicts: Sequence[Verdict], now: datetime) -> Tran
         pools=verdict.pools,
         caller_span=item.caller_span,
         approval_rules=verdict.approval_rules,
+        routing=verdict.routing,
     )
     draft = Draft.begin(item, accepted, now)
     if not draft.judged(verdict.report):
@@ -252,6 +254,8 @@ def _share_used_up(task: RunTask, result: TaskResult) -> Excess | None:
 
 def _continue(draft: Draft, verdicts: Sequence[Verdict]) -> None:
     match next_step(draft.run):
+        case "route":
+            draft.add(e.ReviewRouted(routing=route(draft.run)), role="gatekeeper")
         case "ask":
             people.ask(draft)
         case "locks":

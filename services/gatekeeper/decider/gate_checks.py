@@ -9,11 +9,13 @@ from typing import TypeVar
 from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.contracts import GateReport, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport
 from gatewright.contracts.approvals import ApprovalRule, SignedDecision
+from gatewright.contracts.routing import RoutingRules
 from gatewright.contracts.vocabulary import Judging, MutationBounds
 from gatewright.ledger.candidates import all_worked, in_the_running, makers, seen_from
 from gatewright.ledger.events import CandidateComposed
 from gatewright.ledger.run import Run, RunTask
 from gatewright.rules.approvals import JudgedDecision, cleared, stage_of, unasked
+from gatewright.rules.routing import is_due
 from gatewright.services.gatekeeper.decider.inputs import Continue, DecisionsReceived, Input, RoleReplied, Submitted
 from gatewright.tasks.protocol import ANSWERS
 
@@ -140,6 +142,7 @@ class IntakeVerdict(Verdict):
     approval_rules: tuple[ApprovalRule, ...] = ()
     #: The pool of each role that has several to choose from.
     pools: dict[str, str] = field(default_factory=dict)
+    routing: RoutingRules | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +183,7 @@ class CandidateVerdict(Verdict):
     names: str
     changed_files: int
     changed_lines: int = 0
+    path_kinds: dict[str, int] | None = None
 
     def composed(self, candidate: int = 0) -> CandidateComposed:
         """The event that records it; of ``candidate``, where the run has several."""
@@ -190,6 +194,7 @@ class CandidateVerdict(Verdict):
             changed_files=self.changed_files,
             changed_lines=self.changed_lines,
             candidate=candidate,
+            path_kinds=self.path_kinds,
         )
 
 
@@ -262,9 +267,11 @@ def _about_next_step(run: Run) -> tuple[GateCheck, ...]:
 
 
 def next_step(run: Run) -> str | None:
-    """What the gatekeeper itself has to do now: ``ask``, ``locks``, ``compose``, ``land``, ``seal`` or None."""
+    """What the gatekeeper itself has to do now: ``route``, ``ask``, ``locks``, ``compose``, ``land``, ``seal`` or None."""
     if run.ended:
         return None if run.sealed else "seal"
+    if is_due(run):
+        return "route"
     stage = stage_of(run)
     if stage is not None and not cleared(run, stage):
         return "ask" if unasked(run, stage) and not run.parked else None

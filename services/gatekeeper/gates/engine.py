@@ -29,6 +29,7 @@ from gatewright.rules.approvals import cleared, judge_batch, judge_decision
 from gatewright.rules.landing import landing_ref
 from gatewright.rules.results import RULE as RESULT_RULE
 from gatewright.rules.results import broken_by_result
+from gatewright.rules.routing import is_due, path_kinds
 from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
 from gatewright.services.gatekeeper.decider import gate_checks as q
 from gatewright.services.gatekeeper.dispatch.priority import priority_of
@@ -126,7 +127,9 @@ class GateEngine:
         mutation = pack.mutation.bounds() if pack.mutation else None
         pools = policies.pools.placement(RunNeeds.of(document, policies.environments))
         asked = policies.people.of(document.repository.url) if document.repository is not None else ()
-        return q.IntakeVerdict(report, document, commit, tree, *facts, identity, mutation, pack.judging, asked, pools)
+        return q.IntakeVerdict(
+            report, document, commit, tree, *facts, identity, mutation, pack.judging, asked, pools, policies.routing
+        )
 
     def _contract(self, run: Run, contract: TaskContract) -> q.ContractVerdict:
         context = self._begin(run, "policy")
@@ -182,7 +185,8 @@ class GateEngine:
                 await judge_losses(change, candidate.changes, candidate.tree)
                 await judge_whole_change(change, candidate, made_by(run))
                 # By the rules that the run was accepted under: one that is taken away meanwhile still asks about it.
-                if any(rule.reason == "protected_class" for rule in run.accepted.approval_rules):
+                asked = any(rule.reason == "protected_class" for rule in run.accepted.approval_rules)
+                if asked or run.accepted.routing is not None:
                     context.report.asks_about_touched("protected_paths.", "protected_class")
                 if await self.secrets.judge(change, candidate.changes):
                     patch, names = await asyncio.gather(
@@ -195,7 +199,9 @@ class GateEngine:
         if candidate is None:
             return q.CandidateVerdict(report, "", patch, names, 0)
         lines = changed_lines(candidate.patch)
-        return q.CandidateVerdict(report, candidate.tree, patch, names, len(candidate.changes), lines)
+        rules = run.accepted.routing
+        kinds = path_kinds(rules, (change.path for change in candidate.changes)) if rules is not None else None
+        return q.CandidateVerdict(report, candidate.tree, patch, names, len(candidate.changes), lines, kinds)
 
     def _decisions(self, question: q.DecisionCheck) -> q.DecisionVerdict:
         """What people have said, held against the roster as it is now. Raises what the rules of ``judge_decision`` raise."""
@@ -224,6 +230,8 @@ class GateEngine:
             await bring_candidate(change, run)
             await judge_completion(change, run)
             await judge_evidence_rules(change, run)
+            if is_due(run):
+                context.report.violate("routing_missing", "routing", "how much the change risks was not recorded")
             if not cleared(run, "contract") or not cleared(run, "candidate"):
                 context.report.violate("approval_missing", "approval", "a rule asks a person, who has not approved just this")
             if context.report.clean and run.locks is not None:

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 from pydantic import Field, TypeAdapter, model_validator
 
 from gatewright.agents.policy import AGENTS_FILE, AgentsPolicy
-from gatewright.contracts import AgentRegistry, codec
+from gatewright.contracts import AgentRegistry, RoutingRules, codec
 from gatewright.contracts.records import RegisteredAgent
 from gatewright.errors import ConfigurationError, MalformedError
 from gatewright.git.access.policy import REPOSITORIES_FILE, load_repositories
@@ -31,6 +31,7 @@ from gatewright.services.gatekeeper.policies.path_classes import PathMatcher
 from gatewright.services.gatekeeper.policies.pools import POOLS_FILE, PoolsPolicy, load_pools
 from gatewright.services.gatekeeper.policies.publishers import Publishers
 from gatewright.services.gatekeeper.policies.roles import RoleTable, registry_faults
+from gatewright.services.gatekeeper.policies.routing_policy import ROUTING_FILE, load_routing
 from gatewright.services.gatekeeper.policies.shares import SHARES_FILE, SharesPolicy, load_shares
 
 ProtectedClass = Literal["sacred", "ci", "protected", "runner", "dependencies", "migrations"]
@@ -126,6 +127,7 @@ class Policies:
     packs: PolicyPacks
     approvals: Approvals
     people: ApprovalPolicy
+    routing: RoutingRules | None
     publishers: Publishers
     models: ModelsPolicy
     agents: AgentsPolicy
@@ -178,7 +180,13 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
     pools, pools_sha256 = load_pools(folder)
     shares, shares_sha256 = load_shares(folder)
     people = load_approval_policy(folder)
-    optional = {REPOSITORIES_FILE: load_repositories(folder).sha256, POOLS_FILE: pools_sha256, SHARES_FILE: shares_sha256}
+    routing, routing_sha256 = load_routing(folder, people.rules)
+    optional = {
+        ROUTING_FILE: routing_sha256,
+        REPOSITORIES_FILE: load_repositories(folder).sha256,
+        POOLS_FILE: pools_sha256,
+        SHARES_FILE: shares_sha256,
+    }
     optional_digests = {name: digest for name, digest in optional.items() if digest is not None} | dict(people.digests)
     forbidden = parse_policy(folder / "forbidden_actions.json", ForbiddenActions, contents["forbidden_actions.json"])
     roles = parse_policy(folder / "roles.json", RoleTable, contents["roles.json"])
@@ -202,6 +210,7 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
         packs=parse_policy(folder / "policy_packs.json", PolicyPacks, contents["policy_packs.json"]),
         approvals=parse_policy(folder / "approvals.json", Approvals, contents["approvals.json"]),
         people=people,
+        routing=routing,
         publishers=publishers,
         models=parse_policy(folder / MODELS_FILE, ModelsPolicy, contents[MODELS_FILE]),
         agents=parse_policy(folder / AGENTS_FILE, AgentsPolicy, contents[AGENTS_FILE]),

@@ -30,6 +30,7 @@ from gatewright.contracts.reports import (
     WorkReport,
 )
 from gatewright.contracts.retention import LegalHold, Tombstone
+from gatewright.contracts.routing import ReviewRouting, RoutingRules
 from gatewright.contracts.run_request import AbortRequest, RequestTask, RunRequest, SubmitReply
 from gatewright.contracts.run_status import (
     BundlePart,
@@ -88,8 +89,10 @@ __all__ = [
     "RequestTask",
     "ReviewOpinion",
     "ReviewReport",
+    "ReviewRouting",
     "RevisionPacket",
     "RevisionTrail",
+    "RoutingRules",
     "RunEvents",
     "RunList",
     "RunManifest",

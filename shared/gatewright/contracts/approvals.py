@@ -14,7 +14,10 @@ from gatewright.contracts.run_status import GateStanding
 from gatewright.contracts.vocabulary import END, Attempt, Count, Document, NonEmpty, RunId, Sha256, Timestamp, keep_one_spelling
 
 #: What may make a run wait for a person. The first five are about the contract, the others about the candidate.
-AskReason = Literal["broad_scope", "network", "agent", "budget", "destructive", "protected_class", "landing"]
+AskReason = Literal[
+    "broad_scope", "network", "agent", "budget", "destructive", "protected_class", "landing", "risk_tier", "critic"
+]
+_ABOUT_CANDIDATES = frozenset({"protected_class", "landing", "risk_tier", "critic"})
 AskStage = Literal["contract", "candidate"]
 Risk = Literal["low", "medium", "high"]
 DecisionVerdict = Literal["approve", "reject", "comment"]
@@ -37,8 +40,8 @@ class ApprovalRule(Document):
     """One reason to ask a person. ``approvers`` are people of the roster, or ``@group``.
 
     ``repositories``, ``refs`` and ``classes`` narrow it down; empty: all. ``above_usd``: what a ``budget`` may order
-    unasked. ``escalate_to``: who is asked next, for as long again, when no answer came; empty: silence ends the
-    run.
+    unasked. ``from_tier``: the lowest tier of a change that a ``risk_tier`` asks about. ``escalate_to``: who is asked next, for
+    as long again, when no answer came; empty: silence ends the run.
     """
 
     name: RuleName
@@ -50,6 +53,7 @@ class ApprovalRule(Document):
     refs: tuple[NonEmpty, ...] = ()
     classes: tuple[ProtectedClassName, ...] = ()
     above_usd: Annotated[float, Meta(ge=0, le=1e9)] | None = None
+    from_tier: Risk = "high"
     yourself: bool = False
     phrase: _Line = ""
     batch: bool = False
@@ -58,12 +62,12 @@ class ApprovalRule(Document):
     autopilot: bool = False
 
     def __post_init__(self) -> None:
-        keep_one_spelling(self, "above_usd")
+        keep_one_spelling(self, "above_usd", "from_tier")
 
     @property
     def stage(self) -> AskStage:
         """When it is asked: before any work is given out, or before the change lands."""
-        return "candidate" if self.reason in {"protected_class", "landing"} else "contract"
+        return "candidate" if self.reason in _ABOUT_CANDIDATES else "contract"
 
 
 class ApprovalRules(Document):

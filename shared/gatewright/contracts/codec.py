@@ -55,6 +55,8 @@ DOCUMENTS: dict[str, type[Document]] = {
     "request_task.v1": contracts.RequestTask,
     "review_opinion.v1": contracts.ReviewOpinion,
     "review_report.v1": contracts.ReviewReport,
+    "review_routing.v1": contracts.ReviewRouting,
+    "routing_rules.v1": contracts.RoutingRules,
     "revision_packet.v1": contracts.RevisionPacket,
     "revision_trail.v1": contracts.RevisionTrail,
     "run_events.v1": contracts.RunEvents,

@@ -36,6 +36,7 @@ DECISIONS = "decisions.json"
 
 TASK_RESULT = "reports/task_result.json"
 REVIEW_REPORT = "reports/review_report.json"
+REVIEW_ROUTING = "reports/review_routing.json"
 TEST_REPORT = "reports/test_report.json"
 EVIDENCE_BUNDLE = "reports/evidence_bundle.json"
 EVIDENCE_REPORT = "reports/evidence_report.json"
@@ -208,6 +209,7 @@ _KINDS: tuple[tuple[re.Pattern[str], type[Document]], ...] = tuple(
         (r"reports/evidence_bundle\.json", contracts.EvidenceBundle),
         (r"reports/evidence_report\.json", contracts.EvidenceReport),
         (r"reports/completion_report\.json", contracts.CompletionReport),
+        (r"reports/review_routing\.json", contracts.ReviewRouting),
         (r"reports/gates/[^/]+\.json", contracts.GateReport),
         (r"results/[^/]+/error\.json", contracts.Error),
         (r"results/[^/]+/plan\.json", contracts.Plan),

@@ -13,6 +13,7 @@ import msgspec
 from gatewright.contracts.approvals import ApprovalRequest, ApprovalRule, DecisionVerdict, RosterPerson, SignedDecision
 from gatewright.contracts.records import OrchestratorEvent
 from gatewright.contracts.reports import Error, GateReport, Plan, ReviewReport, TaskResult, TestReport
+from gatewright.contracts.routing import ReviewRouting, RoutingRules
 from gatewright.contracts.run_request import RunRequest
 from gatewright.contracts.task_contract import TaskContract
 from gatewright.contracts.vocabulary import Budget, Document, Judging, MutationBounds, Usage
@@ -59,7 +60,8 @@ class RunAccepted(Payload, frozen=True):
     ``repository_url``. These three are empty in runs older than they are. ``mutation`` is what its policy pack says of mutants,
     ``judging`` whether the test runner is asked with the reviewer or after it; runs older than the field asked in turn.
     ``caller_span`` is the publisher's own span, where the submission named one. ``approval_rules`` are the reasons for which
-    the policy of the time asks a person about runs of this repository.
+    the policy of the time asks a person about runs of this repository, ``routing`` the rules by which it tells how much a
+    change risks; None: it does not.
     """
 
     event_type: ClassVar[str] = "run_accepted"
@@ -84,6 +86,7 @@ class RunAccepted(Payload, frozen=True):
     #: The pool of each role that has several to choose from; a role that is not named has ``default``.
     pools: dict[str, str] = msgspec.field(default_factory=dict)
     approval_rules: tuple[ApprovalRule, ...] = ()
+    routing: RoutingRules | None = None
 
     @property
     def repository_key(self) -> str:
@@ -187,6 +190,13 @@ class ApprovalExpired(Payload, frozen=True):
     request_id: str
 
 
+class ReviewRouted(Payload, frozen=True):
+    """The candidate has passed the gates before the landing: how much it risks, and who has to look at it."""
+
+    event_type: ClassVar[str] = "review_routed"
+    routing: ReviewRouting
+
+
 class TaskFinished(Payload, frozen=True):
     """A worker has answered. ``accepted``: its patch passed the diff gate, and ``tree`` is what the gatekeeper computed."""
 
@@ -232,6 +242,7 @@ class CandidateComposed(Payload, frozen=True):
 
     ``patch`` is the artifact of the canonical diff, ``names`` that of the changed paths, NUL-separated. ``changed_lines`` is
     what the diff adds and removes; None in runs older than it is. ``candidate`` is its number where there are several.
+    ``path_kinds`` counts the changed paths by their risk, where the policy has rules of it.
     """
 
     event_type: ClassVar[str] = "candidate_composed"
@@ -241,6 +252,7 @@ class CandidateComposed(Payload, frozen=True):
     changed_files: int
     changed_lines: int | None = None
     candidate: int | None = None
+    path_kinds: dict[str, int] | None = None
 
 
 class ReviewReceived(Payload, frozen=True):
@@ -349,6 +361,7 @@ PAYLOADS: dict[str, type[Payload]] = {
         ApprovalDecided,
         ApprovalByRule,
         ApprovalExpired,
+        ReviewRouted,
         TaskFinished,
         TaskFailed,
         UsageReported,

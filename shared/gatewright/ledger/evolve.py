@@ -94,6 +94,8 @@ def _apply(run: Run, payload: e.Payload, record: OrchestratorEvent) -> Run:  # n
         case e.GateJudged(report=report):
             passed = report.gate == "tests" and report.verdict == "PASS"
             return replace(run, tests_passed=True) if passed else run
+        case e.ReviewRouted(routing=routing):
+            return replace(run, routing=routing)
         case e.CandidateChosen(candidate=number):
             return chosen(run, number)
         case e.FixOrdered():
@@ -172,6 +174,7 @@ def _fix(run: Run, payload: e.FixOrdered) -> Run:
     # A test runner may still be at the change that the reviewer refused: what it answers will be of another attempt.
     abandoned = (replace(task, status="FAILED") for task in run.tasks.values() if task.status == "RUNNING")
     run = replace(_with(run, *abandoned), attempt=payload.attempt, candidate=None, review=None, tests=None, tests_passed=False)
+    run = replace(run, routing=None)
     return _planned(run, payload.contracts)
 
 

@@ -10,6 +10,7 @@ from typing import Literal
 from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.contracts.approvals import ApprovalRequest, ApprovalStatus
 from gatewright.contracts.reports import Plan, ReviewReport, TaskResult, TestReport
+from gatewright.contracts.routing import ReviewRouting
 from gatewright.contracts.run_request import RunRequest
 from gatewright.contracts.task_contract import TaskContract
 from gatewright.contracts.vocabulary import Usage
@@ -123,6 +124,8 @@ class Run:
     #: What people were asked, by id of the request, in the order of asking.
     approvals: Mapping[str, AskedApproval] = field(default_factory=dict)
     found_reasons: tuple[FoundReason, ...] = ()
+    #: How much the candidate risks, and who has to look at it; None where the policy has no rules of it.
+    routing: ReviewRouting | None = None
     #: Where the run stood when it was parked, and since when it is; empty while it is not.
     parked_from: State | None = None
     parked_at: str = ""

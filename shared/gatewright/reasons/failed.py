@@ -89,6 +89,7 @@ _COMPLETION = {
 _CONTRADICTIONS = dict.fromkeys(
     (
         "approval_contradicts",
+        "routing_contradicts",
         "attempt_contradicts",
         "bad_signature",
         "baseline_contradicts",

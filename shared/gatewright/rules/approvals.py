@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from gatewright.clock import timestamp
 from gatewright.contracts import ApprovalDecision, ApprovalRequest, ApproverRoster, TaskContract, codec
-from gatewright.contracts.approvals import ApprovalRule, AskStage, RosterKey, RosterPerson, SignedDecision
+from gatewright.contracts.approvals import ApprovalRule, AskStage, Risk, RosterKey, RosterPerson, SignedDecision
 from gatewright.errors import DeniedError
 from gatewright.git.access.repository_patterns import ref_covered
 from gatewright.ledger.run import AskedApproval, Run
@@ -22,7 +22,9 @@ from gatewright.ssh_signatures import fingerprint, signer_of, verify_ssh
 #: What a signature is for (``ssh-keygen -Y sign -n``): one made for anything else does not count.
 NAMESPACE = "gatewright-approval-v1"
 #: What no rule may let pass without a person: tests and pipelines, dependencies, what cannot be made good.
-NEVER_BY_RULE = frozenset({"protected_class", "destructive", "broad_scope"})
+NEVER_BY_RULE = frozenset({"protected_class", "destructive", "broad_scope", "risk_tier", "critic"})
+#: Of the risk of a change, the least first.
+TIERS: tuple[Risk, ...] = ("low", "medium", "high")
 #: Comments on one request that are kept.
 MOST_COMMENTS = 20
 _GRANTED = frozenset({"approved", "autopilot"})
@@ -283,7 +285,7 @@ def _why(rule: ApprovalRule, run: Run, contract: TaskContract) -> str:
     """In words; empty when the rule has nothing to ask."""
     match rule.reason:
         case "broad_scope":
-            return "; ".join(_found(run, "broad_scope", run.attempt))
+            return "; ".join(found_words(run, "broad_scope"))
         case "network":
             network = contract.tool_permissions.network
             return f"network access: {network}" if network != "deny" else ""
@@ -297,17 +299,39 @@ def _why(rule: ApprovalRule, run: Run, contract: TaskContract) -> str:
             return f"destructive: {'; '.join(listed)}" if listed else ""
         case "protected_class":
             wanted = [f"protected_class:{name}" for name in rule.classes] or ["protected_class:"]
-            return "; ".join(words for each in wanted for words in _found(run, each, run.attempt))
+            return "; ".join(words for each in wanted for words in found_words(run, each))
         case "landing":
             ref = landing_ref(run.run_id, contract.repository) if contract.repository is not None else ""
             return f"it lands on {ref}" if ref and (not rule.refs or ref_covered(ref, rule.refs)) else ""
+        case "risk_tier":
+            return _tier(rule, run)
+        case "critic":
+            return _doubts(run)
 
 
-def _found(run: Run, reason: str, attempt: int) -> Iterator[str]:
-    """What gates found in what the run has now: in the contract, or in the candidate of this attempt that is to land."""
+def _tier(rule: ApprovalRule, run: Run) -> str:
+    """A change whose tier is not known is asked about."""
+    if run.routing is None:
+        return "how much the change risks was not recorded"
+    worst = "; ".join(f"{each.signal}: {each.detail}" for each in run.routing.signals if each.tier == run.routing.tier)
+    wanted = TIERS.index(run.routing.tier) >= TIERS.index(rule.from_tier)
+    return f"the change is of {run.routing.tier} risk: {worst}" if wanted else ""
+
+
+def _doubts(run: Run) -> str:
+    if run.routing is None:
+        return "what leaves a doubt was not recorded"
+    return "; ".join(f"{each.code}: {each.detail}" for each in run.routing.critic_triggers)
+
+
+def found_words(run: Run, reason: str) -> Iterator[str]:
+    """What gates found in what the run has now: in the contract, or in the candidate of this attempt that is to land.
+
+    ``reason`` is one by name, or all of a family where it ends in a colon.
+    """
     for found in run.found_reasons:
         of_contract = found.reason == "broad_scope"
-        of_candidate = found.attempt == attempt and found.candidate in {0, run.chosen}
+        of_candidate = found.attempt == run.attempt and found.candidate in {0, run.chosen}
         if (found.reason.startswith(reason) if reason.endswith(":") else found.reason == reason) and (
             of_contract or of_candidate
         ):

@@ -104,6 +104,8 @@ def _run_files(files: FilePlan, history: RunHistory, names: bytes) -> None:
     files.document(layout.REVIEW_REPORT, closing_reports.review_report(history))
     if run.review is None:
         files.missing.append(f"{layout.REVIEW_REPORT}: stands in for a review that did not take place: {why}")
+    if run.routing is not None:
+        files.document(layout.REVIEW_ROUTING, run.routing)
     files.document(layout.TEST_REPORT, closing_reports.test_report(history))
     if run.tests is None:
         files.missing.append(f"{layout.TEST_REPORT}: stands in for tests that were not run: {why}")

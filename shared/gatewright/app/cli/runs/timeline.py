@@ -12,7 +12,7 @@ from gatewright.app.cli.runs.retry import in_options
 from gatewright.app.cli.runs.view import RunView, seconds_between
 from gatewright.budgets import Excess
 from gatewright.clock import SystemClock, timestamp
-from gatewright.contracts import AgentActivity, Error, GateReport, OrchestratorEvent, ReviewReport, TestReport
+from gatewright.contracts import AgentActivity, Error, GateReport, OrchestratorEvent, ReviewReport, ReviewRouting, TestReport
 from gatewright.contracts.reports import Violation
 from gatewright.ledger import events as e
 from gatewright.ledger.candidates import why_chosen
@@ -107,6 +107,8 @@ def _said(record: OrchestratorEvent, view: RunView) -> list[tuple[Mark, str, str
             return [_reviewed(review, _about(view, review.task_id))]
         case e.TestsReceived(report=tests):
             return [_tested(tests, _about(view, tests.task_id)), *(("plain", "", f"  {line}") for line in proof_lines(tests))]
+        case e.ReviewRouted(routing=routing):
+            return [_routed(routing)]
         case e.CandidateChosen(candidate=number, standings=ranked):
             return [("good", "gatekeeper", f"candidate {number} of {len(ranked)} lands: {why_chosen(ranked)}")]
         case e.FixOrdered():
@@ -146,6 +148,12 @@ def _people(
                 "comment": ("plain", f"comments on {rule}"),
             }
             return (said[verdict][0], person.name, f"{said[verdict][1]} with {payload.fingerprint}")
+
+
+def _routed(routing: ReviewRouting) -> tuple[Mark, str, str]:
+    worst = [f"{each.signal}: {each.detail}" for each in routing.signals if each.tier == routing.tier]
+    words = "; ".join(worst) if routing.tier != "low" else "nothing speaks against it"
+    return ("warn" if routing.tier == "high" else "plain", "gatekeeper", f"the change is of {routing.tier} risk: {words}")
 
 
 def _judged(report: GateReport, view: RunView) -> list[tuple[Mark, str, str]]:

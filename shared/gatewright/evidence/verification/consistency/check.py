@@ -15,6 +15,7 @@ from gatewright.evidence.verification.consistency.gates import check_gates
 from gatewright.evidence.verification.consistency.orders import check_orders
 from gatewright.evidence.verification.consistency.reports import check_reports
 from gatewright.evidence.verification.consistency.rounds import check_rounds
+from gatewright.evidence.verification.consistency.routing import check_routing
 from gatewright.evidence.verification.consistency.sequence import check_sequence
 from gatewright.evidence.verification.consistency.signed import check_signed
 from gatewright.evidence.verification.consistency.subjects import check_subjects
@@ -33,6 +34,7 @@ CHECKS: tuple[Check, ...] = (
     check_choice,
     check_budgets,
     check_approvals,
+    check_routing,
     check_ending,
 )
 
@@ -49,13 +51,14 @@ def check_consistency(reading: Reading, step: int) -> str:
     9. change: patch, list of names and shards are about the same files  10. signed: the two statements say the same
     11. tables: reports count the tests that they stored  12. sizes: candidates changed as many lines as was recorded
     13. approvals: people were asked by the rules, and every decision is signed, by who may decide, about just what went on.
+    14. routing: how much the change risks was told by the rules, before anything rested on it.
     """
     history = reading.history
     if history is None:
         return "the story could not be told"
     try:
         telling = retell(history, reading.names, reading.names_of)
-        found = [contradiction for check in CHECKS for contradiction in check(telling)]  # 1 to 8, 13
+        found = [contradiction for check in CHECKS for contradiction in check(telling)]  # 1 to 8, 13, 14
         reading.approved.extend(approved_by(telling))
         found += check_change(telling, reading, step)  # 9
         found += check_tables(telling, reading, step)  # 11

@@ -1,0 +1,292 @@
+"""How much a change risks, by rule, and which lanes of review follow from that. Pure.
+
+The tier is that of the worst signal, and a signal that cannot be told is none of low risk. What is decided here lets nothing
+pass: gates and people do. The gatekeeper records the document by these rules, and ``verify`` makes it again by them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from gatewright.contracts import ReviewReport, ReviewRouting, RoutingRules, TaskContract, TestReport
+from gatewright.contracts.approvals import Risk
+from gatewright.contracts.reports import TestCommand
+from gatewright.contracts.routing import CriticTrigger, ReviewLane, RoutingSignal, SignalName, TriggerCode
+from gatewright.errors import DeniedError
+from gatewright.git.paths import folded_path
+from gatewright.ledger.run import Run
+from gatewright.rules.approvals import TIERS, contract_digest, found_words, matched
+
+#: From this round on a change that was refused so often is of high risk.
+MANY_ROUNDS = 3
+_NAMED = 8
+
+
+def is_due(run: Run) -> bool:
+    """Whether the run's candidate has passed every gate before the landing, and its routing is not recorded yet."""
+    if run.accepted.routing is None or run.state != "S4" or not run.tests_passed or run.candidate is None:
+        return False
+    return run.routing is None or run.routing.candidate_tree != run.candidate.tree
+
+
+def path_kinds(rules: RoutingRules, paths: Iterable[bytes]) -> dict[str, int]:
+    """How many of the changed paths are of ``high`` and of ``low`` risk by their place, and how many are neither (``other``).
+
+    What is high is found without regard to case; what is low has to be written as the rule has it, and be no high one.
+    """
+    high = _Patterns(rules.high_paths, folded=True)
+    low = _Patterns(rules.low_paths, folded=False)
+    counts = {"high": 0, "low": 0, "other": 0}
+    for path in paths:
+        counts["high" if high.cover(path) else "low" if low.cover(path) else "other"] += 1
+    return counts
+
+
+def route(run: Run) -> ReviewRouting:
+    """The routing of the run's candidate.
+
+    1. the signals  2. the tier: the highest of them  3. what leaves a doubt  4. the lanes that follow.
+    Raises DeniedError (``gate_not_evaluated``) for a run that has no routing to be made.
+    """
+    rules, contract, candidate = run.accepted.routing, run.contract, run.candidate
+    if rules is None or contract is None or candidate is None or run.tests is None or run.review is None:
+        raise DeniedError("there is nothing to route yet", code="gate_not_evaluated")
+    triggers = tuple(_triggers(run, run.review, run.tests))
+    signals = tuple(_signals(run, rules, contract, triggers))  # 1
+    tier = max((signal.tier for signal in signals), key=TIERS.index)  # 2
+    routing = ReviewRouting(
+        run_id=run.run_id,
+        attempt=run.attempt,
+        contract_sha256=contract_digest(contract),
+        candidate_tree=candidate.tree,
+        tier=tier,
+        signals=signals,
+        critic_triggers=triggers,  # 3
+        lanes=(),
+    )
+    # Whether a person is asked may follow from the tier.
+    lanes = tuple(_lanes(replace(run, routing=routing), run.review, run.tests))  # 4
+    return ReviewRouting(**{name: getattr(routing, name) for name in routing.__struct_fields__} | {"lanes": lanes})
+
+
+def _signals(
+    run: Run, rules: RoutingRules, contract: TaskContract, triggers: tuple[CriticTrigger, ...]
+) -> Iterator[RoutingSignal]:
+    yield _paths(run)
+    protected = "; ".join(found_words(run, "protected_class:"))
+    yield _signal("protected", "high" if protected else "low", protected or "no protected path is changed")
+    opened = ", ".join(contract.scope.allow) if contract.scope is not None else ""
+    yield _signal("kinds", "medium" if opened else "low", f"the contract opens: {opened}" if opened else "no kind is opened")
+    yield _size(run, rules)
+    yield _permissions(run, contract)
+    yield _by_triggers("validation", triggers, "every command that had to pass has shown its tests")
+    rounds = f"round {run.attempt} of the run" if run.attempt > 1 else "the first round of the run"
+    yield _signal("history", "high" if run.attempt >= MANY_ROUNDS else "medium" if run.attempt > 1 else "low", rounds)
+    yield _by_triggers("review", triggers, "the reviewer has left no finding")
+
+
+def _paths(run: Run) -> RoutingSignal:
+    kinds = run.candidate.path_kinds if run.candidate is not None else None
+    if kinds is None:
+        return _signal("paths", "high", "it was not recorded where the changed files lie")
+    words = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+    if kinds.get("high", 0):
+        return _signal("paths", "high", f"changed files by their place: {words}")
+    only_low = kinds.get("low", 0) > 0 and not kinds.get("other", 0)
+    return _signal("paths", "low" if only_low else "medium", f"changed files by their place: {words}")
+
+
+def _size(run: Run, rules: RoutingRules) -> RoutingSignal:
+    files = run.candidate.changed_files if run.candidate is not None else 0
+    lines = run.candidate.changed_lines if run.candidate is not None else None
+    words = f"{files} files, {'an unknown number of' if lines is None else lines} lines"
+    if files > rules.high_files or (lines is not None and lines > rules.high_lines):
+        return _signal("size", "high", words)
+    small = files <= rules.low_files and lines is not None and lines <= rules.low_lines
+    return _signal("size", "low" if small else "medium", words)
+
+
+def _permissions(run: Run, contract: TaskContract) -> RoutingSignal:
+    found = []
+    if contract.tool_permissions.network != "deny":
+        found.append(f"network: {contract.tool_permissions.network}")
+    if contract.scope is not None and contract.scope.destructive:
+        found.append(f"destructive: {', '.join(contract.scope.destructive)}")
+    found += [f"broad scope: {words}" for words in found_words(run, "broad_scope")]
+    return _signal("permissions", "high" if found else "low", "; ".join(found) or "nothing beyond the usual")
+
+
+#: Which signal a doubt belongs to, and the tier that it gives.
+_WEIGHTS: dict[TriggerCode, tuple[SignalName, Risk]] = {
+    "unconfined_tests": ("validation", "high"),
+    "proof_missing": ("validation", "medium"),
+    "mutants_survived": ("validation", "medium"),
+    "passed_second_time": ("validation", "medium"),
+    "findings_left": ("review", "medium"),
+    "rounds_refused": ("history", "medium"),
+}
+
+
+def _by_triggers(signal: SignalName, triggers: tuple[CriticTrigger, ...], fine: str) -> RoutingSignal:
+    mine = [trigger for trigger in triggers if _WEIGHTS[trigger.code][0] == signal]
+    tiers: list[Risk] = ["low", *(_WEIGHTS[trigger.code][1] for trigger in mine)]
+    tier = max(tiers, key=TIERS.index)
+    return _signal(signal, tier, "; ".join(trigger.detail for trigger in mine) or fine)
+
+
+def _signal(name: SignalName, tier: Risk, detail: str) -> RoutingSignal:
+    return RoutingSignal(signal=name, tier=tier, detail=detail[:2000])
+
+
+def _triggers(run: Run, review: ReviewReport, tests: TestReport) -> Iterator[CriticTrigger]:
+    """What a critic should look at: 1. findings  2. tests outside of a sandbox  3. no proof  4. luck  5. mutants  6. rounds."""
+    refs = (tests.task_id,)
+    if review.findings:  # 1
+        codes = ", ".join(sorted({finding.code for finding in review.findings})[:_NAMED])
+        yield _trigger("findings_left", f"{len(review.findings)} findings that do not block: {codes}", review.task_id)
+    if tests.sandbox in {None, "none"}:  # 2
+        yield _trigger("unconfined_tests", "the commands ran outside of a sandbox", *refs)
+    final = {command.name: command for command in tests.commands if command.must_pass}
+    unproven = sorted(name for name, command in final.items() if not _proved(command))
+    if unproven or not final:  # 3
+        words = f"nothing shows what was tested by: {', '.join(unproven[:_NAMED])}" if final else "no command had to pass"
+        yield _trigger("proof_missing", words, *refs)
+    again = sorted(name for name, command in final.items() if command.run > 1)
+    if again:  # 4
+        yield _trigger("passed_second_time", f"passed only when run again: {', '.join(again[:_NAMED])}", *refs)
+    survived = sum(_survivors(command) for command in final.values())
+    if survived:  # 5
+        yield _trigger("mutants_survived", f"{survived} mutants that no test noticed", *refs)
+    if run.attempt > 1:  # 6
+        yield _trigger("rounds_refused", f"{run.attempt - 1} rounds were refused before this one")
+
+
+def _trigger(doubt: TriggerCode, detail: str, *refs: str | None) -> CriticTrigger:
+    return CriticTrigger(code=doubt, detail=detail[:2000], refs=tuple(ref for ref in refs if ref))
+
+
+def _proved(command: TestCommand) -> bool:
+    """Tests were counted to their end, or a tool has noticed an error that was planted for it."""
+    proof = command.proof
+    if proof is None or proof.unproven:
+        return False
+    counted = proof.complete and proof.counts is not None and proof.counts.passed > 0
+    return counted or (proof.check is not None and proof.check.noticed)
+
+
+def _survivors(command: TestCommand) -> int:
+    sample = command.proof.mutation if command.proof is not None else None
+    return sum(mutant.outcome == "survived" for mutant in sample.mutants) if sample is not None else 0
+
+
+def _lanes(run: Run, review: ReviewReport, tests: TestReport) -> Iterator[ReviewLane]:
+    """Who looks at it. ``run`` has its routing already, without the lanes."""
+    makers = [task for task in run.workers() if task.result is not None]
+    names = sorted({task.result.producer.agent_id for task in makers if task.result is not None})
+    yield ReviewLane(
+        lane="work",
+        owner=", ".join(names) or "worker",
+        authority="edit",
+        required=True,
+        status="done",
+        reason="a maker's word lets no gate pass",
+        refs=tuple(sorted(task.task_id for task in makers)),
+    )
+    yield ReviewLane(
+        lane="scope",
+        owner="gatekeeper",
+        authority="runtime",
+        required=True,
+        status="done",
+        reason="the whole change was held against its contract and the policy",
+        satisfies="integrated",
+    )
+    yield ReviewLane(
+        lane="validation",
+        owner=tests.runner.agent_id,
+        authority="runtime",
+        required=True,
+        status="done",
+        reason=f"{len(tests.commands)} commands ran on this tree",
+        satisfies="tests",
+        refs=(tests.task_id,),
+    )
+    yield ReviewLane(
+        lane="review",
+        owner=review.reviewer.agent_id,
+        authority="read_only",
+        required=True,
+        status="done",
+        reason="every change is looked at by one who did not make it",
+        satisfies="reviewer",
+        refs=(review.task_id,) if review.task_id else (),
+    )
+    yield _opinion(review)
+    yield _people(run, critic=True)
+    yield _people(run, critic=False)
+    yield ReviewLane(
+        lane="landing",
+        owner="gatekeeper",
+        authority="runtime",
+        required=True,
+        status="open",
+        reason="just this tree is landed, and compared once more",
+        satisfies="landing",
+    )
+
+
+def _opinion(review: ReviewReport) -> ReviewLane:
+    asked = review.consultation
+    return ReviewLane(
+        lane="opinion",
+        owner=asked.model if asked is not None else "model",
+        authority="read_only",
+        required=False,
+        status="done" if asked is not None else "skipped",
+        reason="a model's opinion was heard by the reviewer" if asked is not None else "the reviewer asked no model",
+        refs=(review.task_id,) if asked is not None and review.task_id else (),
+    )
+
+
+def _people(run: Run, *, critic: bool) -> ReviewLane:
+    """What people are asked: by the rules about doubts, or by all others."""
+    asking = [each.rule for each in matched(run, "candidate") if (each.rule.reason == "critic") == critic]
+    triggers = run.routing.critic_triggers if run.routing is not None else ()
+    codes = ", ".join(trigger.code for trigger in triggers)
+    if asking:
+        reason = f"asked because of {codes}" if critic else f"asked by {', '.join(rule.name for rule in asking)}"
+    elif critic:
+        reason = f"no rule asks a critic about {codes}" if codes else "nothing has left a doubt"
+    else:
+        reason = "no rule asks a person about this change"
+    owners = sorted({name for rule in asking for name in rule.approvers})
+    return ReviewLane(
+        lane="critic" if critic else "person",
+        owner=", ".join(owners) or "person",
+        authority="person",
+        required=bool(asking),
+        status="open" if asking else "skipped",
+        reason=reason[:2000],
+        satisfies="approval" if asking else None,
+        refs=tuple(rule.name for rule in asking),
+    )
+
+
+class _Patterns:
+    """Path patterns, to be held against many paths: each costs its length, not the number of patterns."""
+
+    def __init__(self, patterns: Iterable[str], *, folded: bool) -> None:
+        self._folded = folded
+        spelled = [self._spelled(pattern.encode()) for pattern in patterns]
+        self._endings = tuple(each[1:] for each in spelled if each.startswith(b"*"))
+        self._exact = frozenset(each for each in spelled if not each.startswith(b"*") and not each.endswith(b"/"))
+        self._below = tuple(each for each in spelled if each.endswith(b"/"))
+
+    def cover(self, path: bytes) -> bool:
+        """Whether a pattern is about ``path``."""
+        path = self._spelled(path)
+        return path in self._exact or path.startswith(self._below) or path.endswith(self._endings)
+
+    def _spelled(self, path: bytes) -> bytes:
+        return folded_path(path).encode("utf-8", "surrogateescape") if self._folded else path
