@@ -10,14 +10,15 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from gatewright.contracts.review_votes import ReviewQuorum, ReviewStanding, ReviewVote
 from gatewright.contracts.run_status import GateStanding
 from gatewright.contracts.vocabulary import END, Attempt, Count, Document, NonEmpty, RunId, Sha256, Timestamp, keep_one_spelling
 
 #: What may make a run wait for a person. The first five are about the contract, the others about the candidate.
-AskReason = Literal["broad_scope", "network", "agent", "budget", "destructive", "protected_class", "landing"]
+AskReason = Literal["broad_scope", "network", "agent", "budget", "destructive", "protected_class", "landing", "review"]
 AskStage = Literal["contract", "candidate"]
 Risk = Literal["low", "medium", "high"]
-DecisionVerdict = Literal["approve", "reject", "comment"]
+DecisionVerdict = Literal["approve", "reject", "comment", "vote"]
 ApprovalStatus = Literal["pending", "approved", "rejected", "expired", "withdrawn", "autopilot"]
 ProtectedClassName = Literal["ci", "protected", "runner", "dependencies", "migrations"]
 
@@ -37,8 +38,8 @@ class ApprovalRule(Document):
     """One reason to ask a person. ``approvers`` are people of the roster, or ``@group``.
 
     ``repositories``, ``refs`` and ``classes`` narrow it down; empty: all. ``above_usd``: what a ``budget`` may order
-    unasked. ``escalate_to``: who is asked next, for as long again, when no answer came; empty: silence ends the
-    run.
+    unasked. ``quorum``: what a ``review`` needs to pass. ``escalate_to``: who is asked next, for as long again, when no
+    answer came; empty: silence ends the run.
     """
 
     name: RuleName
@@ -56,6 +57,7 @@ class ApprovalRule(Document):
     escalate_to: tuple[NonEmpty, ...] = ()
     release_locks: bool = False
     autopilot: bool = False
+    quorum: ReviewQuorum | None = None
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "above_usd")
@@ -63,7 +65,7 @@ class ApprovalRule(Document):
     @property
     def stage(self) -> AskStage:
         """When it is asked: before any work is given out, or before the change lands."""
-        return "candidate" if self.reason in {"protected_class", "landing"} else "contract"
+        return "candidate" if self.reason in {"protected_class", "landing", "review"} else "contract"
 
 
 class ApprovalRules(Document):
@@ -144,6 +146,7 @@ class ApprovalDecision(Document):
     decided_at: Timestamp
     comment: _Words = ""
     phrase: _Line = ""
+    vote: ReviewVote | None = None
 
 
 class SignedDecision(Document):
@@ -196,6 +199,7 @@ class ApprovalStanding(Document):
     gates: tuple[GateStanding, ...] = ()
     patch: str = ""
     patch_bytes: Count = 0
+    review: ReviewStanding | None = None
 
 
 class ApprovalList(Document):
