@@ -115,7 +115,7 @@ def _phase(run: Run, asked: AskedApproval) -> ReviewPhase:
         return "MERGED" if run.status == "SUCCESS" else "REJECTED"
     if asked.status == "approved":
         return "CONSENSUS" if run.parked else "SUBMITTED"
-    return "REVIEW" if asked.status == "pending" else "DRAFT"
+    return "REVIEW"
 
 
 def _ballots(run: Run, request: ApprovalRequest, quorum: ReviewQuorum, one_more: CastVote | None) -> Iterator[Ballot]:
