@@ -28,6 +28,7 @@ from gatewright.app.cli.commands import (
     stack,
 )
 from gatewright.app.cli.commands.bus import identities, topology
+from gatewright.app.cli.commands.clients import mcp
 from gatewright.app.cli.commands.upkeep import backups
 from gatewright.version import __version__
 
@@ -76,6 +77,7 @@ for module in (
     hooks,
     refs,
     backups,
+    mcp,
     house,
 ):
     module.register(app)
