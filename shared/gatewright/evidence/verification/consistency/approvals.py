@@ -113,7 +113,7 @@ def check_evidence(telling: Telling, reading: Reading, step: int) -> Iterator[Co
         if not isinstance(event, e.ApprovalDecided):
             continue
         decided += 1
-        vote = codec.decode(event.signed.document.encode(), ApprovalDecision).vote
+        vote = codec.decode(event.signed.document.encode(), ApprovalDecision).vote if event.verdict == "vote" else None
         if vote is None:
             continue
         patch = reading.patch(step) if patch is None else patch
