@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gatewright.app.cli.commands.reviewing import _lines
+from gatewright.app.cli.commands.voting.reviewing import _lines
 from gatewright.app.cli.people.voting import vote_of
 from gatewright.contracts import ApprovalList, codec
 from gatewright.contracts.review_votes import Mitigation

@@ -22,7 +22,6 @@ from gatewright.app.cli.commands import (
     refs,
     reporting,
     retention,
-    reviewing,
     running,
     schemas,
     stack,
@@ -30,6 +29,7 @@ from gatewright.app.cli.commands import (
 from gatewright.app.cli.commands.bus import identities, topology
 from gatewright.app.cli.commands.clients import mcp
 from gatewright.app.cli.commands.upkeep import backups
+from gatewright.app.cli.commands.voting import reviewing
 from gatewright.version import __version__
 
 app = typer.Typer(
