@@ -6,8 +6,21 @@ without a person is recorded as that rule's.
 
 from __future__ import annotations
 
+from gatewright.contracts.review_votes import ConsensusReceipt
 from gatewright.ledger import events as e
-from gatewright.rules.approvals import MatchedRule, cleared, is_over, make_request, next_asked, pending, stage_of, unasked
+from gatewright.ledger.run import CastVote
+from gatewright.rules.approvals import (
+    JudgedDecision,
+    MatchedRule,
+    cleared,
+    is_over,
+    make_request,
+    next_asked,
+    pending,
+    stage_of,
+    unasked,
+)
+from gatewright.rules.reviewing import outcome
 from gatewright.services.gatekeeper.decider.draft import Draft
 from gatewright.services.gatekeeper.decider.gate_checks import DecisionVerdict
 
@@ -38,6 +51,7 @@ def decided(draft: Draft, verdict: DecisionVerdict | None) -> None:
         return
     answered = False
     for each in verdict.judged:
+        consensus = _consensus(draft, each)
         said = e.ApprovalDecided(
             request_id=each.request.request_id,
             verdict=each.decision.verdict,
@@ -45,8 +59,10 @@ def decided(draft: Draft, verdict: DecisionVerdict | None) -> None:
             fingerprint=each.fingerprint,
             approver=each.person,
             roster_sha256=verdict.roster_sha256,
+            consensus=consensus,
         )
-        draft.add(said, level="WARN" if each.decision.verdict == "reject" else "INFO", role="gatekeeper")
+        blocks = each.decision.verdict == "reject" or (each.decision.vote is not None and each.decision.vote.colour == "red")
+        draft.add(said, level="WARN" if blocks else "INFO", role="gatekeeper")
         answered = answered or each.decision.verdict != "comment"
     if not answered:
         return
@@ -69,6 +85,16 @@ def expire(draft: Draft) -> None:
             return
         request = make_request(draft.run, others, len(draft.run.approvals) + 1, draft.now, asked.request)
         draft.add(e.ApprovalRequested(request=request), level="WARN", role="gatekeeper")
+
+
+def _consensus(draft: Draft, each: JudgedDecision) -> ConsensusReceipt | None:
+    """The consensus that this vote makes with those before it; None: it makes none, or is no vote."""
+    decision = each.decision
+    if decision.vote is None:
+        return None
+    cast = CastVote(each.person, decision.vote, decision.decided_at, "")
+    found = outcome(draft.run, each.request, cast)
+    return found.receipt if found is not None else None
 
 
 def _request(draft: Draft, each: MatchedRule) -> str:

@@ -39,6 +39,7 @@ from gatewright.services.gatekeeper.gates.change.approvals import read_approval
 from gatewright.services.gatekeeper.gates.change.destructive import judge_losses
 from gatewright.services.gatekeeper.gates.change.rebuild_trees import bring_candidate, bring_workers
 from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck, note_redactions
+from gatewright.services.gatekeeper.gates.change.votes import check_votes, judged_patch
 from gatewright.services.gatekeeper.gates.context import ChangeContext, GateContext
 from gatewright.services.gatekeeper.gates.contract.intake import judge_intake
 from gatewright.services.gatekeeper.gates.contract.plan import judge_plan
@@ -103,7 +104,8 @@ class GateEngine:
                     await self.artifacts.put_artifact(codec.encode(shown))
                 return await _keep(context, tests)
             case q.DecisionCheck():
-                return await asyncio.to_thread(self._decisions, question)
+                patch = await judged_patch(question.run, question.decisions, self.artifacts)
+                return await asyncio.to_thread(self._decisions, question, patch)
             case q.LandingCheck(run=run):
                 return await self._landing(run)
 
@@ -203,17 +205,19 @@ class GateEngine:
         kinds = path_kinds(rules, (change.path for change in candidate.changes)) if rules is not None else None
         return q.CandidateVerdict(report, candidate.tree, patch, names, len(candidate.changes), lines, kinds)
 
-    def _decisions(self, question: q.DecisionCheck) -> q.DecisionVerdict:
+    def _decisions(self, question: q.DecisionCheck, patch: bytes) -> q.DecisionVerdict:
         """What people have said, held against the roster as it is now. Raises what the rules of ``judge_decision`` raise."""
         context = self._begin(question.run, "approval")
         roster, sha256 = self.policies.people.roster()
         judged = tuple(judge_decision(question.run, signed, roster, context.now) for signed in question.decisions)
         judge_batch(judged)
+        check_votes(question.run, judged, patch)
         report = context.report
         report.saw(ROSTER_FILE, sha256)
         for each in judged:
             decision = each.decision
-            report.checked(f"approval.{each.request.rule}", f"{decision.verdict} by {decision.person} with {each.fingerprint}")
+            said = f"{decision.vote.colour} vote" if decision.vote is not None else decision.verdict
+            report.checked(f"approval.{each.request.rule}", f"{said} by {decision.person} with {each.fingerprint}")
             report.saw(f"request {decision.request_id}", decision.request_sha256)
             if decision.verdict == "reject":
                 words = f"{decision.person}: {decision.comment}" if decision.comment else f"rejected by {decision.person}"

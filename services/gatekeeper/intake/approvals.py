@@ -21,9 +21,11 @@ from gatewright.host_errors import host_errors
 from gatewright.ledger.run import AskedApproval, Run
 from gatewright.ledger.store import Position
 from gatewright.rules.approvals import JudgedDecision, judge_batch, judge_decision, request_digest
+from gatewright.rules.reviewing import standing
 from gatewright.secrets.documents import check_document
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.gatekeeper.decider.inputs import DecisionsReceived
+from gatewright.services.gatekeeper.gates.change.votes import check_votes, judged_patch
 from gatewright.services.gatekeeper.intake.replies import error_document, reply
 from gatewright.services.gatekeeper.intake.run_status import status_of
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
@@ -111,6 +113,8 @@ class ApprovalService:
             run = await self._run(decision.run_id)
             now = self.orchestrator.clock.now()
             judged.append(await asyncio.to_thread(judge_decision, run, signed, roster, now))
+            patch = await judged_patch(run, (signed,), self.orchestrator.gates.artifacts)
+            await asyncio.to_thread(check_votes, run, judged[-1:], patch)
         judge_batch(judged)
         return tuple(judged)
 
@@ -128,7 +132,8 @@ class ApprovalService:
         for each in judged:
             asked = run.approvals[each.request.request_id]
             wanted = {"approve": "approved", "reject": "rejected"}.get(each.decision.verdict, asked.status)
-            if asked.status != wanted or (each.decision.verdict != "comment" and asked.person != each.person.name):
+            decides = each.decision.verdict in {"approve", "reject"}
+            if asked.status != wanted or (decides and asked.person != each.person.name) or not _counted(asked, each):
                 raise DeniedError(f"{each.request.request_id} is {asked.status} meanwhile", code="approval_decided")
             words = {"run_id": run_id, "request": each.request.request_id, "verdict": each.decision.verdict}
             self.log.info("approval_recorded", **words, person=each.person.name, key=each.fingerprint)
@@ -166,7 +171,14 @@ def standing_of(
         gates=gates,
         patch=patch,
         patch_bytes=patch_bytes,
+        review=standing(run, asked),
     )
+
+
+def _counted(asked: AskedApproval, each: JudgedDecision) -> bool:
+    """Whether a vote is among those that the ledger has; what is no vote is not asked."""
+    said = (each.person.name, each.decision.decided_at, each.decision.vote)
+    return each.decision.vote is None or said in [(cast.person.name, cast.decided_at, cast.vote) for cast in asked.votes]
 
 
 def _wanted(run: Run, *, pending_only: bool) -> list[AskedApproval]:

@@ -16,7 +16,8 @@ from gatewright.contracts.approvals import ApprovalRule
 from gatewright.errors import ConfigurationError, GatewrightError, MalformedError
 from gatewright.git.access.repository_patterns import check_pattern, check_ref_pattern, covered
 from gatewright.policy_files import read_policy
-from gatewright.rules.approvals import NEVER_BY_RULE, names_person
+from gatewright.rules.approvals import NEVER_BY_RULE
+from gatewright.rules.quorum import names_person
 from gatewright.ssh_signatures import fingerprint
 
 RULES_FILE = "approval_rules.json"
@@ -96,7 +97,14 @@ def _rules(path: Path, data: bytes, roster: ApproverRoster) -> tuple[ApprovalRul
 
 def _check_rule(rule: ApprovalRule, roster: ApproverRoster) -> None:
     """1. it can be answered  2. what it names can be  3. what it lets pass without a person is of low risk, and may be."""
-    for asked in filter(None, (rule.approvers, rule.escalate_to)):  # 1
+    if (rule.reason == "review") != (rule.quorum is not None):
+        raise ConfigurationError(f"the rule {rule.name}: a quorum belongs to the reason review, and to no other")
+    voters = (rule.quorum.domain, rule.quorum.quality, rule.quorum.duo) if rule.quorum is not None else ()
+    if rule.quorum is not None and len(rule.quorum.duo) == 1:
+        raise ConfigurationError(f"the rule {rule.name}: a duo is two")
+    if rule.quorum is not None and (rule.phrase or rule.batch or rule.yourself):
+        raise ConfigurationError(f"the rule {rule.name}: a review has no phrase and no batch, and is never one's own")
+    for asked in filter(None, (rule.approvers, rule.escalate_to, *voters)):  # 1
         for name in asked:
             if not any(names_person((name,), person) for person in roster.people):
                 words = f"the rule {rule.name} asks {name}, and {ROSTER_FILE} has no such person or group"

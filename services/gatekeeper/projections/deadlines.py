@@ -74,6 +74,7 @@ class _Requested(msgspec.Struct):
 class _Answered(msgspec.Struct):
     request_id: str
     verdict: str = ""
+    consensus: msgspec.Raw | None = None
 
 
 _ORDERED = msgspec.json.Decoder(_Ordered)
@@ -188,7 +189,8 @@ class Deadlines:
                 moments.answers[request.request_id] = _seconds(request.expires_at)
             case ApprovalDecided.event_type | ApprovalExpired.event_type:
                 answer = _ANSWERED.decode(event.payload)
-                if answer.verdict != "comment":
+                open_still = answer.verdict == "vote" and answer.consensus is None
+                if answer.verdict != "comment" and not open_still:
                     moments.answers.pop(answer.request_id, None)
             case StateEntered.event_type:
                 self._enter(run_id, moments, _ENTERED.decode(event.payload).state, _seconds(event.ts))

@@ -10,17 +10,18 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from gatewright.contracts.review_votes import ReviewQuorum, ReviewStanding, ReviewVote
 from gatewright.contracts.run_status import GateStanding
 from gatewright.contracts.vocabulary import END, Attempt, Count, Document, NonEmpty, RunId, Sha256, Timestamp, keep_one_spelling
 
 #: What may make a run wait for a person. The first five are about the contract, the others about the candidate.
 AskReason = Literal[
-    "broad_scope", "network", "agent", "budget", "destructive", "protected_class", "landing", "risk_tier", "critic"
+    "broad_scope", "network", "agent", "budget", "destructive", "protected_class", "landing", "risk_tier", "critic", "review"
 ]
-_ABOUT_CANDIDATES = frozenset({"protected_class", "landing", "risk_tier", "critic"})
+_ABOUT_CANDIDATES = frozenset({"protected_class", "landing", "risk_tier", "critic", "review"})
 AskStage = Literal["contract", "candidate"]
 Risk = Literal["low", "medium", "high"]
-DecisionVerdict = Literal["approve", "reject", "comment"]
+DecisionVerdict = Literal["approve", "reject", "comment", "vote"]
 ApprovalStatus = Literal["pending", "approved", "rejected", "expired", "withdrawn", "autopilot"]
 ProtectedClassName = Literal["ci", "protected", "runner", "dependencies", "migrations"]
 
@@ -40,8 +41,8 @@ class ApprovalRule(Document):
     """One reason to ask a person. ``approvers`` are people of the roster, or ``@group``.
 
     ``repositories``, ``refs`` and ``classes`` narrow it down; empty: all. ``above_usd``: what a ``budget`` may order
-    unasked. ``from_tier``: the lowest tier of a change that a ``risk_tier`` asks about. ``escalate_to``: who is asked next, for
-    as long again, when no answer came; empty: silence ends the run.
+    unasked. ``from_tier``: the lowest tier of a change that a ``risk_tier`` asks about. ``quorum``: what a ``review`` needs
+    to pass. ``escalate_to``: who is asked next, for as long again, when no answer came; empty: silence ends the run.
     """
 
     name: RuleName
@@ -60,6 +61,7 @@ class ApprovalRule(Document):
     escalate_to: tuple[NonEmpty, ...] = ()
     release_locks: bool = False
     autopilot: bool = False
+    quorum: ReviewQuorum | None = None
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "above_usd", "from_tier")
@@ -148,6 +150,7 @@ class ApprovalDecision(Document):
     decided_at: Timestamp
     comment: _Words = ""
     phrase: _Line = ""
+    vote: ReviewVote | None = None
 
 
 class SignedDecision(Document):
@@ -200,6 +203,7 @@ class ApprovalStanding(Document):
     gates: tuple[GateStanding, ...] = ()
     patch: str = ""
     patch_bytes: Count = 0
+    review: ReviewStanding | None = None
 
 
 class ApprovalList(Document):

@@ -13,6 +13,7 @@ import msgspec
 from gatewright.contracts.approvals import ApprovalRequest, ApprovalRule, DecisionVerdict, RosterPerson, SignedDecision
 from gatewright.contracts.records import OrchestratorEvent
 from gatewright.contracts.reports import Error, GateReport, Plan, ReviewReport, TaskResult, TestReport
+from gatewright.contracts.review_votes import ConsensusReceipt
 from gatewright.contracts.routing import ReviewRouting, RoutingRules
 from gatewright.contracts.run_request import RunRequest
 from gatewright.contracts.task_contract import TaskContract
@@ -164,7 +165,10 @@ class ApprovalRequested(Payload, frozen=True):
 
 
 class ApprovalDecided(Payload, frozen=True):
-    """A person has answered: ``approver``, as the roster of that digest had them, with the key of that ``fingerprint``."""
+    """A person has answered: ``approver``, as the roster of that digest had them, with the key of that ``fingerprint``.
+
+    ``consensus`` is set with the vote that makes one: it says yes to the request.
+    """
 
     event_type: ClassVar[str] = "approval_decided"
     request_id: str
@@ -173,6 +177,7 @@ class ApprovalDecided(Payload, frozen=True):
     fingerprint: str
     approver: RosterPerson
     roster_sha256: str
+    consensus: ConsensusReceipt | None = None
 
 
 class ApprovalByRule(Payload, frozen=True):

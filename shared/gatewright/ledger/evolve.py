@@ -19,6 +19,7 @@ from gatewright.ledger import events as e
 from gatewright.ledger.candidates import candidate_of, chosen, orders_of, put_back, seen_from
 from gatewright.ledger.run import AskedApproval, CandidateState, FoundReason, Run, RunFailure, RunTask, TaskStatus
 from gatewright.ledger.spending import most
+from gatewright.ledger.votes import voted
 
 
 def evolve(run: Run | None, record: OrchestratorEvent) -> Run:
@@ -142,6 +143,8 @@ def _asked(run: Run, payload: e.ApprovalRequested | e.ApprovalDecided | e.Approv
     match payload:
         case e.ApprovalDecided(verdict="comment", approver=person):
             known = replace(known, comments=(*known.comments, person.name))
+        case e.ApprovalDecided(verdict="vote"):
+            known = voted(known, payload, now)
         case e.ApprovalDecided(verdict=verdict, approver=person):
             known = replace(known, status="approved" if verdict == "approve" else "rejected", person=person.name, at=now)
         case e.ApprovalByRule(rule=rule):

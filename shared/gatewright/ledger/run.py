@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from gatewright.bus.identities import DEFAULT_PUBLISHER
-from gatewright.contracts.approvals import ApprovalRequest, ApprovalStatus
+from gatewright.contracts.approvals import ApprovalRequest, ApprovalStatus, RosterPerson
 from gatewright.contracts.reports import Plan, ReviewReport, TaskResult, TestReport
+from gatewright.contracts.review_votes import ConsensusReceipt, ReviewVote
 from gatewright.contracts.routing import ReviewRouting
 from gatewright.contracts.run_request import RunRequest
 from gatewright.contracts.task_contract import TaskContract
@@ -58,6 +59,16 @@ class CandidateState:
 
 
 @dataclass(frozen=True, slots=True)
+class CastVote:
+    """A vote that was recorded ``at`` a time; ``decided_at`` is what the person says of when."""
+
+    person: RosterPerson
+    vote: ReviewVote
+    decided_at: str
+    at: str
+
+
+@dataclass(frozen=True, slots=True)
 class AskedApproval:
     """A request and what has become of it; ``person`` and ``at`` are those of the answer."""
 
@@ -66,6 +77,8 @@ class AskedApproval:
     person: str = ""
     at: str = ""
     comments: tuple[str, ...] = ()
+    votes: tuple[CastVote, ...] = ()
+    consensus: ConsensusReceipt | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,6 +105,12 @@ _MODELS = {
     "model_price_unknown": "give the price of the model in models.json, or set the budget in tokens",
     "model_tool_not_allowed": "leave the tool out, or name its type in `server_tools` of the provider in models.json",
 }
+_REVIEWS = {
+    "anchor_unresolved": "point at a line that the judged patch shows, at a command of its tests, or at a document of the run",
+    "vote_misplaced": "vote on a review (`gatewright review vote`), and approve or reject what is none",
+    "vote_not_later": "vote anew: what is brought is not later than your last vote, or your clock is ahead",
+    "vote_without_mitigation": "name what is done about it, by whom, and until which day to come: ACTION|OWNER|YYYY-MM-DD",
+}
 _APPROVALS = {
     "approval_decided": "nothing is to be done: it has its answer; `gatewright approvals show {run}` says whose",
     "approval_expired": "run it again, and answer in time: a rule in policies/approval_rules.json says how long is waited",
@@ -140,6 +146,7 @@ REFUSED: Final[tuple[Reason, ...]] = (
     *section("refused", "policies.md#limits-of-a-change-protected_pathsjson-limits", _CHANGES),
     *section("refused", "cli.md#when-a-run-does-not-succeed", _LANDING),
     *section("refused", "approvals.md#what-is-refused", _APPROVALS),
+    *section("refused", "review.md#what-is-refused", _REVIEWS),
     *section("refused", "delivery.md#dead-letters", _OPERATIONS),
     *section("refused", "models.md#when-a-call-fails", _MODELS),
 )

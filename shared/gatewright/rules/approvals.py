@@ -17,12 +17,14 @@ from gatewright.errors import DeniedError
 from gatewright.git.access.repository_patterns import ref_covered
 from gatewright.ledger.run import AskedApproval, Run
 from gatewright.rules.landing import landing_ref
+from gatewright.rules.quorum import names_person
+from gatewright.rules.reviewing import check_vote
 from gatewright.ssh_signatures import fingerprint, signer_of, verify_ssh
 
 #: What a signature is for (``ssh-keygen -Y sign -n``): one made for anything else does not count.
 NAMESPACE = "gatewright-approval-v1"
 #: What no rule may let pass without a person: tests and pipelines, dependencies, what cannot be made good.
-NEVER_BY_RULE = frozenset({"protected_class", "destructive", "broad_scope", "risk_tier", "critic"})
+NEVER_BY_RULE = frozenset({"protected_class", "destructive", "broad_scope", "risk_tier", "critic", "review"})
 #: Of the risk of a change, the least first.
 TIERS: tuple[Risk, ...] = ("low", "medium", "high")
 #: Comments on one request that are kept.
@@ -99,6 +101,7 @@ def make_request(
     silent = (
         f"{', '.join(rule.escalate_to)} are asked" if rule.escalate_to and before is None else "the run ends (approval_expired)"
     )
+    refused = "the run ends (approval_rejected); nothing lands"
     return ApprovalRequest(
         request_id=f"{run.run_id}.ask.{number}",
         run_id=run.run_id,
@@ -116,7 +119,7 @@ def make_request(
         requested_by=run.accepted.requested_by,
         user_request=run.accepted.user_request[:4000],
         on_yes=goes_on,
-        on_no="the run ends (approval_rejected); nothing lands",
+        on_no="it stays in review until that vote is changed" if rule.reason == "review" else refused,
         on_silence=silent,
         created_at=timestamp(now),
         expires_at=timestamp(now + timedelta(seconds=rule.within_seconds)),
@@ -184,11 +187,12 @@ def judge_decision(run: Run, signed: SignedDecision, roster: ApproverRoster, now
         raise DeniedError(
             f"{person.name} may not decide {request.rule}: {', '.join(request.approvers)}", code="approver_not_allowed"
         )
-    if decision.verdict == "approve":
-        if not request.yourself and is_own(run, person):  # 7
+    if decision.verdict in {"approve", "vote"}:
+        if (decision.verdict == "vote" or not request.yourself) and is_own(run, person):  # 7
             raise DeniedError(f"{person.name} may not approve a run of their own", code="approval_of_own_run")
-        if request.phrase and decision.phrase != request.phrase:  # 8
+        if decision.verdict == "approve" and request.phrase and decision.phrase != request.phrase:  # 8
             raise DeniedError(f"the rule wants the exact words {request.phrase!r}", code="approval_phrase_differs")
+    check_vote(run, request, decision, person, now)
     if decision.verdict == "comment" and len(run.approvals[request.request_id].comments) >= MOST_COMMENTS:
         raise DeniedError(f"{MOST_COMMENTS} comments are kept, not more", code="too_many_comments")
     return JudgedDecision(decision, signed, request, person, key_print)
@@ -206,11 +210,6 @@ def judge_batch(items: Sequence[JudgedDecision]) -> None:
             raise DeniedError(
                 f"{item.request.request_id} is decided alone: {item.request.rule} allows no batch", code="batch_not_allowed"
             )
-
-
-def names_person(names: Sequence[str], person: RosterPerson) -> bool:
-    """Whether a list of people and ``@groups`` names this person."""
-    return person.name in names or any(f"@{group}" in names for group in person.groups)
 
 
 def is_own(run: Run, person: RosterPerson) -> bool:
@@ -307,6 +306,12 @@ def _why(rule: ApprovalRule, run: Run, contract: TaskContract) -> str:
             return _tier(rule, run)
         case "critic":
             return _doubts(run)
+        case "review":
+            ref = landing_ref(run.run_id, contract.repository) if contract.repository is not None else ""
+            quorum = rule.quorum
+            if quorum is None or (rule.refs and not (ref and ref_covered(ref, rule.refs))):
+                return ""
+            return f"{quorum.reviewers} reviewers vote, of the domain ({', '.join(quorum.domain)}) and of quality"
 
 
 def _tier(rule: ApprovalRule, run: Run) -> str:

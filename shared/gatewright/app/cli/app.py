@@ -29,6 +29,7 @@ from gatewright.app.cli.commands import (
 from gatewright.app.cli.commands.bus import identities, topology
 from gatewright.app.cli.commands.clients import mcp
 from gatewright.app.cli.commands.upkeep import backups
+from gatewright.app.cli.commands.voting import reviewing
 from gatewright.version import __version__
 
 app = typer.Typer(
@@ -59,6 +60,7 @@ for module in (
     agents,
     approving,
     deciding,
+    reviewing,
     following,
     stack,
     evidence,

@@ -127,6 +127,10 @@ def _said(record: OrchestratorEvent, view: RunView) -> list[tuple[Mark, str, str
             return []
 
 
+def _made(payload: e.ApprovalDecided) -> str:
+    return ", which makes the consensus," if payload.consensus is not None else ""
+
+
 def _people(
     payload: e.LocksReleased | e.ApprovalRequested | e.ApprovalDecided | e.ApprovalByRule | e.ApprovalExpired, view: RunView
 ) -> tuple[Mark, str, str]:
@@ -146,6 +150,7 @@ def _people(
                 "approve": ("good", f"approves {rule}"),
                 "reject": ("bad", f"rejects {rule}"),
                 "comment": ("plain", f"comments on {rule}"),
+                "vote": ("good" if payload.consensus else "plain", f"votes on {rule}{_made(payload)}"),
             }
             return (said[verdict][0], person.name, f"{said[verdict][1]} with {payload.fingerprint}")
 

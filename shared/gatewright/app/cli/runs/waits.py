@@ -106,11 +106,12 @@ def _approval_waits(view: RunView) -> tuple[Wait, ...]:
         Wait(
             "approval",
             asked.request.created_at,
-            f"for {', '.join(asked.request.approvers)} to approve {asked.request.rule} ({asked.request.why}), until "
-            f"{asked.request.expires_at}: `gatewright approvals show {asked.request.request_id}`, then `gatewright approvals "
-            f"approve {asked.request.request_id}`",
+            f"for {', '.join(asked.request.approvers)} to {'vote on' if voted else 'approve'} {asked.request.rule} "
+            f"({asked.request.why}), until {asked.request.expires_at}: `gatewright approvals show {asked.request.request_id}`, "
+            f"then `gatewright {'review vote' if voted else 'approvals approve'} {asked.request.request_id}`",
         )
         for asked in pending(view.run)
+        for voted in (asked.request.reason == "review",)
     )
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gatewright.contracts import ApproverRoster
+from gatewright.contracts import ApprovalDecision, ApproverRoster, codec
 from gatewright.errors import GatewrightError
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling
+from gatewright.evidence.verification.reading import Reading
 from gatewright.ledger import events as e
+from gatewright.ledger.run import CastVote
 from gatewright.rules.approvals import (
+    JudgedDecision,
     MatchedRule,
     cleared,
     is_over,
@@ -19,6 +22,7 @@ from gatewright.rules.approvals import (
     next_asked,
     stage_of,
 )
+from gatewright.rules.reviewing import check_anchors, outcome
 
 APPROVAL = "approval_contradicts"
 
@@ -44,9 +48,11 @@ def approved_by(telling: Telling) -> Iterator[str]:
     """Who approved what, for people: by which key, when, over which tree."""
     for moment in telling.moments:
         if isinstance(moment.payload, e.ApprovalDecided) and moment.payload.verdict != "comment":
+            vote = moment.after.approvals[moment.payload.request_id].votes[-1:]
             request = moment.before.approvals[moment.payload.request_id].request
             over = f"tree {request.candidate_tree}" if request.candidate_tree else f"contract {request.contract_sha256[:16]}"
-            verb = "approved" if moment.payload.verdict == "approve" else "rejected"
+            verb = {"approve": "approved", "reject": "rejected"}.get(moment.payload.verdict, "")
+            verb = verb or f"voted {vote[0].vote.colour} on"
             key = f"{moment.payload.approver.name} ({moment.payload.fingerprint})"
             yield f"{key} {verb} {request.rule} at {moment.record.ts}, over {over}"
         elif isinstance(moment.payload, e.ApprovalByRule):
@@ -77,11 +83,44 @@ def _decided(moment: Moment, event: e.ApprovalDecided, number: int) -> Iterator[
     except GatewrightError as error:
         yield moment.says(APPROVAL, path, layout.EVENTS, f"the decision does not count ({error.reason}): {error.message}")
         return
+    yield from _vote(moment, event, judged, path)
     if (judged.decision.verdict, judged.fingerprint) != (event.verdict, event.fingerprint):
         words = (
             f"{event.verdict} by {event.fingerprint} was recorded, and {judged.decision.verdict} by {judged.fingerprint} signed"
         )
         yield moment.says(APPROVAL, path, layout.EVENTS, words)
+
+
+def _vote(moment: Moment, event: e.ApprovalDecided, judged: JudgedDecision, path: str) -> Iterator[Contradiction]:
+    """A vote makes just the consensus that was recorded with it."""
+    vote = judged.decision.vote
+    receipt = None
+    if vote is not None:
+        cast = CastVote(judged.person, vote, judged.decision.decided_at, "")
+        found = outcome(moment.before, judged.request, cast)
+        receipt = found.receipt if found is not None else None
+    if receipt != event.consensus:
+        words = "no consensus was recorded" if event.consensus is None else "a consensus was recorded"
+        yield moment.says(APPROVAL, path, layout.EVENTS, f"{words}, and the votes say otherwise")
+
+
+def check_evidence(telling: Telling, reading: Reading, step: int) -> Iterator[Contradiction]:
+    """15. What votes point at is in the run: lines of its patch, commands of its tests, its documents."""
+    decided = 0
+    patch: bytes | None = None
+    for moment in telling.moments:
+        event = moment.payload
+        if not isinstance(event, e.ApprovalDecided):
+            continue
+        decided += 1
+        vote = codec.decode(event.signed.document.encode(), ApprovalDecision).vote if event.verdict == "vote" else None
+        if vote is None:
+            continue
+        patch = reading.patch(step) if patch is None else patch
+        try:
+            check_anchors(moment.before, vote, patch or b"")
+        except GatewrightError as error:
+            yield moment.says(APPROVAL, layout.approval_decision(event.request_id, decided), layout.PATCH, error.message)
 
 
 def _without_person(moment: Moment, event: e.ApprovalByRule | e.ApprovalExpired) -> Iterator[Contradiction]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from gatewright.errors import MalformedError
 from gatewright.evidence import layout
-from gatewright.evidence.verification.consistency.approvals import approved_by, check_approvals
+from gatewright.evidence.verification.consistency.approvals import approved_by, check_approvals, check_evidence
 from gatewright.evidence.verification.consistency.budgets import check_budgets
 from gatewright.evidence.verification.consistency.change import check_change
 from gatewright.evidence.verification.consistency.choice import check_choice, check_sizes
@@ -50,8 +50,9 @@ def check_consistency(reading: Reading, step: int) -> str:
     from all that
     9. change: patch, list of names and shards are about the same files  10. signed: the two statements say the same
     11. tables: reports count the tests that they stored  12. sizes: candidates changed as many lines as was recorded
-    13. approvals: people were asked by the rules, and every decision is signed, by who may decide, about just what went on.
-    14. routing: how much the change risks was told by the rules, before anything rested on it.
+    13. approvals: people were asked by the rules, and every decision is signed, by who may decide, about just what went on
+    14. routing: how much the change risks was told by the rules, before anything rested on it
+    15. evidence: what votes point at is in the run.
     """
     history = reading.history
     if history is None:
@@ -63,6 +64,7 @@ def check_consistency(reading: Reading, step: int) -> str:
         found += check_change(telling, reading, step)  # 9
         found += check_tables(telling, reading, step)  # 11
         found += check_sizes(telling, reading, step)  # 12
+        found += check_evidence(telling, reading, step)  # 15
     except MalformedError as error:
         reading.findings.malformed(step, error.reason, layout.EVENTS, error.message)
         return "the events cannot be followed"

@@ -1,0 +1,24 @@
+"""Evidence of votes, held against the patch that was judged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gatewright.contracts.approvals import SignedDecision
+from gatewright.ledger.run import Run
+from gatewright.rules.approvals import JudgedDecision
+from gatewright.rules.reviewing import check_anchors
+from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
+
+
+async def judged_patch(run: Run, decisions: Sequence[SignedDecision], artifacts: ArtifactCache) -> bytes:
+    """The patch of the run's candidate, fetched where a decision may be a vote. Raises BusError."""
+    wanted = run.candidate is not None and any('"vote"' in each.document for each in decisions)
+    return await artifacts.get_artifact(run.candidate.patch) if wanted and run.candidate is not None else b""
+
+
+def check_votes(run: Run, judged: Sequence[JudgedDecision], patch: bytes) -> None:
+    """Whether every vote's evidence is there. Raises DeniedError (``anchor_unresolved``)."""
+    for each in judged:
+        if each.decision.vote is not None:
+            check_anchors(run, each.decision.vote, patch)

@@ -1,0 +1,90 @@
+"""When the votes on a change are a consensus. Pure: colours and seats in, the outcome out.
+
+A quorum is enough reviewers, one of them of the domain and another of quality. It passes with enough greens, or with one green
+and enough yellows, each with its mitigations; any red blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gatewright.contracts.approvals import RosterPerson
+from gatewright.contracts.review_votes import ConsensusReceipt, ReviewQuorum, VoteColour
+
+#: The role reviewer's report, as a voter.
+ROLE_VOTER = "role:reviewer"
+
+
+@dataclass(frozen=True, slots=True)
+class Ballot:
+    """One vote as the rule sees it. ``duo``: at which of the two places of the duo it can stand; ``late``: after the first time
+    was over."""
+
+    voter: str
+    colour: VoteColour
+    domain: bool = False
+    quality: bool = False
+    duo: frozenset[int] = frozenset()
+    late: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumOutcome:
+    """``receipt`` is None while ``blockers``, in words, keep the review open."""
+
+    receipt: ConsensusReceipt | None
+    blockers: tuple[str, ...]
+
+
+def names_person(names: Sequence[str], person: RosterPerson) -> bool:
+    """Whether a list of people and ``@groups`` names this person."""
+    return person.name in names or any(f"@{group}" in names for group in person.groups)
+
+
+def ballot_of(quorum: ReviewQuorum, person: RosterPerson, colour: VoteColour, *, late: bool) -> Ballot:
+    """A person's vote with the seats that the person can fill."""
+    duo = frozenset(place for place, name in enumerate(quorum.duo) if names_person((name,), person))
+    return Ballot(
+        person.name, colour, names_person(quorum.domain, person), names_person(quorum.quality, person), duo=duo, late=late
+    )
+
+
+def outcome_of(quorum: ReviewQuorum, ballots: Sequence[Ballot]) -> QuorumOutcome:
+    """Whether these votes, one of each voter, are a consensus.
+
+    1. any red blocks  2. greens, or a green with yellows  3. enough reviewers, with two that fill the seats, or else the duo.
+    """
+    blockers = [f"{each.voter} votes red" for each in ballots if each.colour == "red"]  # 1
+    greens = tuple(each.voter for each in ballots if each.colour == "green")
+    yellows = tuple(each.voter for each in ballots if each.colour == "yellow")
+    if not (len(greens) >= quorum.greens or (greens and len(yellows) >= quorum.yellows)):  # 2
+        wanted = f"{quorum.greens} green votes, or one with {quorum.yellows} yellow ones, are wanted"
+        blockers.append(f"{wanted}: {len(greens)} green, {len(yellows)} yellow")
+    missing = _missing(quorum, ballots)  # 3
+    duo = _duo(ballots) if missing else ()
+    if missing and not duo:
+        blockers += missing
+    return QuorumOutcome(None if blockers else ConsensusReceipt(green=greens, yellow=yellows, duo=duo), tuple(blockers))
+
+
+def _missing(quorum: ReviewQuorum, ballots: Sequence[Ballot]) -> list[str]:
+    found = []
+    if len(ballots) < quorum.reviewers:
+        found.append(f"{len(ballots)} of {quorum.reviewers} reviewers have voted")
+    domain = {each.voter for each in ballots if each.domain}
+    quality = {each.voter for each in ballots if each.quality}
+    if not domain:
+        found.append(f"no vote of the domain: {', '.join(quorum.domain)}")
+    if not quality:
+        found.append(f"no vote of quality: {', '.join(quorum.quality)}")
+    if domain and domain == quality and len(domain) == 1:
+        found.append(f"{min(domain)} cannot fill both seats, of the domain and of quality")
+    return found
+
+
+def _duo(ballots: Sequence[Ballot]) -> tuple[str, ...]:
+    """Two that voted green after the first time was over, each at one place of the duo."""
+    green = [each for each in ballots if each.late and each.colour == "green"]
+    pairs = ((one.voter, two.voter) for one in green if 0 in one.duo for two in green if 1 in two.duo)
+    return next((pair for pair in pairs if pair[0] != pair[1]), ())

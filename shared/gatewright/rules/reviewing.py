@@ -1,0 +1,173 @@
+"""Reviews by quorum: whether a vote counts, what the votes of a run come to, and how its review stands. Pure.
+
+The decider settles a review by these rules, the gatekeeper takes votes by them, and ``verify`` holds both against them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+
+from gatewright.contracts import ApprovalDecision, ApprovalRequest, ReviewReport
+from gatewright.contracts.approvals import RosterPerson
+from gatewright.contracts.review_votes import ReviewPhase, ReviewQuorum, ReviewStanding, ReviewVote, VoteStanding
+from gatewright.errors import DeniedError
+from gatewright.git.patches.lines import shown_lines
+from gatewright.ledger.run import AskedApproval, CastVote, Run
+from gatewright.rules.quorum import ROLE_VOTER, Ballot, QuorumOutcome, ballot_of, outcome_of
+
+REVIEW = "review"
+#: Votes on one request that are kept.
+MOST_VOTES = 100
+#: How far a person's clock may be ahead.
+_AHEAD = timedelta(minutes=1)
+
+
+def quorum_of(run: Run, request: ApprovalRequest) -> ReviewQuorum | None:
+    """What the rule that asks wants of a review; None: it asks for no review."""
+    rule = next((each for each in run.accepted.approval_rules if each.name == request.rule), None)
+    return rule.quorum if rule is not None and request.reason == REVIEW else None
+
+
+def check_vote(run: Run, request: ApprovalRequest, decision: ApprovalDecision, person: RosterPerson, now: datetime) -> None:
+    """Whether what a person says fits the request, and may be said now.
+
+    1. a review is voted on, and nothing else is  2. a yellow promises something, and for a day to come  3. it is later than
+    what this person said before, so that no earlier vote can be brought again. Raises DeniedError.
+    """
+    vote = decision.vote
+    if (request.reason == REVIEW) != (decision.verdict == "vote") and decision.verdict != "comment":  # 1
+        raise DeniedError(f"{request.reason}: {decision.verdict} is no answer to that", code="vote_misplaced")
+    if (vote is None) == (decision.verdict == "vote"):
+        raise DeniedError(f"{decision.verdict} {'without' if vote is None else 'with'} a vote", code="vote_misplaced")
+    if vote is None:
+        return
+    if vote.colour == "yellow" and not vote.mitigations:  # 2
+        raise DeniedError("a yellow vote names what is done about it, by whom, and until when", code="vote_without_mitigation")
+    said = _time(decision.decided_at)
+    for each in vote.mitigations:
+        if _day(each.due) < said.astimezone(UTC).date():
+            raise DeniedError(f"{each.due} is no day to come", code="vote_without_mitigation")
+    cast = run.approvals[request.request_id].votes
+    if len(cast) >= MOST_VOTES:
+        raise DeniedError(f"{MOST_VOTES} votes are kept, not more", code="too_many_comments")
+    if said > now + _AHEAD:  # 3
+        raise DeniedError(f"{decision.decided_at} has not come yet: look at your clock", code="vote_not_later")
+    for before in _chain(run, request.request_id):
+        for earlier in before.votes:
+            if earlier.person.name == person.name and said <= _time(earlier.decided_at):
+                words = f"{person.name} has said {earlier.vote.colour} at {earlier.decided_at}: a new vote is later than that"
+                raise DeniedError(words, code="vote_not_later")
+
+
+def check_anchors(run: Run, vote: ReviewVote, patch: bytes) -> None:
+    """Whether each anchor is in the run: a line that the judged patch shows, a command of the tests, a document.
+
+    Raises DeniedError (``anchor_unresolved``).
+    """
+    lines = shown_lines(patch)
+    commands = run.tests.commands if run.tests is not None else ()
+    documents = {"contract": run.contract, "plan": run.plan, "review": run.review, "tests": run.tests}
+    for anchor in vote.evidence:
+        kind, _, rest = anchor.partition(":")
+        path, _, number = rest.rpartition(":")
+        resolved = (
+            int(number) in lines.get(path, frozenset())
+            if kind == "patch"
+            else int(rest) <= len(commands)
+            if kind == "tests"
+            else documents.get(rest) is not None
+        )
+        if not resolved:
+            raise DeniedError(f"{anchor} is nothing that the run holds", code="anchor_unresolved")
+
+
+def outcome(run: Run, request: ApprovalRequest, one_more: CastVote | None = None) -> QuorumOutcome | None:
+    """What the votes come to, with one more that is about to be recorded; None: it is no review."""
+    quorum = quorum_of(run, request)
+    if quorum is None:
+        return None
+    return outcome_of(quorum, tuple(_ballots(run, request, quorum, one_more)))
+
+
+def standing(run: Run, asked: AskedApproval) -> ReviewStanding | None:
+    """How the review stands that was asked for; None: it is none."""
+    found = outcome(run, asked.request)
+    quorum = quorum_of(run, asked.request)
+    if found is None or quorum is None:
+        return None
+    report = _report(run, quorum)
+    votes = [VoteStanding(voter=ROLE_VOTER, colour="green", at=report.reviewed_at)] if report is not None else []
+    votes += [
+        VoteStanding(voter=each.person.name, colour=each.vote.colour, at=each.at, vote=each.vote)
+        for each, _ in _latest(run, asked.request).values()
+    ]
+    return ReviewStanding(
+        phase=_phase(run, asked),
+        votes=tuple(votes),
+        blockers=() if asked.status == "approved" else found.blockers,
+        consensus=asked.consensus,
+    )
+
+
+def _phase(run: Run, asked: AskedApproval) -> ReviewPhase:
+    if run.ended:
+        return "MERGED" if run.status == "SUCCESS" else "REJECTED"
+    if asked.status == "approved":
+        return "CONSENSUS" if run.parked else "SUBMITTED"
+    return "REVIEW"
+
+
+def _ballots(run: Run, request: ApprovalRequest, quorum: ReviewQuorum, one_more: CastVote | None) -> Iterator[Ballot]:
+    if _report(run, quorum) is not None:
+        yield Ballot(ROLE_VOTER, "green", quality=True)
+    latest = _latest(run, request)
+    if one_more is not None:
+        latest[one_more.person.name] = (one_more, request.escalates_from is not None)
+    for cast, late in latest.values():
+        yield ballot_of(quorum, cast.person, cast.vote.colour, late=late)
+
+
+def _report(run: Run, quorum: ReviewQuorum) -> ReviewReport | None:
+    """The role reviewer's report, where it is a vote: it passed, or the run would not be here."""
+    counts = quorum.role_counts and run.review is not None and run.review.verdict == "PASS"
+    return run.review if counts else None
+
+
+def _latest(run: Run, request: ApprovalRequest) -> dict[str, tuple[CastVote, bool]]:
+    """The last vote of each person, and whether it came after the first time was over."""
+    found: dict[str, tuple[CastVote, bool]] = {}
+    for asked in _chain(run, request.request_id):
+        for cast in asked.votes:
+            found[cast.person.name] = (cast, asked.request.escalates_from is not None)
+    return found
+
+
+def _chain(run: Run, request_id: str) -> tuple[AskedApproval, ...]:
+    """The request and the one in whose place it was made, about the same contract and tree; the oldest first."""
+    asked = run.approvals.get(request_id)
+    if asked is None:
+        return ()
+    before = run.approvals.get(asked.request.escalates_from or "")
+    same = before is not None and (before.request.contract_sha256, before.request.candidate_tree) == (
+        asked.request.contract_sha256,
+        asked.request.candidate_tree,
+    )
+    return (before, asked) if before is not None and same else (asked,)
+
+
+def _time(text: str) -> datetime:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise DeniedError(f"{text} is no time", code="vote_not_later") from None
+    if found.tzinfo is None:
+        raise DeniedError(f"{text} is a time without a zone", code="vote_not_later")
+    return found
+
+
+def _day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise DeniedError(f"{text} is no day", code="vote_without_mitigation") from None

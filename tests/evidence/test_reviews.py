@@ -1,0 +1,95 @@
+"""What a bundle says about votes: checked again offline, also against one who has the gatekeeper's key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from gatewright.contracts import codec
+from gatewright.contracts.approvals import ApprovalRule, SignedDecision
+from gatewright.contracts.review_votes import ConsensusReceipt, ReviewQuorum, ReviewVote, VoteColour
+from gatewright.evidence.signing.envelopes import Signer
+from gatewright.evidence.signing.keys import PrivateKey
+from gatewright.evidence.verification.findings import Verification
+from gatewright.evidence.verification.verify import verify
+from gatewright.evidence.writer import BundleWriter
+from gatewright.ledger import events as e
+from gatewright.rules.approvals import NAMESPACE, decision_on
+from gatewright.rules.quorum import ROLE_VOTER
+from gatewright.ssh_signatures import fingerprint, public_line, sign_ssh
+from tests.evidence.approved_runs import ANA, SECRET, ApprovedRun, Forgery, as_it_is
+
+QUORUM = ReviewQuorum(domain=("ana",), quality=("@qa",), reviewers=2)
+RULE = ApprovalRule(name="review", reason="review", risk="medium", approvers=("ana",), within_seconds=600, quorum=QUORUM)
+RECEIPT = ConsensusReceipt(green=(ROLE_VOTER, "ana"), yellow=())
+
+
+def make_reviewed(forgery: Forgery = as_it_is, colour: VoteColour = "green", anchor: str = "tests:1") -> ApprovedRun:
+    """Ana's vote makes the consensus with the role reviewer's report; then it lands."""
+    run = ApprovedRun(forgery=forgery, rule=RULE)
+    run.accept()
+    run.plan(shards=1)
+    run.work()
+    run.compose()
+    run.pass_review()
+    run.ask()
+    (asked,) = run.run.approvals.values()
+    vote = ReviewVote(colour=colour, scope=("all",), rationale="read", evidence=(anchor,))
+    said = decision_on(asked.request, verdict="vote", person="ana", decided_at="2026-01-02T00:00:00.000Z", vote=vote)
+    data = codec.encode(said)
+    event = e.ApprovalDecided(
+        request_id=asked.request.request_id,
+        verdict="vote",
+        signed=SignedDecision(document=data.decode(), signature=sign_ssh(SECRET, NAMESPACE, data)),
+        fingerprint=fingerprint(public_line(SECRET)),
+        approver=ANA,
+        roster_sha256="9" * 64,
+        consensus=RECEIPT,
+    )
+    run.step(e.Event(event), run.gate("approval"), e.Event(e.StateEntered(state="S4")))
+    run.finish()
+    return run
+
+
+async def verified(run: ApprovedRun, folder: Path, signer: Signer, key: PrivateKey) -> Verification:
+    written = await BundleWriter(folder).seal(run.run, run.transitions, run.store, signer, run.sequences)
+    return verify(Path(written.location), [key.public])
+
+
+async def test_a_reviewed_run_verifies_and_says_who_voted_how(tmp_path: Path, signer: Signer, private_key: PrivateKey) -> None:
+    found = await verified(make_reviewed(), tmp_path, signer, private_key)
+    assert found.findings == ()
+    (words,) = found.approved
+    assert "voted green on review" in words
+
+
+def more_green_than_there_was(payload: e.Payload) -> e.Payload:
+    if isinstance(payload, e.ApprovalDecided):
+        return replace(payload, consensus=replace(RECEIPT, green=(ROLE_VOTER, "ana", "ben")))
+    return payload
+
+
+def another_quorum(payload: e.Payload) -> e.Payload:
+    if isinstance(payload, e.RunAccepted):
+        return replace(payload, approval_rules=(replace(RULE, quorum=replace(QUORUM, reviewers=3)),))
+    return payload
+
+
+@pytest.mark.parametrize(
+    ("forgery", "colour", "anchor"),
+    [
+        (more_green_than_there_was, "green", "tests:1"),
+        (another_quorum, "green", "tests:1"),
+        (as_it_is, "red", "tests:1"),
+        (as_it_is, "green", "patch:nowhere.py:1"),
+        (as_it_is, "green", "tests:99"),
+    ],
+    ids=["invented-voter", "too-few", "red-as-consensus", "no-such-line", "no-such-command"],
+)
+async def test_a_consensus_that_the_votes_do_not_make_is_found(
+    tmp_path: Path, signer: Signer, private_key: PrivateKey, forgery: Forgery, colour: VoteColour, anchor: str
+) -> None:
+    found = await verified(make_reviewed(forgery, colour, anchor), tmp_path, signer, private_key)
+    assert "approval_contradicts" in {each.code for each in found.findings}
