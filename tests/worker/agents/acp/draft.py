@@ -24,7 +24,7 @@ _SENT: Final = {
 
 
 def breaches(message: Mapping[str, Any]) -> list[str]:
-    """What in ``message``, which a client sends, the draft does not have. An answer is one to a question for leave, or an error."""
+    """What in ``message`` of a client the draft does not have. An answer is one to a question for leave, or an error."""
     if message.get("jsonrpc") != "2.0":
         return ["no message of JSON-RPC 2.0"]
     if "method" in message:
