@@ -14,6 +14,7 @@ from typing import Any
 from gatewright.services.worker.agents.acp.conversation import Conversation
 from gatewright.services.worker.agents.acp.rules import SessionRules
 from gatewright.services.worker.agents.port import AgentEnd, AgentEvent, AgentOrder, AgentPermission, AgentProblem
+from tests.worker.agents.acp.draft import breaches
 
 SESSION = "s-1"
 END = {"stopReason": "end_turn"}
@@ -32,12 +33,16 @@ class PlayedAgent:
         self.finished = False
         #: All that the worker sent.
         self.sent: list[Message] = []
+        #: What in it is not as the draft of version 2 has it.
+        self.breaches: list[str] = []
 
     async def receive(self) -> Message | None:
         return await self._to_worker.get()
 
     async def send(self, message: Mapping[str, object]) -> None:
         self.sent.append(dict(message))
+        if self.version == 2:
+            self.breaches += breaches(message)
         self._to_agent.put_nowait(dict(message))
 
     async def finish(self) -> None:
@@ -137,6 +142,7 @@ async def converse(play: Play, order: AgentOrder = ORDER, rules: SessionRules | 
     finally:
         playing.cancel()
         await asyncio.wait({playing})
+        assert agent.breaches == []
     if not playing.cancelled():
         playing.result()
     return Held(end, events, agent)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -20,6 +21,7 @@ from gatewright.services.worker.agents.port import (
     AgentPermission,
     AgentUsage,
 )
+from tests.worker.agents.acp.draft import breaches
 from tests.worker.agents.acp.played_agent import END, ORDER, SESSION, SPOKEN, PlayedAgent, converse
 
 ONCE = ("allow_once", "reject_once")
@@ -228,3 +230,42 @@ async def test_an_agent_that_is_interrupted_stops_by_being_idle() -> None:
     agent.update("state_update", state="idle", stopReason="cancelled")
     with pytest.raises(asyncio.CancelledError):
         await holding
+    assert agent.breaches == []
+
+
+def _request(method: str, **params: object) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        (_request("session/prompt", sessionId=SESSION, prompt=[]), r"\$.prompt"),
+        (_request("session/prompt", prompt=[{"type": "text", "text": "x"}]), "sessionId"),
+        (_request("session/new", cwd=5), r"\$.cwd"),
+        (_request("session/load", sessionId=SESSION, cwd="/workspace"), "no method session/load"),
+        (_request("session/cancel", sessionId=SESSION), "CancelSessionNotification"),
+        (_request("initialize", protocolVersion=2, capabilities={}), "info"),
+        ({"jsonrpc": "2.0", "id": 1, "result": {"outcome": {"outcome": "selected"}}}, r"\$.outcome"),
+        ({"jsonrpc": "2.0", "id": 1, "error": {"message": "no"}}, "code"),
+        ({"id": 1, "result": {"outcome": {"outcome": "cancelled"}}}, "JSON-RPC"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_message_that_the_draft_does_not_have_would_be_found(message: dict[str, Any], said: str) -> None:
+    found = breaches(message)
+    assert len(found) == 1
+    assert re.search(said, found[0])
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        _request("session/prompt", sessionId=SESSION, prompt=[{"type": "text", "text": "x"}]),
+        {"jsonrpc": "2.0", "id": 1, "result": {"outcome": {"outcome": "selected", "optionId": "o1"}}},
+        {"jsonrpc": "2.0", "id": 1, "error": {"code": -32601, "message": "method not found"}},
+    ],
+    ids=["prompt", "answer", "error"],
+)
+def test_a_message_of_the_draft_is_none_of_those(message: dict[str, Any]) -> None:
+    assert breaches(message) == []
