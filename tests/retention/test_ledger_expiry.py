@@ -23,7 +23,7 @@ from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.topology import run_subject
 from gatewright.client import Client
 from gatewright.clock import timestamp
-from gatewright.contracts import LegalHold, codec
+from gatewright.contracts import LegalHold, Transition, codec
 from gatewright.errors import BusError, ConfigurationError, GatewrightError, MalformedError
 from gatewright.evidence.writer import BundleWriter
 from gatewright.ledger import events as e
@@ -47,17 +47,23 @@ class Installation:
         """A sealed run in the ledger; ``bundled``: its bundle lies in the home folder."""
         run = self.house.recorded(number, days_old=days_old)
         root = self.house.root if bundled else self.house.home / "elsewhere"
-        sealed = await BundleWriter(root).seal(run.run, run.transitions, run.store, self.house.signer)
-        seal = e.BundleSealed(manifest_sha256=sealed.manifest_sha256, signer=sealed.signer, location=sealed.location)
-        run.step(e.Event(seal))
-        for transition in run.transitions:
-            await self.bus.publish(
-                run_subject(run.run_id),
-                codec.encode(transition),
-                schema="transition.v1",
-                message_id=f"{run.run_id}:{transition.number}",
-            )
+        for data in run.store.data.values():
+            await self.bus.put_artifact(data)
+        sequences = [await self._publish(transition) for transition in run.transitions]
+        sealing = BundleWriter(root).seal(run.run, run.transitions, run.store, self.house.signer, sequences)
+        sealed = await sealing
+        run.step(e.Event(e.BundleSealed(manifest_sha256=sealed.manifest_sha256, signer=sealed.signer, location=sealed.location)))
+        await self._publish(run.transitions[-1])
         return run.run_id
+
+    async def _publish(self, transition: Transition) -> int:
+        ack = await self.bus.publish(
+            run_subject(transition.run_id),
+            codec.encode(transition),
+            schema="transition.v1",
+            message_id=f"{transition.run_id}:{transition.number}",
+        )
+        return ack.sequence
 
     def expiry(self) -> LedgerExpiry:
         return LedgerExpiry(self.bus, self.provisioner, self.house.collector(), DAYS, self.house.clock, "keeper")
