@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 # Tests that run at once, as most of them wait for other processes; and which: all by default, or files and folders.
-WORKERS ?= 4
+WORKERS ?= 6
 TESTS ?=
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
@@ -87,13 +87,20 @@ trace: $(STAMP) .venv-trace/.ready
 	@.venv-trace/bin/python -m pip --quiet --disable-pip-version-check install arize-phoenix==20.26.1
 	@touch $@
 
+# With COMPARE=REF: small and cold runs of that tree and of this one in turns, side by side; JSON=FILE writes them down as well.
+COMPARE ?=
+JSON ?=
 bench: $(STAMP)
+ifeq ($(COMPARE),)
 	@$(BIN)/python benchmarks/run.py
+else
+	@$(BIN)/python benchmarks/compare.py '$(COMPARE)' $(if $(JSON),--json '$(JSON)')
+endif
 
 # Needs `uv` on PATH; writes hashes, no addresses.
 COMPILE := uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --python-version
 lock:
-	$(COMPILE) 3.11 --extra cli --extra stores --extra traces --output-file requirements.lock pyproject.toml
+	$(COMPILE) 3.11 --extra cli --extra stores --extra traces --extra hosts --output-file requirements.lock pyproject.toml
 	$(COMPILE) 3.11 --extra dev --output-file requirements-dev.lock pyproject.toml requirements-build.in
 	$(COMPILE) 3.11 --output-file examples/demo/requirements.lock examples/demo/requirements.in
 	$(COMPILE) 3.11 --output-file deploy/helm/requirements.lock deploy/helm/requirements.in

@@ -22,6 +22,17 @@ def used(pids: Iterable[int]) -> float:
     return total / _TICKS
 
 
+def used_with_descendants(pid: int) -> float:
+    """The same for one process and all below it that live, such as git processes that stay."""
+    below = [pid]
+    total = 0.0
+    for each in below:  # grows
+        with contextlib.suppress(OSError):
+            total += used([each])
+            below += _children(each)
+    return total
+
+
 @dataclass(frozen=True)
 class Machine:
     """All processors of this machine: ticks so far, busy ones and all."""

@@ -35,6 +35,7 @@ from gatewright.services.testrunner.check_control import run_check_control
 from gatewright.services.testrunner.commands import AcceptanceCommand
 from gatewright.services.testrunner.comparison import facts, test_files, with_baseline, with_control
 from gatewright.services.testrunner.compiled import missed
+from gatewright.services.testrunner.hiding import hidden_by, new_names, new_twins
 from gatewright.services.testrunner.instrumented import THE_COMMAND, AskedRun, Instrumented, build_earlier
 from gatewright.services.testrunner.mutation.sampling import Sampler
 from gatewright.services.testrunner.place import CommandPlace
@@ -148,6 +149,7 @@ class Prover:
         ):
             completed, told = await subject.run(place.workspace, tree, THE_COMMAND)
             proof, table = facts(subject.framework, completed, told, await _changed(place)), written(told.outcomes)
+            proof = replace(proof, shadowed=(*proof.shadowed, *await _hidden(subject, place, tree)))
             if completed.exit_code or completed.timed_out or completed.stopped:
                 proof = replace(proof, shadowed=(*proof.shadowed, *await _missed(place, tree, completed)))
                 return Proved(completed, proof, table, test_files(told))
@@ -243,6 +245,15 @@ async def _missed(place: CommandPlace, tree: TreeFiles, completed: Completed) ->
         built = [change.path.decode("utf-8", "replace") for change in await place.workspace.changes()]
     names = (await import_roots(tree)).names
     return await asyncio.to_thread(missed, place.prefix.prefixes, names, (*tree.paths, *built), completed)
+
+
+async def _hidden(subject: Instrumented, place: CommandPlace, tree: TreeFiles) -> tuple[str, ...]:
+    """Installed modules in whose place the change puts others."""
+    if "python" not in subject.framework.languages:
+        return ()
+    before = await list_tree(place.candidate.mirror, place.candidate.baseline)
+    names = await new_names(before, tree)
+    return (*await asyncio.to_thread(hidden_by, names, place.prefix), *new_twins(before, tree))
 
 
 async def _changed(place: CommandPlace) -> list[str]:

@@ -11,7 +11,7 @@ import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 from gatewright.contracts.vocabulary import EnvironmentState
@@ -40,6 +40,11 @@ class EnvironmentSnapshot:
 
     def document(self) -> EnvironmentState:
         """Two states of one place can be compared by their digests; states of two places cannot."""
+        return self._document
+
+    @cached_property
+    def _document(self) -> EnvironmentState:
+        # Asked for several times in a task; sorting and hashing ten thousands of entries takes as long as a small test.
         place = "\n".join((_boot(), str(self.device), str(self.prefix.resolve())))
         files = self._files()
         for other in self.others:
@@ -52,6 +57,10 @@ class EnvironmentSnapshot:
     @property
     def files_sha256(self) -> str:
         """Of this one alone, without those that were seen with it."""
+        return self._files_sha256
+
+    @cached_property
+    def _files_sha256(self) -> str:
         return self._files().hexdigest()
 
     def _files(self) -> hashlib._Hash:

@@ -20,6 +20,7 @@ PACKAGE = {
     "scripts": {"test": "node scripts/run.js && npm run lint", "lint": "eslint ."},
     "dependencies": {"a": "1"},
     "jest": {"bail": 0},
+    "imports": {"#a": "./src/a.js"},
 }
 CARGO = b'[package]\nname = "x"\nversion = "1.0.0"\n\n[dependencies]\na = "1"\n'
 SETUP_CFG = b"[metadata]\nname = x\n\n[tool:pytest]\naddopts = -q\n"
@@ -124,6 +125,7 @@ def scripts(**changes: str) -> bytes:
         ("pyproject.toml", PYPROJECT + b"not toml", "cannot be read"),
         ("pyproject.toml", PYPROJECT + b"a" + b".a" * 5000 + b" = 1\n", "cannot be read"),
         ("pyproject.toml", None, "tool.pytest"),
+        ("package.json", package(imports={"#a": "./src/other.js"}), "imports.#a"),
         ("package.json", scripts(test="true"), "scripts.test"),
         ("package.json", scripts(pretest="exit 0"), "scripts.pretest"),
         ("package.json", scripts(lint="true"), "scripts.lint"),

@@ -11,11 +11,15 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from gatewright.app.stack.state import read
 from gatewright.resources import policy_directory
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import SECONDS, Stack, is_ready, running_stack, slow_request, wait_until
 from tests.git.repositories import Repository
+
+pytestmark = pytest.mark.long
 
 PHRASE = "land it"
 RULE = {

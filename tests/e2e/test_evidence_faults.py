@@ -6,6 +6,8 @@ import json
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import Stack, slow_request, wait_until
 
@@ -17,6 +19,7 @@ def git(project: Path, *words: str) -> str:
     return subprocess.run(["git", "-C", str(project), *words], capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.long
 def test_a_run_whose_evidence_cannot_be_written_waits_and_goes_on_when_it_can(
     own_stack: Stack, make_project: MakeProject
 ) -> None:

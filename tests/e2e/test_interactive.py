@@ -21,6 +21,8 @@ from tests.e2e.test_hostile_agents import CHECK, GOOD, ONCE, AgentStack, make_ba
 from tests.series import series
 from tests.worker.agents.admissions import admit_all
 
+pytestmark = pytest.mark.long
+
 QUESTION = "allow it this once?"
 PATIENCE = 120.0
 

@@ -14,6 +14,8 @@ from gatewright.resources import policy_directory
 from tests.e2e.stack import Stack, running_stack
 from tests.git.repositories import MakeRepository
 
+pytestmark = pytest.mark.long
+
 SOURCE = b"def price(number):\n    return number * 2\n"
 TESTS = b"from pricing import price\n\n\ndef test_runs():\n    assert price(2)\n"
 #: Of its three mutants one is noticed: no test looks at the figure.

@@ -23,6 +23,8 @@ from tests.git.access.conftest import RIGHTS, entry
 from tests.git.access.servers import PUSH, READ, GitServer, git_server, make_certificate
 from tests.git.repositories import Repository as Checkout
 
+pytestmark = pytest.mark.long
+
 EDIT = "python tools/edit.py 0 {paths}"
 CHECK = "python tools/check.py 0"
 #: As they are, and as basic authorization sends them.

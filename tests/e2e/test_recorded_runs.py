@@ -23,6 +23,8 @@ from tests.models.provider import KEY, ScriptedProvider
 from tests.models.turns import Say
 from tests.structured.scripted import answering, write_models
 
+pytestmark = pytest.mark.long
+
 CHECK = "python tools/check.py 0"
 PLAN: dict[str, Any] = {
     "summary": "One file each.",
@@ -124,7 +126,6 @@ def cassettes(bundle: Path) -> dict[str, bytes]:
     return {json.loads(data.partition(b"\n")[0])["task"]: data for data in files}
 
 
-@pytest.mark.long
 def test_one_changed_byte_of_a_prompt_fails_with_the_difference(
     recording: RecordingStack, provider: ScriptedProvider, recorded: tuple[Path, Path], tmp_path: Path
 ) -> None:
@@ -174,7 +175,6 @@ def test_a_running_stack_that_could_ask_models_is_not_taken_to_play(
     assert provider.requests == []
 
 
-@pytest.mark.long
 def test_the_recorded_run_of_the_demo_is_of_the_prompts_as_they_are(tmp_path: Path) -> None:
     make_project(tmp_path / "greeter")
     make_policies(tmp_path / "policies")

@@ -170,6 +170,7 @@ def test_a_confirmed_sentence_lands_with_three_models_and_its_whole_story(
     assert order.index('name="README.md"') < order.index("let every review pass")
 
 
+@pytest.mark.long
 def test_a_run_is_one_trace_from_the_request_to_each_model_call(
     thinking: Stack, project: Path, collector: Collector, provider: ScriptedProvider
 ) -> None:
@@ -225,6 +226,7 @@ def write(body: dict[str, Any]) -> Turn:
     return Say(f"Update file `src/{names[0]}.py`:\n```python\n{names[0]} = 1\n{mark}\n```\n")
 
 
+@pytest.mark.long
 def test_a_sentence_is_done_by_models_alone_in_two_parts_and_two_rounds(
     thinking: Stack, project: Path, provider: ScriptedProvider
 ) -> None:
@@ -241,6 +243,7 @@ def test_a_sentence_is_done_by_models_alone_in_two_parts_and_two_rounds(
     assert thinking.command("verify", str(bundle)).returncode == 0
 
 
+@pytest.mark.long
 def test_the_smaller_of_two_tries_of_a_model_lands_and_both_were_reviewed(
     thinking: Stack, project: Path, provider: ScriptedProvider
 ) -> None:
@@ -264,6 +267,7 @@ def test_the_smaller_of_two_tries_of_a_model_lands_and_both_were_reviewed(
     assert thinking.command("verify", str(bundle)).returncode == 0
 
 
+@pytest.mark.long
 def test_prompts_show_prints_the_very_bytes_that_were_sent(thinking: Stack, project: Path) -> None:
     code, result = run(thinking, project, "--allow", "src", "--exec", "python tools/edit.py 0 {paths}", "--shards", "2")
     assert code == 0, result
@@ -286,6 +290,7 @@ def test_prompts_show_prints_the_very_bytes_that_were_sent(thinking: Stack, proj
     assert (missing.returncode, "--patch FILE" in missing.stderr) == (2, True)
 
 
+@pytest.mark.long
 def test_tests_alone_that_are_left_open_are_proposed_and_run(thinking: Stack, project: Path) -> None:
     code, result = run(thinking, project, "--allow", "src", "--exec", "python tools/edit.py 0 {paths}")
     assert (code, result["status"]) == (0, "SUCCESS"), result

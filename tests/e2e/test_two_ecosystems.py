@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.stack import Stack
 from tests.ecosystems.test_node import needs_node
 from tests.git.repositories import MakeRepository
@@ -52,6 +54,7 @@ WORDS = ("--env", "auto", "--allow", "front/prices/index.js", "--test", "python 
 
 
 @needs_node
+@pytest.mark.long
 def test_each_command_finds_its_environment_and_a_workspace_is_the_candidates(
     stack: Stack, make_repository: MakeRepository
 ) -> None:

@@ -8,18 +8,17 @@ import pytest
 
 from tests.faults.flood import flood
 from tests.faults.flood_account import show
-from tests.series import lengths
 
 #: What a suite has time for; ``python -m tests.faults.flood --messages 10000`` sends all.
-MESSAGES = lengths(300, 900)
+MESSAGES = 900
 
 
-@pytest.mark.parametrize("messages", MESSAGES)
-async def test_every_message_of_a_flood_is_accounted_for_and_honest_runs_are_unharmed(tmp_path: Path, messages: int) -> None:
-    account = await flood(tmp_path, messages, seed=1)
+@pytest.mark.long
+async def test_every_message_of_a_flood_is_accounted_for_and_honest_runs_are_unharmed(tmp_path: Path) -> None:
+    account = await flood(tmp_path, MESSAGES, seed=1)
     print(show(account))  # noqa: T201 - the counts are part of the proof
     assert account.wrong == []
-    assert account.sent == messages
+    assert account.sent == MESSAGES
     assert account.changed == []
     assert account.grown() == []
     assert account.honest == account.verified >= 2

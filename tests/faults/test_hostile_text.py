@@ -54,6 +54,7 @@ async def ended(house: House, request: RunRequest) -> Run:
     return await house.client.wait(await house.client.submit_request(request, patience=20), timeout=SECONDS)
 
 
+@pytest.mark.long
 async def test_a_hostile_test_file_holds_up_neither_its_own_review_nor_the_runs_beside_it(
     full_house: House, make_repository: MakeRepository
 ) -> None:

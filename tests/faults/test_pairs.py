@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from gatewright.bus.topology import task_consumer
 from tests.faults.pairs import measure
+
+pytestmark = pytest.mark.long
 
 
 async def test_of_two_tasks_published_together_none_is_lost_by_the_role_that_took_the_other(tmp_path: Path) -> None:

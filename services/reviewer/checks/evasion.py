@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from gatewright.contracts.reports import Finding
 from gatewright.ecosystems.runner.names import is_test
 from gatewright.services.reviewer.subject import ChangedFile, Subject
-from gatewright.services.reviewer.syntax.evasions import Doubt, Evasion, evasions_in
+from gatewright.services.reviewer.syntax.evasions import evasions_in
+from gatewright.services.reviewer.syntax.forms import Doubt, Evasion
 
 CODE = "test_run_evasion"
 #: What Python reads before any test, and names that would stand before a runner's own.

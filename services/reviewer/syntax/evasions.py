@@ -7,31 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import IntEnum
 
 from tree_sitter import Node
 
 from gatewright.patterns import BytesPattern
-from gatewright.services.reviewer.syntax.language import ParsedSource, line_of
+from gatewright.services.reviewer.syntax.forms import LONGEST, Doubt, Evasion, form_at
+from gatewright.services.reviewer.syntax.interference import interferences_in
+from gatewright.services.reviewer.syntax.language import ParsedSource
 from gatewright.syntax_trees import language_of, parse
-
-
-class Doubt(IntEnum):
-    """Which honest uses a form has: none, rare ones, common ones."""
-
-    UNMISTAKABLE = 0
-    RARE = 1
-    COMMON = 2
-
-
-@dataclass(frozen=True)
-class Evasion:
-    """One place that evades: ``key`` is its text without the white space."""
-
-    key: bytes
-    line: int
-    words: str
-    doubt: Doubt
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +27,6 @@ class _Around:
 
 _Visit = Callable[[Node, _Around, ParsedSource], Iterator[Evasion]]
 _RUNNERS = rb"(?:_?pytest|py\.test|unittest|nose2?|hypothesis|xdist|tox|jest|vitest|mocha|rspec|phpunit)"
-_LONGEST = 2000
 _NAMED = BytesPattern(rb"(?i)[\"'`]" + _RUNNERS + rb"(?:[.\"'`])")
 _LOADED = BytesPattern(rb"\bmodules\b|\bargv\b|\bcmdline\b|find_spec|\b__main__\b")
 _VARIABLE = BytesPattern(
@@ -54,7 +36,7 @@ _VARIABLE = BytesPattern(
 _OURS = BytesPattern(rb"\bGATEWRIGHT_[A-Z]|[\"'`]/gatewright(?:[/\"'`])")
 _ENVIRONMENT = BytesPattern(rb"environ|getenv|process\.env|import\.meta\.env|env::var|ENV\b|_SERVER|Getenv")
 _SANDBOX = BytesPattern(
-    rb"/proc/(?:self|1|\d+)/(?:environ|cmdline|mountinfo|mounts|cgroup|status)|/\.dockerenv|\bbwrap\b|bubblewrap"
+    rb"/proc/(?:self|1|\d+)/(?:environ|cmdline|mountinfo|mounts|cgroup|status)|/\.dockerenv|[\"'`]/workspace[/\"'`]|\bbwrap\b|bubblewrap"
 )
 _CI = BytesPattern(rb"[\"'`](?:CI|GITHUB_ACTIONS|CONTINUOUS_INTEGRATION)[\"'`]|process\.env\.CI\b")
 _FRAMES = BytesPattern(
@@ -83,12 +65,16 @@ def evasions_in(path: bytes, content: bytes) -> tuple[Evasion, ...] | None:
     if root is None:
         return None
     source = ParsedSource(content)
-    return tuple(
+    more = interferences_in(language, root, source)
+    found = (
         form
         for node, around in _walk(root, source)
         if (visit := visits.get(node.type)) is not None
         for form in visit(node, around, source)
     )
+    # The same text is told once, in the words of the first.
+    places = {(form.line, form.key.removeprefix(form.words.encode())): form for form in reversed([*found, *more])}
+    return tuple(reversed(places.values()))
 
 
 _FUNCTIONS = frozenset(
@@ -112,17 +98,13 @@ def _walk(root: Node, source: ParsedSource) -> Iterator[tuple[Node, _Around]]:
         stack.extend((child, inner) for child in reversed(node.named_children))
 
 
-def _form(node: Node, source: ParsedSource, words: str, doubt: Doubt) -> Evasion:
-    return Evasion(words.encode() + b"".join(source.cut(node, _LONGEST).split()), line_of(node), words, doubt)
-
-
 def _strings(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Evasion]:
     """What any language says in a text."""
-    text = source.cut(node, _LONGEST)
+    text = source.cut(node, LONGEST)
     if _SANDBOX.first(text) is not None and b" " not in text.strip():
-        yield _form(node, source, "looks for the sandbox", Doubt.RARE)
+        yield form_at(node, source, "looks for the sandbox", Doubt.RARE)
     if _OURS.first(text) is not None and text[1:2] == b"/":
-        yield _form(node, source, "looks for the test run", Doubt.UNMISTAKABLE)
+        yield form_at(node, source, "looks for the test run", Doubt.UNMISTAKABLE)
 
 
 def _environment(node: Node, source: ParsedSource) -> Iterator[Evasion]:
@@ -131,17 +113,17 @@ def _environment(node: Node, source: ParsedSource) -> Iterator[Evasion]:
     if _ENVIRONMENT.first(text) is None:
         return
     if _VARIABLE.first(text) is not None:
-        yield _form(node, source, "asks whether tests are run", Doubt.RARE)
+        yield form_at(node, source, "asks whether tests are run", Doubt.RARE)
     elif _OURS.first(text) is not None:
-        yield _form(node, source, "asks whether this is a judged run", Doubt.UNMISTAKABLE)
+        yield form_at(node, source, "asks whether this is a judged run", Doubt.UNMISTAKABLE)
     elif _CI.first(text) is not None:
-        yield _form(node, source, "asks whether this is continuous integration", Doubt.COMMON)
+        yield form_at(node, source, "asks whether this is continuous integration", Doubt.COMMON)
 
 
 def _python_comparison(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Evasion]:
     text = source.cut(node, 400)
     if _NAMED.first(text) is not None and _LOADED.first(text) is not None:
-        yield _form(node, source, "looks for a test runner", Doubt.RARE)
+        yield form_at(node, source, "looks for a test runner", Doubt.RARE)
     else:
         yield from _environment(node, source)
 
@@ -158,29 +140,22 @@ def _python_attribute(node: Node, around: _Around, source: ParsedSource) -> Iter
 def _python_import(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Evasion]:
     text = source.cut(node, 200)
     if _INTERNAL.first(text) is not None:
-        yield _form(node, source, "imports the inside of a test runner", Doubt.RARE)
+        yield form_at(node, source, "imports the inside of a test runner", Doubt.RARE)
     elif text.startswith(b"from os import") and b"_exit" in text:
-        yield _form(node, source, "imports what ends the process at once", Doubt.RARE)
+        yield form_at(node, source, "imports what ends the process at once", Doubt.RARE)
 
 
 def _python_assignment(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Evasion]:
     target = source.cut(node.named_children[0], 200) if node.named_child_count else b""
     if _STATUS.first(target) is not None:
-        yield _form(node, source, "sets what a test run comes to", Doubt.UNMISTAKABLE)
+        yield form_at(node, source, "sets what a test run comes to", Doubt.UNMISTAKABLE)
     elif _PATCHED.first(target) is not None:
-        yield _form(node, source, "patches what tests rely on", Doubt.RARE)
-
-
-def _python_function(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Evasion]:
-    body = node.child_by_field_name("body")
-    text = b"".join(source.cut(body, 200).split()) if body is not None else b""
-    if source.name_of(node) == "__eq__" and text == b"returnTrue":
-        yield _form(node, source, "is equal to everything", Doubt.RARE)
+        yield form_at(node, source, "patches what tests rely on", Doubt.RARE)
 
 
 def _ending(node: Node, around: _Around, source: ParsedSource) -> Evasion:
     where = "ends the process at once" if around.function is not None else "ends the process when it is imported"
-    return _form(node, source, where, Doubt.RARE if around.function is not None else Doubt.UNMISTAKABLE)
+    return form_at(node, source, where, Doubt.RARE if around.function is not None else Doubt.UNMISTAKABLE)
 
 
 def _python_call(node: Node, around: _Around, source: ParsedSource) -> Iterator[Evasion]:
@@ -188,22 +163,22 @@ def _python_call(node: Node, around: _Around, source: ParsedSource) -> Iterator[
     if callee in {b"setattr", b"mock.patch", b"patch", b"mock.patch.object", b"patch.object", b"delattr"}:
         target = text.partition(b"(")[2].lstrip(b"\"' ").partition(b",")[0].strip()
         if _PATCHED.first(target + b".x") is not None:
-            yield _form(node, source, "patches what tests rely on", Doubt.RARE)
+            yield form_at(node, source, "patches what tests rely on", Doubt.RARE)
     elif callee == b"getattr" and (b'"_exit"' in text or b"'_exit'" in text):
         yield _ending(node, around, source)
     elif _OBJECTS.first(callee) is not None:
-        yield _form(node, source, "looks through the objects of the whole process", Doubt.RARE)
+        yield form_at(node, source, "looks through the objects of the whole process", Doubt.RARE)
     elif _FRAMES.first(callee) is not None:
-        yield _form(node, source, "looks who has called it", Doubt.COMMON)
+        yield form_at(node, source, "looks who has called it", Doubt.COMMON)
     elif _END.first(callee) is not None and not callee.endswith(b"._exit") and not around.is_main:
         if callee not in {b"os.kill", b"os.killpg"} or b"getpid" in text or b"(0," in text:
             yield _ending(node, around, source)
     elif _STOP.first(callee) is not None and around.function is None and not around.is_main:
         arguments = b"".join(text.partition(b"(")[2].split())
         if arguments in {b")", b"0)", b"None)", b"False)"}:
-            yield _form(node, source, "ends the process in success when it is imported", Doubt.RARE)
+            yield form_at(node, source, "ends the process in success when it is imported", Doubt.RARE)
     elif _NAMED.first(text) is not None and _LOADED.first(callee + text) is not None:
-        yield _form(node, source, "looks for a test runner", Doubt.RARE)
+        yield form_at(node, source, "looks for a test runner", Doubt.RARE)
     else:
         yield from _environment(node, source)
 
@@ -213,13 +188,13 @@ _NODE_TEST = BytesPattern(rb"NODE_ENV[\"'`\]]*[!=]==?[\"'`]test[\"'`]|[\"'`]test
 
 def _javascript_comparison(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Evasion]:
     if _NODE_TEST.first(b"".join(source.cut(node, 200).split())) is not None:
-        yield _form(node, source, "asks whether tests are run", Doubt.RARE)
+        yield form_at(node, source, "asks whether tests are run", Doubt.RARE)
 
 
 def _javascript_member(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Evasion]:
     text = source.cut(node, 200)
     if text == b"import.meta.vitest":
-        yield _form(node, source, "asks whether tests are run", Doubt.RARE)
+        yield form_at(node, source, "asks whether tests are run", Doubt.RARE)
     elif text.startswith((b"process.env", b"import.meta.env")):
         yield from _environment(node, source)
 
@@ -229,19 +204,19 @@ def _javascript_call(node: Node, around: _Around, source: ParsedSource) -> Itera
     if callee in {b"process.exit", b"process.abort"} and around.function is None:
         zero = text.endswith((b"exit()", b"(0)"))
         words = "ends the process in success when it is loaded" if zero else "ends the process when it is loaded"
-        yield _form(node, source, words, Doubt.RARE if zero else Doubt.COMMON)
+        yield form_at(node, source, words, Doubt.RARE if zero else Doubt.COMMON)
     elif callee.startswith(b"process.on") and b"exit" in text[:40].lower() and b"exitCode=0" in text:
-        yield _form(node, source, "sets the exit code to success at the end", Doubt.UNMISTAKABLE)
+        yield form_at(node, source, "sets the exit code to success at the end", Doubt.UNMISTAKABLE)
     elif callee == b"process.reallyExit":
-        yield _form(node, source, "ends the process at once", Doubt.RARE)
+        yield form_at(node, source, "ends the process at once", Doubt.RARE)
 
 
 def _javascript_assignment(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Evasion]:
     target = source.cut(node, 200).partition(b"=")[0].strip()
     if _GLOBALS.first(target) is not None:
-        yield _form(node, source, "replaces what tests rely on", Doubt.RARE)
+        yield form_at(node, source, "replaces what tests rely on", Doubt.RARE)
     elif target == b"process.exitCode" and b"".join(source.cut(node, 200).split()).endswith(b"=0"):
-        yield _form(node, source, "sets the exit code to success", Doubt.RARE)
+        yield form_at(node, source, "sets the exit code to success", Doubt.RARE)
 
 
 #: For the other languages: what a call, a macro or an attribute says, and where.
@@ -274,11 +249,48 @@ def _other_call(language: str) -> _Visit:
     def visit(node: Node, around: _Around, source: ParsedSource) -> Iterator[Evasion]:
         text = source.cut(node, 300)
         if asks.first(text) is not None:
-            yield _form(node, source, "looks for a test runner", Doubt.RARE)
+            yield form_at(node, source, "looks for a test runner", Doubt.RARE)
         elif ends.first(text) is not None and around.function != b"main":
-            yield _form(node, source, "ends the process in success", Doubt.RARE)
+            yield form_at(node, source, "ends the process in success", Doubt.RARE)
+        elif _BUILD.first(text) is not None:
+            yield form_at(node, source, "may be another one in the build that is tested", Doubt.COMMON)
         elif node.end_byte - node.start_byte < len(text) + 1:
             yield from _environment(node, source)
+
+    return visit
+
+
+#: What is another one where tests run than where people use it, and has many honest uses.
+_BUILD = BytesPattern(rb"^(?:cfg!\(debug_assertions|(?:std::)?env::current_exe\(|os\.Executable\()")
+_RUST_BUILD = BytesPattern(rb"\bdebug_assertions\b")
+_RUST_ATTRIBUTE = BytesPattern(rb"\bcfg(?:_attr)?\b.*\bnot\(\s*test\s*\)")
+_EQUALS = BytesPattern(rb"^\{?(?:return)?true;?\}?$")
+#: Functions that compare, by language: one that says yes to all is no comparison.
+_COMPARING = {"rust": frozenset({"eq"}), "java": frozenset({"equals"}), "ruby": frozenset({"==", "eql?", "==="})}
+
+
+def _rust_attribute(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Evasion]:
+    text = b" ".join(source.cut(node, 200).split())
+    if _RUST_ATTRIBUTE.first(text) is not None:
+        yield form_at(node, source, "is another one where tests are run", Doubt.RARE)
+    elif _RUST_BUILD.first(text) is not None:
+        yield form_at(node, source, "may be another one in the build that is tested", Doubt.COMMON)
+
+
+def _rust_macro(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Evasion]:
+    name = source.name_of(node)
+    if name in {"panic", "matches", "unreachable"} or name.removeprefix("debug_") in {"assert", "assert_eq", "assert_ne"}:
+        yield form_at(node, source, "replaces what tests rely on", Doubt.RARE)
+
+
+def _comparing(language: str) -> _Visit:
+    def visit(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Evasion]:
+        body = node.child_by_field_name("body")
+        named = node.child_by_field_name("name")
+        text = b"".join(source.cut(body, 200).split()) if body is not None else b""
+        name = source.cut(named, 20).decode("utf-8", "replace") if named is not None else ""
+        if name in _COMPARING[language] and _EQUALS.first(text) is not None:
+            yield form_at(node, source, "is equal to everything", Doubt.RARE)
 
     return visit
 
@@ -291,7 +303,6 @@ _PYTHON: Mapping[str, _Visit] = {
     "attribute": _python_attribute,
     **dict.fromkeys(("import_from_statement", "import_statement"), _python_import),
     **dict.fromkeys(("assignment", "augmented_assignment"), _python_assignment),
-    "function_definition": _python_function,
 }
 _JAVASCRIPT: Mapping[str, _Visit] = {
     **dict.fromkeys(("string", "template_string"), _strings),
@@ -300,9 +311,24 @@ _JAVASCRIPT: Mapping[str, _Visit] = {
     "call_expression": _javascript_call,
     "assignment_expression": _javascript_assignment,
 }
+
+
+def _other_visits(language: str) -> Mapping[str, _Visit]:
+    visits = {**dict.fromkeys(_TEXTS, _strings), **dict.fromkeys(_CALLS, _other_call(language))}
+    if language in _COMPARING:
+        visits |= dict.fromkeys(("function_item", "method_declaration", "method"), _comparing(language))
+    if language == "rust":
+        visits |= {
+            "attribute_item": _rust_attribute,
+            "inner_attribute_item": _rust_attribute,
+            "macro_definition": _rust_macro,
+        }
+    return visits
+
+
 #: By language and type of node.
 _VISITORS: Mapping[str, Mapping[str, _Visit]] = {
     "python": _PYTHON,
     **dict.fromkeys(("javascript", "typescript", "tsx"), _JAVASCRIPT),
-    **{language: {**dict.fromkeys(_TEXTS, _strings), **dict.fromkeys(_CALLS, _other_call(language))} for language in _OTHERS},
+    **{language: _other_visits(language) for language in _OTHERS},
 }

@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import subprocess
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 
 from gatewright.errors import GitError, HostError
-from gatewright.git.process import in_thread, run_to_end
+from gatewright.git.process import in_thread, run_to_end, start
 from gatewright.git.transport import transport
 from gatewright.host_errors import DISK_FULL, speaks_of_full_disk
 
@@ -130,6 +131,10 @@ class GitCommand:
                 raise HostError(f"git {args[0] if args else ''} met a full disk: {words(finished.stderr)}", code=DISK_FULL)
             raise CommandFailedError(args[0] if args else "", finished.status, finished.stdout, finished.stderr)
         return finished.stdout
+
+    def start(self, *args: str) -> subprocess.Popen[bytes]:
+        """``git <args>`` with pipes, for ``gatewright.git.kept``: it has to be ended. Raises GitError."""
+        return start([*self._clean(self._environment), executable("git"), *self._options, *args], stdin=True)
 
     def _clean(self, variables: Mapping[str, str]) -> list[str]:
         """The command that leaves git these variables and no other; GitPython would add its own to all that are inherited.

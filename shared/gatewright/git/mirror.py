@@ -25,6 +25,7 @@ from gatewright.git.access.credentials import NO_ACCESS, RepositoryAccess
 from gatewright.git.changes import FileChange, Node, TreeChange, TreeEntry
 from gatewright.git.command import GitCommand
 from gatewright.git.host.identity import PROTOCOLS, mirror_keys
+from gatewright.git.kept.readers import KeptReaders
 from gatewright.git.locks import held
 from gatewright.git.mirror_room import MirrorRoom, nothing_needed, touch, use
 from gatewright.git.names import NameFault, TreeLimits
@@ -74,6 +75,7 @@ class Mirrors:
         self._protocols = protocols
         self._seconds = transfer_seconds
         self._room = MirrorRoom(self._root, most, needed)
+        self._kept = KeptReaders()
         #: Those that anything here works with, and, for a while, those that were opened last.
         self._open: WeakValueDictionary[str, Mirror] = WeakValueDictionary()
         self._recent: dict[str, tuple[float, Mirror]] = {}
@@ -125,11 +127,12 @@ class Mirrors:
         try:
             if not path.is_dir():
                 self._make(path, remote)
-            mirror = Mirror(url, path, remote, seconds=self._seconds, room=self._left)
+            mirror = Mirror(url, path, remote, seconds=self._seconds, room=self._left, kept=self._kept)
         except BaseException:
             os.close(descriptor)
             raise
         weakref.finalize(mirror, os.close, descriptor)
+        weakref.finalize(mirror, self._kept.end, path)
         return mirror
 
     def _make(self, path: Path, remote: Remote) -> None:
@@ -150,12 +153,19 @@ class Mirror:
     """One bare mirror. ``url`` is the address as it was given; ``room`` tells what a fetch may bring, in bytes."""
 
     def __init__(
-        self, url: str, path: Path, remote: Remote, *, seconds: float, room: Callable[[], int | None] = lambda: None
+        self,
+        url: str,
+        path: Path,
+        remote: Remote,
+        *,
+        seconds: float,
+        room: Callable[[], int | None] = lambda: None,
+        kept: KeptReaders | None = None,
     ) -> None:
         self.url = url
         self.path = path
         self._git = GitCommand(path)
-        self._objects = Objects(self._git, path / _PRIVATE)
+        self._objects = Objects(self._git, path / _PRIVATE, kept)
         self._remote = remote
         self._seconds = seconds
         self._room = room

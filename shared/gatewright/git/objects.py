@@ -31,6 +31,7 @@ from gatewright.git.changes import (
 )
 from gatewright.git.command import CommandFailedError, GitCommand
 from gatewright.git.index_cache import IndexCache
+from gatewright.git.kept.readers import KeptReaders
 from gatewright.git.modes import ENTRIES
 from gatewright.git.names import Known, NameFault, TreeLimits, limit_faults, unreadable_faults
 from gatewright.git.patches.names import is_harmless, named_paths
@@ -88,15 +89,23 @@ _CANONICAL = (
 
 
 class Objects:
-    """The objects of the repository of ``git``; ``directory`` is for private indexes."""
+    """The objects of the repository of ``git``; ``directory`` is for private indexes.
 
-    def __init__(self, git: GitCommand, directory: Path) -> None:
+    ``kept`` has processes that stay, for a repository that is read again and again; without it each call starts its own.
+    """
+
+    def __init__(self, git: GitCommand, directory: Path, kept: KeptReaders | None = None) -> None:
         self._git = git
+        self._kept = kept
         self._indexes = IndexCache(directory, self._read_tree)
 
     def peel(self, object_id: str, kind: str) -> str | None:
         """The id of the ``kind`` (``commit`` or ``tree``) that an object id stands for; None when it is not here or none."""
         name = f"{check_object_id(object_id)}^{{{kind}}}"
+        said = self._kept.objects(self._git, "info", [name], len(object_id)) if self._kept is not None else None
+        match (said or b"").decode("ascii", "replace").split():
+            case [found_id, found_kind, _] if found_kind == kind:
+                return check_object_id(found_id)
         found = self._git.execute("rev-parse", "--verify", "--quiet", "--end-of-options", name, ok=(0, 1, _DIED))
         return found.decode("ascii", "replace").strip() or None
 
@@ -190,7 +199,15 @@ class Objects:
     def changes(self, old: str, new: str) -> tuple[TreeChange, ...]:
         """What differs between two commits or trees, sorted by path."""
         options = ("-r", "-z", "--raw", "--no-abbrev", "--no-renames", "--ignore-submodules=none", "--no-relative")
-        return parse_changes(self._git.execute("diff-tree", *options, check_object_id(old), check_object_id(new)))
+        said = self._kept_differences(options, check_object_id(old), check_object_id(new))
+        return parse_changes(said if said is not None else self._git.execute("diff-tree", *options, old, new))
+
+    def _kept_differences(self, options: tuple[str, ...], old: str, new: str) -> bytes | None:
+        """What a kept process says, which takes trees alone; None when a process of its own is to be asked."""
+        if self._kept is None:
+            return None
+        trees = [self.peel(object_id, "tree") for object_id in (old, new)]
+        return None if None in trees else self._kept.differences(self._git, options, str(trees[0]), str(trees[1]))
 
     def diff(self, old: str, new: str) -> bytes:
         """The canonical patch from ``old`` to ``new``. PatchError (``patch_too_large``) beyond ``PATCH_LIMIT`` bytes."""
@@ -226,6 +243,11 @@ class Objects:
         return {tree_id: parse_directory(content, len(tree_id) // 2) for tree_id, content in trees}
 
     def _batch(self, form: str, object_ids: Sequence[str], limit: int = BLOBS_LIMIT) -> bytes:
+        if self._kept is not None:
+            how = "contents" if form == "--batch" else "info"
+            said = self._kept.objects(self._git, how, list(object_ids), len(object_ids[0]), limit)
+            if said is not None:
+                return said
         asked = "".join(f"{object_id}\n" for object_id in object_ids).encode()
         return self._git.execute("cat-file", form, "--buffer", stdin=asked, limit=limit)
 

@@ -94,6 +94,21 @@ class _Reach:
 _REACH: ContextVar[_Reach | None] = ContextVar("gatewright_git_reach", default=None)
 
 
+@contextlib.contextmanager
+def within_reach(group: int) -> Iterator[None]:
+    """While the block lasts, the process group ``group`` is ended when the caller of ``in_thread`` is cancelled.
+
+    GitError (``git_cancelled``) at the end when it was.
+    """
+    reach = _REACH.get() or _Reach()
+    try:
+        with reach.over(group):
+            yield
+    finally:
+        if reach.gone:
+            raise GitError("the caller of git went away", code="git_cancelled")
+
+
 async def in_thread(work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
     """Run blocking ``work`` in a thread; when the caller is cancelled, the process that it is running is ended.
 
@@ -125,7 +140,7 @@ def run_to_end(
     reach = _REACH.get() or _Reach()
     if reach.gone:
         raise GitError("the caller of git went away", code="git_cancelled")
-    process = _start(argv, stdin, pass_fds)
+    process = start(argv, stdin=stdin is not None, pass_fds=pass_fds)
     try:
         with reach.over(process.pid):
             output, errors = _exchange(process, stdin or b"", time.monotonic() + timeout, limit)
@@ -151,11 +166,12 @@ def _launcher() -> Git:
     return Git("/")
 
 
-def _start(argv: Sequence[str], stdin: bytes | None, pass_fds: tuple[int, ...]) -> subprocess.Popen[bytes]:
+def start(argv: Sequence[str], *, stdin: bool, pass_fds: tuple[int, ...] = ()) -> subprocess.Popen[bytes]:
+    """``argv`` in ``/`` as a process group of its own, with pipes for its output and, if wanted, its input. GitError."""
     try:
         started = _launcher().execute(
             argv,
-            istream=None if stdin is None else subprocess.PIPE,
+            istream=subprocess.PIPE if stdin else None,
             as_process=True,
             shell=False,
             # A group of its own, so that what git starts is ended with it; without a terminal, so that nothing can prompt.
@@ -223,7 +239,13 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         # WNOWAIT: while the leader is not reaped, its number cannot come to mean another group.
         while time.monotonic() < last and os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
             time.sleep(0.01)
-        _signal(process.pid, signal.SIGKILL)
+    end_group(process, signal.SIGKILL)
+
+
+def end_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    """Send ``number``, which ends it, to all of a process that was started here, wait for it, and close its pipes."""
+    if process.returncode is None:
+        _signal(process.pid, number)
         process.wait()
     for stream in (process.stdin, process.stdout, process.stderr):
         if stream is not None:

@@ -50,7 +50,8 @@ _AGENTS = {
 }
 _PROOFS = {
     "environment_shadows_candidate": (
-        "another copy was tested: take the project out of the environment (or bytecode out of the change), or use --env auto"
+        "another copy was tested: take the project out of the environment (or bytecode, and modules in the place of others,"
+        " out of the change), or use --env auto"
     ),
     "report_missing": "tests were not told to their end: look for what ends the command early, or sets its exit code",
     "tests_lost": "keep the tests, or name their files (--allow-tests PATH) when they are meant to go",

@@ -12,6 +12,7 @@ import enum
 import re
 from collections.abc import Iterable, Mapping
 from datetime import date
+from functools import lru_cache
 from pathlib import PurePath
 from typing import Any
 
@@ -26,6 +27,8 @@ MAX_ITEMS = 200
 #: Redaction looks this much further than the cut, so that a credential which the cut halves is still known by its shape.
 _OVERLAP = 4_096
 _MAX_JSON_INTEGER = 2**63 - 1
+#: Characters of a key that is remembered: a name of ours, not a text.
+_SHORT_KEY = 16
 
 #: A key is secret when one of its words is here, or when it contains one of the joined forms.
 _SECRET_WORDS = frozenset(
@@ -51,6 +54,12 @@ def is_secret_key(key: str) -> bool:
     words = [word.lower() for word in _WORD.findall(key[:200])]
     joined = "".join(words)
     return not _SECRET_WORDS.isdisjoint(words) or any(form in joined for form in _SECRET_FORMS)
+
+
+@lru_cache(maxsize=512)
+def _shown_key(key: str) -> tuple[str, bool]:
+    """How a key is shown, and whether it names something secret: log lines have the same few keys again and again."""
+    return redact_text(key), is_secret_key(key)
 
 
 def redact_text(text: str) -> str:
@@ -123,7 +132,8 @@ def _redact_fields(fields: Iterable[tuple[Any, Any]], depth: int) -> dict[str, A
             redacted["..."] = "[more left out]"
             break
         key = name if isinstance(name, str) else str(_redact(name, depth))
-        redacted[redact_text(key)] = "[redacted:key]" if is_secret_key(key) and _may_be_secret(value) else _redact(value, depth)
+        shown, secret = _shown_key(key) if len(key) <= _SHORT_KEY else (redact_text(key), is_secret_key(key))
+        redacted[shown] = "[redacted:key]" if secret and _may_be_secret(value) else _redact(value, depth)
     return redacted
 
 

@@ -27,6 +27,7 @@ from gatewright.app.cli.commands import (
     stack,
 )
 from gatewright.app.cli.commands.bus import identities, topology
+from gatewright.app.cli.commands.clients import mcp
 from gatewright.app.cli.commands.upkeep import backups
 from gatewright.version import __version__
 
@@ -74,6 +75,7 @@ for module in (
     hooks,
     refs,
     backups,
+    mcp,
     house,
 ):
     module.register(app)

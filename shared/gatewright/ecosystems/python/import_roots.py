@@ -105,6 +105,22 @@ async def import_roots(tree: TreeFiles) -> ImportRoots:
     return ImportRoots(tuple(folders), frozenset(names))
 
 
+def hiding_modules(paths: Iterable[str], roots: ImportRoots) -> dict[str, str]:
+    """Top-level modules in the folders of ``roots`` and at the top, wherever commands may look first: name -> path.
+
+    Not those of tests, tools and documents; nor parts of a namespace, which hide nothing.
+    """
+    found: dict[str, str] = {}
+    for path in sorted(paths):
+        folder, _, name = path.removesuffix("/__init__.py").rpartition("/")
+        module = name.partition(".")[0]
+        if not path.endswith((".py", ".so")) or folder not in {"", *roots.folders, *_SOURCES} or not module.isidentifier():
+            continue
+        if not (folder == "" and module in _AUXILIARY) and module not in _TOOLS and not module.startswith("test_"):
+            found.setdefault(module, path)
+    return found
+
+
 async def _layout(tree: TreeFiles, project: str) -> Layout:
     """What the project's files say, the newer kind first; what a later one adds is added."""
     roots: list[str] = []

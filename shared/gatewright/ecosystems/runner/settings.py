@@ -46,8 +46,8 @@ def changed_settings(path: bytes, old: bytes | None, new: bytes | None) -> tuple
 
 
 def _is_new(name: str) -> bool:
-    """Whether what was there before is as it was: a test more is declared, or a script of npm that nothing runs by its name."""
-    if name.startswith(DECLARED):
+    """Whether what was there before is as it was: a test or name more is declared, or a script that nothing runs by it."""
+    if name.startswith((DECLARED, "imports.")):
         return True
     script = name.removeprefix("scripts.")
     return script != name and not script.startswith(("pre", "post", "test"))
@@ -91,6 +91,9 @@ def _package_json(content: bytes) -> Parts:
     document = _json(content)
     scripts = document.get("scripts", {})
     found = {name: document[name] for name in _NODE_KEYS if name in document}
+    imports = document.get("imports")
+    # Where ``#name`` leads: tests may ask for the sources by it.
+    found |= {f"imports.{name}": place for name, place in imports.items()} if isinstance(imports, dict) else {}
     if isinstance(scripts, dict):
         return found | {f"scripts.{name}": command for name, command in scripts.items()}
     return found | {"scripts": scripts}

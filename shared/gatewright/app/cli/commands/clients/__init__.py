@@ -1,0 +1,1 @@
+"""Commands that start a client of the bus for others: hosts of coding agents."""

@@ -1,0 +1,63 @@
+"""``mcp``: the server of the Model Context Protocol for coding hosts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gatewright.app.cli.output import note, reported
+from gatewright.bus.identities import DEFAULT_PUBLISHER
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(mcp)
+
+
+@reported
+def mcp(
+    repo: Annotated[
+        Path, typer.Option(metavar="PATH", help="The repository that the host may read and runs are for.")
+    ] = Path(),
+    no_repo: Annotated[bool, typer.Option("--no-repo", help="Show the host no repository.")] = False,
+    publisher: Annotated[str, typer.Option(metavar="NAME", help="Whose runs these are.")] = DEFAULT_PUBLISHER,
+    read_only: Annotated[bool, typer.Option("--read-only", help="The host may look, and neither begin nor end a run.")] = False,
+    http: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Streamable HTTP instead of standard input and output.")
+    ] = None,
+    token_file: Annotated[Path | None, typer.Option(metavar="FILE", help="The token that HTTP wants.")] = None,
+    behind_proxy: Annotated[bool, typer.Option("--behind-proxy", help="A proxy before it speaks TLS.")] = False,
+    host_name: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A name that the proxy calls it by; may be given again.")
+    ] = None,
+) -> None:
+    """Serve coding hosts (Model Context Protocol): submit and follow runs, read verdicts and evidence. A host decides nothing.
+
+    Everything that a tool answers is disclosed to the host, and to the model behind it.
+    """
+    import asyncio
+
+    from gatewright.app.cli.context import find_place
+    from gatewright.app.cli.hosts.connection import HostAccess
+    from gatewright.app.cli.hosts.server import make_server
+    from gatewright.app.cli.hosts.serving import check_address, read_token, serve_http
+    from gatewright.errors import ConfigurationError
+    from gatewright.git.host.staged import top_directory
+
+    top = None if no_repo else top_directory(repo.absolute())
+    access = HostAccess(find_place(), top, publisher, read_only)
+    server = make_server(access)
+    if http is None:
+        asyncio.run(server.run_stdio_async())
+        return
+    host, _, port = http.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65_535:
+        raise ConfigurationError(f"{http} is no address: 127.0.0.1:8765, for instance", code="configuration_invalid")
+    if token_file is None:
+        raise ConfigurationError("HTTP wants a token: --token-file FILE", code="configuration_invalid")
+    host = host.strip("[]")
+    check_address(host, behind_proxy=behind_proxy)
+    token = read_token(token_file)
+    note(f"serving on http://{http}/mcp")
+    asyncio.run(serve_http(server, host, int(port), token, tuple(host_name or ())))

@@ -1,0 +1,58 @@
+"""What waits for people, for a host to point at. A host never decides: an answer is signed with a person's own key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from mcp_types import CallToolResult
+from pydantic import Field
+
+from gatewright.app.cli.hosts.answers import answer, told
+from gatewright.app.cli.hosts.connection import HostAccess
+from gatewright.app.cli.hosts.run_tools import RunName
+from gatewright.app.cli.runs.sources import find_run
+from gatewright.ledger.run import AskedApproval, Run
+
+_MOST = 50
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalTools:
+    """Read from the publisher's own runs, so that no approver's identity is needed here."""
+
+    access: HostAccess
+
+    @told
+    async def list_approvals(
+        self,
+        run_id: RunName | None = None,
+        limit: Annotated[int, Field(ge=1, le=_MOST)] = 20,
+    ) -> CallToolResult:
+        """What this publisher's runs wait for people for, and the command by which a person decides. Decides nothing."""
+        async with self.access.runs() as source:
+            if run_id is not None:
+                runs = [(await source.view(await find_run(source, run_id))).run]
+            else:
+                runs = list((await source.page(limit, None)).runs)
+        waiting = [_entry(each) for run in runs for each in _pending(run)]
+        return answer({"waiting": waiting[:limit], "looked_at": len(runs)})
+
+
+def _pending(run: Run) -> list[AskedApproval]:
+    return [each for each in run.approvals.values() if each.status == "pending"] if not run.ended else []
+
+
+def _entry(asked: AskedApproval) -> dict[str, Any]:
+    request = asked.request
+    return {
+        "request_id": request.request_id,
+        "run_id": request.run_id,
+        "why": request.why,
+        "rule": request.rule,
+        "risk": request.risk,
+        "approvers": request.approvers,
+        "expires_at": request.expires_at,
+        "on_silence": request.on_silence,
+        "decide_with": f"gatewright approvals show {request.request_id}",
+    }

@@ -1,0 +1,144 @@
+"""One repository, read-only and bounded: what is committed, never what lies beside it; nothing that looks like a secret.
+
+Contents come from git's objects, so that no link leads out, and nothing that git ignores is seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import posixpath
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import pathspec
+from mcp_types import CallToolResult
+from pydantic import Field
+
+from gatewright.app.cli.hosts.answers import answer, excerpt, told
+from gatewright.errors import MalformedError
+from gatewright.git.host.checkout import commit_named
+from gatewright.git.host.tree_at import TreeAt, tree_at
+from gatewright.prompts.repository_view import listing_of
+from gatewright.secrets.redaction import redact_output
+from gatewright.secrets.selection import DEFAULT_SCANNER, local_catalogue, make_scanner
+
+MOST_PATHS = 2000
+MOST_HITS = 200
+#: Files that one search reads.
+MOST_SEARCHED = 5000
+_LINE = 300
+#: Files of these names are not shown, whatever they hold; and folders that others made.
+_HIDDEN = (
+    *(".env", ".env.*", "!.env.example", "!.env.sample", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx"),
+    *("id_rsa*", "id_ed25519*", "id_ecdsa*", ".netrc", ".npmrc", ".pypirc", ".git-credentials", ".htpasswd", "credentials"),
+    *("credentials.json", "secrets.json", "secrets.y*ml", "secrets.toml", "*.tfstate", "*.tfvars", "*.nk", "*.creds"),
+    *(".git/", ".gatewright/", ".ssh/", ".aws/", ".gnupg/", "node_modules/", ".venv/"),
+)
+_hidden = pathspec.GitIgnoreSpec.from_lines(_HIDDEN)
+
+Revision = Annotated[str, Field(max_length=200, description="A branch, tag or commit.")]
+RepositoryPath = Annotated[str, Field(max_length=1000, description="Relative to the top of the repository.")]
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryTools:
+    """``top``: a folder of the repository."""
+
+    top: Path
+
+    @told
+    async def list_files(
+        self,
+        folder: RepositoryPath = "",
+        ref: Revision = "HEAD",
+        limit: Annotated[int, Field(ge=1, le=MOST_PATHS)] = 200,
+    ) -> CallToolResult:
+        """Committed files below a folder; of many only folders with how many files lie below each. Discloses paths."""
+        commit, tree = await self._at(ref)
+        below = _folder(folder)
+        paths = [path for path in _shown(tree) if path.startswith(below)]
+        listed = listing_of(paths) if len(paths) > limit else sorted(paths)
+        return answer({"commit": commit, "files": len(paths), "paths": list(listed)[:limit], "cut": len(paths) > limit})
+
+    @told
+    async def read_file(
+        self,
+        path: RepositoryPath,
+        ref: Revision = "HEAD",
+        first_line: Annotated[int, Field(ge=1)] = 1,
+        lines: Annotated[int, Field(ge=1, le=2000)] = 400,
+    ) -> CallToolResult:
+        """Lines of one committed text file, secrets taken out. Discloses its content."""
+        commit, tree = await self._at(ref)
+        text, redacted = await self._text(tree, _checked(path))
+        return answer({"commit": commit, "path": path, "redacted": redacted, **excerpt(text, first_line, lines)})
+
+    @told
+    async def search_files(
+        self,
+        text: Annotated[str, Field(min_length=1, max_length=200, description="Looked for as it is; no pattern.")],
+        folder: RepositoryPath = "",
+        ref: Revision = "HEAD",
+        limit: Annotated[int, Field(ge=1, le=MOST_HITS)] = 50,
+    ) -> CallToolResult:
+        """Lines of committed text files that contain a text, secrets taken out. Discloses these lines."""
+        commit, tree = await self._at(ref)
+        below = _folder(folder)
+        paths = sorted(path for path in _shown(tree) if path.startswith(below))
+        hits: list[dict[str, Any]] = []
+        for path in paths[:MOST_SEARCHED]:
+            content = await tree.read(path)
+            if content is None or text.encode() not in content or b"\0" in content:
+                continue
+            clean, _ = await self._clean(path, content)
+            hits += [{"path": path, "line": number, "text": line} for number, line in _matching(clean, text)]
+            if len(hits) > limit:
+                break
+        cut = len(hits) > limit or len(paths) > MOST_SEARCHED
+        return answer({"commit": commit, "hits": hits[:limit], "cut": cut})
+
+    async def _at(self, ref: str) -> tuple[str, TreeAt]:
+        if ref.startswith("-"):
+            raise MalformedError(f"{ref!r} names no commit", code="invalid_input")
+        commit = await asyncio.to_thread(commit_named, self.top, ref)
+        return commit, await asyncio.to_thread(tree_at, self.top, commit)
+
+    async def _text(self, tree: TreeAt, path: str) -> tuple[str, int]:
+        content = await tree.read(path) if path in tree.paths and not _hidden.match_file(path) else None
+        if content is None:
+            words = f"{path} cannot be shown: it is not committed, no regular file, too large, or of a name that secrets have"
+            raise MalformedError(words, code="invalid_input")
+        if b"\0" in content:
+            raise MalformedError(f"{path} is no text", code="invalid_input")
+        return await self._clean(path, content)
+
+    async def _clean(self, path: str, content: bytes) -> tuple[str, int]:
+        scanner = make_scanner(DEFAULT_SCANNER, local_catalogue())
+        redacted = await asyncio.to_thread(redact_output, path, content, scanner)
+        return redacted.data.decode("utf-8", "replace"), sum(each.count for each in redacted.redactions)
+
+
+def _shown(tree: TreeAt) -> list[str]:
+    return [path for path in tree.paths if not _hidden.match_file(path)]
+
+
+def _checked(path: str) -> str:
+    """``path`` as git spells it. Raises MalformedError for one that is absolute or leads out."""
+    normal = posixpath.normpath(path)
+    if path.startswith("/") or "\\" in path or "\0" in path or normal == ".." or normal.startswith("../"):
+        raise MalformedError(f"{path!r} is no path inside of the repository", code="invalid_input")
+    return normal
+
+
+def _folder(path: str) -> str:
+    """What paths below the folder begin with."""
+    normal = _checked(path or ".")
+    return "" if normal == "." else f"{normal}/"
+
+
+def _matching(text: str, wanted: str) -> Iterator[tuple[int, str]]:
+    for number, line in enumerate(text.splitlines(), 1):
+        if wanted in line:
+            yield number, line[:_LINE]

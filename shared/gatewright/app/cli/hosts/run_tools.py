@@ -1,0 +1,193 @@
+"""Runs for a host: begin one, ask what would be decided, follow it, read what it said, end it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import msgspec
+from mcp_types import CallToolResult
+from pydantic import Field
+
+from gatewright.app.cli.checking.asking import ChangeLocation, ask_gates, read_contract
+from gatewright.app.cli.checking.explaining import verdict_lines
+from gatewright.app.cli.hosts.answers import Detail, answer, excerpt, told
+from gatewright.app.cli.hosts.connection import HostAccess
+from gatewright.app.cli.runs.listing import details_of, entry_of
+from gatewright.app.cli.runs.outputs import read_stream, streams_of
+from gatewright.app.cli.runs.result import closing_words, result_of
+from gatewright.app.cli.runs.sources import find_run
+from gatewright.client.client import inline_artifact
+from gatewright.contracts import RunRequest, TaskContract, codec
+from gatewright.errors import MalformedError, UnavailableError
+
+#: Characters of a request, and bytes of a document that a host submits.
+MAX_WORDS = 20_000
+#: Seconds that one question waits for a run's end: hosts give a tool about a minute.
+LONGEST_WAIT = 50
+
+RunName = Annotated[str, Field(max_length=80, description="A run id, or the beginning of one.")]
+Paths = Annotated[list[str], Field(max_length=200, description="Which paths may change, from the top of the repository.")]
+Commands = Annotated[list[str], Field(max_length=20, description="Acceptance commands: each must succeed, in the sandbox.")]
+Patch = Annotated[
+    str | None, Field(max_length=4_000_000, description="The change as a git patch; without one an agent or model makes it.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class SubmittingTools:
+    """What begins or ends something."""
+
+    access: HostAccess
+
+    @told
+    async def submit_run(
+        self,
+        request: Annotated[str, Field(min_length=1, max_length=MAX_WORDS, description="What is wanted, in words.")],
+        paths: Paths,
+        tests: Commands,
+        repository: Annotated[str | None, Field(max_length=2000, description="An absolute path or a URL.")] = None,
+        patch: Patch = None,
+        agent: Annotated[str | None, Field(max_length=100, description="A coding agent of the operator's policies.")] = None,
+        fields: Annotated[
+            dict[str, Any] | None, Field(description="Further fields of run_request.v1: baseline_ref, environment, budget ...")
+        ] = None,
+    ) -> CallToolResult:
+        """Order a change: it lands only if it stays within `paths`, passes every gate and makes `tests` succeed.
+
+        Discloses to Gatewright, and to the agents and models that its operator configured: the request, the patch and the
+        repository's committed content. Returns the run id at once; follow it with wait_for_run.
+        """
+        document = self._document(request, paths, tests, repository, patch, agent, fields)
+        async with self.access.client() as client:
+            run_id = await client.submit_request(document, patience=float(LONGEST_WAIT))
+        return answer({"run_id": run_id, "follow_with": "wait_for_run"})
+
+    @told
+    async def abort_run(self, run_id: RunName, reason: Annotated[str, Field(min_length=1, max_length=1000)]) -> CallToolResult:
+        """End an open run of this publisher. Nothing of it lands; its evidence is kept."""
+        async with self.access.client() as client:
+            found = await client.get(run_id)
+            await client.abort(found.run_id, reason)
+        return answer({"run_id": found.run_id, "asked": not found.ended, "status": found.status})
+
+    def _document(
+        self,
+        request: str,
+        paths: list[str],
+        tests: list[str],
+        repository: str | None,
+        patch: str | None,
+        agent: str | None,
+        fields: dict[str, Any] | None,
+    ) -> dict[str, Any]:
+        """A run_request.v1. Raises MalformedError for two ways to make the change, or no repository."""
+        if patch is not None and agent is not None:
+            raise MalformedError("a change is made by a patch or by an agent, not by both", code="invalid_input")
+        place = repository or (str(self.access.repository) if self.access.repository is not None else None)
+        if place is None:
+            raise MalformedError("no repository is named, and this server was given none", code="invalid_input")
+        document: dict[str, Any] = {
+            **(fields or {}),
+            "request": request,
+            "repository": {"url": place, **((fields or {}).get("repository") or {})},
+            "requested_by": "mcp host",
+            "allowed_paths": paths,
+            "acceptance_tests": [
+                {"name": f"test-{number}", "cmd": command, "must_pass": True} for number, command in enumerate(tests, 1)
+            ],
+        }
+        if patch is not None:
+            document["executor"] = {"kind": "patch", "artifacts": ["host.patch"]}
+            document["artifacts"] = [msgspec.to_builtins(inline_artifact("host.patch", patch.encode()))]
+        if agent is not None:
+            document["executor"] = {"kind": "agent", "agent": agent}
+        return document
+
+
+@dataclass(frozen=True, slots=True)
+class FollowingTools:
+    """What only looks."""
+
+    access: HostAccess
+
+    @told
+    async def explain_policy(
+        self, document: Annotated[dict[str, Any], Field(description="A run_request.v1 or task_contract.v1.")]
+    ) -> CallToolResult:
+        """What the gates of this host's policies would decide about a request or contract, without a run. Begins nothing."""
+        data = msgspec.json.encode(document)
+        contract = "task_id" in document and "request" not in document
+        submitted = codec.decode(data, TaskContract) if contract else codec.decode(data, RunRequest)
+        compiled = await asyncio.to_thread(read_contract, submitted)
+        asked = await asyncio.to_thread(
+            ask_gates,
+            compiled,
+            ChangeLocation(),
+            judge_policy=True,
+            publisher=self.access.publisher,
+            kind="contract" if contract else "request",
+        )
+        violations = [violation for report in asked.reports for violation in report.violations]
+        return answer({"passed": asked.passed, "words": verdict_lines(asked), "violations": violations})
+
+    @told
+    async def run_status(self, run_id: RunName, detail: Detail = "compact") -> CallToolResult:
+        """How a run stands: its result, refused gates and what to do next; `full` has every task and gate."""
+        return answer(await self._told(run_id, detail))
+
+    @told
+    async def wait_for_run(
+        self, run_id: RunName, seconds: Annotated[int, Field(ge=1, le=LONGEST_WAIT)] = 30, detail: Detail = "compact"
+    ) -> CallToolResult:
+        """Wait until a run has ended and is sealed, or for `seconds`, and say how it stands. Ask again where it goes on."""
+        async with self.access.client() as client:
+            with contextlib.suppress(UnavailableError):
+                await client.ended((await client.get(run_id)).run_id, timeout=float(seconds))
+        return answer(await self._told(run_id, detail))
+
+    @told
+    async def list_runs(self, limit: Annotated[int, Field(ge=1, le=100)] = 20, before: RunName | None = None) -> CallToolResult:
+        """This publisher's newest runs, the newest first; `before` a run: older ones."""
+        async with self.access.runs() as source:
+            page = await source.page(limit, before)
+        return answer({"runs": [entry_of(run) for run in page.runs], "more": page.more})
+
+    @told
+    async def read_log(
+        self,
+        run_id: RunName,
+        stream: Annotated[int, Field(ge=0, le=10_000, description="Which output, from 0; without it they are listed.")] = -1,
+        first_line: Annotated[int, Field(ge=1)] = 1,
+        lines: Annotated[int, Field(ge=1, le=2000)] = 200,
+    ) -> CallToolResult:
+        """What the commands of a run printed, secrets taken out before it was stored."""
+        async with self.access.runs() as source:
+            view = await source.view(await find_run(source, run_id))
+            streams = streams_of(view.run)
+            if stream < 0:
+                return answer({"run_id": view.run.run_id, "streams": [each.title for each in streams]})
+            if stream >= len(streams):
+                raise MalformedError(f"{view.run.run_id} has {len(streams)} outputs, from 0 on", code="invalid_input")
+            data = await read_stream(streams[stream], view, source.output)
+        text = (data or b"").decode("utf-8", "replace")
+        return answer({"run_id": view.run.run_id, "title": streams[stream].title, **excerpt(text, first_line, lines)})
+
+    async def _told(self, wanted: str, detail: Detail) -> Any:
+        async with self.access.runs() as source:
+            view = await source.view(await find_run(source, wanted))
+            waits = await source.waits(view)
+        if detail == "full":
+            return details_of(view, waits=waits)
+        refused = [gate for gate in view.gates if gate.verdict == "FAIL"]
+        return {
+            "result": result_of(view),
+            "state": view.run.state,
+            "attempt": view.run.attempt,
+            "ended": view.run.ended,
+            "refused_by": [{"gate": gate.gate, "code": gate.code, "summary": gate.summary} for gate in refused],
+            "waits": waits,
+            "words": closing_words(view),
+        }

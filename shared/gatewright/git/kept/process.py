@@ -1,0 +1,95 @@
+"""One git process that stays and answers questions on its standard input, one after another.
+
+Each question ends with a line that git answers in a known way; it holds a random number, so that nothing which a repository
+holds can be taken for the end of an answer. Only commands that read are run like this.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+
+from gatewright.errors import GitError
+from gatewright.git.process import OutputTooLargeError, end_group
+
+_CHUNK = 1 << 18
+
+
+class NoAnswerError(Exception):
+    """A kept git process ended without an answer, or closed its pipes: a process of its own is asked. Leaves no reader."""
+
+
+class KeptProcess:
+    """What ``start`` starts. One thread at a time uses it; ``end`` may be called by any."""
+
+    def __init__(self, start: Callable[[], subprocess.Popen[bytes]]) -> None:
+        self._process = start()
+        self.since = time.monotonic()
+        #: Questions that were answered.
+        self.answered = 0
+        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if stream is not None:
+                os.set_blocking(stream.fileno(), False)
+
+    @property
+    def group(self) -> int:
+        """The number of its process group."""
+        return self._process.pid
+
+    def ask(self, question: bytes, ending: bytes, *, timeout: float, limit: int | None) -> bytes:
+        """What it answers before the line ``ending``. After an error it is of no more use, and has to be ended.
+
+        ``timeout`` in seconds; ``limit`` in bytes. Raises NoAnswerError, GitError (``git_timeout``), OutputTooLargeError.
+        """
+        answer, pending, deadline = bytearray(), memoryview(question), time.monotonic() + timeout
+        process = self._process
+        if process.stdin is None or process.stdout is None or process.stderr is None:
+            raise NoAnswerError("git has no pipes")
+        incoming, outgoing, said = process.stdout.fileno(), process.stdin.fileno(), process.stderr.fileno()
+        # Most questions fit into the pipe, and most answers come at once.
+        pending = pending[_write(outgoing, pending) :]
+        with selectors.DefaultSelector() as selector:
+            selector.register(incoming, selectors.EVENT_READ)
+            selector.register(said, selectors.EVENT_READ)
+            if pending:
+                selector.register(outgoing, selectors.EVENT_WRITE)
+            while not answer.endswith(ending):
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise GitError(f"git did not answer within {timeout:g} s", code="git_timeout")
+                for key, _ in selector.select(left):
+                    if key.fd == outgoing:
+                        pending = pending[_write(outgoing, pending) :]
+                        if not pending:
+                            selector.unregister(outgoing)
+                        continue
+                    chunk = os.read(key.fd, _CHUNK)
+                    if not chunk:
+                        raise NoAnswerError("git ended without an answer")
+                    if key.fd == incoming:
+                        answer += chunk
+                if limit is not None and len(answer) > limit + len(ending):
+                    raise OutputTooLargeError(f"git answered with more than {limit} bytes")
+        if pending:
+            raise NoAnswerError("git answered before it was asked")
+        self.answered += 1
+        return bytes(memoryview(answer)[: -len(ending)])
+
+    def end(self) -> None:
+        """Leave nothing of it behind. It only reads, so nothing is lost."""
+        end_group(self._process, signal.SIGKILL)
+
+
+def _write(descriptor: int, data: memoryview) -> int:
+    """How many bytes of ``data`` went into the pipe."""
+    with contextlib.suppress(BlockingIOError):
+        try:
+            return os.write(descriptor, data)
+        except BrokenPipeError as error:
+            raise NoAnswerError("git reads no more") from error
+    return 0
