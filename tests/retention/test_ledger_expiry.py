@@ -47,12 +47,14 @@ class Installation:
         """A sealed run in the ledger; ``bundled``: its bundle lies in the home folder."""
         run = self.house.recorded(number, days_old=days_old)
         root = self.house.root if bundled else self.house.home / "elsewhere"
-        for data in run.store.data.values():
+        for data in run.store.blobs.values():
             await self.bus.put_artifact(data)
         sequences = [await self._publish(transition) for transition in run.transitions]
         sealing = BundleWriter(root).seal(run.run, run.transitions, run.store, self.house.signer, sequences)
         sealed = await sealing
-        run.step(e.Event(e.BundleSealed(manifest_sha256=sealed.manifest_sha256, signer=sealed.signer, location=sealed.location)))
+        run.step(
+            e.Event(e.BundleSealed(manifest_sha256=sealed.manifest_sha256, signer=sealed.signer, location=sealed.location))
+        )
         await self._publish(run.transitions[-1])
         return run.run_id
 
