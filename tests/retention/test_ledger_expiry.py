@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from gatewright.app.cli.operations.ledger_expiry import expiry_round
 from gatewright.app.replay.rebuild import rebuild
 from gatewright.app.retention.expiry_policy import load_expiry
 from gatewright.app.retention.holds import HoldBook
@@ -25,6 +26,7 @@ from gatewright.client import Client
 from gatewright.clock import timestamp
 from gatewright.contracts import LegalHold, Transition, codec
 from gatewright.errors import BusError, ConfigurationError, GatewrightError, MalformedError
+from gatewright.evidence.signing import keys
 from gatewright.evidence.writer import BundleWriter
 from gatewright.ledger import events as e
 from gatewright.ledger.expiry import expire
@@ -42,6 +44,7 @@ class Installation:
     house: House
     bus: JetStreamBus
     provisioner: Connection
+    url: str
 
     async def seal(self, number: int, *, days_old: float = 100, bundled: bool = True) -> str:
         """A sealed run in the ledger; ``bundled``: its bundle lies in the home folder."""
@@ -96,7 +99,7 @@ async def installation(house: House, tmp_path: Path) -> AsyncIterator[Installati
         stack.push_async_callback(bus.close)
         provisioner = await Connection.open(server.address(PROVISIONER), name="expiry")
         stack.push_async_callback(provisioner.close)
-        yield Installation(house, bus, provisioner)
+        yield Installation(house, bus, provisioner, server.address(PROVISIONER).url)
 
 
 async def test_old_sealed_runs_go_and_all_others_stay(installation: Installation) -> None:
@@ -211,8 +214,8 @@ async def test_a_follower_that_stands_in_the_middle_of_a_run_that_expires_is_tol
     ("text", "code"),
     [
         (None, "nothing_expires"),
-        ('{"version": "1", "ledger": {"days": 6}}', "configuration"),
-        ('{"version": "1", "ledger": {"days": 30}, "artefacts": 1}', "configuration"),
+        ('{"version": "1", "ledger": {"days": 6}}', "configuration_invalid"),
+        ('{"version": "1", "ledger": {"days": 30}, "artefacts": 1}', "configuration_invalid"),
     ],
 )
 def test_without_a_policy_that_can_be_read_nothing_expires(tmp_path: Path, text: str | None, code: str) -> None:
@@ -227,3 +230,22 @@ def test_without_a_policy_that_can_be_read_nothing_expires(tmp_path: Path, text:
 def test_the_policy_says_how_long_runs_stay(tmp_path: Path) -> None:
     (tmp_path / "retention.json").write_text('{"version": "1", "ledger": {"days": 30}}')
     assert load_expiry(tmp_path).ledger.days == 30
+
+
+async def test_the_command_lets_runs_expire_with_both_identities_and_not_with_one(
+    installation: Installation, tmp_path: Path, private_key: keys.PrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id, home = await installation.seal(1, days_old=3000), installation.house.home
+    (tmp_path / "retention.json").write_text('{"version": "1", "ledger": {"days": 30}}')
+    key = tmp_path / "gatekeeper.pem"
+    keys.save(private_key, key)
+    for name, value in {"HOME": home, "NATS_URL": installation.url, "POLICIES": tmp_path, "KEY": key}.items():
+        monkeypatch.setenv(f"GATEWRIGHT_{name}", str(value))
+    with pytest.raises(ConfigurationError) as refused:
+        await expiry_round(None, tmp_path, yes=True)
+    assert refused.value.reason == "identity_missing"
+    (planned,), nothing = await expiry_round(None, None, yes=False)
+    assert (planned.action, nothing) == ("expire", ())
+    (_,), (done,) = await expiry_round(None, None, yes=True)
+    assert (done.item.run_id, done.code) == (run_id, "")
+    assert await installation.kinds(run_id) == ["run_expired"]

@@ -8,8 +8,9 @@ run is whole, and the next round goes on. Of two rounds at once the ledger takes
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
+import asyncio
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -105,11 +106,21 @@ class LedgerExpiry:
             if item.action == "keep":
                 continue
             try:
-                with self.evidence.holds_stand_still():
+                async with self._holds_stand_still():
                     done.append(ExpiredRun(item, await self._expire(item)))
             except GatewrightError as error:
                 done.append(ExpiredRun(item, 0, error.reason, error.message))
         return tuple(done)
+
+    @asynccontextmanager
+    async def _holds_stand_still(self) -> AsyncGenerator[None, None]:
+        """Waited for in a thread: what another has the book for may need this loop."""
+        book = self.evidence.holds_stand_still()
+        await asyncio.to_thread(book.__enter__)
+        try:
+            yield
+        finally:
+            book.__exit__(None, None, None)
 
     async def _expire(self, item: LedgerItem) -> int:
         """1. no hold has come  2. the last transition stands in the ledger  3. what is before it goes."""
