@@ -238,7 +238,9 @@ async def test_the_command_lets_runs_expire_with_both_identities_and_not_with_on
     run_id, home = await installation.seal(1, days_old=3000), installation.house.home
     (tmp_path / "retention.json").write_text('{"version": "1", "ledger": {"days": 30}}')
     key = tmp_path / "gatekeeper.pem"
-    keys.save(private_key, key)
+    key.write_bytes(keys.private_pem(private_key))
+    key.chmod(0o600)
+    keys.load_or_create(key)
     for name, value in {"HOME": home, "NATS_URL": installation.url, "POLICIES": tmp_path, "KEY": key}.items():
         monkeypatch.setenv(f"GATEWRIGHT_{name}", str(value))
     with pytest.raises(ConfigurationError) as refused:
