@@ -19,8 +19,8 @@ from gatewright.app.stack.nats_server import NatsServer
 from gatewright.bus.identities import PROVISIONER
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.jetstream.connection import Connection
-from gatewright.bus.jetstream.ledger_room import entries_by_run, let_go
 from gatewright.bus.jetstream.setup import ensure_topology
+from gatewright.bus.ledger_room import entries_by_run, let_go
 from gatewright.bus.topology import run_subject
 from gatewright.client import Client
 from gatewright.clock import timestamp

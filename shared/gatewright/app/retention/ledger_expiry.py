@@ -16,7 +16,7 @@ from typing import Literal, Protocol
 
 from gatewright.app.retention.inventory import InventoryItem
 from gatewright.bus.jetstream.connection import Connection
-from gatewright.bus.jetstream.ledger_room import entries_by_run, let_go
+from gatewright.bus.ledger_room import entries_by_run, let_go
 from gatewright.bus.port import Bus
 from gatewright.clock import Clock
 from gatewright.contracts import LegalHold
