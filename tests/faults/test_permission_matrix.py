@@ -239,7 +239,7 @@ async def test_no_answer_of_the_server_can_be_sent_where_the_asker_may_not_publi
 
 async def test_a_forged_ledger_entry_is_refused_with_every_credential_but_the_gatekeeper_s(bus: Bus) -> None:
     async def forge(identity: str) -> None:
-        forger = await JetStreamBus.connect(bus.server.address(identity), name="forger", patience=0.3)
+        forger = await JetStreamBus.connect(bus.server.address(identity), name="forger", patience=3.0)
         with pytest.raises((BusError, ConflictError)):
             await forger.publish("gw.run.run-0123456789", b"{}", schema="transition.v1", message_id="forged")
         await forger.close()

@@ -14,7 +14,7 @@ import pytest
 
 from gatewright.bus.memory.bus import MemoryBus
 from gatewright.bus.port import PublishAck
-from gatewright.contracts import TestReport, codec
+from gatewright.contracts import ReviewReport, TestReport, codec
 from gatewright.errors import BusError, HostError, MalformedError
 from gatewright.resources import schema_directory
 from gatewright.tasks import disposition, runner
@@ -103,6 +103,14 @@ async def test_a_failure_is_not_believed_where_there_is_no_room(role: RoleAtWork
         await role.give(make_contract())
         assert (await role.result()) == make_result(make_contract())
     assert len(handler.seen) == 2
+
+
+def test_a_review_that_refuses_is_a_failure_and_a_full_disk_may_have_made_it() -> None:
+    """A patch that git could not apply for want of room is told as one that does not apply."""
+    example = schema_directory() / "examples" / "review_report.v1" / "valid"
+    reports = [codec.decode(path.read_bytes(), ReviewReport) for path in sorted(example.iterdir())]
+    assert {report.verdict for report in reports} >= {"PASS", "BLOCKED"}
+    assert [has_failed(report) for report in reports] == [report.verdict != "PASS" for report in reports]
 
 
 async def test_a_command_that_was_ended_by_a_full_disk_is_done_once_more_and_then_believed(

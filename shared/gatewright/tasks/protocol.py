@@ -102,11 +102,13 @@ def blames_sandbox(document: Document) -> bool:
 
 
 def has_failed(document: Document) -> bool:
-    """Whether the answer says that the task, or a command of it, failed."""
+    """Whether the answer says that the task, or a command of it, failed, or refuses the change."""
     if isinstance(document, TaskResult):
         return document.status == "FAILED"
     if isinstance(document, TestReport):
         return document.status in {"FAIL", "ERROR"}
+    if isinstance(document, ReviewReport):
+        return document.verdict != "PASS"
     return isinstance(document, Error)
 
 

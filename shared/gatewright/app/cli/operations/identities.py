@@ -22,7 +22,7 @@ from gatewright.app.stack.nats_server import CONFIG_FILE
 from gatewright.bus import identities, identity_changes, identity_limits
 from gatewright.bus.identities import PROVISIONER, BusAddress
 from gatewright.bus.server_config import with_identities
-from gatewright.errors import ConfigurationError, MalformedError, UnavailableError
+from gatewright.errors import BusError, ConfigurationError, MalformedError, UnavailableError
 
 #: Seconds that servers may take until they hold to what they were told.
 _CONFIRM_SECONDS = 10.0
@@ -146,10 +146,20 @@ def _set_up(servers: Servers) -> None:
     """A publisher that has come needs streams for what it leaves and uploads."""
     from gatewright.bus.jetstream.setup import ensure_topology
 
-    if servers.address is not None:
-        seed = identities.seed_file(servers.keys, PROVISIONER)
-        settings = load().stream_settings
-        asyncio.run(ensure_topology(BusAddress(servers.address.url, seed, servers.address.ca), settings=settings))
+    if servers.address is None:
+        return
+    address = BusAddress(servers.address.url, identities.seed_file(servers.keys, PROVISIONER), servers.address.ca)
+    give_up = time.monotonic() + _CONFIRM_SECONDS
+    while True:
+        try:
+            asyncio.run(ensure_topology(address, settings=load().stream_settings))
+        except BusError as error:
+            # A server that reads its configuration just now may refuse what connects meanwhile.
+            if error.reason != "credential_refused" or time.monotonic() > give_up:
+                raise
+            time.sleep(_BETWEEN_SECONDS)
+        else:
+            return
 
 
 def _reach(servers: Servers) -> None:
