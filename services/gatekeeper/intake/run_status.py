@@ -36,6 +36,9 @@ def status_of(run: Run, records: Iterable[OrchestratorEvent]) -> RunStatus:
             case e.RunFinished() as finished:
                 ending = finished
     landed, sealed = run.landed, run.sealed
+    if run.expired is not None and ending is None:
+        since, over = run.finished_at, run.expired
+        ending = e.RunFinished(status="SUCCESS" if over.state == "S6" else over.state, code=over.code, message=over.message)
     return RunStatus(
         run_id=run.run_id,
         publisher=run.publisher,

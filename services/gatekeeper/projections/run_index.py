@@ -12,21 +12,29 @@ import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import msgspec
 
 from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.contracts.run_status import ListedRun, RunList, RunOutcome, RunsRequest
 from gatewright.errors import UnavailableError
-from gatewright.ledger.events import RunAccepted
-from gatewright.services.gatekeeper.projections.entries import LedgerEntry
+from gatewright.ledger.events import RunAccepted, RunExpired
+from gatewright.services.gatekeeper.projections.entries import EntryEvent, LedgerEntry
 
 
 class _Accepted(msgspec.Struct, frozen=True):
     publisher: str = ""
 
 
+class _Expired(msgspec.Struct, frozen=True):
+    accepted: _Accepted
+    state: Literal["S6", "FAILED", "ABORTED"]
+    created_at: str
+
+
 _ACCEPTED = msgspec.json.Decoder(_Accepted)
+_EXPIRED = msgspec.json.Decoder(_Expired)
 
 
 @dataclass(slots=True)
@@ -44,6 +52,7 @@ class RunIndex:
         self._waiting: dict[str, asyncio.Event] = {}
         self._waiters: Counter[str] = Counter()
         self._released = False
+        self._late = False
         self._whole = asyncio.Event()
 
     def saw(self, entry: LedgerEntry) -> None:
@@ -55,6 +64,8 @@ class RunIndex:
                     publisher = _ACCEPTED.decode(event.payload).publisher or DEFAULT_PUBLISHER
                     # As many entries as there are runs in the ledger: no two of them hold the same name twice.
                     self._runs[run_id] = _Entry(sys.intern(publisher), event.ts)
+            elif event.event_type == RunExpired.event_type and run_id not in self._runs:
+                self._saw_remains(run_id, event)
         if (outcome := entry.outcome) is not None and (known := self._runs.get(run_id)) is not None:
             known.status = outcome
         if (news := self._waiting.pop(run_id, None)) is not None:
@@ -62,7 +73,19 @@ class RunIndex:
 
     def read_to_the_end(self) -> None:
         """The ledger has been read up to now."""
+        if self._late:
+            # What is left of a run that expired came after runs that were accepted later.
+            self._runs = dict(sorted(self._runs.items(), key=lambda item: item[1].created_at))
+            self._late = False
         self._whole.set()
+
+    def _saw_remains(self, run_id: str, event: EntryEvent) -> None:
+        with contextlib.suppress(msgspec.MsgspecError, RecursionError):
+            told = _EXPIRED.decode(event.payload)
+            publisher = told.accepted.publisher or DEFAULT_PUBLISHER
+            status = told.state if told.state != "S6" else "SUCCESS"
+            self._runs[run_id] = _Entry(sys.intern(publisher), told.created_at, status)
+            self._late = True
 
     async def complete(self, seconds: float) -> None:
         """Until the ledger has been read. Raises UnavailableError (``ledger_being_read``) after so many seconds."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gatewright.ledger.events import BundleSealed, LocksWaiting
+from gatewright.ledger.events import ABOUT_BUNDLES, LocksWaiting
 from gatewright.services.gatekeeper.projections.entries import LedgerEntry
 
 #: Seconds for which a run may stand still before the first look, and the longest pause between two looks.
@@ -40,7 +40,7 @@ class StalledRuns:
 
     def saw(self, entry: LedgerEntry, now: float) -> bool:
         """Take note of an entry of the ledger; whether it says that its run is over and sealed."""
-        sealed = entry.has(BundleSealed.event_type)
+        sealed = any(map(entry.has, ABOUT_BUNDLES))
         if sealed:
             self.closed(entry.run_id)
         else:

@@ -116,7 +116,7 @@ def access_of(
         return Access(
             PROVISIONER,
             (OWN_RIGHTS, *_SNAPSHOTS),
-            api=(*_set_up(publishers), *_keep_and_bring_back(publishers)),
+            api=(*_set_up(publishers), *_keep_and_bring_back(publishers), PURGE_LEDGER),
             limits=RESIDENT_LIMITS,
         )
     if identity == WATCHER:
@@ -183,6 +183,8 @@ def service_subjects(role: str) -> tuple[str, ...]:
     return tuple(f"$SRV.{verb}{ending}" for verb in _VERBS for ending in ("", f".gw-{role}", f".gw-{role}.*"))
 
 
+#: Takes entries out of the ledger. It could be shrunk by a limit as well: the provisioner may do either, and no other.
+PURGE_LEDGER = "STREAM.PURGE.RUNS"
 _LOCKS = f"$KV.{t.LOCK_BUCKET}.>"
 _GET_ARTIFACT = f"STREAM.MSG.GET.{t.ARTIFACTS.name}"
 #: The server tells each connection what it may do: who sets up the bus learns there which publishers there are.
@@ -204,7 +206,7 @@ def _keep_and_bring_back(publishers: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _set_up(publishers: tuple[str, ...]) -> tuple[str, ...]:
-    """No identity may delete or purge a stream, and the provisioner alone may change one: a limit can have a ledger forget."""
+    """No identity may delete a stream, and the provisioner alone may change one: a limit can have a ledger forget."""
     own = _own_streams(publishers)
     queued = (*t.STREAM_NAMES, *(queue.stream for queue in t.intake_consumers(publishers)))
     return (

@@ -38,7 +38,7 @@ from gatewright.contracts import (
 )
 from gatewright.contracts.vocabulary import Artifact, RunId
 from gatewright.errors import BusError, LimitError, MalformedError, UnavailableError
-from gatewright.ledger.events import BundleSealed
+from gatewright.ledger.events import ABOUT_BUNDLES
 from gatewright.ledger.evolve import evolve
 from gatewright.ledger.run import Run
 from gatewright.ledger.store import Ledger
@@ -194,7 +194,7 @@ class Client:
             raise UnavailableError(f"{run_id} has not ended within {timeout} s", code="run_not_ended") from None
 
     async def follow(self, run_id: str) -> AsyncGenerator[OrchestratorEvent, None]:
-        """The events of a run from its first one on, live, up to and with ``bundle_sealed``.
+        """The events of a run from its first one on, live, up to and with ``bundle_sealed``; of an expired one ``run_expired``.
 
         A run that does not exist yet is waited for. The hash chain is checked: raises VerificationError when the events
         are not a chain, MalformedError when entries are missing or damaged. Messages that are no entries are passed over.
@@ -202,7 +202,7 @@ class Client:
         async with contextlib.aclosing(self._history.events(_checked(run_id), follow=True)) as events:
             async for event in events:
                 yield event
-                if event.event_type == BundleSealed.event_type:
+                if event.event_type in ABOUT_BUNDLES:
                     return
 
     async def wait(self, run_id: str, *, timeout: float | None = None) -> Run:  # noqa: ASYNC109 - part of the offer

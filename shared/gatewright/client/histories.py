@@ -18,6 +18,7 @@ from gatewright.contracts.run_status import LONGEST_EVENTS_WAIT
 from gatewright.errors import LimitError, MalformedError, UnavailableError
 from gatewright.ledger import chain
 from gatewright.ledger.entry_validation import End, next_link
+from gatewright.ledger.events import RunExpired
 
 #: Seconds beyond its own waiting that an answer of the gatekeeper may take.
 _ANSWER = 10.0
@@ -62,6 +63,9 @@ class ServedHistory:
         seq, head, more = 0, chain.GENESIS, True
         while more:
             answer = await self._patiently(run_id, seq) if follow else await self._so_far(run_id, seq)
+            if answer.events and answer.events[0].event_type == RunExpired.event_type and answer.events[0].seq > seq + 1:
+                # The ledger keeps nothing of what came before.
+                seq, head = answer.events[0].seq - 1, answer.events[0].prev_hash
             seq, head = chain.check(answer.events, seq=seq, head=head)
             for event in answer.events:
                 yield event

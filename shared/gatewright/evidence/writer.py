@@ -27,7 +27,7 @@ from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.statement import make_statements
 from gatewright.evidence.tombstone import read_tombstone
 from gatewright.file_locks import lock_folder
-from gatewright.ledger.events import BundleSealed
+from gatewright.ledger.events import ABOUT_BUNDLES
 from gatewright.ledger.run import Run
 
 #: Seconds to wait for a folder that another process writes: to add events, which the seal can make good, and to seal.
@@ -63,7 +63,7 @@ class BundleWriter:
         False when they do not follow what is there (another gatekeeper wrote the events between), or when another process has
         the folder: nothing is written, and the seal makes it good. Raises UnavailableError (``bundle_unwritable``).
         """
-        wanted = [record for record in records if record.event_type != BundleSealed.event_type]
+        wanted = [record for record in records if record.event_type not in ABOUT_BUNDLES]
         if not wanted:
             return True
         async with self._turn(run.run_id):

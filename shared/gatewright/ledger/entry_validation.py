@@ -13,6 +13,7 @@ from gatewright.bus.port import SCHEMA_HEADER, Message
 from gatewright.contracts import Transition, codec
 from gatewright.errors import MalformedError, VerificationError
 from gatewright.ledger import chain
+from gatewright.ledger.expiry import is_remains
 
 TRANSITION_SCHEMA = "transition.v1"
 
@@ -36,7 +37,7 @@ def next_link(message: Message, run_id: str, end: End) -> Transition | None:
     2. A transition of another run is foreign.
     3. A number that the history has already is a copy, and foreign.
     4. A later number than the next says that entries are missing.
-    5. The next one has to follow in the chain of hashes.
+    5. The next one has to follow in the chain of hashes; before the last one of an expired run anything may be gone.
 
     Raises MalformedError (``ledger_damaged``), VerificationError (``ledger_gap``, ``chain_...``).
     """
@@ -48,10 +49,13 @@ def next_link(message: Message, run_id: str, end: End) -> Transition | None:
         raise MalformedError(f"{run_id}: message {message.sequence} is damaged: {error}", code="ledger_damaged") from error
     if transition.run_id != run_id or transition.number <= end.number:  # 2, 3
         return None
-    if transition.number != end.number + 1:  # 4
+    remains = is_remains(transition) and transition.number > end.number + 1
+    if transition.number != end.number + 1 and not remains:  # 4
         words = f"{run_id}: transition {end.number + 1} is missing before message {message.sequence}"
         raise VerificationError(words, code="ledger_gap")
     if any(record.run_id != run_id for record in transition.events):
         raise VerificationError(f"{run_id}: message {message.sequence} holds events of another run", code="chain_broken")
-    chain.check(transition.events, seq=end.seq, head=end.head)  # 5
+    last = transition.events[0]
+    start = (last.seq - 1, last.prev_hash) if remains else (end.seq, end.head)
+    chain.check(transition.events, seq=start[0], head=start[1])  # 5
     return transition

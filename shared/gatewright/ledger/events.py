@@ -342,12 +342,33 @@ class AnswerIgnored(Payload, frozen=True):
 
 
 class BundleSealed(Payload, frozen=True):
-    """The bundle of an ended run is on disk, whole and signed. It is the only event that comes after the end."""
+    """The bundle of an ended run is on disk, whole and signed. After it comes ``run_expired`` alone."""
 
     event_type: ClassVar[str] = "bundle_sealed"
     manifest_sha256: str
     signer: str
     location: str
+
+
+class RunExpired(Payload, frozen=True):
+    """The last event of a run whose entries before this one the ledger keeps no longer: its sealed bundle tells them.
+
+    It holds what must be known for good. ``accepted`` is without the document, whose digest stays, so that a key that comes
+    again begins no second run. ``code`` and ``message`` are those of the end, ``by`` is who let it expire, and ``reason`` why.
+    """
+
+    event_type: ClassVar[str] = "run_expired"
+    accepted: RunAccepted
+    sealed: BundleSealed
+    state: Literal["S6", "FAILED", "ABORTED"]
+    attempt: int
+    created_at: str
+    finished_at: str
+    code: str
+    message: str
+    by: str
+    reason: str
+    landed: Landed | None = None
 
 
 PAYLOADS: dict[str, type[Payload]] = {
@@ -381,8 +402,13 @@ PAYLOADS: dict[str, type[Payload]] = {
         AnswerIgnored,
         RunFinished,
         BundleSealed,
+        RunExpired,
     )
 }
+
+
+#: What the ledger tells of a bundle, and no bundle holds.
+ABOUT_BUNDLES: frozenset[str] = frozenset({BundleSealed.event_type, RunExpired.event_type})
 
 
 @dataclass(frozen=True, slots=True)

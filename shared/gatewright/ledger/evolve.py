@@ -17,6 +17,7 @@ from gatewright.contracts.vocabulary import Usage
 from gatewright.errors import MalformedError
 from gatewright.ledger import events as e
 from gatewright.ledger.candidates import candidate_of, chosen, orders_of, put_back, seen_from
+from gatewright.ledger.expiry import expired
 from gatewright.ledger.run import AskedApproval, CandidateState, FoundReason, Run, RunFailure, RunTask, TaskStatus
 from gatewright.ledger.spending import most
 from gatewright.ledger.votes import voted
@@ -25,10 +26,12 @@ from gatewright.ledger.votes import voted
 def evolve(run: Run | None, record: OrchestratorEvent) -> Run:
     """The run after one more event.
 
-    Raises MalformedError when the event cannot follow: a first event that is not ``run_accepted``, a state that may not
-    come next, anything but the seal after the end.
+    Of a run that has expired the last event is all there is, and enough. Raises MalformedError when the event cannot follow: a
+    first event that is not ``run_accepted``, a state that may not come next, anything but the seal and expiry after the end.
     """
     payload = e.payload_of(record)
+    if isinstance(payload, e.RunExpired):
+        return expired(run, payload, record)
     if run is None:
         if not isinstance(payload, e.RunAccepted):
             raise MalformedError("a run begins with run_accepted", code="bad_event")

@@ -16,7 +16,17 @@ from gatewright.contracts.run_request import RunRequest
 from gatewright.contracts.task_contract import TaskContract
 from gatewright.contracts.vocabulary import Usage
 from gatewright.ledger.chain import GENESIS
-from gatewright.ledger.events import PARKED, TERMINAL, BundleSealed, CandidateComposed, Landed, LocksTaken, RunAccepted, State
+from gatewright.ledger.events import (
+    PARKED,
+    TERMINAL,
+    BundleSealed,
+    CandidateComposed,
+    Landed,
+    LocksTaken,
+    RunAccepted,
+    RunExpired,
+    State,
+)
 
 TaskRole = Literal["pm", "techlead", "worker", "reviewer", "testrunner"]
 TaskStatus = Literal["PENDING", "RUNNING", "SUCCESS", "FAILED"]
@@ -134,6 +144,8 @@ class Run:
     created_at: str = ""
     finished_at: str = ""
     sealed: BundleSealed | None = None
+    #: Set once the ledger has let go of the run's entries; what its bundle tells is not known here then.
+    expired: RunExpired | None = None
     #: What people were asked, by id of the request, in the order of asking.
     approvals: Mapping[str, AskedApproval] = field(default_factory=dict)
     found_reasons: tuple[FoundReason, ...] = ()

@@ -13,6 +13,7 @@ from gatewright.evidence.projection.screening import ScreenedArtifacts
 from gatewright.evidence.signing.durable_files import sync_folder
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import BundleWriter, Sealed
+from gatewright.ledger.expiry import check_whole
 from gatewright.ledger.store import Ledger
 from gatewright.secrets.scanner import SecretScanner
 
@@ -23,14 +24,15 @@ async def rebuild(bus: Bus, run_id: str, root: Path, signer: Signer, scanner: Se
     Artifacts are screened by ``scanner``, as they were when the run was sealed. What comes out is compared with the digest that
     the ledger recorded then.
 
-    Raises MalformedError (``run_unknown``, ``run_not_ended``, ``bundle_exists``), ConfigurationError (``key_differs``: another
-    key signed it), VerificationError (``rebuild_differs``), ArtifactError or BusError when an artifact cannot be had,
-    UnavailableError (``bundle_unwritable``).
+    Raises MalformedError (``run_unknown``, ``run_expired``, ``run_not_ended``, ``bundle_exists``), ConfigurationError
+    (``key_differs``: another key signed it), VerificationError (``rebuild_differs``), ArtifactError or BusError when an
+    artifact cannot be had, UnavailableError (``bundle_unwritable``).
     """
     position = await Ledger(bus).load(run_id)
     run = position.run
     if run is None:
         raise MalformedError(f"the ledger has no run {run_id}", code="run_unknown")
+    check_whole(run, position.transitions[0].events[0].seq)
     if not run.ended:
         raise MalformedError(f"{run_id} is in state {run.state}: it has no bundle before it has ended", code="run_not_ended")
     if run.sealed is not None and run.sealed.signer != signer.key_id:

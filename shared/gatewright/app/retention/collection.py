@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from gatewright.app.retention.inventory import InventoryItem, take_inventory
 from gatewright.app.retention.plan import Item, RetentionPolicy, make_plan
 from gatewright.app.retention.pruning import PruningDisk, finish, prune
 from gatewright.clock import Clock, timestamp
-from gatewright.contracts import Tombstone
+from gatewright.contracts import LegalHold, Tombstone
 from gatewright.errors import GatewrightError, UnavailableError
 from gatewright.evidence import tombstone
 from gatewright.evidence.signing.envelopes import Signer
@@ -68,6 +69,22 @@ class Collector:
                 else:
                     done.append(Collected(item))
         return tuple(done)
+
+    def bundles(self, run_ids: Collection[str]) -> tuple[InventoryItem, ...]:
+        """What lies in the folder of these runs. Raises UnavailableError (``bundle_unwritable``)."""
+        return tuple(entry for entry in self._inventory() if entry.run_id in run_ids)
+
+    def held(self) -> Mapping[str, LegalHold]:
+        """Run id -> what holds its bundle. Raises ConfigurationError (``holds_unreadable``)."""
+        return HoldBook(self.home).held()
+
+    def fault(self, entry: InventoryItem) -> str:
+        """Why the sealed bundle ``entry`` does not prove what it claims; empty when it does."""
+        return self._fault(entry)
+
+    def holds_stand_still(self) -> AbstractContextManager[object]:
+        """While it is open no hold is placed."""
+        return HoldBook(self.home).locked()
 
     def _remove(self, item: Item, entry: InventoryItem, signer: Signer, disk: PruningDisk | None) -> None:
         if item.action == "finish":

@@ -6,7 +6,8 @@ The rules are those of a folder. What the store itself locks stays, whatever the
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -16,7 +17,7 @@ from gatewright.app.retention.inventory import InventoryItem, Status
 from gatewright.app.retention.plan import Item, RetentionPolicy, make_plan
 from gatewright.app.retention.store_holds import StoreHoldBook
 from gatewright.clock import Clock, timestamp
-from gatewright.contracts import RunManifest, Tombstone, codec
+from gatewright.contracts import LegalHold, RunManifest, Tombstone, codec
 from gatewright.errors import GatewrightError, StoreError, UnavailableError
 from gatewright.evidence import layout, tombstone
 from gatewright.evidence.signing.envelopes import Signer
@@ -68,6 +69,25 @@ class StoreCollector:
                 done.append(Collected(item))
         return tuple(done)
 
+    def bundles(self, run_ids: Collection[str]) -> tuple[InventoryItem, ...]:
+        """What lies in the store of these runs. Raises StoreError."""
+        return self._inventory(run_ids)
+
+    def held(self) -> Mapping[str, LegalHold]:
+        """Run id -> what holds its bundle. Raises ConfigurationError (``holds_unreadable``), StoreError."""
+        return StoreHoldBook(self.store).held()
+
+    def fault(self, entry: InventoryItem) -> str:
+        """Why a sealed bundle does not prove what it claims, whether or not the store locks it; empty when it does."""
+        try:
+            return self._unverified(self._pointers[entry.run_id])
+        except GatewrightError as error:
+            return error.reason
+
+    def holds_stand_still(self) -> AbstractContextManager[object]:
+        """A store has no lock: a hold that comes meanwhile keeps the bundle, which is whole."""
+        return nullcontext()
+
     def _remove(self, item: Item, signer: Signer) -> None:
         """1. the tombstone is written, once  2. no hold has come meanwhile  3. the archive goes, and is seen to be gone.
 
@@ -90,13 +110,14 @@ class StoreCollector:
                 f"the store says that it has removed the bundle of {item.run_id}, and has it", code="store_refused"
             )
 
-    def _inventory(self) -> tuple[InventoryItem, ...]:
+    def _inventory(self, run_ids: Collection[str] | None = None) -> tuple[InventoryItem, ...]:
         stones = set(self.store.names("tombstones/"))
         archives = set(self.store.names("bundles/"))
-        return tuple(self._entry(name, stones, archives) for name in sorted(self.store.names(RUNS)))
+        wanted = (name for name in sorted(self.store.names(RUNS)) if run_ids is None or _run_of(name) in run_ids)
+        return tuple(self._entry(name, stones, archives) for name in wanted)
 
     def _entry(self, name: str, stones: set[str], archives: set[str]) -> InventoryItem:
-        run_id = name.removeprefix(RUNS).removesuffix(".json")
+        run_id = _run_of(name)
         folder = Path(name)
         try:
             pointer = read_pointer(self.store.read(name) or b"", run_id)
@@ -164,6 +185,11 @@ class StoreCollector:
             files=len(manifest.integrity.files),
             size=sum(file.size for file in manifest.integrity.files),
         )
+
+
+def _run_of(name: str) -> str:
+    """The run whose pointer is called so."""
+    return name.removeprefix(RUNS).removesuffix(".json")
 
 
 def _words(lock: ObjectLock | None, now: str) -> str:

@@ -43,9 +43,9 @@ class RunHistory:
 
 
 def evidence_records(transitions: Iterable[Transition]) -> tuple[OrchestratorEvent, ...]:
-    """The events that go into a bundle: all but the seal, which tells of the bundle itself."""
-    seal = e.BundleSealed.event_type
-    return tuple(record for transition in transitions for record in transition.events if record.event_type != seal)
+    """The events that go into a bundle: all but those that tell of the bundle itself."""
+    records = (record for transition in transitions for record in transition.events)
+    return tuple(record for record in records if record.event_type not in e.ABOUT_BUNDLES)
 
 
 def evidence_transitions(transitions: Iterable[Transition]) -> int:

@@ -7,7 +7,7 @@ from gatewright.errors import MalformedError, VerificationError
 from gatewright.evidence import layout
 from gatewright.evidence.verification.reading import Reading
 from gatewright.ledger import chain
-from gatewright.ledger.events import BundleSealed
+from gatewright.ledger.events import ABOUT_BUNDLES
 from gatewright.ledger.evolve import evolve
 from gatewright.ledger.run import Run
 
@@ -77,7 +77,7 @@ def _lines(data: bytes) -> tuple[OrchestratorEvent, ...]:
             raise MalformedError(f"line {number}: {error.message}", code="event_malformed") from error
         if codec.encode(record) != text:
             raise MalformedError(f"line {number} is not in canonical form", code="event_malformed")
-        if record.event_type == BundleSealed.event_type:
+        if record.event_type in ABOUT_BUNDLES:
             raise MalformedError(f"line {number}: the seal tells of the bundle and is no part of it", code="bad_event")
         records.append(record)
     return tuple(records)

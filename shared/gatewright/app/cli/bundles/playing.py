@@ -27,7 +27,8 @@ from gatewright.client.client import Client
 from gatewright.errors import MalformedError, UnavailableError
 from gatewright.evidence import layout
 from gatewright.evidence.projection.history import tell
-from gatewright.ledger.events import BundleSealed
+from gatewright.ledger.events import ABOUT_BUNDLES
+from gatewright.ledger.expiry import check_whole
 from gatewright.ledger.run import Run
 
 #: Where reports on runs that were done again lie in the home folder, and the bundles of such runs: never in a bundle, which is
@@ -101,7 +102,9 @@ async def playing_stack(
 
 async def recorded_of(client: Client, run: Run) -> RecordedRun:
     """What the ended ``run`` asked and decided. Raises BusError, ArtifactError, MalformedError."""
-    history = tell(run, [record for record in await client.events(run.run_id) if record.event_type != BundleSealed.event_type])
+    records = await client.events(run.run_id)
+    check_whole(run, records[0].seq)
+    history = tell(run, [record for record in records if record.event_type not in ABOUT_BUNDLES])
     wanted = [each for task in asked_tasks(history) for each in (task.calls, task.admission) if each is not None]
     data = {each.uri: await client.get_artifact(each.uri) for each in wanted}
     return recorded_run(history, lambda artifact: data[artifact.uri])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -27,6 +28,19 @@ def gc(
     keep_failed_days: Annotated[
         float, typer.Option(min=0, metavar="DAYS", help="How long bundles of failed and aborted runs stay.")
     ] = 90,
+    ledger: Annotated[
+        bool,
+        typer.Option(
+            "--ledger",
+            help="Let sealed runs expire from the ledger, after the days of retention.json; bundles stay as they are.",
+        ),
+    ] = False,
+    keys: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="With --ledger: where gatekeeper.nk and provisioner.nk lie.", show_default="of the home folder"
+        ),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do what the plan says; without it the plan is only printed.")] = False,
     json_output: JsonOutput = False,
 ) -> None:
@@ -34,6 +48,8 @@ def gc(
 
     Bundles on hold, of open runs, and such as do not verify always stay.
     """
+    if ledger:
+        _gc_ledger(store, keys, yes=yes, json_output=json_output)
     from gatewright.app.cli.bundles.retention import carry_out, closing_lines, make_collector, plan_lines, result_document
     from gatewright.app.cli.outcome import Exit
     from gatewright.app.retention.plan import RetentionPolicy
@@ -49,6 +65,21 @@ def gc(
         emit(result_document(plan, done, carried_out=yes))
     else:
         for line in closing_lines(plan, done, carried_out=yes):
+            say(printable(line))
+    raise typer.Exit(Exit.INFRASTRUCTURE if any(each.code for each in done) else Exit.GOOD)
+
+
+def _gc_ledger(store: str | None, keys: Path | None, *, yes: bool, json_output: bool) -> None:
+    import asyncio
+
+    from gatewright.app.cli.operations.ledger_expiry import closing_lines, expiry_round, plan_lines, result_document
+    from gatewright.app.cli.outcome import Exit
+
+    plan, done = asyncio.run(expiry_round(store, keys, yes=yes))
+    if json_output:
+        emit(result_document(plan, done, carried_out=yes))
+    else:
+        for line in (*plan_lines(plan), *closing_lines(plan, done, carried_out=yes)):
             say(printable(line))
     raise typer.Exit(Exit.INFRASTRUCTURE if any(each.code for each in done) else Exit.GOOD)
 

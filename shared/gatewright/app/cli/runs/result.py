@@ -13,6 +13,7 @@ from gatewright.app.cli.runs.retry import in_options, retry_line, retry_options
 from gatewright.app.cli.runs.timeline import finding_lines, proof_lines, violation_lines
 from gatewright.app.cli.runs.view import RunView
 from gatewright.errors import GatewrightError, MalformedError
+from gatewright.ledger.expiry import expired_words
 from gatewright.ledger.families import ToldFamilies, failure_family
 from gatewright.ledger.run import Run
 from gatewright.reasons import Family, advice_for
@@ -84,6 +85,8 @@ def closing_words(view: RunView, command: Sequence[str] = ()) -> list[str]:
     words = [f"{result.status} in {result.duration_sec:.1f} s   {view.run.run_id}"]
     if not view.run.ended:
         words.append("  open      it has not ended; what was asked of it takes effect as soon as the system runs")
+    if view.run.expired is not None:
+        words.append(f"  expired   run_expired: {printable(expired_words(view.run))}")
     if result.failure is not None:
         words += _why(view, result, command)
     proofs = proof_lines(view.run.tests) if view.run.tests is not None else []

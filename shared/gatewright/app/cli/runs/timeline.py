@@ -16,6 +16,7 @@ from gatewright.contracts import AgentActivity, Error, GateReport, OrchestratorE
 from gatewright.contracts.reports import Violation
 from gatewright.ledger import events as e
 from gatewright.ledger.candidates import why_chosen
+from gatewright.ledger.expiry import expired_words
 from gatewright.rules.proof import in_words
 
 Mark = Literal["good", "bad", "given", "plain", "warn"]
@@ -123,6 +124,8 @@ def _said(record: OrchestratorEvent, view: RunView) -> list[tuple[Mark, str, str
             return [("good" if status == "SUCCESS" else "bad", "gatekeeper", f"run {status}{words}")]
         case e.BundleSealed():
             return [("plain", "gatekeeper", f"sealed {payload.location}")]
+        case e.RunExpired():
+            return [("warn", "ledger", f"run_expired: {expired_words(view.run)}")]
         case _:
             return []
 

@@ -91,7 +91,7 @@ def advance(view: RunView | None, record: OrchestratorEvent) -> RunView:
             return replace(view, dispatched={**view.dispatched, task_id: moment(record.ts)})
         case e.LocksWaiting(holders=holders):
             return replace(view, lock_holders=holders, locks_since=record.ts)
-        case e.BundleSealed(location=location):
+        case e.BundleSealed(location=location) | e.RunExpired(sealed=e.BundleSealed(location=location)):
             return replace(view, bundle=location)
         case _:
             return view

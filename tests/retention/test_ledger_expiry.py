@@ -1,0 +1,253 @@
+"""Letting sealed runs expire from the ledger of a real NATS server: which go, which stay, and cut short at every step."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from gatewright.app.cli.operations.ledger_expiry import expiry_round
+from gatewright.app.replay.rebuild import rebuild
+from gatewright.app.retention.expiry_policy import load_expiry
+from gatewright.app.retention.holds import HoldBook
+from gatewright.app.retention.ledger_expiry import ExpiredRun, LedgerExpiry
+from gatewright.app.stack.nats_server import NatsServer
+from gatewright.bus.identities import PROVISIONER
+from gatewright.bus.jetstream.bus import JetStreamBus
+from gatewright.bus.jetstream.connection import Connection
+from gatewright.bus.jetstream.setup import ensure_topology
+from gatewright.bus.ledger_room import entries_by_run, let_go
+from gatewright.bus.topology import run_subject
+from gatewright.client import Client
+from gatewright.clock import timestamp
+from gatewright.contracts import LegalHold, Transition, codec
+from gatewright.errors import BusError, ConfigurationError, GatewrightError, MalformedError
+from gatewright.evidence.signing import keys
+from gatewright.evidence.writer import BundleWriter
+from gatewright.ledger import events as e
+from gatewright.ledger.expiry import expire
+from gatewright.ledger.store import Ledger
+from tests.attacks.real_gate import default_scanner
+from tests.retention.conftest import NOW, House
+
+DAYS = 30
+
+
+@dataclass
+class Installation:
+    """A home folder with bundles, and the ledger of a real server that holds their runs."""
+
+    house: House
+    bus: JetStreamBus
+    provisioner: Connection
+    url: str
+
+    async def seal(self, number: int, *, days_old: float = 100, bundled: bool = True) -> str:
+        """A sealed run in the ledger; ``bundled``: its bundle lies in the home folder."""
+        run = self.house.recorded(number, days_old=days_old)
+        root = self.house.root if bundled else self.house.home / "elsewhere"
+        for data in run.store.blobs.values():
+            await self.bus.put_artifact(data)
+        sequences = [await self._publish(transition) for transition in run.transitions]
+        sealing = BundleWriter(root).seal(run.run, run.transitions, run.store, self.house.signer, sequences)
+        sealed = await sealing
+        run.step(
+            e.Event(e.BundleSealed(manifest_sha256=sealed.manifest_sha256, signer=sealed.signer, location=sealed.location))
+        )
+        await self._publish(run.transitions[-1])
+        return run.run_id
+
+    async def _publish(self, transition: Transition) -> int:
+        ack = await self.bus.publish(
+            run_subject(transition.run_id),
+            codec.encode(transition),
+            schema="transition.v1",
+            message_id=f"{transition.run_id}:{transition.number}",
+        )
+        return ack.sequence
+
+    def expiry(self) -> LedgerExpiry:
+        return LedgerExpiry(self.bus, self.provisioner, self.house.collector(), DAYS, self.house.clock, "keeper")
+
+    async def round(self) -> dict[str, ExpiredRun]:
+        expiry = self.expiry()
+        return {done.item.run_id: done for done in await expiry.carry_out(await expiry.plan())}
+
+    async def reasons(self) -> dict[str, str]:
+        """Run id -> why it stays; empty for one that would go."""
+        return {item.run_id: "" if item.action == "expire" else item.why for item in await self.expiry().plan()}
+
+    async def kinds(self, run_id: str) -> list[str]:
+        """The kinds of the events that the ledger has of a run."""
+        return [event.event_type for event in await Client(self.bus).events(run_id)]
+
+    def hold(self, run_id: str) -> None:
+        act = LegalHold(run_id=run_id, act="place", reason="a dispute", by="counsel", at=timestamp(NOW))
+        HoldBook(self.house.home).write(act)
+
+
+@pytest.fixture
+async def installation(house: House, tmp_path: Path) -> AsyncIterator[Installation]:
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(await NatsServer.start(tmp_path / "nats", keys=house.home / "bus"))
+        await ensure_topology(server.address(PROVISIONER))
+        bus = await JetStreamBus.connect(server.address("gatekeeper"), name="gatekeeper")
+        stack.push_async_callback(bus.close)
+        provisioner = await Connection.open(server.address(PROVISIONER), name="expiry")
+        stack.push_async_callback(provisioner.close)
+        yield Installation(house, bus, provisioner, server.address(PROVISIONER).url)
+
+
+async def test_old_sealed_runs_go_and_all_others_stay(installation: Installation) -> None:
+    old, young, held = [await installation.seal(number, days_old=days) for number, days in ((1, 100), (2, 3), (3, 100))]
+    forged, lost = await installation.seal(4), await installation.seal(5, bundled=False)
+    installation.hold(held)
+    (installation.house.root / forged / "events.jsonl").write_bytes(b"{}\n")
+    before = await entries_by_run(installation.provisioner)
+    reasons = await installation.reasons()
+    assert await entries_by_run(installation.provisioner) == before
+    assert reasons[old] == ""
+    assert "3.0 days old" in reasons[young]
+    assert "a dispute" in reasons[held]
+    assert "does not verify" in reasons[forged]
+    assert lost not in reasons
+    done = await installation.round()
+    assert {run_id: (each.code, each.removed) for run_id, each in done.items()} == {old: ("", before[old])}
+    assert await entries_by_run(installation.provisioner) == {**before, old: 1}
+    assert await installation.round() == {}
+
+
+async def test_what_is_left_tells_the_run_and_its_bundle_stays(installation: Installation) -> None:
+    run_id = await installation.seal(1)
+    before = await Client(installation.bus).get(run_id)
+    await installation.round()
+    after = await Client(installation.bus).get(run_id)
+    assert await installation.kinds(run_id) == ["run_expired"]
+    told = [(run.status, run.sealed, run.created_at, run.finished_at, run.publisher, run.landed) for run in (before, after)]
+    assert told[0] == told[1]
+    assert after.expired is not None
+    assert (after.expired.by, after.ended) == ("keeper", True)
+    assert installation.house.actions()[run_id] == "prune"  # it verifies: its bundle is as it was
+    with pytest.raises(MalformedError) as refused:
+        await rebuild(installation.bus, run_id, installation.house.home / "again", installation.house.signer, default_scanner())
+    assert refused.value.reason == "run_expired"
+    assert before.sealed is not None
+    assert before.sealed.location in refused.value.message
+
+
+async def test_a_round_that_was_cut_short_after_the_last_transition_is_ended_by_the_next(installation: Installation) -> None:
+    run_id = await installation.seal(1)
+    ledger = Ledger(installation.bus)
+    position = await ledger.load(run_id)
+    assert position.run is not None
+    await ledger.append(position, expire(position.run, NOW, "keeper", "old"))  # and no further
+    assert (await installation.kinds(run_id))[-2:] == ["bundle_sealed", "run_expired"]
+    whole = await rebuild(
+        installation.bus, run_id, installation.house.home / "again", installation.house.signer, default_scanner()
+    )
+    assert position.run.sealed is not None
+    assert whole.manifest_sha256 == position.run.sealed.manifest_sha256
+    done = await installation.round()
+    assert done[run_id].removed == len(position.transitions)
+    assert await installation.kinds(run_id) == ["run_expired"]
+
+
+async def test_two_rounds_at_once_write_one_history(installation: Installation) -> None:
+    runs = [await installation.seal(number) for number in range(1, 6)]
+    first, second = installation.expiry(), installation.expiry()
+    plans = await asyncio.gather(first.plan(), second.plan())
+    both = await asyncio.gather(first.carry_out(plans[0]), second.carry_out(plans[1]))
+    for run_id in runs:
+        codes = [done.code for each in both for done in each if done.item.run_id == run_id]
+        assert "" in codes
+        assert await installation.kinds(run_id) == ["run_expired"]
+    assert await entries_by_run(installation.provisioner) == dict.fromkeys(runs, 1)
+
+
+async def test_a_hold_that_comes_after_the_plan_is_kept(installation: Installation) -> None:
+    run_id, expiry = await installation.seal(1), installation.expiry()
+    plan = await expiry.plan()
+    installation.hold(run_id)
+    (left,) = await expiry.carry_out(plan)
+    assert left.code == "bundle_changed"
+    assert (await installation.kinds(run_id))[-1] == "bundle_sealed"
+
+
+async def test_a_bundle_that_the_ledger_does_not_name_lets_nothing_expire(installation: Installation) -> None:
+    run_id, expiry = await installation.seal(1), installation.expiry()
+    (item,) = await expiry.plan()
+    (left,) = await expiry.carry_out([replace(item, manifest_sha256="0" * 64)])
+    assert (left.code, left.item.run_id) == ("bundle_changed", run_id)
+    assert (await installation.kinds(run_id))[-1] == "bundle_sealed"
+
+
+async def test_a_foreign_message_after_the_last_transition_does_not_take_its_place(installation: Installation) -> None:
+    run_id = await installation.seal(1)
+    await installation.bus.publish(run_subject(run_id), b'{"foreign": 1}', schema="error.v1", message_id="foreign-1")
+    await installation.round()
+    await installation.bus.publish(run_subject(run_id), b'{"foreign": 2}', schema="error.v1", message_id="foreign-2")
+    await installation.round()
+    assert await installation.kinds(run_id) == ["run_expired"]
+
+
+async def test_nothing_is_taken_out_where_no_place_is_named(installation: Installation) -> None:
+    run_id = await installation.seal(1)
+    with pytest.raises(BusError):
+        await let_go(installation.provisioner, run_id, 0)
+    assert (await installation.kinds(run_id))[-1] == "bundle_sealed"
+
+
+async def test_a_follower_that_stands_in_the_middle_of_a_run_that_expires_is_told(installation: Installation) -> None:
+    run_id = await installation.seal(1)
+    events = Client(installation.bus).follow(run_id)
+    told = [(await anext(events)).event_type]
+    await installation.round()
+    told += [event.event_type async for event in events]
+    assert told[-1] in {"run_expired", "bundle_sealed"}
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (None, "nothing_expires"),
+        ('{"version": "1", "ledger": {"days": 6}}', "configuration_invalid"),
+        ('{"version": "1", "ledger": {"days": 30}, "artefacts": 1}', "configuration_invalid"),
+    ],
+)
+def test_without_a_policy_that_can_be_read_nothing_expires(tmp_path: Path, text: str | None, code: str) -> None:
+    if text is not None:
+        (tmp_path / "retention.json").write_text(text)
+    with pytest.raises(ConfigurationError) as refused:
+        load_expiry(tmp_path)
+    assert isinstance(refused.value, GatewrightError)
+    assert refused.value.reason == code
+
+
+def test_the_policy_says_how_long_runs_stay(tmp_path: Path) -> None:
+    (tmp_path / "retention.json").write_text('{"version": "1", "ledger": {"days": 30}}')
+    assert load_expiry(tmp_path).ledger.days == 30
+
+
+async def test_the_command_lets_runs_expire_with_both_identities_and_not_with_one(
+    installation: Installation, tmp_path: Path, private_key: keys.PrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id, home = await installation.seal(1, days_old=3000), installation.house.home
+    (tmp_path / "retention.json").write_text('{"version": "1", "ledger": {"days": 30}}')
+    key = tmp_path / "gatekeeper.pem"
+    key.write_bytes(keys.private_pem(private_key))
+    key.chmod(0o600)
+    keys.load_or_create(key)
+    for name, value in {"HOME": home, "NATS_URL": installation.url, "POLICIES": tmp_path, "KEY": key}.items():
+        monkeypatch.setenv(f"GATEWRIGHT_{name}", str(value))
+    with pytest.raises(ConfigurationError) as refused:
+        await expiry_round(None, tmp_path, yes=True)
+    assert refused.value.reason == "identity_missing"
+    (planned,), nothing = await expiry_round(None, None, yes=False)
+    assert (planned.action, nothing) == ("expire", ())
+    (_,), (done,) = await expiry_round(None, None, yes=True)
+    assert (done.item.run_id, done.code) == (run_id, "")
+    assert await installation.kinds(run_id) == ["run_expired"]
