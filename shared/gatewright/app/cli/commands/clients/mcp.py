@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from gatewright.app.cli.output import note, reported
-from gatewright.bus.identities import DEFAULT_PUBLISHER
 
 
 def register(app: typer.Typer) -> None:
@@ -21,7 +20,7 @@ def mcp(
         Path, typer.Option(metavar="PATH", help="The repository that the host may read and runs are for.")
     ] = Path(),
     no_repo: Annotated[bool, typer.Option("--no-repo", help="Show the host no repository.")] = False,
-    publisher: Annotated[str, typer.Option(metavar="NAME", help="Whose runs these are.")] = DEFAULT_PUBLISHER,
+    publisher: Annotated[str | None, typer.Option(metavar="NAME", help="Whose runs these are.", show_default="default")] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="The host may look, and neither begin nor end a run.")] = False,
     http: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Streamable HTTP instead of standard input and output.")
@@ -42,11 +41,12 @@ def mcp(
     from gatewright.app.cli.hosts.connection import HostAccess
     from gatewright.app.cli.hosts.server import make_server
     from gatewright.app.cli.hosts.serving import check_address, read_token, serve_http
+    from gatewright.bus.identities import DEFAULT_PUBLISHER
     from gatewright.errors import ConfigurationError
     from gatewright.git.host.staged import top_directory
 
     top = None if no_repo else top_directory(repo.absolute())
-    access = HostAccess(find_place(), top, publisher, read_only)
+    access = HostAccess(find_place(), top, publisher or DEFAULT_PUBLISHER, read_only)
     server = make_server(access)
     if http is None:
         asyncio.run(server.run_stdio_async())
