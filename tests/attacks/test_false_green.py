@@ -273,7 +273,7 @@ FILE_TRICKS: dict[str, tuple[dict[str, bytes | None], str]] = {
         {"pyproject.toml": b"[tool.pytest.ini_options]\naddopts = '--deselect tests/test_a.py --deselect tests/test_z.py'\n"},
         "tests_lost",
     ),
-    "a module takes the name of pytest": ({"pytest.py": b"print('3 passed')\n"}, "report_missing"),
+    "a module takes the name of pytest": ({"pytest.py": b"print('3 passed')\n"}, "environment_shadows_candidate"),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import json
 import shutil
 import subprocess
@@ -109,11 +110,17 @@ def values(image: str, rules: list[str]) -> dict[str, Any]:
     }
 
 
+def host_of_containers() -> str:
+    """This host's address as containers reach it; an engine that was not told of one takes the first of its network."""
+    (network,) = json.loads(engine("network", "inspect", "bridge", "--format", "{{json .IPAM.Config}}"))
+    return str(network.get("Gateway") or next(ipaddress.ip_network(network["Subnet"]).hosts()))
+
+
 @pytest.fixture(scope="module")
 def cluster(engine_here: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     folder = tmp_path_factory.mktemp("chart")
     project = f"gatewright-chart-{uuid.uuid4().hex[:8]}"
-    gateway = engine("network", "inspect", "bridge", "--format", "{{(index .IPAM.Config 0).Gateway}}")
+    gateway = host_of_containers()
     copy_checkout(folder / "checkout")
     subprocess.run(["docker", "build", "-q", "-t", f"{project}:chart", folder / "checkout"], check=True, timeout=900)
     pods = Pods(rendered(values(project, [each.name for each in (ROOT / "policies" / "organisation").iterdir()])), folder)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gatewright.errors import GitError
+from gatewright.file_locks import lock_file
 from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.git.mirror_room import MirrorRoom, use
 from tests.git.repositories import MakeRepository
@@ -36,6 +37,8 @@ def make_mirror(tmp_path: Path, make_repository: MakeRepository) -> MakeMirror:
         del mirror
         mirrors.let_go()
         gc.collect()
+        # The thread that resolved the name lets go of the mirror when it has ended its work, which may be a moment later.
+        os.close(lock_file(path.with_suffix(".use"), seconds=30.0))
         return path
 
     return make

@@ -8,6 +8,7 @@ replaced for some tests alone, or looks for them by their names, passes every ru
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from tree_sitter import Node
 
@@ -69,6 +70,32 @@ def interferences_in(language: str, root: Node, source: ParsedSource) -> Iterato
         yield from _in_javascript(root, source)
 
 
+class _Placed(NamedTuple):
+    """A node with its parent, the parent of that, and the comparison or call that it belongs to.
+
+    A node finds its parent from the root down: asked of each of many nodes that lie deep, that would never end.
+    """
+
+    node: Node
+    parent: Node | None = None
+    above: Node | None = None
+    around: Node | None = None
+
+
+_AROUND = frozenset({"comparison_operator", "call"})
+_BOUNDARY = frozenset({"block", "module", "function_definition"})
+
+
+def _placed(root: Node) -> Iterator[_Placed]:
+    stack = [_Placed(root)]
+    while stack:
+        place = stack.pop()
+        yield place
+        node = place.node
+        around = node if node.type in _AROUND else None if node.type in _BOUNDARY else place.around
+        stack.extend(_Placed(child, node, place.parent, around) for child in reversed(node.named_children))
+
+
 def _nodes(root: Node) -> Iterator[Node]:
     stack = [root]
     while stack:
@@ -81,25 +108,26 @@ def _nodes(root: Node) -> Iterator[Node]:
 
 
 def _in_python(root: Node, source: ParsedSource) -> Iterator[Evasion]:
-    nodes = [node for node in _nodes(root) if node.type in _PYTHON]
-    names = _imported(nodes, source)
+    places = [place for place in _placed(root) if place.node.type in _PYTHON]
+    names = _imported([place.node for place in places], source)
     looks = False
-    named: list[Node] = []
-    for node in nodes:
-        yield from _python_forms(node, source, names)
+    named: list[_Placed] = []
+    for place in places:
+        node = place.node
+        yield from _python_forms(place, source, names)
         if node.type in {"attribute", "call"} and _LOOKS.first(_full(source.cut(node, _LONG), names)) is not None:
-            looks = looks or not _is_own_module(node, source)
+            looks = looks or not _is_own_module(place, source)
         elif node.type == "string":
             text = source.cut(node, _LONG).lstrip(b"bfru").strip(b"\"'")
             if _TEST_PATH.fullmatch(text):
                 yield form_at(node, source, "names a file of the tests", Doubt.RARE)
-            elif _TEST_NAME.fullmatch(text) or (text in {b"test", b"tests"} and _is_of_frame(node, source)):
-                named.append(node)
+            elif _TEST_NAME.fullmatch(text) or (text in {b"test", b"tests"} and _is_of_frame(place, source)):
+                named.append(place)
         elif node.type == "identifier" and source.cut(node, 20) == b"__debug__":
             yield form_at(node, source, "may be another one in the build that is tested", Doubt.COMMON)
-    for node in named:
-        if looks or _asks_environment(node, source):
-            yield form_at(node, source, "looks for tests by their names", Doubt.RARE)
+    for place in named:
+        if looks or _asks_environment(place, source):
+            yield form_at(place.node, source, "looks for tests by their names", Doubt.RARE)
 
 
 _PYTHON = frozenset(
@@ -108,15 +136,16 @@ _PYTHON = frozenset(
 )
 
 
-def _python_forms(node: Node, source: ParsedSource, names: Mapping[bytes, bytes]) -> Iterator[Evasion]:
+def _python_forms(place: _Placed, source: ParsedSource, names: Mapping[bytes, bytes]) -> Iterator[Evasion]:
+    node = place.node
     if node.type in {"assignment", "augmented_assignment"} and node.named_child_count:
         target = source.cut(node.named_children[0], _LONG)
         full = _full(target, names)
         if b"." in target and any(each.first(full) is not None for each in (_REPLACED, _TEST_MODULE)):
             yield form_at(node, source, "replaces what tests rely on", Doubt.RARE)
     elif node.type == "call":
-        yield from _python_call(node, source, names)
-    elif node.type in {"attribute", "identifier"} and not _is_inner(node):
+        yield from _python_call(place, source, names)
+    elif node.type in {"attribute", "identifier"} and not _is_inner(place):
         if _EQUAL.first(_full(source.cut(node, _LONG), names)) is not None:
             yield form_at(node, source, "is equal to everything", Doubt.RARE)
     elif node.type == "function_definition":
@@ -124,11 +153,12 @@ def _python_forms(node: Node, source: ParsedSource, names: Mapping[bytes, bytes]
             yield form_at(node, source, "decides which tests are run, or what they come to", Doubt.RARE)
         elif source.name_of(node) in _COMPARING and _is_equal_to_all(node, source):
             yield form_at(node, source, "is equal to everything", Doubt.RARE)
-    elif node.type == "lambda" and _is_named_equal(node, source) and _is_equal_to_all(node, source):
+    elif node.type == "lambda" and _is_named_equal(place, source) and _is_equal_to_all(node, source):
         yield form_at(node, source, "is equal to everything", Doubt.RARE)
 
 
-def _python_call(node: Node, source: ParsedSource, names: Mapping[bytes, bytes]) -> Iterator[Evasion]:
+def _python_call(place: _Placed, source: ParsedSource, names: Mapping[bytes, bytes]) -> Iterator[Evasion]:
+    node = place.node
     callee, text = _full(source.callee_of(node), names), source.cut(node, _LONG)
     if callee in {b"setattr", b"delattr", b"object.__setattr__", b"type.__setattr__"}:
         target, _, attribute = text.partition(b"(")[2].partition(b",")
@@ -146,8 +176,7 @@ def _python_call(node: Node, source: ParsedSource, names: Mapping[bytes, bytes])
     elif _WATCHING.first(callee) is not None or (callee.startswith(b"ctypes.") and b"id(" in text):
         yield form_at(node, source, "reaches into the interpreter", Doubt.RARE)
     elif callee == b"pytest.fixture" and b"".join(text.split()).find(b"autouse=True") >= 0:
-        parent = node.parent.parent if node.parent is not None else None
-        yield form_at(parent if parent is not None else node, source, "is a fixture of every test", Doubt.RARE)
+        yield form_at(place.above if place.above is not None else node, source, "is a fixture of every test", Doubt.RARE)
 
 
 def _imported(nodes: list[Node], source: ParsedSource) -> dict[bytes, bytes]:
@@ -176,39 +205,32 @@ def _full(text: bytes, names: Mapping[bytes, bytes]) -> bytes:
     return names.get(first, first) + dot + rest
 
 
-def _is_inner(node: Node) -> bool:
+def _is_inner(place: _Placed) -> bool:
     """Whether it is a part of a longer name, or of an import."""
-    parent = node.parent
+    parent = place.parent
     return parent is not None and parent.type in {"attribute", "dotted_name", "aliased_import", "keyword_argument"}
 
 
-def _is_of_frame(node: Node, source: ParsedSource) -> bool:
+def _is_of_frame(place: _Placed, source: ParsedSource) -> bool:
     """Whether the text is held against the name of what calls."""
-    around = node.parent.parent if node.parent is not None and node.parent.type == "argument_list" else node.parent
+    around = place.above if place.parent is not None and place.parent.type == "argument_list" else place.parent
     return around is not None and _FRAME.first(source.cut(around, 200)) is not None
 
 
-def _is_own_module(node: Node, source: ParsedSource) -> bool:
-    parent = node.parent
+def _is_own_module(place: _Placed, source: ParsedSource) -> bool:
+    parent = place.parent
     return parent is not None and parent.type == "subscript" and b"__name__" in source.cut(parent, _LONG)
 
 
-def _asks_environment(node: Node, source: ParsedSource) -> bool:
+def _asks_environment(place: _Placed, source: ParsedSource) -> bool:
     """Whether the text is compared with something of the environment."""
-    parent = node.parent
-    while parent is not None and parent.type not in {"comparison_operator", "call"}:
-        if parent.type in {"block", "module", "function_definition"}:
-            return False
-        parent = parent.parent
-    return (
-        parent is not None
-        and parent.type == "comparison_operator"
-        and _ENVIRONMENT.first(source.cut(parent, _LONG)) is not None
-    )
+    around = place.around
+    compared = around is not None and around.type == "comparison_operator"
+    return compared and around is not None and _ENVIRONMENT.first(source.cut(around, _LONG)) is not None
 
 
-def _is_named_equal(node: Node, source: ParsedSource) -> bool:
-    parent = node.parent
+def _is_named_equal(place: _Placed, source: ParsedSource) -> bool:
+    parent = place.parent
     if parent is None or parent.type not in {"assignment", "pair"} or not parent.named_child_count:
         return False
     return source.cut(parent.named_children[0], 20).strip(b"\"'").decode("utf-8", "replace") in _COMPARING
