@@ -97,11 +97,7 @@ def _placed(root: Node) -> Iterator[_Placed]:
 
 
 def _nodes(root: Node) -> Iterator[Node]:
-    stack = [root]
-    while stack:
-        node = stack.pop()
-        yield node
-        stack.extend(reversed(node.named_children))
+    return (place.node for place in _placed(root))
 
 
 # ---------------------------------------------------------------------------------------------------- Python
