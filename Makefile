@@ -100,7 +100,7 @@ endif
 # Needs `uv` on PATH; writes hashes, no addresses.
 COMPILE := uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --python-version
 lock:
-	$(COMPILE) 3.11 --extra cli --extra stores --extra traces --extra hosts --output-file requirements.lock pyproject.toml
+	$(COMPILE) 3.11 --extra cli --extra stores --extra traces --extra hosts --extra console --extra top --output-file requirements.lock pyproject.toml
 	$(COMPILE) 3.11 --extra dev --output-file requirements-dev.lock pyproject.toml requirements-build.in
 	$(COMPILE) 3.11 --output-file examples/demo/requirements.lock examples/demo/requirements.in
 	$(COMPILE) 3.11 --output-file deploy/helm/requirements.lock deploy/helm/requirements.in
