@@ -49,6 +49,7 @@ from gatewright.services.gatekeeper.projections.run_index import RunIndex
 from gatewright.services.gatekeeper.publisher_queues import PublisherQueues
 from gatewright.services.gatekeeper.run_metrics import watch_queues
 from gatewright.services.gatekeeper.settings import Settings
+from gatewright.services.gatekeeper.standing_grants import StandingGrants
 
 #: What is read from the first moment on; queues of publishers with names join.
 _STANDING_QUEUES = (INTAKE_CONSUMER, OPERATOR_INTAKE_CONSUMER, RESULT_CONSUMER, EXHAUSTED_CONSUMER)
@@ -158,7 +159,8 @@ def assemble(service: Service, settings: Settings, place: BundlePlace) -> tuple[
     artifacts = ArtifactCache(service.bus)
     scanner = settings.scanner()
     approvers = keyring.approvers(settings.home, signer.public)
-    gates = GateEngine(policies, mirrors, artifacts, locks, service.clock, versions(scanner), SecretsCheck(scanner), approvers)
+    facts = (versions(scanner), SecretsCheck(scanner), approvers, StandingGrants(service.bus))
+    gates = GateEngine(policies, mirrors, artifacts, locks, service.clock, *facts)
     bundles = place.writer(lambda: keyring.trusted(settings.home, settings.signing_key) or [signer.public])
     orchestrator = Orchestrator(
         *(service.bus, ledger, gates, bundles, signer, service.clock, service.log, service.metrics),
