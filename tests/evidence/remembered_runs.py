@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from gatewright.canonical_memory import MEMORY
 from gatewright.contracts import CanonicalMemory, RunRequest, codec
 from gatewright.contracts.progress import MemoryBounds, MemoryEntry
-from gatewright.contracts.vocabulary import AcceptanceTest
 from gatewright.evidence.projection.progress import repository_digest
 from gatewright.ledger import events as e
 from tests.evidence.recorded_runs import GitFacts, RecordedRun
@@ -30,7 +29,7 @@ class RememberedRun(RecordedRun):
         request = super().request()
         if self.hidden:
             unit, lint = request.acceptance_tests
-            request = replace(request, acceptance_tests=(unit, AcceptanceTest(**_fields(lint), hidden=True)))
+            request = replace(request, acceptance_tests=(unit, replace(lint, hidden=True)))
         if self.memory is None:
             return request
         return replace(request, artifacts=(*request.artifacts, self.artifact(MEMORY, codec.encode(self.memory))))
@@ -45,10 +44,6 @@ class RememberedRun(RecordedRun):
         digests = payload.policies | ({"memory.json": "b" * 64} if self.bounds is not None else {})
         told = replace(payload, progress=True, memory=self.bounds, policies=digests)
         return e.Event(told, event.level, event.task_id, event.attempt, event.role)
-
-
-def _fields(test: AcceptanceTest) -> dict[str, object]:
-    return {"name": test.name, "cmd": test.cmd, "must_pass": test.must_pass}
 
 
 def land(run: RecordedRun) -> None:
