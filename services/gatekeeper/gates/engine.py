@@ -74,7 +74,7 @@ class GateEngine:
     memories: RunMemories | None = None
 
     async def answer(self, question: q.GateCheck) -> q.Verdict:
-        """The verdict on one question. Raises BusError or ConflictError when the bus cannot serve now."""
+        """The verdict on one question. Raises BusError, ConflictError or UnavailableError when it cannot be answered now."""
         match question:
             case q.IntakeCheck():
                 return await self._intake(question)
