@@ -11,6 +11,7 @@ from gatewright.contracts.approvals import (
     DecisionReply,
 )
 from gatewright.contracts.completion import CompletionReport
+from gatewright.contracts.progress import CanonicalMemory, ProgressPacket
 from gatewright.contracts.proposals import ContractProposal, PlanProposal, ReviewOpinion
 from gatewright.contracts.records import AgentRegistry, OrchestratorEvent, RunManifest, Transition
 from gatewright.contracts.reports import (
@@ -69,6 +70,7 @@ __all__ = [
     "Brief",
     "BundlePart",
     "BundleRequest",
+    "CanonicalMemory",
     "CompletionReport",
     "ContractProposal",
     "DecisionBatch",
@@ -84,6 +86,7 @@ __all__ = [
     "OrchestratorEvent",
     "Plan",
     "PlanProposal",
+    "ProgressPacket",
     "ProvenanceManifest",
     "ReexecReport",
     "RequestTask",
