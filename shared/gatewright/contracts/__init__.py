@@ -14,6 +14,7 @@ from gatewright.contracts.approvals import (
     GrantRevocation,
 )
 from gatewright.contracts.completion import CompletionReport
+from gatewright.contracts.progress import CanonicalMemory, ProgressPacket
 from gatewright.contracts.proposals import ContractProposal, PlanProposal, ReviewOpinion
 from gatewright.contracts.records import AgentRegistry, OrchestratorEvent, RunManifest, Transition
 from gatewright.contracts.reports import (
@@ -73,6 +74,7 @@ __all__ = [
     "Brief",
     "BundlePart",
     "BundleRequest",
+    "CanonicalMemory",
     "CompletionReport",
     "ContractProposal",
     "DecisionBatch",
@@ -90,6 +92,7 @@ __all__ = [
     "OrchestratorEvent",
     "Plan",
     "PlanProposal",
+    "ProgressPacket",
     "ProvenanceManifest",
     "ReexecReport",
     "RequestTask",
