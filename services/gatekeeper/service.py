@@ -35,6 +35,7 @@ from gatewright.services.gatekeeper.consumer import InputConsumer
 from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck
 from gatewright.services.gatekeeper.gates.engine import GateEngine
 from gatewright.services.gatekeeper.gates.landing.locks import PathLocks
+from gatewright.services.gatekeeper.gates.standing_grants import StandingGrants
 from gatewright.services.gatekeeper.intake.approvals import ApprovalService
 from gatewright.services.gatekeeper.intake.endpoint import SubmissionService
 from gatewright.services.gatekeeper.intake.limits import PublisherLimits
@@ -50,7 +51,6 @@ from gatewright.services.gatekeeper.projections.run_index import RunIndex
 from gatewright.services.gatekeeper.publisher_queues import PublisherQueues
 from gatewright.services.gatekeeper.run_metrics import watch_queues
 from gatewright.services.gatekeeper.settings import Settings
-from gatewright.services.gatekeeper.standing_grants import StandingGrants
 
 #: What is read from the first moment on; queues of publishers with names join.
 _STANDING_QUEUES = (INTAKE_CONSUMER, OPERATOR_INTAKE_CONSUMER, RESULT_CONSUMER, EXHAUSTED_CONSUMER)

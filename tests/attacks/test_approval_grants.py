@@ -31,8 +31,8 @@ from gatewright.evidence.verification.verify import verify
 from gatewright.ledger.run import FoundReason, Run
 from gatewright.rules.approvals import NAMESPACE, pending
 from gatewright.rules.grants import GRANT_NAMESPACE, REVOCATION_NAMESPACE, document_digest, judge_grant, uncovered
+from gatewright.services.gatekeeper.gates.standing_grants import StandingGrants
 from gatewright.services.gatekeeper.policies.load import load
-from gatewright.services.gatekeeper.standing_grants import StandingGrants
 from gatewright.ssh_signatures import sign_ssh
 from tests.attacks.people import KEYS, LANDING, Inbox, open_inbox, policies_with, roster
 from tests.gatekeeper.publishing import HandClock

@@ -29,9 +29,9 @@ from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
 from gatewright.services.gatekeeper.decider.inputs import RoleDocument, RoleReplied, Submitted
 from gatewright.services.gatekeeper.gates.engine import GateEngine
 from gatewright.services.gatekeeper.gates.landing.locks import PathLocks
+from gatewright.services.gatekeeper.gates.standing_grants import StandingGrants
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.policies.load import load
-from gatewright.services.gatekeeper.standing_grants import StandingGrants
 from gatewright.telemetry.logs import make_logger
 from gatewright.telemetry.metrics import Metrics
 from gatewright.worker_role import PERMISSIONS, REQUIRED_OUTPUTS, WORKER, resolve_role

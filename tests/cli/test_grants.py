@@ -45,7 +45,8 @@ def test_a_grant_is_about_the_rule_and_the_repository_of_the_request_and_is_sign
     keys.create(tmp_path / "key.pem")
     signed = sign_document(grant, tmp_path / "key.pem", GRANT_NAMESPACE)
     verify_ssh(public_key(tmp_path / "key.pem"), GRANT_NAMESPACE, signed.document.encode(), signed.signature)
-    for wrong in ({"paths": []}, {"paths": ["*"]}, {"paths": ["docs/"], "classes": ["protected"]}):
+    wrongs: tuple[dict[str, object], ...] = ({"paths": []}, {"paths": ["*"]}, {"paths": ["docs/"], "classes": ["protected"]})
+    for wrong in wrongs:
         with pytest.raises(MalformedError) as refusal:
             grant_like(request, "ana", NOW, until, **{"max_uses": 2, "risk_at_most": "low", **wrong})
         assert refusal.value.reason == "bad_grant"

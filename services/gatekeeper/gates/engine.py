@@ -52,11 +52,11 @@ from gatewright.services.gatekeeper.gates.landing.locks import Claim, PathLocks
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from gatewright.services.gatekeeper.gates.reports.artifact_checks import check_artifacts
 from gatewright.services.gatekeeper.gates.reports.role_reports import judge_review, judge_tests, stored_by
+from gatewright.services.gatekeeper.gates.standing_grants import StandingGrants
 from gatewright.services.gatekeeper.gates.whole_change import judge_whole_change
 from gatewright.services.gatekeeper.policies.approval_policy import ROSTER_FILE
 from gatewright.services.gatekeeper.policies.load import Policies
 from gatewright.services.gatekeeper.policies.pools import RunNeeds
-from gatewright.services.gatekeeper.standing_grants import StandingGrants
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from gatewright.rules.grants import grantable, judge_grant, subject_of, uncovere
 from gatewright.services.gatekeeper.decider.gate_checks import GrantClaim
 from gatewright.services.gatekeeper.gates.context import GateContext
 from gatewright.services.gatekeeper.gates.landing.completion import changed_paths
+from gatewright.services.gatekeeper.gates.standing_grants import GrantRecord, StandingGrants
 from gatewright.services.gatekeeper.policies.approval_policy import ROSTER_FILE
-from gatewright.services.gatekeeper.standing_grants import GrantRecord, StandingGrants
 
 
 async def claim_grants(context: GateContext, run: Run, grants: StandingGrants) -> tuple[tuple[GrantClaim, ...], str]:

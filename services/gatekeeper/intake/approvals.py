@@ -35,12 +35,12 @@ from gatewright.secrets.documents import check_document
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.gatekeeper.decider.inputs import DecisionsReceived
 from gatewright.services.gatekeeper.gates.change.votes import check_votes, judged_patch
+from gatewright.services.gatekeeper.gates.standing_grants import GrantRecord, StandingGrants
 from gatewright.services.gatekeeper.intake.replies import error_document, reply
 from gatewright.services.gatekeeper.intake.run_status import status_of
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.projections.approval_index import ApprovalIndex
 from gatewright.services.gatekeeper.projections.run_index import RunIndex
-from gatewright.services.gatekeeper.standing_grants import GrantRecord, StandingGrants
 from gatewright.telemetry.logs import Logger
 
 #: Seconds that a question waits for a gatekeeper that has just started to have read the ledger.
