@@ -25,6 +25,7 @@ from gatewright.services.gatekeeper.projections.deadlines import Deadlines
 from gatewright.services.gatekeeper.projections.entries import read_entry, run_id_of
 from gatewright.services.gatekeeper.projections.publisher_runs import PublisherRuns
 from gatewright.services.gatekeeper.projections.run_index import RunIndex
+from gatewright.services.gatekeeper.projections.silent_runs import SilentRuns
 from gatewright.services.gatekeeper.projections.stalled_runs import StalledRuns
 
 #: Seconds between two looks at the list of what is open.
@@ -47,6 +48,7 @@ class LedgerFollower:
     notices: CancellationBroadcaster = field(default_factory=CancellationBroadcaster)
     index: RunIndex = field(default_factory=RunIndex)
     approvals: ApprovalIndex = field(default_factory=ApprovalIndex)
+    silent: SilentRuns = field(default_factory=SilentRuns)
     publishers: PublisherRuns | None = None
     sequence: int = 0
 
@@ -120,6 +122,7 @@ class LedgerFollower:
         self.deadlines.saw(entry)
         self.notices.saw(entry, now, age)
         self.index.saw(entry)
+        self.silent.saw(entry, now, age)
         self.approvals.saw(entry)
         if self.publishers is not None:
             self.publishers.saw(entry)

@@ -141,9 +141,20 @@ def _role_channels() -> tuple[Channel, ...]:
         )
         for role in t.TASK_ROLES
     )
+    claims = (
+        Channel(
+            f"{role}-claims",
+            t.claim_subject(role),
+            f"That a task is in hand at the {role}, every beat; stored nowhere.",
+            "telling",
+            ("status_claim.v1",),
+        )
+        for role in t.TASK_ROLES
+    )
     return (
         *tasks,
         *results,
+        *claims,
         Channel("cancel", t.CANCEL_SUBJECT, "Runs that are over: stop working for them.", "telling", ("cancellation",)),
         Channel("worker-live", t.live_subject("worker"), "What agents say they do.", "telling", ("agent_activity.v1",)),
         Channel(
