@@ -45,6 +45,7 @@ from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.policies.load import load
 from gatewright.services.gatekeeper.projections.bundle_place import BundlePlace
 from gatewright.services.gatekeeper.projections.follower import LOOK, LedgerFollower
+from gatewright.services.gatekeeper.projections.memory_index import MemoryIndex
 from gatewright.services.gatekeeper.projections.publisher_runs import PublisherRuns
 from gatewright.services.gatekeeper.projections.run_index import RunIndex
 from gatewright.services.gatekeeper.projections.silent_runs import SilentRuns
@@ -61,10 +62,11 @@ DEBTS = 2.0
 async def serve(service: Service, settings: Settings) -> None:
     """Take messages until the process is told to leave; what is in hand then is finished, or given back at once."""
     place = BundlePlace.of(settings)
-    orchestrator, results = assemble(service, settings, place)
+    memories = MemoryIndex()
+    orchestrator, results = assemble(service, settings, place, memories)
     submissions = results.submissions
     silent = SilentRuns(orchestrator.gates.policies.beats)
-    follower = LedgerFollower(orchestrator, publishers=submissions.limits.runs, silent=silent)
+    follower = LedgerFollower(orchestrator, publishers=submissions.limits.runs, memories=memories, silent=silent)
     asked = RunQueries(service.bus, orchestrator, submissions.limits, follower.index, place.archives(), service.log, silent)
     claims = ClaimListener(service.bus, silent, service.clock, service.log, service.metrics)
 
@@ -135,7 +137,9 @@ async def _look_after(service: Service, follower: LedgerFollower) -> None:
         following.cancel()
 
 
-def assemble(service: Service, settings: Settings, place: BundlePlace) -> tuple[Orchestrator, ResultConsumer]:
+def assemble(
+    service: Service, settings: Settings, place: BundlePlace, memories: MemoryIndex | None = None
+) -> tuple[Orchestrator, ResultConsumer]:
     """The gatekeeper's parts. Raises ConfigurationError when a policy file or the signing key cannot be used."""
     policies = load(settings.policies, settings.publishers)
     policies.pools.check_served(settings.pools)
@@ -163,7 +167,9 @@ def assemble(service: Service, settings: Settings, place: BundlePlace) -> tuple[
     artifacts = ArtifactCache(service.bus)
     scanner = settings.scanner()
     approvers = keyring.approvers(settings.home, signer.public)
-    gates = GateEngine(policies, mirrors, artifacts, locks, service.clock, versions(scanner), SecretsCheck(scanner), approvers)
+    gates = GateEngine(
+        *(policies, mirrors, artifacts, locks, service.clock, versions(scanner), SecretsCheck(scanner), approvers, memories)
+    )
     bundles = place.writer(lambda: keyring.trusted(settings.home, settings.signing_key) or [signer.public])
     orchestrator = Orchestrator(
         *(service.bus, ledger, gates, bundles, signer, service.clock, service.log, service.metrics),

@@ -236,6 +236,7 @@ async def assert_nothing_is_used_any_more(house: House, project: GitRepository, 
     assert used(house) == (before[0] + workers * times * tokens, before[1])
 
 
+@pytest.mark.long
 async def test_a_task_is_stopped_at_its_last_token(tmp_path: Path, project: GitRepository) -> None:
     async with open_house(tmp_path, workers=0) as house, spending_workers(house, 1):
         words = "spend 10 tokens 0.0 USD every 0.01 s, 100000 times"

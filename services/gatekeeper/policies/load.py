@@ -15,6 +15,7 @@ from pydantic import Field, TypeAdapter, model_validator
 
 from gatewright.agents.policy import AGENTS_FILE, AgentsPolicy
 from gatewright.contracts import AgentRegistry, RoutingRules, codec
+from gatewright.contracts.progress import MemoryBounds
 from gatewright.contracts.records import RegisteredAgent
 from gatewright.errors import ConfigurationError, MalformedError
 from gatewright.git.access.policy import REPOSITORIES_FILE, load_repositories
@@ -27,6 +28,7 @@ from gatewright.services.gatekeeper.policies.beats import BEATS_FILE, BeatsPolic
 from gatewright.services.gatekeeper.policies.cel_rules import CelRule, load_rules
 from gatewright.services.gatekeeper.policies.commands import CommandAllowlist
 from gatewright.services.gatekeeper.policies.full_access import names_full_access
+from gatewright.services.gatekeeper.policies.memory_policy import MEMORY_FILE, load_memory
 from gatewright.services.gatekeeper.policies.packs import Approvals, PolicyPacks
 from gatewright.services.gatekeeper.policies.path_classes import PathMatcher
 from gatewright.services.gatekeeper.policies.pools import POOLS_FILE, PoolsPolicy, load_pools
@@ -129,6 +131,8 @@ class Policies:
     approvals: Approvals
     people: ApprovalPolicy
     routing: RoutingRules | None
+    #: How much of earlier runs a run is told; None: nothing.
+    memory: MemoryBounds | None
     publishers: Publishers
     models: ModelsPolicy
     agents: AgentsPolicy
@@ -184,7 +188,9 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
     beats, beats_sha256 = load_beats(folder)
     people = load_approval_policy(folder, beats.seconds)
     routing, routing_sha256 = load_routing(folder, people.rules)
+    memory, memory_sha256 = load_memory(folder)
     optional = {
+        MEMORY_FILE: memory_sha256,
         ROUTING_FILE: routing_sha256,
         REPOSITORIES_FILE: load_repositories(folder).sha256,
         POOLS_FILE: pools_sha256,
@@ -215,6 +221,7 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
         approvals=parse_policy(folder / "approvals.json", Approvals, contents["approvals.json"]),
         people=people,
         routing=routing,
+        memory=memory,
         publishers=publishers,
         models=parse_policy(folder / MODELS_FILE, ModelsPolicy, contents[MODELS_FILE]),
         agents=parse_policy(folder / AGENTS_FILE, AgentsPolicy, contents[AGENTS_FILE]),

@@ -23,6 +23,7 @@ from gatewright.services.gatekeeper.projections.approval_index import ApprovalIn
 from gatewright.services.gatekeeper.projections.cancellations import CancellationBroadcaster
 from gatewright.services.gatekeeper.projections.deadlines import Deadlines
 from gatewright.services.gatekeeper.projections.entries import read_entry, run_id_of
+from gatewright.services.gatekeeper.projections.memory_index import MemoryIndex
 from gatewright.services.gatekeeper.projections.publisher_runs import PublisherRuns
 from gatewright.services.gatekeeper.projections.run_index import RunIndex
 from gatewright.services.gatekeeper.projections.silent_runs import SilentRuns
@@ -50,6 +51,7 @@ class LedgerFollower:
     approvals: ApprovalIndex = field(default_factory=ApprovalIndex)
     silent: SilentRuns = field(default_factory=SilentRuns)
     publishers: PublisherRuns | None = None
+    memories: MemoryIndex | None = None
     sequence: int = 0
 
     async def catch_up(self) -> None:
@@ -60,6 +62,8 @@ class LedgerFollower:
         self.index.read_to_the_end()
         if self.publishers is not None:
             self.publishers.read_to_the_end()
+        if self.memories is not None:
+            self.memories.read_to_the_end()
         # Whatever is open may have been left by the process before.
         self.runs.everything_is_due(self.orchestrator.clock.monotonic())
 
@@ -126,6 +130,8 @@ class LedgerFollower:
         self.approvals.saw(entry)
         if self.publishers is not None:
             self.publishers.saw(entry)
+        if self.memories is not None:
+            self.memories.saw(entry)
         return self.runs.saw(entry, now)
 
     async def watch(self, stop: asyncio.Event) -> None:

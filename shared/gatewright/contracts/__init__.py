@@ -11,6 +11,7 @@ from gatewright.contracts.approvals import (
     DecisionReply,
 )
 from gatewright.contracts.completion import CompletionReport
+from gatewright.contracts.progress import CanonicalMemory, ProgressPacket
 from gatewright.contracts.proposals import ContractProposal, PlanProposal, ReviewOpinion
 from gatewright.contracts.records import AgentRegistry, OrchestratorEvent, RunManifest, Transition
 from gatewright.contracts.reports import (
@@ -70,6 +71,7 @@ __all__ = [
     "Brief",
     "BundlePart",
     "BundleRequest",
+    "CanonicalMemory",
     "CompletionReport",
     "ContractProposal",
     "DecisionBatch",
@@ -85,6 +87,7 @@ __all__ = [
     "OrchestratorEvent",
     "Plan",
     "PlanProposal",
+    "ProgressPacket",
     "ProvenanceManifest",
     "ReexecReport",
     "RequestTask",

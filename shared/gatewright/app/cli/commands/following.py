@@ -90,7 +90,11 @@ def show(
     ] = False,
     kind: Annotated[
         str | None,
-        typer.Option("--as", metavar="KIND", help="As brief, done, blocked, decisions, trail or provenance, from the bundle."),
+        typer.Option(
+            "--as",
+            metavar="KIND",
+            help="From the bundle, as brief, done, blocked, decisions, trail, provenance, progress or memory.",
+        ),
     ] = None,
     log: Annotated[bool, typer.Option("--log", help="All that the commands of the run printed.")] = False,
     json_output: JsonOutput = False,
