@@ -149,7 +149,7 @@ class Orchestrator:
 
     @cached_property
     def dispatcher(self) -> Dispatcher:
-        return Dispatcher(self.bus, self.gates.policies.shares)
+        return Dispatcher(self.bus, self.gates.policies.shares, self.gates.policies.beats)
 
     def _log(self, run: Run) -> Logger:
         """For lines about a run: they carry its id, and that of its trace."""

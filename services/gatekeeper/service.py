@@ -37,6 +37,7 @@ from gatewright.services.gatekeeper.gates.engine import GateEngine
 from gatewright.services.gatekeeper.gates.landing.locks import PathLocks
 from gatewright.services.gatekeeper.gates.standing_grants import StandingGrants
 from gatewright.services.gatekeeper.intake.approvals import ApprovalService
+from gatewright.services.gatekeeper.intake.claims import ClaimListener
 from gatewright.services.gatekeeper.intake.endpoint import SubmissionService
 from gatewright.services.gatekeeper.intake.limits import PublisherLimits
 from gatewright.services.gatekeeper.intake.result_consumer import ResultConsumer
@@ -48,6 +49,7 @@ from gatewright.services.gatekeeper.projections.follower import LOOK, LedgerFoll
 from gatewright.services.gatekeeper.projections.memory_index import MemoryIndex
 from gatewright.services.gatekeeper.projections.publisher_runs import PublisherRuns
 from gatewright.services.gatekeeper.projections.run_index import RunIndex
+from gatewright.services.gatekeeper.projections.silent_runs import SilentRuns
 from gatewright.services.gatekeeper.publisher_queues import PublisherQueues
 from gatewright.services.gatekeeper.run_metrics import watch_queues
 from gatewright.services.gatekeeper.settings import Settings
@@ -64,8 +66,10 @@ async def serve(service: Service, settings: Settings) -> None:
     memories = MemoryIndex()
     orchestrator, results = assemble(service, settings, place, memories)
     submissions = results.submissions
-    follower = LedgerFollower(orchestrator, publishers=submissions.limits.runs, memories=memories)
-    asked = RunQueries(service.bus, orchestrator, submissions.limits, follower.index, place.archives(), service.log)
+    silent = SilentRuns(orchestrator.gates.policies.beats)
+    follower = LedgerFollower(orchestrator, publishers=submissions.limits.runs, memories=memories, silent=silent)
+    asked = RunQueries(service.bus, orchestrator, submissions.limits, follower.index, place.archives(), service.log, silent)
+    claims = ClaimListener(service.bus, silent, service.clock, service.log, service.metrics)
 
     async def mend() -> None:
         await ensure_queues(service.bus, consumers(settings.pools, coming.publishers))
@@ -94,6 +98,7 @@ async def serve(service: Service, settings: Settings) -> None:
             )
             group.create_task(_release(service.stop, follower.index))
             group.create_task(_pay_debts(service, orchestrator))
+            group.create_task(claims.keep(service.stop))
             group.create_task(follower.notices.keep(service.bus, service.clock, service.stop))
             group.create_task(watch_queues(service, lambda: consumers(settings.pools, coming.publishers)))
             # Its first step comes after the next line's: queues join what runs.

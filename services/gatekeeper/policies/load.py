@@ -24,6 +24,7 @@ from gatewright.models.policy import MODELS_FILE, ModelsPolicy
 from gatewright.policy_files import PolicyModel, parse_policy, read_policy
 from gatewright.profiles.policy import ENVIRONMENTS_FILE, EnvironmentsPolicy
 from gatewright.services.gatekeeper.policies.approval_policy import ApprovalPolicy, load_approval_policy
+from gatewright.services.gatekeeper.policies.beats import BEATS_FILE, BeatsPolicy, load_beats
 from gatewright.services.gatekeeper.policies.cel_rules import CelRule, load_rules
 from gatewright.services.gatekeeper.policies.commands import CommandAllowlist
 from gatewright.services.gatekeeper.policies.full_access import names_full_access
@@ -138,6 +139,7 @@ class Policies:
     environments: EnvironmentsPolicy
     pools: PoolsPolicy
     shares: SharesPolicy
+    beats: BeatsPolicy
     matcher: PathMatcher
     rules: tuple[CelRule, ...]
     sha256: str
@@ -183,7 +185,8 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
     contents = {name: read_policy(folder / name) for name in FILES}
     pools, pools_sha256 = load_pools(folder)
     shares, shares_sha256 = load_shares(folder)
-    people = load_approval_policy(folder)
+    beats, beats_sha256 = load_beats(folder)
+    people = load_approval_policy(folder, beats.seconds)
     routing, routing_sha256 = load_routing(folder, people.rules)
     memory, memory_sha256 = load_memory(folder)
     optional = {
@@ -192,6 +195,7 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
         REPOSITORIES_FILE: load_repositories(folder).sha256,
         POOLS_FILE: pools_sha256,
         SHARES_FILE: shares_sha256,
+        BEATS_FILE: beats_sha256,
     }
     optional_digests = {name: digest for name, digest in optional.items() if digest is not None} | dict(people.digests)
     forbidden = parse_policy(folder / "forbidden_actions.json", ForbiddenActions, contents["forbidden_actions.json"])
@@ -224,6 +228,7 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
         environments=parse_policy(folder / ENVIRONMENTS_FILE, EnvironmentsPolicy, contents[ENVIRONMENTS_FILE]),
         pools=pools,
         shares=shares,
+        beats=beats,
         rules=rules,
         matcher=PathMatcher([kind.patterns for kind in protected.classes]),
         sha256=_digest(contents, rules, publishers, optional_digests),

@@ -26,6 +26,7 @@ from gatewright.services.gatekeeper.projections.entries import read_entry, run_i
 from gatewright.services.gatekeeper.projections.memory_index import MemoryIndex
 from gatewright.services.gatekeeper.projections.publisher_runs import PublisherRuns
 from gatewright.services.gatekeeper.projections.run_index import RunIndex
+from gatewright.services.gatekeeper.projections.silent_runs import SilentRuns
 from gatewright.services.gatekeeper.projections.stalled_runs import StalledRuns
 
 #: Seconds between two looks at the list of what is open.
@@ -48,6 +49,7 @@ class LedgerFollower:
     notices: CancellationBroadcaster = field(default_factory=CancellationBroadcaster)
     index: RunIndex = field(default_factory=RunIndex)
     approvals: ApprovalIndex = field(default_factory=ApprovalIndex)
+    silent: SilentRuns = field(default_factory=SilentRuns)
     publishers: PublisherRuns | None = None
     memories: MemoryIndex | None = None
     sequence: int = 0
@@ -124,6 +126,7 @@ class LedgerFollower:
         self.deadlines.saw(entry)
         self.notices.saw(entry, now, age)
         self.index.saw(entry)
+        self.silent.saw(entry, now, age)
         self.approvals.saw(entry)
         if self.publishers is not None:
             self.publishers.saw(entry)

@@ -70,6 +70,7 @@ DOCUMENTS: dict[str, type[Document]] = {
     "run_request.v1": contracts.RunRequest,
     "run_status.v1": contracts.RunStatus,
     "runs_request.v1": contracts.RunsRequest,
+    "status_claim.v1": contracts.StatusClaim,
     "status_request.v1": contracts.StatusRequest,
     "submit_reply.v1": contracts.SubmitReply,
     "task_contract.v1": contracts.TaskContract,

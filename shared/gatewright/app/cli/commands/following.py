@@ -72,7 +72,7 @@ async def _runs(limit: int, before: str | None, *, json_output: bool) -> None:
 
     async with _source() as source:
         page = await source.page(limit, before and await find_run(source, before))
-    entries = [entry_of(run) for run in reversed(page.runs)]
+    entries = [entry_of(run, silent_since=page.silent.get(run.run_id)) for run in reversed(page.runs)]
     if json_output:
         emit({"runs": entries, "more": page.more})
         return
