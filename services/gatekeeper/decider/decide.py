@@ -276,6 +276,8 @@ def _lock(draft: Draft, verdict: LocksVerdict | None) -> None:
         if draft.run.state == "S1":
             draft.add(e.StateEntered(state="S2"))
             draft.dispatch_ready_workers()
+        elif draft.back_off_is_over():
+            draft.try_again()
 
 
 def _compose(draft: Draft, verdicts: Sequence[Verdict]) -> None:

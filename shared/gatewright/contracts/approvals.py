@@ -23,6 +23,7 @@ AskStage = Literal["contract", "candidate"]
 Risk = Literal["low", "medium", "high"]
 DecisionVerdict = Literal["approve", "reject", "comment", "vote"]
 ApprovalStatus = Literal["pending", "approved", "rejected", "expired", "withdrawn", "autopilot"]
+OnReject = Literal["end", "repair"]
 ProtectedClassName = Literal["ci", "protected", "runner", "dependencies", "migrations"]
 
 #: Seconds in ninety days: the longest that a person is waited for.
@@ -43,6 +44,7 @@ class ApprovalRule(Document):
     ``repositories``, ``refs`` and ``classes`` narrow it down; empty: all. ``above_usd``: what a ``budget`` may order
     unasked. ``from_tier``: the lowest tier of a change that a ``risk_tier`` asks about. ``quorum``: what a ``review`` needs
     to pass. ``escalate_to``: who is asked next, for as long again, when no answer came; empty: silence ends the run.
+    ``on_reject``: whether a refusal with words ends the run, or sends the change back to who made it while rounds are left.
     """
 
     name: RuleName
@@ -62,9 +64,10 @@ class ApprovalRule(Document):
     release_locks: bool = False
     autopilot: bool = False
     quorum: ReviewQuorum | None = None
+    on_reject: OnReject = "end"
 
     def __post_init__(self) -> None:
-        keep_one_spelling(self, "above_usd", "from_tier")
+        keep_one_spelling(self, "above_usd", "from_tier", "on_reject")
 
     @property
     def stage(self) -> AskStage:

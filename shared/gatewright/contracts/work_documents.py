@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from gatewright.contracts.reports import Violation
+from gatewright.contracts.revision_orders import VoidVote
 from gatewright.contracts.vocabulary import (
     Attempt,
     Count,
@@ -145,7 +146,7 @@ class RevisionPacket(Document):
     attempt: Attempt
     ordered_at: Timestamp
     reason: NonEmpty
-    source: Literal["reviewer", "tests"]
+    source: Literal["reviewer", "tests", "people"]
     objective: NonEmpty
     findings: tuple[Violation, ...]
     tasks: tuple[NonEmpty, ...]
@@ -153,6 +154,8 @@ class RevisionPacket(Document):
     evidence_refs: tuple[str, ...]
     #: The event that ordered it.
     event: Positive
+    #: The votes on what was refused, of every colour: none of them counts for what comes next.
+    void_votes: tuple[VoidVote, ...] = ()
 
 
 class RepairResponse(Document):

@@ -80,12 +80,13 @@ class CastVote:
 
 @dataclass(frozen=True, slots=True)
 class AskedApproval:
-    """A request and what has become of it; ``person`` and ``at`` are those of the answer."""
+    """A request and what has become of it; ``person`` and ``at`` are those of the answer, ``words`` those of a no."""
 
     request: ApprovalRequest
     status: ApprovalStatus = "pending"
     person: str = ""
     at: str = ""
+    words: str = ""
     comments: tuple[str, ...] = ()
     votes: tuple[CastVote, ...] = ()
     consensus: ConsensusReceipt | None = None

@@ -19,6 +19,7 @@ from gatewright.ledger.run import AskedApproval, Run
 from gatewright.rules.landing import landing_ref
 from gatewright.rules.quorum import names_person
 from gatewright.rules.reviewing import check_vote
+from gatewright.rules.rounds import unrepaired
 from gatewright.ssh_signatures import fingerprint, signer_of, verify_ssh
 
 #: What a signature is for (``ssh-keygen -Y sign -n``): one made for anything else does not count.
@@ -101,7 +102,6 @@ def make_request(
     silent = (
         f"{', '.join(rule.escalate_to)} are asked" if rule.escalate_to and before is None else "the run ends (approval_expired)"
     )
-    refused = "the run ends (approval_rejected); nothing lands"
     return ApprovalRequest(
         request_id=f"{run.run_id}.ask.{number}",
         run_id=run.run_id,
@@ -119,7 +119,7 @@ def make_request(
         requested_by=run.accepted.requested_by,
         user_request=run.accepted.user_request[:4000],
         on_yes=goes_on,
-        on_no="it stays in review until that vote is changed" if rule.reason == "review" else refused,
+        on_no=_on_no(run, rule),
         on_silence=silent,
         created_at=timestamp(now),
         expires_at=timestamp(now + timedelta(seconds=rule.within_seconds)),
@@ -130,6 +130,18 @@ def make_request(
         batch=rule.batch and rule.risk != "high",
         escalates_from=before.request_id if before is not None else None,
     )
+
+
+def _on_no(run: Run, rule: ApprovalRule) -> str:
+    """What becomes of a run that gets a no, in words: also why nothing is sent back where the rule would."""
+    review = rule.reason == "review"
+    ends = "it stays in review until that vote is changed" if review else "the run ends (approval_rejected); nothing lands"
+    if rule.on_reject == "end" or rule.stage != "candidate":
+        return ends
+    if why := unrepaired(run):
+        return f"{ends}; nothing is sent back: {why}"
+    back = f"it goes back to who made it, for round {run.attempt + 1}"
+    return f"a quorum with a red vote: {back}" if review else f"with a comment: {back}; without one {ends}"
 
 
 def next_asked(run: Run, asked: AskedApproval) -> MatchedRule | None:
@@ -228,6 +240,8 @@ def _waiting_request(run: Run, decision: ApprovalDecision, now: datetime) -> App
         raise DeniedError(f"{run.run_id} has ended: nothing waits for an answer", code="approval_withdrawn")
     if asked.status == "expired" or (asked.status == "pending" and is_over(asked.request, now)):
         raise DeniedError(f"the time for an answer was over {asked.request.expires_at}", code="approval_expired")
+    if asked.status != "pending" and asked.request.stage == "candidate" and asked.request.attempt != run.attempt:
+        raise DeniedError("what it was asked about was sent back, and made anew: it is void", code="approval_void")
     if asked.status != "pending":
         raise DeniedError(f"it is {asked.status} since {asked.at}, by {asked.person}", code="approval_decided")
     return asked.request

@@ -6,15 +6,24 @@ holds only the verdicts that followed it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from gatewright.contracts import GateReport, OrchestratorEvent, ReviewReport, RevisionPacket, RevisionTrail, TestReport
+from gatewright.contracts.revision_orders import VoidVote
 from gatewright.contracts.work_documents import RepairResponse, RevisionItem
 from gatewright.ledger import events as e
 from gatewright.ledger.run import Run
-from gatewright.rules.rounds import REVIEW_OBJECTIVE, TESTS_OBJECTIVE
+from gatewright.rules.rounds import PEOPLE_OBJECTIVE, REVIEW_OBJECTIVE, TESTS_OBJECTIVE
+
+Source = Literal["reviewer", "tests", "people"]
+#: By the gate that refused: whose finding a repair answers, and what for.
+_SOURCES: dict[str, tuple[Source, str]] = {
+    "reviewer": ("reviewer", REVIEW_OBJECTIVE),
+    "tests": ("tests", TESTS_OBJECTIVE),
+    "approval": ("people", PEOPLE_OBJECTIVE),
+}
 
 
 @dataclass
@@ -50,7 +59,8 @@ def trail_of(run: Run, records: Sequence[OrchestratorEvent]) -> RevisionTrail:
 
 
 def _packet(run: Run, record: OrchestratorEvent, order: e.FixOrdered, refusal: GateReport | None) -> RevisionPacket:
-    reviewed = refusal is not None and refusal.gate == "reviewer"
+    gate = refusal.gate if refusal is not None else "tests"
+    source, objective = _SOURCES.get(gate, _SOURCES["tests"])
     paths = dict.fromkeys(path for contract in order.contracts for path in contract.allowed_paths)
     shown = dict.fromkeys(uri for contract in order.contracts for uri in contract.evidence_links)
     return RevisionPacket(
@@ -58,14 +68,29 @@ def _packet(run: Run, record: OrchestratorEvent, order: e.FixOrdered, refusal: G
         attempt=order.attempt,
         ordered_at=record.ts,
         reason=order.reason,
-        source="reviewer" if reviewed else "tests",
-        objective=REVIEW_OBJECTIVE if reviewed else TESTS_OBJECTIVE,
+        source=source,
+        objective=objective,
         findings=refusal.violations if refusal else (),
         tasks=tuple(contract.task_id for contract in order.contracts),
         allowed_paths=tuple(paths),
         evidence_refs=tuple(shown),
         event=record.seq,
+        void_votes=tuple(_void(run, order.attempt - 1)),
     )
+
+
+def _void(run: Run, attempt: int) -> Iterator[VoidVote]:
+    """What people had voted on the round that was refused, by whichever gate: it is void for what comes next."""
+    for name, asked in run.approvals.items():
+        for cast in asked.votes if asked.request.attempt == attempt else ():
+            yield VoidVote(
+                request_id=name,
+                person=cast.person.name,
+                colour=cast.vote.colour,
+                at=cast.at,
+                rationale=cast.vote.rationale,
+                evidence=cast.vote.evidence,
+            )
 
 
 def _item(made: _Round, run: Run, *, is_last: bool) -> RevisionItem:
