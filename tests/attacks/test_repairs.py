@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace as changed
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from gatewright.artifacts import stored_uri
-from gatewright.contracts import ApprovalsRequest, codec
+from gatewright.contracts import ApprovalsRequest, OrchestratorEvent, codec
 from gatewright.contracts.approvals import SignedDecision
+from gatewright.contracts.review_votes import ReviewStanding
 from gatewright.contracts.revision_orders import RevisionOrder
-from gatewright.contracts.review_votes import ReviewStanding, ReviewVote, VoteColour
 from gatewright.contracts.task_contract import TimeoutRetry
 from gatewright.contracts.vocabulary import Executor
 from gatewright.errors import ConfigurationError, GatewrightError
+from gatewright.evidence.projection.history import evidence_records, tell
 from gatewright.evidence.signing import keys
+from gatewright.evidence.verification.consistency.approvals import check_approvals
+from gatewright.evidence.verification.consistency.rounds import check_rounds
+from gatewright.evidence.verification.consistency.telling import retell
 from gatewright.evidence.verification.verify import verify
+from gatewright.ledger import events as e
+from gatewright.ledger.chain import GENESIS, link
+from gatewright.ledger.evolve import evolve
+from gatewright.ledger.run import Run
 from gatewright.ledger.store import Ledger
 from gatewright.prompts.library import PromptLibrary
 from gatewright.rules.approvals import decision_on, pending
@@ -30,7 +38,7 @@ from gatewright.services.worker.agents.brief import brief
 from gatewright.services.worker.agents.earlier import earlier_round
 from gatewright.work_documents.revisions import trail_of
 from tests.attacks.people import LANDING, Files, Inbox, open_inbox, policies_with, signed
-from tests.attacks.test_review import ANCHOR, REVIEW, cast, voters, vote
+from tests.attacks.test_review import REVIEW, cast, vote, voters
 from tests.attacks.whole_gatekeeper import RUN
 from tests.gatekeeper.publishing import HandClock
 from tests.git.repositories import MakeRepository
@@ -130,7 +138,9 @@ async def test_a_vote_on_the_earlier_change_counts_for_nothing_afterwards(inbox:
 
 
 @pytest.mark.parametrize("retries", [0, 1, 2])
-async def test_there_are_no_more_rounds_than_the_contract_has(inbox: Inbox, clock: HandClock, tmp_path: Path, retries: int) -> None:
+async def test_there_are_no_more_rounds_than_the_contract_has(
+    inbox: Inbox, clock: HandClock, tmp_path: Path, retries: int
+) -> None:
     await made(inbox, retries)
     for number in range(retries):
         await refuse(inbox)
@@ -233,7 +243,6 @@ async def order_of(inbox: Inbox) -> RevisionOrder:
     (task,) = (await inbox.run()).workers()
     assert task.contract is not None
     data = await inbox.gatekeeper.bus.get_artifact(task.contract.evidence_links[-1])
-    assert task.contract.evidence_links[-1] == stored_uri(__import__("hashlib").sha256(data).hexdigest())
     return codec.decode(data, RevisionOrder)
 
 
@@ -328,18 +337,88 @@ async def test_hostile_words_reach_the_maker_as_data_behind_fences(inbox: Inbox)
     earlier = await earlier_round(task.contract, Store())  # type: ignore[arg-type] # it is only read from
     assert earlier is not None
     prompt = brief(PromptLibrary(), task.contract, earlier).in_one
-    lines = prompt.splitlines()
-    (at,) = [number for number, line in enumerate(lines) if line.startswith("Ignore the contract")]
-    opened = [line for line in lines[:at] if "BEGIN" in line.upper() or "END" in line.upper()]
-    assert opened, prompt
-    assert "Cure what the people found" in prompt
-    print(prompt)
+    before, _, rest = prompt.partition('name="what came of the round before">>>')
+    mark = before.rpartition("<<<DATA ")[2].strip()
+    inside, end, after = rest.partition(f"<<<END DATA {mark}>>>")
+    assert end
+    assert "Ignore the contract" in inside
+    assert "Ignore the contract" not in before + after
+    assert "Cure what the people found" in before + after
+
+
+def no_red(payload: e.Payload) -> e.Payload:
+    """The refusal is written as one that no vote makes."""
+    if isinstance(payload, e.ApprovalDecided) and payload.consensus is not None and payload.consensus.red:
+        return replace(payload, consensus=replace(payload.consensus, red=("tester",)))
+    return payload
+
+
+def other_words(payload: e.Payload) -> e.Payload:
+    """The maker was shown something else than what people said."""
+    if isinstance(payload, e.FixOrdered):
+        orders = (replace(each, evidence_links=("artifact:sha256:" + "0" * 64,)) for each in payload.contracts)
+        return replace(payload, contracts=tuple(orders))
+    return payload
+
+
+def other_reason(payload: e.Payload) -> e.Payload:
+    return replace(payload, reason="tests_failed") if isinstance(payload, e.FixOrdered) else payload
+
+
+def no_such_rule(payload: e.Payload) -> e.Payload:
+    """By the rules of the run a red vote keeps the review open."""
+    if isinstance(payload, e.RunAccepted):
+        return replace(payload, approval_rules=tuple(replace(each, on_reject="end") for each in payload.approval_rules))
+    return payload
+
+
+def no_round(payload: e.Payload) -> e.Payload:
+    """The contract has one round."""
+    contract = payload.contract if isinstance(payload, e.RunAccepted) else None
+    if isinstance(payload, e.RunAccepted) and contract is not None:
+        return replace(payload, contract=replace(contract, timeout_retry=replace(contract.timeout_retry, max_retries=0)))
+    return payload
+
+
+def as_refused(payload: e.Payload) -> e.Payload:
+    """The second change is the first once more."""
+    if isinstance(payload, e.CandidateComposed):
+        return replace(payload, tree="f" * 40)
+    if isinstance(payload, e.ApprovalRequested):
+        return replace(payload, request=replace(payload.request, candidate_tree="f" * 40))
+    return payload
+
+
+async def test_a_ledger_that_tells_of_a_repair_what_was_not_is_found(inbox: Inbox) -> None:
+    await made(inbox)
+    await refuse(inbox)
+    await inbox.work(BETTER)
+    await accept(inbox)
+    steps = (await inbox.gatekeeper.orchestrator.ledger.get(RUN)).transitions
+    records = evidence_records(steps)
+
+    def found(forgery: Callable[[e.Payload], e.Payload]) -> set[str]:
+        told: list[OrchestratorEvent] = []
+        for record in records:
+            event = e.Event(forgery(e.payload_of(record)), record.level, record.task_id, record.attempt, record.role)
+            head = told[-1].hash if told else GENESIS
+            when = datetime.fromisoformat(record.ts)
+            told += link([event], run_id=RUN, trace_id=record.trace_id, seq=len(told), head=head, now=when)
+        run: Run | None = None
+        for record in told:
+            run = evolve(run, record)
+        assert run is not None
+        telling = retell(tell(run, told), b"", {})
+        return {each.code for check in (check_rounds, check_approvals) for each in check(telling)}
+
+    assert found(lambda payload: payload) == set()
+    for forgery in (no_red, no_such_rule, no_round, as_refused):
+        assert "approval_contradicts" in found(forgery), forgery.__name__
+    for forgery in (other_words, other_reason, no_such_rule, no_round):
+        assert "rounds_contradict" in found(forgery), forgery.__name__
 
 
 def test_what_is_asked_before_there_is_a_change_cannot_be_sent_back(tmp_path: Path) -> None:
     policies = policies_with(tmp_path / "policies", LANDING | {"reason": "agent", "on_reject": "repair"})
     with pytest.raises(ConfigurationError, match="on_reject"):
         load(policies)
-
-
-_ = (ANCHOR, ReviewVote, VoteColour)

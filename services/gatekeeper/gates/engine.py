@@ -105,12 +105,7 @@ class GateEngine:
                     await self.artifacts.put_artifact(codec.encode(shown))
                 return await _keep(context, tests)
             case q.DecisionCheck():
-                patch = await judged_patch(question.run, question.decisions, self.artifacts)
-                decisions = await asyncio.to_thread(self._decisions, question, patch)
-                order = revision_order(after(question.run, decisions.judged))
-                if order is not None:
-                    await self.artifacts.put_artifact(codec.encode(order))  # a round of fixing is shown it
-                return decisions
+                return await self._people(question)
             case q.LandingCheck(run=run):
                 return await self._landing(run)
 
@@ -211,6 +206,14 @@ class GateEngine:
         rules = run.accepted.routing
         kinds = path_kinds(rules, (change.path for change in candidate.changes)) if rules is not None else None
         return q.CandidateVerdict(report, candidate.tree, patch, names, len(candidate.changes), lines, kinds)
+
+    async def _people(self, question: q.DecisionCheck) -> q.DecisionVerdict:
+        patch = await judged_patch(question.run, question.decisions, self.artifacts)
+        verdict = await asyncio.to_thread(self._decisions, question, patch)
+        order = revision_order(after(question.run, verdict.judged))
+        if order is not None:
+            await self.artifacts.put_artifact(codec.encode(order))  # a round of fixing is shown it
+        return verdict
 
     def _decisions(self, question: q.DecisionCheck, patch: bytes) -> q.DecisionVerdict:
         """What people have said, held against the roster as it is now. Raises what the rules of ``judge_decision`` raise."""

@@ -29,7 +29,8 @@ APPROVAL = "approval_contradicts"
 
 def check_approvals(telling: Telling) -> Iterator[Contradiction]:
     """1. every request is the one that the rules make of the run  2. every decision is signed, by who may decide, about just
-    that, in time  3. a rule approved only what it may, and no answer was late that was not  4. nothing went on without."""
+    that, in time  3. a rule approved only what it may, and no answer was late that was not  4. nothing went on without
+    5. what was refused was sent back by a rule alone, and neither went on nor came again."""
     decided = 0
     for moment in telling.moments:
         match moment.payload:
@@ -42,6 +43,7 @@ def check_approvals(telling: Telling) -> Iterator[Contradiction]:
                 yield from _without_person(moment, moment.payload)  # 3
             case _:
                 yield from _gone_on(moment)  # 4
+                yield from _sent_back(moment)  # 5
 
 
 def approved_by(telling: Telling) -> Iterator[str]:
@@ -144,12 +146,6 @@ def _gone_on(moment: Moment) -> Iterator[Contradiction]:
         case e.StateEntered(state=state) if run.parked and state == run.parked_from:
             if stage is None or not cleared(run, stage):
                 yield moment.says(APPROVAL, layout.EVENTS, layout.EVENTS, "it went on before all had their answer")
-        case e.StateEntered(state="S5") if run.parked and revision_order(run) is None:
-            yield moment.says(APPROVAL, layout.EVENTS, layout.EVENTS, "it was sent back, and no rule and no refusal says so")
-        case e.StateEntered(state="S6" | "S4") if refused_now(run):
-            yield moment.says(APPROVAL, layout.EVENTS, layout.EVENTS, "it went on with a change that people refused")
-        case e.CandidateComposed(tree=tree) if tree in refused_trees(run):
-            yield moment.says(APPROVAL, layout.GIT_CANDIDATE, layout.EVENTS, "it is a change that people refused before")
         case e.StateEntered(state="S2") | e.LocksTaken():
             if not cleared(run, "contract"):
                 yield moment.says(APPROVAL, layout.EVENTS, layout.CONTRACT, "work was given out that a person had to approve")
@@ -159,5 +155,18 @@ def _gone_on(moment: Moment) -> Iterator[Contradiction]:
         case e.LocksReleased():
             if stage != "candidate":
                 yield moment.says(APPROVAL, layout.EVENTS, layout.EVENTS, "it is not the time to give paths up")
+        case _:
+            pass
+
+
+def _sent_back(moment: Moment) -> Iterator[Contradiction]:
+    run = moment.before
+    match moment.payload:
+        case e.StateEntered(state="S5") if run.parked and revision_order(run) is None:
+            yield moment.says(APPROVAL, layout.EVENTS, layout.EVENTS, "it was sent back, and no rule and no refusal says so")
+        case e.StateEntered(state="S6" | "S4") if refused_now(run):
+            yield moment.says(APPROVAL, layout.EVENTS, layout.EVENTS, "it went on with a change that people refused")
+        case e.CandidateComposed(tree=tree) if tree in refused_trees(run):
+            yield moment.says(APPROVAL, layout.GIT_CANDIDATE, layout.EVENTS, "it is a change that people refused before")
         case _:
             pass
