@@ -15,8 +15,7 @@ from gatewright.contracts import ApprovalsRequest, OrchestratorEvent, codec
 from gatewright.contracts.approvals import SignedDecision
 from gatewright.contracts.review_votes import ReviewStanding
 from gatewright.contracts.revision_orders import RevisionOrder
-from gatewright.contracts.task_contract import TimeoutRetry
-from gatewright.contracts.vocabulary import Executor
+from gatewright.contracts.vocabulary import Executor, TimeoutRetry
 from gatewright.errors import ConfigurationError, GatewrightError
 from gatewright.evidence.projection.history import evidence_records, tell
 from gatewright.evidence.signing import keys

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from gatewright.contracts.task_contract import TimeoutRetry
-from gatewright.contracts.vocabulary import Executor
+from gatewright.contracts.vocabulary import Executor, TimeoutRetry
 from gatewright.resources import policy_directory
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import SECONDS, running_stack, slow_request, wait_until

@@ -131,7 +131,9 @@ def _said(record: OrchestratorEvent, view: RunView) -> list[tuple[Mark, str, str
 
 
 def _made(payload: e.ApprovalDecided) -> str:
-    return ", which makes the consensus," if payload.consensus is not None else ""
+    if payload.consensus is None:
+        return ""
+    return ", which sends it back," if payload.consensus.red else ", which makes the consensus,"
 
 
 def _people(
@@ -153,7 +155,10 @@ def _people(
                 "approve": ("good", f"approves {rule}"),
                 "reject": ("bad", f"rejects {rule}"),
                 "comment": ("plain", f"comments on {rule}"),
-                "vote": ("good" if payload.consensus else "plain", f"votes on {rule}{_made(payload)}"),
+                "vote": (
+                    "plain" if payload.consensus is None else "bad" if payload.consensus.red else "good",
+                    f"votes on {rule}{_made(payload)}",
+                ),
             }
             return (said[verdict][0], person.name, f"{said[verdict][1]} with {payload.fingerprint}")
 
