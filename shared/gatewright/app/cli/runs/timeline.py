@@ -130,10 +130,12 @@ def _said(record: OrchestratorEvent, view: RunView) -> list[tuple[Mark, str, str
             return []
 
 
-def _made(payload: e.ApprovalDecided) -> str:
+def _voted(payload: e.ApprovalDecided, rule: str) -> tuple[Mark, str]:
     if payload.consensus is None:
-        return ""
-    return ", which sends it back," if payload.consensus.red else ", which makes the consensus,"
+        return "plain", f"votes on {rule}"
+    if payload.consensus.red:
+        return "bad", f"votes on {rule}, which sends the change back,"
+    return "good", f"votes on {rule}, which makes the consensus,"
 
 
 def _people(
@@ -155,10 +157,7 @@ def _people(
                 "approve": ("good", f"approves {rule}"),
                 "reject": ("bad", f"rejects {rule}"),
                 "comment": ("plain", f"comments on {rule}"),
-                "vote": (
-                    "plain" if payload.consensus is None else "bad" if payload.consensus.red else "good",
-                    f"votes on {rule}{_made(payload)}",
-                ),
+                "vote": _voted(payload, rule),
             }
             return (said[verdict][0], person.name, f"{said[verdict][1]} with {payload.fingerprint}")
 
