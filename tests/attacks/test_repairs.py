@@ -388,11 +388,8 @@ def as_refused(payload: e.Payload) -> e.Payload:
     return payload
 
 
-async def test_a_ledger_that_tells_of_a_repair_what_was_not_is_found(inbox: Inbox) -> None:
-    await made(inbox)
-    await refuse(inbox)
-    await inbox.work(BETTER)
-    await accept(inbox)
+async def found_in(inbox: Inbox) -> Callable[[Callable[[e.Payload], e.Payload]], set[str]]:
+    """What ``verify`` says of rounds and approvals of a ledger whose events were changed on their way into it."""
     steps = (await inbox.gatekeeper.orchestrator.ledger.get(RUN)).transitions
     records = evidence_records(steps)
 
@@ -410,6 +407,15 @@ async def test_a_ledger_that_tells_of_a_repair_what_was_not_is_found(inbox: Inbo
         telling = retell(tell(run, told), b"", {})
         return {each.code for check in (check_rounds, check_approvals) for each in check(telling)}
 
+    return found
+
+
+async def test_a_ledger_that_tells_of_a_repair_what_was_not_is_found(inbox: Inbox) -> None:
+    await made(inbox)
+    await refuse(inbox)
+    await inbox.work(BETTER)
+    await accept(inbox)
+    found = await found_in(inbox)
     assert found(lambda payload: payload) == set()
     for forgery in (no_red, no_such_rule, no_round, as_refused):
         assert "approval_contradicts" in found(forgery), forgery.__name__

@@ -318,7 +318,8 @@ def _passing(
         if evidence is not None and verdict.report.code in CURABLE and draft.may_fix():
             draft.fix(verdict.report.code, [(task, evidence) for task in draft.run.workers()])
         elif evidence is not None and draft.escalates(verdict.report):
-            draft.escalate(verdict.report)
+            if not people.hand_over(draft):
+                draft.escalate(verdict.report)
         else:
             draft.refuse(verdict.report)
         return None

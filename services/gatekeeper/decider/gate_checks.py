@@ -289,7 +289,7 @@ def next_step(run: Run) -> str | None:
 
 def comes_before_its_turn(run: Run) -> bool:
     """Whether a test report that comes now waits for the reviewer: what is said is judged in the order of the states."""
-    return run.state == "S3" and not run.candidates
+    return (run.parked_from or run.state) == "S3" and not run.candidates
 
 
 def _can_compose(run: Run) -> bool:

@@ -18,6 +18,7 @@ from gatewright.rules.approvals import (
     unasked,
 )
 from gatewright.rules.repairs import recorded, revision_order
+from gatewright.rules.rounds import refused_by
 from gatewright.services.gatekeeper.decider.draft import Draft
 from gatewright.services.gatekeeper.decider.gate_checks import DecisionVerdict
 
@@ -37,7 +38,7 @@ def ask(draft: Draft) -> None:
         else:
             gives_up = gives_up or each.rule.release_locks
     if not cleared(draft.run, stage):
-        if gives_up and draft.run.locks is not None:
+        if gives_up and stage == "candidate" and draft.run.locks is not None:
             draft.add(e.LocksReleased(), role="gatekeeper")
         draft.add(e.StateEntered(state=e.PARKED), level="WARN")
 
@@ -64,6 +65,12 @@ def decided(draft: Draft, verdict: DecisionVerdict | None) -> None:
     _go_on(draft)
 
 
+def hand_over(draft: Draft) -> bool:
+    """Ask who ordered the run about one more round, where a rule says so; whether one does."""
+    ask(draft)
+    return draft.run.parked
+
+
 def expire(draft: Draft) -> None:
     """What was asked got no answer in time: others are asked where the rule names them, else the run ends."""
     for asked in pending(draft.run):
@@ -88,5 +95,10 @@ def _request(draft: Draft, each: MatchedRule) -> str:
 def _go_on(draft: Draft) -> None:
     run = draft.run
     stage = stage_of(run)
-    if run.parked_from is not None and stage is not None and cleared(run, stage):
+    if run.parked_from is None or stage is None or not cleared(run, stage):
+        return
+    found = refused_by(run)
+    if stage == "round" and run.refusal is not None and found is not None:
+        draft.fix(run.refusal.code, [(task, found) for task in run.workers()])
+    else:
         draft.add(e.StateEntered(state=run.parked_from))

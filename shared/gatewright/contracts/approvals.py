@@ -14,12 +14,23 @@ from gatewright.contracts.review_votes import ReviewQuorum, ReviewStanding, Revi
 from gatewright.contracts.run_status import GateStanding
 from gatewright.contracts.vocabulary import END, Attempt, Count, Document, NonEmpty, RunId, Sha256, Timestamp, keep_one_spelling
 
-#: What may make a run wait for a person. The first five are about the contract, the others about the candidate.
+#: What may make a run wait for a person. The first five are about the contract, the last about one more round, the others about
+#: the candidate.
 AskReason = Literal[
-    "broad_scope", "network", "agent", "budget", "destructive", "protected_class", "landing", "risk_tier", "critic", "review"
+    "broad_scope",
+    "network",
+    "agent",
+    "budget",
+    "destructive",
+    "protected_class",
+    "landing",
+    "risk_tier",
+    "critic",
+    "review",
+    "escalation",
 ]
 _ABOUT_CANDIDATES = frozenset({"protected_class", "landing", "risk_tier", "critic", "review"})
-AskStage = Literal["contract", "candidate"]
+AskStage = Literal["contract", "candidate", "round"]
 Risk = Literal["low", "medium", "high"]
 DecisionVerdict = Literal["approve", "reject", "comment", "vote"]
 ApprovalStatus = Literal["pending", "approved", "rejected", "expired", "withdrawn", "autopilot"]
@@ -71,7 +82,9 @@ class ApprovalRule(Document):
 
     @property
     def stage(self) -> AskStage:
-        """When it is asked: before any work is given out, or before the change lands."""
+        """When it is asked: before any work is given out, before the change lands, or before one more round of fixing."""
+        if self.reason == "escalation":
+            return "round"
         return "candidate" if self.reason in _ABOUT_CANDIDATES else "contract"
 
 

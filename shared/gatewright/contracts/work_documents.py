@@ -139,6 +139,28 @@ class DecisionsLog(Document):
     decisions: tuple[Decision, ...]
 
 
+class GradedIssue(Document):
+    """``major`` keeps the change from landing, ``minor`` does not."""
+
+    grade: Literal["major", "minor"]
+    code: NonEmpty
+    message: str
+    path: str | None = None
+    line: Positive | None = None
+
+
+class CheckerVerdict(Document):
+    """What the reviewer said of the round that was refused, in the form of OmegaOS. ``confidence`` is null: none is told."""
+
+    decision: Literal["PASS", "FAIL"]
+    issues: tuple[GradedIssue, ...]
+    feedback: str
+    confidence: float | None = None
+
+    def __post_init__(self) -> None:
+        keep_one_spelling(self, "confidence")
+
+
 class RevisionPacket(Document):
     """A repair that was ordered: why, by whose finding, within which paths. It widens nothing and accepts nothing."""
 
@@ -156,6 +178,8 @@ class RevisionPacket(Document):
     event: Positive
     #: The votes on what was refused, of every colour: none of them counts for what comes next.
     void_votes: tuple[VoidVote, ...] = ()
+    #: Of a round that the reviewer refused: its verdict, with graded findings.
+    checker: CheckerVerdict | None = None
 
 
 class RepairResponse(Document):

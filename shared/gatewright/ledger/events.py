@@ -32,7 +32,7 @@ SUCCESSORS: dict[State, tuple[State, ...]] = {
     "S0": ("S1",),
     "S1": ("S2", "AWAITING_APPROVAL"),
     "S2": ("S3",),
-    "S3": ("S4", "S5"),
+    "S3": ("S4", "S5", "AWAITING_APPROVAL"),
     "S4": ("S5", "S6", "AWAITING_APPROVAL"),
     "S5": ("S2",),
     "S6": (),
@@ -40,8 +40,8 @@ SUCCESSORS: dict[State, tuple[State, ...]] = {
     "FAILED": (),
     "ABORTED": (),
 }
-#: Where a run that was parked may turn to, in the place of where it stood: people sent the change back.
-SENT_BACK: dict[str, tuple[State, ...]] = {"S4": ("S5",)}
+#: Where a parked run may turn to, in the place of where it stood: people sent the change back, or gave it one more round.
+SENT_BACK: dict[str, tuple[State, ...]] = {"S3": ("S5",), "S4": ("S5",)}
 #: How the name of a rule begins by which a gate names a reason to ask a person.
 ASKS = "asks."
 TERMINAL: frozenset[State] = frozenset({"S6", "FAILED", "ABORTED"})

@@ -96,6 +96,8 @@ def _apply(run: Run, payload: e.Payload, record: OrchestratorEvent) -> Run:  # n
         case e.TestsReceived(report=tests):
             return replace(_settle(run, "testrunner", "SUCCESS" if tests.status == "PASS" else "FAILED"), tests=tests)
         case e.GateJudged(report=report):
+            if report.gate in {"reviewer", "tests"} and report.verdict == "FAIL":
+                return replace(run, refusal=report)
             passed = report.gate == "tests" and report.verdict == "PASS"
             return replace(run, tests_passed=True) if passed else run
         case e.ReviewRouted(routing=routing):
@@ -177,7 +179,7 @@ def _fix(run: Run, payload: e.FixOrdered) -> Run:
     # A test runner may still be at the change that the reviewer refused: what it answers will be of another attempt.
     abandoned = (replace(task, status="FAILED") for task in run.tasks.values() if task.status == "RUNNING")
     run = replace(_with(run, *abandoned), attempt=payload.attempt, candidate=None, review=None, tests=None, tests_passed=False)
-    run = replace(run, routing=None, approvals=withdrawn(run.approvals))
+    run = replace(run, routing=None, refusal=None, approvals=withdrawn(run.approvals))
     return _planned(run, payload.contracts)
 
 

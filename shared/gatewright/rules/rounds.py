@@ -73,3 +73,21 @@ def sends_back(run: Run, request: ApprovalRequest) -> bool:
     """Whether a refusal of this request sends the change back, in the place of what a refusal does else."""
     rule = next((each for each in run.accepted.approval_rules if each.name == request.rule), None)
     return rule is not None and rule.on_reject == "repair" and request.stage == "candidate" and not unrepaired(run)
+
+
+def handed_over(run: Run) -> bool:
+    """Whether the refusal that stands is the last of as many as one that is asked anew may have without a person."""
+    contract, refusal = run.contract, run.refusal
+    return contract is not None and refusal is not None and escalates(contract, run.attempt, refusal.code)
+
+
+def granted_rounds(run: Run) -> int:
+    """How many further rounds people have given the run, beyond those of its contract: one with each yes."""
+    return sum(asked.status == "approved" and asked.request.stage == "round" for asked in run.approvals.values())
+
+
+def refused_by(run: Run) -> ReviewReport | TestReport | None:
+    """The report that the refusal which stands was about."""
+    if run.refusal is None:
+        return None
+    return run.review if run.refusal.gate == "reviewer" else run.tests

@@ -10,9 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from msgspec.structs import replace
+
 from gatewright.contracts import GateReport, OrchestratorEvent, ReviewReport, RevisionPacket, RevisionTrail, TestReport
 from gatewright.contracts.revision_orders import VoidVote
-from gatewright.contracts.work_documents import RepairResponse, RevisionItem
+from gatewright.contracts.work_documents import CheckerVerdict, GradedIssue, RepairResponse, RevisionItem
 from gatewright.ledger import events as e
 from gatewright.ledger.run import Run
 from gatewright.rules.rounds import PEOPLE_OBJECTIVE, REVIEW_OBJECTIVE, TESTS_OBJECTIVE
@@ -38,18 +40,23 @@ def trail_of(run: Run, records: Sequence[OrchestratorEvent]) -> RevisionTrail:
     """The repairs of a run, open or ended, in order. Raises MalformedError for an event whose payload does not fit."""
     rounds: list[_Round] = []
     refusals: dict[str, GateReport] = {}
+    said: ReviewReport | None = None
     for record in records:
         payload = e.payload_of(record)
         match payload:
             case e.GateJudged(report=report) if report.verdict == "FAIL":
                 refusals[report.code] = report
             case e.FixOrdered():
-                rounds.append(_Round(_packet(run, record, payload, refusals.get(payload.reason))))
+                packet = _packet(run, record, payload, refusals.get(payload.reason))
+                rounds.append(_Round(replace(packet, checker=_checker(said) if packet.source == "reviewer" else None)))
+                said = None
             case e.TaskFinished(result=result, accepted=accepted) if rounds:
                 response = RepairResponse(task_id=result.task_id, agent=result.producer.agent_id, accepted=accepted)
                 rounds[-1].responses.append(response)
-            case e.ReviewReceived(report=review) if rounds:
-                rounds[-1].review = review
+            case e.ReviewReceived(report=review):
+                said = review
+                if rounds:
+                    rounds[-1].review = review
             case e.TestsReceived(report=tests) if rounds:
                 rounds[-1].tests = tests
             case _:
@@ -76,6 +83,21 @@ def _packet(run: Run, record: OrchestratorEvent, order: e.FixOrdered, refusal: G
         evidence_refs=tuple(shown),
         event=record.seq,
         void_votes=tuple(_void(run, order.attempt - 1)),
+    )
+
+
+def _checker(report: ReviewReport | None) -> CheckerVerdict | None:
+    """A reviewer's report as the verdict of a checker: what blocks is graded major, a remark minor."""
+    if report is None:
+        return None
+    issues = (
+        GradedIssue(
+            grade="major" if each.blocking else "minor", code=each.code, message=each.message, path=each.path, line=each.line
+        )
+        for each in report.findings
+    )
+    return CheckerVerdict(
+        decision="PASS" if report.verdict == "PASS" else "FAIL", issues=tuple(issues), feedback=report.summary
     )
 
 

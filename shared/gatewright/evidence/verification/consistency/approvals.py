@@ -162,6 +162,9 @@ def _gone_on(moment: Moment) -> Iterator[Contradiction]:
 def _sent_back(moment: Moment) -> Iterator[Contradiction]:
     run = moment.before
     match moment.payload:
+        case e.StateEntered(state="S5") if run.parked and stage_of(run) == "round":
+            if not matched(run, "round") or not cleared(run, "round"):
+                yield moment.says(APPROVAL, layout.EVENTS, layout.EVENTS, "it went into a further round that no person gave it")
         case e.StateEntered(state="S5") if run.parked and revision_order(run) is None:
             yield moment.says(APPROVAL, layout.EVENTS, layout.EVENTS, "it was sent back, and no rule and no refusal says so")
         case e.StateEntered(state="S6" | "S4") if refused_now(run):

@@ -12,7 +12,7 @@ from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, just_before, moment_of
 from gatewright.ledger import events as e
 from gatewright.rules.repairs import revision_order
-from gatewright.rules.rounds import CURABLE, most_attempts
+from gatewright.rules.rounds import CURABLE, granted_rounds, most_attempts
 
 ROUNDS = "rounds_contradict"
 
@@ -38,10 +38,12 @@ def _ordered(
     moment: Moment, event: e.FixOrdered, contract: TaskContract, refusal: GateReport | None
 ) -> Iterator[Contradiction]:
     run = moment.before
-    most = most_attempts(contract)
+    most = most_attempts(contract) + granted_rounds(run)
     if event.attempt != run.attempt + 1 or event.attempt > most:
         words = f"attempt {event.attempt} was ordered after attempt {run.attempt}, and there may be {most}"
         yield moment.says(ROUNDS, layout.EVENTS, layout.CONTRACT, words)
+    if run.parked_from is None and refusal is None and run.refusal is not None and granted_rounds(run):
+        refusal = run.refusal  # a person has given it one more round since
     refused = {state.failure for state in run.candidates.values()} or ({refusal.code} if refusal is not None else set())
     order = revision_order(run)
     by_people = order is not None and refusal is not None and event.reason == order.reason == refusal.code

@@ -149,7 +149,7 @@ def _given(run: Run, task_id: str, role: TaskRole) -> str:
 
 def _turn_of(run: Run, role: TaskRole) -> bool:
     together = role == "testrunner" and run.accepted.judging == "together" and not run.candidates
-    return run.state == STATES[role] or (together and run.state == "S3")
+    return run.state == STATES[role] or (together and (run.parked_from or run.state) == "S3")
 
 
 def _answered(run: Run, role: TaskRole, task_id: str | None) -> str:
