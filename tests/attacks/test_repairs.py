@@ -31,6 +31,7 @@ from gatewright.ledger.store import Ledger
 from gatewright.prompts.library import PromptLibrary
 from gatewright.rules.approvals import decision_on, pending
 from gatewright.services.gatekeeper.decider.inputs import Continue, DeadlineReached
+from gatewright.services.gatekeeper.gates.engine import claim_of
 from gatewright.services.gatekeeper.gates.landing.locks import PathLocks
 from gatewright.services.gatekeeper.policies.load import load
 from gatewright.services.worker.agents.brief import brief
@@ -281,6 +282,45 @@ async def test_paths_that_were_given_up_are_taken_again_before_the_repair_begins
         await inbox.work(BETTER)
         await accept(inbox)
         assert (await inbox.run()).status == "SUCCESS"
+        assert_verified(tmp_path)
+
+
+async def test_a_repair_waits_for_paths_that_another_run_has_taken_meanwhile(
+    make_repository: MakeRepository, tmp_path: Path, clock: HandClock
+) -> None:
+    rule = REPAIR | {"release_locks": True}
+    async with open_inbox(make_repository(), tmp_path, rule, clock=clock, people=voters()) as inbox:
+        await made(inbox)
+        run, locks = await inbox.run(), inbox.gatekeeper.orchestrator.gates.locks
+        assert run.contract is not None
+        key = run.accepted.repository_key
+        other = replace(claim_of(run, run.contract), run_id="run-ffffffffffffffffffff")
+        assert (await locks.take(key, other)).token
+        await refuse(inbox)
+        await inbox.gatekeeper.orchestrator.advance(RUN, DeadlineReached("time"))
+        run = await inbox.run()
+        assert (run.state, run.attempt, run.waiting_for_locks) == ("S5", 2, True)
+        assert [task.status for task in run.workers()] == ["PENDING"]
+        assert await locks.release(key, other.run_id) == (RUN,)
+        await inbox.gatekeeper.orchestrator.advance(RUN, Continue("woken"))
+        await inbox.work(BETTER)
+        await accept(inbox)
+        assert (await inbox.run()).status == "SUCCESS"
+        assert_verified(tmp_path)
+
+
+async def test_a_no_of_another_rule_ends_the_run_while_a_review_is_open(
+    make_repository: MakeRepository, tmp_path: Path, clock: HandClock
+) -> None:
+    landing = LANDING | {"approvers": ["@voters"]}
+    async with open_inbox(make_repository(), tmp_path, REPAIR, landing, clock=clock, people=voters()) as inbox:
+        await made(inbox)
+        no = pending(await inbox.run())[1].request
+        said = decision_on(no, verdict="reject", person="owner", decided_at="2026-01-01T00:00:00.000Z", comment="never")
+        await inbox.decide(signed(said, "owner"))
+        run = await inbox.run()
+        assert run.failure is not None
+        assert run.failure.code == "approval_rejected"
         assert_verified(tmp_path)
 
 
