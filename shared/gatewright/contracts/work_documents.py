@@ -155,7 +155,7 @@ class CheckerVerdict(Document):
     decision: Literal["PASS", "FAIL"]
     issues: tuple[GradedIssue, ...]
     feedback: str
-    confidence: float | None = None
+    confidence: Annotated[float, Meta(ge=0, le=1)] | None = None
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "confidence")

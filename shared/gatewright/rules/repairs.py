@@ -81,11 +81,12 @@ def rejections(run: Run, judged: Sequence[JudgedDecision]) -> Iterator[Broken]:
     """What these decisions refuse: each finding that is sent back, or each no that ends the run."""
     run = after(run, judged)
     order = revision_order(run)
+    by_votes = order is not None and order.reason == REVIEW_REJECTED
     for asked in refused_now(run):
         rule = f"approval.{asked.request.rule}"
         for each in _words(run, asked):
             where = next((path for path in map(_path, each.evidence) if path), None)
-            yield Broken(order.reason if order else APPROVAL_REJECTED, rule, f"{each.person}: {each.words}", where)
+            yield Broken(REVIEW_REJECTED if by_votes else APPROVAL_REJECTED, rule, f"{each.person}: {each.words}", where)
         if not asked.words and asked.consensus is None:
             yield Broken(APPROVAL_REJECTED, rule, f"rejected by {asked.person}")
 
