@@ -67,7 +67,11 @@ def decide(run: Run | None, item: Input, verdicts: Sequence[Verdict], now: datet
     draft = Draft(run, item, max(now, datetime.fromisoformat(run.at)))
     match item:
         case SealReported() if run.ended and run.sealed is None:
-            draft.add(e.BundleSealed(manifest_sha256=item.manifest_sha256, signer=item.signer, location=item.location))
+            draft.add(
+                e.BundleSealed(
+                    manifest_sha256=item.manifest_sha256, signer=item.signer, location=item.location, memory=item.memory
+                )
+            )
         case AbortReceived() if not run.ended:
             asked = item.request
             abort = e.AbortRequested(reason=asked.reason, requested_by=asked.requested_by, publisher=item.publisher)
@@ -124,6 +128,8 @@ def _accept(item: Submitted, verdicts: Sequence[Verdict], now: datetime) -> Tran
         caller_span=item.caller_span,
         approval_rules=verdict.approval_rules,
         routing=verdict.routing,
+        progress=True,
+        memory=verdict.memory,
     )
     draft = Draft.begin(item, accepted, now)
     if not draft.judged(verdict.report):

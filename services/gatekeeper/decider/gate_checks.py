@@ -9,6 +9,7 @@ from typing import TypeVar
 from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.contracts import GateReport, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport
 from gatewright.contracts.approvals import ApprovalRule, SignedDecision
+from gatewright.contracts.progress import MemoryBounds
 from gatewright.contracts.routing import RoutingRules
 from gatewright.contracts.vocabulary import Judging, MutationBounds
 from gatewright.ledger.candidates import all_worked, in_the_running, makers, seen_from
@@ -143,6 +144,8 @@ class IntakeVerdict(Verdict):
     #: The pool of each role that has several to choose from.
     pools: dict[str, str] = field(default_factory=dict)
     routing: RoutingRules | None = None
+    #: How much of earlier runs it is told; None where the policy has that off.
+    memory: MemoryBounds | None = None
 
 
 @dataclass(frozen=True, slots=True)

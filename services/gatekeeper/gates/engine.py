@@ -43,6 +43,7 @@ from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck, no
 from gatewright.services.gatekeeper.gates.change.votes import check_votes, judged_patch
 from gatewright.services.gatekeeper.gates.context import ChangeContext, GateContext
 from gatewright.services.gatekeeper.gates.contract.intake import judge_intake
+from gatewright.services.gatekeeper.gates.contract.memory import RunMemories, give_memory
 from gatewright.services.gatekeeper.gates.contract.plan import judge_plan
 from gatewright.services.gatekeeper.gates.contract.policy import judge_compiled, judge_contract
 from gatewright.services.gatekeeper.gates.landing.completion import changed_paths, judge_completion
@@ -70,9 +71,11 @@ class GateEngine:
     secrets: SecretsCheck = field(default_factory=SecretsCheck)
     #: Whose signatures approve what needs a person's leave.
     approvers: tuple[PublicKey, ...] = ()
+    #: What is known of earlier runs; None where no run is told of any.
+    memories: RunMemories | None = None
 
     async def answer(self, question: q.GateCheck) -> q.Verdict:
-        """The verdict on one question. Raises BusError or ConflictError when the bus cannot serve now."""
+        """The verdict on one question. Raises BusError, ConflictError or UnavailableError when it cannot be answered now."""
         match question:
             case q.IntakeCheck():
                 return await self._intake(question)
@@ -122,6 +125,7 @@ class GateEngine:
         identity = ""
         if commit and document.repository is not None:
             identity = await in_thread(repository_identity, document.repository.url)
+        document = await give_memory(context, document, identity, question.publisher, self.memories)
         report = context.close()
         policies = self.policies
         facts = (policies.sha256, self.versions, policies.digests, host())
@@ -130,7 +134,18 @@ class GateEngine:
         pools = policies.pools.placement(RunNeeds.of(document, policies.environments))
         asked = policies.people.of(document.repository.url) if document.repository is not None else ()
         return q.IntakeVerdict(
-            report, document, commit, tree, *facts, identity, mutation, pack.judging, asked, pools, policies.routing
+            report,
+            document,
+            commit,
+            tree,
+            *facts,
+            identity,
+            mutation,
+            pack.judging,
+            asked,
+            pools,
+            policies.routing,
+            policies.memory,
         )
 
     def _contract(self, run: Run, contract: TaskContract) -> q.ContractVerdict:

@@ -11,6 +11,7 @@ from gatewright.contracts.approvals import (
     DecisionReply,
 )
 from gatewright.contracts.completion import CompletionReport
+from gatewright.contracts.progress import CanonicalMemory, ProgressPacket
 from gatewright.contracts.proposals import ContractProposal, PlanProposal, ReviewOpinion
 from gatewright.contracts.records import AgentRegistry, OrchestratorEvent, RunManifest, Transition
 from gatewright.contracts.reports import (
@@ -24,6 +25,7 @@ from gatewright.contracts.reports import (
     Plan,
     ReexecReport,
     ReviewReport,
+    StatusClaim,
     TaskResult,
     TestReport,
     UsageReport,
@@ -70,6 +72,7 @@ __all__ = [
     "Brief",
     "BundlePart",
     "BundleRequest",
+    "CanonicalMemory",
     "CompletionReport",
     "ContractProposal",
     "DecisionBatch",
@@ -85,6 +88,7 @@ __all__ = [
     "OrchestratorEvent",
     "Plan",
     "PlanProposal",
+    "ProgressPacket",
     "ProvenanceManifest",
     "ReexecReport",
     "RequestTask",
@@ -101,6 +105,7 @@ __all__ = [
     "RunRequest",
     "RunStatus",
     "RunsRequest",
+    "StatusClaim",
     "StatusRequest",
     "SubmitReply",
     "TaskContract",

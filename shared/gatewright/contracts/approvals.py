@@ -39,6 +39,8 @@ ProtectedClassName = Literal["ci", "protected", "runner", "dependencies", "migra
 
 #: Seconds in ninety days: the longest that a person is waited for.
 LONGEST_WAIT = 90 * 86_400
+#: Seconds of a beat where the operator's policy says nothing else.
+DEFAULT_BEAT = 900
 RuleName = Annotated[str, Meta(pattern=rf"^[a-z0-9][a-z0-9-]{{0,63}}{END}")]
 PersonName = Annotated[str, Meta(pattern=rf"^[A-Za-z0-9][A-Za-z0-9._@+-]{{0,127}}{END}")]
 RequestId = Annotated[str, Meta(pattern=rf"^[A-Za-z0-9][A-Za-z0-9_-]*\.ask\.[0-9]{{1,4}}{END}")]
@@ -54,7 +56,9 @@ class ApprovalRule(Document):
 
     ``repositories``, ``refs`` and ``classes`` narrow it down; empty: all. ``above_usd``: what a ``budget`` may order
     unasked. ``from_tier``: the lowest tier of a change that a ``risk_tier`` asks about. ``quorum``: what a ``review`` needs
-    to pass. ``escalate_to``: who is asked next, for as long again, when no answer came; empty: silence ends the run.
+    to pass. ``within_seconds`` is how long an answer is waited for; ``within_beats`` says it in beats, which are made seconds
+    when the policy is read: ledgers have those, and a beat that is changed later changes no run. ``escalate_to``: who is
+    asked next, for as long again, when no answer came; empty: silence ends the run.
     ``on_reject``: whether a refusal with words ends the run, or sends the change back to who made it while rounds are left.
     """
 
@@ -62,7 +66,8 @@ class ApprovalRule(Document):
     reason: AskReason
     risk: Risk
     approvers: Annotated[tuple[NonEmpty, ...], Meta(min_length=1)]
-    within_seconds: Wait
+    within_seconds: Wait | None = None
+    within_beats: Annotated[int, Meta(ge=1, le=LONGEST_WAIT)] | None = None
     repositories: tuple[NonEmpty, ...] = ()
     refs: tuple[NonEmpty, ...] = ()
     classes: tuple[ProtectedClassName, ...] = ()
@@ -79,6 +84,11 @@ class ApprovalRule(Document):
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "above_usd", "from_tier", "on_reject")
+
+    @property
+    def wait(self) -> int:
+        """Seconds that an answer is waited for; beats that no policy has measured are quarters of an hour."""
+        return self.within_seconds or (self.within_beats or 1) * DEFAULT_BEAT
 
     @property
     def stage(self) -> AskStage:

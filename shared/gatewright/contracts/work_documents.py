@@ -120,7 +120,8 @@ class Blocked(Document):
 class Decision(Document):
     """``falsifier`` is the check that would prove the decision wrong; ``event`` the number of the event that records it.
 
-    ``by`` is the role that decided; an older log does not say it.
+    ``by`` is the role that decided; an older log does not say it. ``id`` stays for good; ``supersedes`` is that of the earlier
+    decision in whose place this one stands, and which is kept as it was written. Logs older than they are have neither.
     """
 
     at: Timestamp
@@ -132,6 +133,8 @@ class Decision(Document):
     falsifier: str
     event: Positive
     by: Literal["pm", "techlead", "gatekeeper", "publisher"] | None = None
+    id: NonEmpty | None = None
+    supersedes: NonEmpty | None = None
 
 
 class DecisionsLog(Document):

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal
 import msgspec
 
 from gatewright.contracts.approvals import ApprovalRequest, ApprovalRule, DecisionVerdict, RosterPerson, SignedDecision
+from gatewright.contracts.progress import MemoryBounds, MemoryEntry
 from gatewright.contracts.records import OrchestratorEvent
 from gatewright.contracts.reports import Error, GateReport, Plan, ReviewReport, TaskResult, TestReport
 from gatewright.contracts.review_votes import ConsensusReceipt
@@ -90,6 +91,10 @@ class RunAccepted(Payload, frozen=True):
     pools: dict[str, str] = msgspec.field(default_factory=dict)
     approval_rules: tuple[ApprovalRule, ...] = ()
     routing: RoutingRules | None = None
+    #: Whether its bundle has a progress packet, and its decisions have ids; runs older than that have neither.
+    progress: bool = False
+    #: How much of earlier runs on the repository it was told, where the policy lets it be told of them.
+    memory: MemoryBounds | None = None
 
     @property
     def repository_key(self) -> str:
@@ -344,12 +349,16 @@ class AnswerIgnored(Payload, frozen=True):
 
 
 class BundleSealed(Payload, frozen=True):
-    """The bundle of an ended run is on disk, whole and signed. After it comes ``run_expired`` alone."""
+    """The bundle of an ended run is on disk, whole and signed. After it comes ``run_expired`` alone.
+
+    ``memory`` is what later runs of its publisher on its repository are told of it; None where the policy had it off.
+    """
 
     event_type: ClassVar[str] = "bundle_sealed"
     manifest_sha256: str
     signer: str
     location: str
+    memory: MemoryEntry | None = None
 
 
 class RunExpired(Payload, frozen=True):

@@ -128,7 +128,7 @@ def make_request(
         on_no=_on_no(run, rule),
         on_silence=silent,
         created_at=timestamp(now),
-        expires_at=timestamp(now + timedelta(seconds=rule.within_seconds)),
+        expires_at=timestamp(now + timedelta(seconds=rule.wait)),
         candidate_tree=candidate.tree if candidate is not None else "",
         patch=candidate.patch if candidate is not None else "",
         yourself=rule.yourself,
