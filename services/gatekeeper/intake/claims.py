@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from gatewright.bus.port import Bus, Message
 from gatewright.bus.topology import TASK_ROLES, claim_subject
@@ -39,7 +39,7 @@ class ClaimListener:
     #: Claims that were refused since the last look, and why the last of them was.
     refused: int = 0
     cause: str = ""
-    _looked: float | None = field(default=None)
+    _looked: float | None = None
 
     async def keep(self, stop: asyncio.Event) -> None:
         """Listen until the process is told to leave; a bus that is away is waited for."""
@@ -49,7 +49,7 @@ class ClaimListener:
                 async with contextlib.AsyncExitStack() as stack:
                     heard = [await self._hear(role, stack) for role in TASK_ROLES]
                     while not stop.is_set():
-                        self.look(all(bus.connected for bus in heard))
+                        self.look(connected=all(bus.connected for bus in heard))
                         await pause_unless(stop, pause)
             except BusError as error:
                 self.silent.deaf()
