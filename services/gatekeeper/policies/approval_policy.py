@@ -129,6 +129,8 @@ def _check_rule(rule: ApprovalRule, roster: ApproverRoster) -> None:
             if not any(names_person((name,), person) for person in roster.people):
                 words = f"the rule {rule.name} asks {name}, and {ROSTER_FILE} has no such person or group"
                 raise ConfigurationError(words)
+    if rule.on_reject == "repair" and rule.stage != "candidate":
+        raise ConfigurationError(f"the rule {rule.name}: on_reject wants a change that can be sent back, and none is made yet")
     for pattern in rule.repositories:  # 2
         check_pattern(pattern)
     for pattern in rule.refs:
