@@ -283,6 +283,8 @@ def _lock(draft: Draft, verdict: LocksVerdict | None) -> None:
         if draft.run.state == "S1":
             draft.add(e.StateEntered(state="S2"))
             draft.dispatch_ready_workers()
+        elif draft.back_off_is_over():
+            draft.try_again()
 
 
 def _compose(draft: Draft, verdicts: Sequence[Verdict]) -> None:
@@ -323,7 +325,8 @@ def _passing(
         if evidence is not None and verdict.report.code in CURABLE and draft.may_fix():
             draft.fix(verdict.report.code, [(task, evidence) for task in draft.run.workers()])
         elif evidence is not None and draft.escalates(verdict.report):
-            draft.escalate(verdict.report)
+            if not people.hand_over(draft):
+                draft.escalate(verdict.report)
         else:
             draft.refuse(verdict.report)
         return None

@@ -309,6 +309,8 @@ def next_step(run: Run) -> str | None:
         return "ask" if unasked(run, stage) and not run.parked else None
     if run.state == "S1" and run.plan is not None:
         return "locks"
+    if run.state == "S5" and run.locks is None:
+        return "locks"  # given up while people were asked, who have sent the change back
     if run.state == "S2" and run.candidate is None and _can_compose(run):
         return "compose"
     if run.state == "S4" and run.tests_passed:
@@ -319,7 +321,7 @@ def next_step(run: Run) -> str | None:
 
 def comes_before_its_turn(run: Run) -> bool:
     """Whether a test report that comes now waits for the reviewer: what is said is judged in the order of the states."""
-    return run.state == "S3" and not run.candidates
+    return (run.parked_from or run.state) == "S3" and not run.candidates
 
 
 def _can_compose(run: Run) -> bool:

@@ -27,6 +27,7 @@ from gatewright.ledger.events import LocksTaken
 from gatewright.ledger.run import Run
 from gatewright.rules.approvals import cleared, judge_batch, judge_decision
 from gatewright.rules.landing import landing_ref
+from gatewright.rules.repairs import REFUSED_BEFORE, after, refused_trees, rejections, revision_order
 from gatewright.rules.results import RULE as RESULT_RULE
 from gatewright.rules.results import broken_by_result
 from gatewright.rules.routing import is_due, path_kinds
@@ -111,8 +112,7 @@ class GateEngine:
                     await self.artifacts.put_artifact(codec.encode(shown))
                 return await _keep(context, tests)
             case q.DecisionCheck():
-                patch = await judged_patch(question.run, question.decisions, self.artifacts)
-                return await asyncio.to_thread(self._decisions, question, patch)
+                return await self._people(question)
             case q.GrantsCheck(run=run):
                 context = self._begin(run, "approval")
                 claims, sha256 = await claim_grants(context, run, self.grants) if self.grants is not None else ((), "")
@@ -205,6 +205,8 @@ class GateEngine:
             await bring_workers(change, run)
             candidate = await candidates.compose(change, run)
             if candidate is not None:
+                if candidate.tree in refused_trees(run):
+                    context.report.violate(REFUSED_BEFORE, "approval", "people refused just this change in a round before")
                 change = await self._approved(change, run)
                 await candidates.judge_candidate(change, candidate, run)
                 await judge_losses(change, candidate.changes, candidate.tree)
@@ -229,6 +231,14 @@ class GateEngine:
         kinds = path_kinds(rules, (change.path for change in candidate.changes)) if rules is not None else None
         return q.CandidateVerdict(report, candidate.tree, patch, names, len(candidate.changes), lines, kinds)
 
+    async def _people(self, question: q.DecisionCheck) -> q.DecisionVerdict:
+        patch = await judged_patch(question.run, question.decisions, self.artifacts)
+        verdict = await asyncio.to_thread(self._decisions, question, patch)
+        order = revision_order(after(question.run, verdict.judged))
+        if order is not None:
+            await self.artifacts.put_artifact(codec.encode(order))  # a round of fixing is shown it
+        return verdict
+
     def _decisions(self, question: q.DecisionCheck, patch: bytes) -> q.DecisionVerdict:
         """What people have said, held against the roster as it is now. Raises what the rules of ``judge_decision`` raise."""
         context = self._begin(question.run, "approval")
@@ -243,9 +253,8 @@ class GateEngine:
             said = f"{decision.vote.colour} vote" if decision.vote is not None else decision.verdict
             report.checked(f"approval.{each.request.rule}", f"{said} by {decision.person} with {each.fingerprint}")
             report.saw(f"request {decision.request_id}", decision.request_sha256)
-            if decision.verdict == "reject":
-                words = f"{decision.person}: {decision.comment}" if decision.comment else f"rejected by {decision.person}"
-                report.violate("approval_rejected", f"approval.{each.request.rule}", words)
+        for broken in rejections(question.run, judged):
+            report.violate(*broken)
         if question.run.candidate is not None:
             report.saw("candidate_tree", question.run.candidate.tree)
         return q.DecisionVerdict(context.close(), judged, sha256)

@@ -130,17 +130,22 @@ def _check_rule(rule: ApprovalRule, roster: ApproverRoster) -> None:
             if not any(names_person((name,), person) for person in roster.people):
                 words = f"the rule {rule.name} asks {name}, and {ROSTER_FILE} has no such person or group"
                 raise ConfigurationError(words)
+    if rule.on_reject == "repair" and rule.stage != "candidate":
+        raise ConfigurationError(f"the rule {rule.name}: on_reject wants a change that can be sent back, and none is made yet")
     for pattern in rule.repositories:  # 2
         check_pattern(pattern)
     for pattern in rule.refs:
         check_ref_pattern(pattern)
-    if rule.autopilot and (rule.risk != "low" or rule.reason in NEVER_BY_RULE or rule.phrase):  # 3
+    _check_easier(rule)  # 3
+
+
+def _check_easier(rule: ApprovalRule) -> None:
+    """What is answered by a rule, in advance or together with others is of a kind that may be."""
+    if rule.autopilot and (rule.risk != "low" or rule.reason in NEVER_BY_RULE or rule.phrase):
         words = f"the rule {rule.name} cannot approve by itself: only what is of low risk, wants no phrase, and is none of"
         raise ConfigurationError(f"{words} {', '.join(sorted(NEVER_BY_RULE))}")
     if rule.grants is not None and (rule.risk == "high" or rule.reason not in GRANTABLE or rule.phrase):
-        words = (
-            f"the rule {rule.name} cannot be answered in advance: only what is not of high risk, wants no phrase, and is one of"
-        )
+        words = f"the rule {rule.name} cannot be answered in advance: only what is not of high risk, wants no phrase, is one of"
         raise ConfigurationError(f"{words} {', '.join(sorted(GRANTABLE))}")
     if rule.batch and rule.risk == "high":
         raise ConfigurationError(f"the rule {rule.name} is of high risk: it allows no batch")

@@ -35,6 +35,7 @@ from gatewright.contracts.reports import (
     WorkReport,
 )
 from gatewright.contracts.retention import LegalHold, Tombstone
+from gatewright.contracts.revision_orders import RevisionOrder
 from gatewright.contracts.routing import ReviewRouting, RoutingRules
 from gatewright.contracts.run_request import AbortRequest, RequestTask, RunRequest, SubmitReply
 from gatewright.contracts.run_status import (
@@ -100,6 +101,7 @@ __all__ = [
     "ReviewOpinion",
     "ReviewReport",
     "ReviewRouting",
+    "RevisionOrder",
     "RevisionPacket",
     "RevisionTrail",
     "RoutingRules",

@@ -25,15 +25,27 @@ from gatewright.contracts.vocabulary import (
     keep_one_spelling,
 )
 
-#: What may make a run wait for a person. The first five are about the contract, the others about the candidate.
+#: What may make a run wait for a person. The first five are about the contract, the last about one more round, the others about
+#: the candidate.
 AskReason = Literal[
-    "broad_scope", "network", "agent", "budget", "destructive", "protected_class", "landing", "risk_tier", "critic", "review"
+    "broad_scope",
+    "network",
+    "agent",
+    "budget",
+    "destructive",
+    "protected_class",
+    "landing",
+    "risk_tier",
+    "critic",
+    "review",
+    "escalation",
 ]
 _ABOUT_CANDIDATES = frozenset({"protected_class", "landing", "risk_tier", "critic", "review"})
-AskStage = Literal["contract", "candidate"]
+AskStage = Literal["contract", "candidate", "round"]
 Risk = Literal["low", "medium", "high"]
 DecisionVerdict = Literal["approve", "reject", "comment", "vote"]
 ApprovalStatus = Literal["pending", "approved", "rejected", "expired", "withdrawn", "autopilot", "granted"]
+OnReject = Literal["end", "repair"]
 ProtectedClassName = Literal["ci", "protected", "runner", "dependencies", "migrations"]
 
 #: Classes of protected paths that a grant may name; tests, the pipeline and the runner are asked about each time.
@@ -73,6 +85,7 @@ class ApprovalRule(Document):
     when the policy is read: ledgers have those, and a beat that is changed later changes no run. ``escalate_to``: who is
     asked next, for as long again, when no answer came; empty: silence ends the run. ``grants``: how much may be approved in
     advance, for a pattern and a time; None: nothing.
+    ``on_reject``: whether a refusal with words ends the run, or sends the change back to who made it while rounds are left.
     """
 
     name: RuleName
@@ -94,9 +107,10 @@ class ApprovalRule(Document):
     autopilot: bool = False
     quorum: ReviewQuorum | None = None
     grants: GrantBounds | None = None
+    on_reject: OnReject = "end"
 
     def __post_init__(self) -> None:
-        keep_one_spelling(self, "above_usd", "from_tier")
+        keep_one_spelling(self, "above_usd", "from_tier", "on_reject")
 
     @property
     def wait(self) -> int:
@@ -105,7 +119,9 @@ class ApprovalRule(Document):
 
     @property
     def stage(self) -> AskStage:
-        """When it is asked: before any work is given out, or before the change lands."""
+        """When it is asked: before any work is given out, before the change lands, or before one more round of fixing."""
+        if self.reason == "escalation":
+            return "round"
         return "candidate" if self.reason in _ABOUT_CANDIDATES else "contract"
 
 

@@ -62,6 +62,7 @@ DOCUMENTS: dict[str, type[Document]] = {
     "review_report.v1": contracts.ReviewReport,
     "review_routing.v1": contracts.ReviewRouting,
     "routing_rules.v1": contracts.RoutingRules,
+    "revision_order.v1": contracts.RevisionOrder,
     "revision_packet.v1": contracts.RevisionPacket,
     "revision_trail.v1": contracts.RevisionTrail,
     "run_events.v1": contracts.RunEvents,

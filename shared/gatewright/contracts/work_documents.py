@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from gatewright.contracts.reports import Violation
+from gatewright.contracts.revision_orders import VoidVote
 from gatewright.contracts.vocabulary import (
     Attempt,
     Count,
@@ -141,6 +142,28 @@ class DecisionsLog(Document):
     decisions: tuple[Decision, ...]
 
 
+class GradedIssue(Document):
+    """``major`` keeps the change from landing, ``minor`` does not."""
+
+    grade: Literal["major", "minor"]
+    code: NonEmpty
+    message: str
+    path: str | None = None
+    line: Positive | None = None
+
+
+class CheckerVerdict(Document):
+    """What the reviewer said of the round that was refused, in the form of OmegaOS. ``confidence`` is null: none is told."""
+
+    decision: Literal["PASS", "FAIL"]
+    issues: tuple[GradedIssue, ...]
+    feedback: str
+    confidence: Annotated[float, Meta(ge=0, le=1)] | None = None
+
+    def __post_init__(self) -> None:
+        keep_one_spelling(self, "confidence")
+
+
 class RevisionPacket(Document):
     """A repair that was ordered: why, by whose finding, within which paths. It widens nothing and accepts nothing."""
 
@@ -148,7 +171,7 @@ class RevisionPacket(Document):
     attempt: Attempt
     ordered_at: Timestamp
     reason: NonEmpty
-    source: Literal["reviewer", "tests"]
+    source: Literal["reviewer", "tests", "people"]
     objective: NonEmpty
     findings: tuple[Violation, ...]
     tasks: tuple[NonEmpty, ...]
@@ -156,6 +179,10 @@ class RevisionPacket(Document):
     evidence_refs: tuple[str, ...]
     #: The event that ordered it.
     event: Positive
+    #: The votes on what was refused, of every colour: none of them counts for what comes next.
+    void_votes: tuple[VoidVote, ...] = ()
+    #: Of a round that the reviewer refused: its verdict, with graded findings.
+    checker: CheckerVerdict | None = None
 
 
 class RepairResponse(Document):

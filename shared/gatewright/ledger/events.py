@@ -33,14 +33,16 @@ SUCCESSORS: dict[State, tuple[State, ...]] = {
     "S0": ("S1",),
     "S1": ("S2", "AWAITING_APPROVAL"),
     "S2": ("S3",),
-    "S3": ("S4", "S5"),
+    "S3": ("S4", "S5", "AWAITING_APPROVAL"),
     "S4": ("S5", "S6", "AWAITING_APPROVAL"),
     "S5": ("S2",),
     "S6": (),
-    "AWAITING_APPROVAL": ("S1", "S4"),
+    "AWAITING_APPROVAL": ("S1", "S4", "S5"),
     "FAILED": (),
     "ABORTED": (),
 }
+#: Where a parked run may turn to, in the place of where it stood: people sent the change back, or gave it one more round.
+SENT_BACK: dict[str, tuple[State, ...]] = {"S3": ("S5",), "S4": ("S5",)}
 #: How the name of a rule begins by which a gate names a reason to ask a person.
 ASKS = "asks."
 TERMINAL: frozenset[State] = frozenset({"S6", "FAILED", "ABORTED"})
@@ -172,7 +174,7 @@ class ApprovalRequested(Payload, frozen=True):
 class ApprovalDecided(Payload, frozen=True):
     """A person has answered: ``approver``, as the roster of that digest had them, with the key of that ``fingerprint``.
 
-    ``consensus`` is set with the vote that makes one: it says yes to the request.
+    ``consensus`` is set with the vote that makes one: it says yes to the request, or no where it is red.
     """
 
     event_type: ClassVar[str] = "approval_decided"
