@@ -113,7 +113,7 @@ class PassingGates:
                 return q.Verdict(_report("plan", run.run_id))
             case q.ContractCheck(run=run):
                 return q.Verdict(_report("policy", run.run_id))
-            case q.DecisionCheck():
+            case q.DecisionCheck() | q.GrantsCheck():
                 raise AssertionError("no run of the simulation asks a person")
 
 

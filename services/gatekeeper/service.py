@@ -35,6 +35,7 @@ from gatewright.services.gatekeeper.consumer import InputConsumer
 from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck
 from gatewright.services.gatekeeper.gates.engine import GateEngine
 from gatewright.services.gatekeeper.gates.landing.locks import PathLocks
+from gatewright.services.gatekeeper.gates.standing_grants import StandingGrants
 from gatewright.services.gatekeeper.intake.approvals import ApprovalService
 from gatewright.services.gatekeeper.intake.claims import ClaimListener
 from gatewright.services.gatekeeper.intake.endpoint import SubmissionService
@@ -168,7 +169,8 @@ def assemble(
     scanner = settings.scanner()
     approvers = keyring.approvers(settings.home, signer.public)
     gates = GateEngine(
-        *(policies, mirrors, artifacts, locks, service.clock, versions(scanner), SecretsCheck(scanner), approvers, memories)
+        *(policies, mirrors, artifacts, locks, service.clock, versions(scanner), SecretsCheck(scanner), approvers, memories),
+        grants=StandingGrants(service.bus),
     )
     bundles = place.writer(lambda: keyring.trusted(settings.home, settings.signing_key) or [signer.public])
     orchestrator = Orchestrator(

@@ -29,6 +29,7 @@ from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
 from gatewright.services.gatekeeper.decider.inputs import RoleDocument, RoleReplied, Submitted
 from gatewright.services.gatekeeper.gates.engine import GateEngine
 from gatewright.services.gatekeeper.gates.landing.locks import PathLocks
+from gatewright.services.gatekeeper.gates.standing_grants import StandingGrants
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.policies.load import load
 from gatewright.telemetry.logs import make_logger
@@ -124,7 +125,8 @@ async def open_gatekeeper(
     now = clock or SystemClock()
     mirrors = Mirrors(folder / "gatekeeper-mirrors")
     rules = delivered_policies() if policies is None else load(policies)
-    gates = GateEngine(rules, mirrors, ArtifactCache(bus), PathLocks(bus, nobody_has_ended), now, {})
+    locks = PathLocks(bus, nobody_has_ended)
+    gates = GateEngine(rules, mirrors, ArtifactCache(bus), locks, now, {}, grants=StandingGrants(bus))
     signer = Signer(keys.load_or_create(folder / "key.pem"))
     bundles = BundleWriter(folder / "runs")
     orchestrator = Orchestrator(bus, Ledger(bus), gates, bundles, signer, now, make_logger(), Metrics("gatekeeper"))

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from tests.git.repositories import Repository
 pytestmark = pytest.mark.long
 
 PHRASE = "land it"
-RULE = {
+RULE: dict[str, object] = {
     "name": "landing",
     "reason": "landing",
     "risk": "high",
@@ -51,10 +52,10 @@ def make_key(folder: Path) -> Path:
     return key
 
 
-def make_policies(folder: Path, key: Path) -> Path:
+def make_policies(folder: Path, key: Path, rule: dict[str, object] = RULE) -> Path:
     shutil.copytree(policy_directory(), folder)
     people = [{"name": "ana", "keys": [{"key": key.with_suffix(".pub").read_text().strip()}]}]
-    (folder / "approval_rules.json").write_text(json.dumps({"version": "1", "rules": [RULE]}))
+    (folder / "approval_rules.json").write_text(json.dumps({"version": "1", "rules": [rule]}))
     (folder / "approvers.json").write_text(json.dumps({"version": "1", "people": people}))
     return folder
 
@@ -66,8 +67,8 @@ def kill_everything(stack: Stack) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def parked_run(stack: Stack, project: Path) -> str:
-    """Start the stack, order a run, and wait until it waits for a person; then all that runs is killed."""
+def parked_run(stack: Stack, project: Path, then: Callable[[str], None] = lambda _: None) -> str:
+    """Start the stack, order a run, wait until it waits for a person, and do ``then``; after that all that runs is killed."""
     argv = [sys.executable, "-P", "-m", "gatewright.app.cli.main", "up", "--workers", "1"]
     log = stack.home.parent / "first.log"
     with log.open("wb") as output:
@@ -86,6 +87,7 @@ def parked_run(stack: Stack, project: Path) -> str:
         with stack.client() as client:
             run_id = client.submit_request(slow_request(project, 0.0), patience=10.0)
             wait_until(lambda: client.get(run_id).state == "AWAITING_APPROVAL", SECONDS)
+        then(run_id)
         kill_everything(stack)
     finally:
         process.kill()
@@ -134,3 +136,34 @@ def ssh_keygen_agrees(bundle: Path, key: Path, folder: Path) -> bool:
     argv = ["ssh-keygen", "-Y", "verify", "-f", str(allowed), "-I", "ana", "-n", "gatewright-approval-v1", "-s", str(signature)]
     decision = signature.with_suffix(".json").read_bytes()
     return subprocess.run(argv, input=decision, capture_output=True, check=False).returncode == 0
+
+
+def test_what_was_approved_in_advance_survives_the_death_of_everything_and_lets_one_run_land(
+    tmp_path: Path, make_project: MakeProject
+) -> None:
+    key, project = make_key(tmp_path), make_project()
+    rule = RULE | {"risk": "medium", "phrase": "", "grants": {"within_seconds": 86_400, "uses": 3}}
+    stack = AskingStack(tmp_path / "home", make_policies(tmp_path / "policies", key, rule))
+    signing = ("--key", str(key), "--as", "ana", "--json")
+
+    def grant(run_id: str) -> None:
+        wide = stack.process("approvals", "grant", run_id, "--path", "src/", "--until", "2d", *signing)
+        assert json.loads(wide.stdout)["error"]["code"] == "grant_too_wide"
+        given = stack.process("approvals", "grant", run_id, "--path", "src/", "--until", "4h", *signing)
+        assert given.returncode == 0, given.stdout + given.stderr
+
+    parked_run(stack, project, grant)
+    with running_stack(stack.home, workers=1, stack=stack):
+        with stack.client() as client:
+            run = client.wait(client.submit_request(slow_request(project, 0.0), patience=10.0), timeout=SECONDS)
+            assert (run.status, run.failure) == ("SUCCESS", None)
+            second = client.submit_request(slow_request(project, 0.0), patience=10.0)
+            wait_until(lambda: client.get(second).state == "AWAITING_APPROVAL", SECONDS)
+        (standing,) = json.loads(stack.process("approvals", "grants", "--json").stdout)["grants"]
+        assert (standing["status"], [each["run_id"] for each in standing["uses"]]) == ("used_up", [run.run_id])
+        revoked = stack.process("approvals", "revoke", standing["grant"]["grant_id"], *signing)
+        assert json.loads(revoked.stdout)["status"] == "revoked", revoked.stdout
+    assert run.sealed is not None
+    verified = stack.process("verify", run.sealed.location)
+    assert verified.returncode == 0, verified.stdout
+    assert f"by {standing['grant']['grant_id']}: run 1 of 1" in verified.stdout

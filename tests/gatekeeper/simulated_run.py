@@ -160,7 +160,7 @@ class SimulatedRun:
                 return q.Verdict(self._report("policy"))
             case q.PlanCheck():
                 return q.Verdict(self._report("plan"))
-            case q.DecisionCheck():
+            case q.DecisionCheck() | q.GrantsCheck():
                 raise AssertionError("no run of this script asks a person")
 
     def _work(self, run: Run, command: CommandRef) -> RoleReplied:

@@ -29,6 +29,7 @@ from gatewright.services.gatekeeper.decider.gate_checks import (
     ContractVerdict,
     DecisionVerdict,
     DiffVerdict,
+    GrantsVerdict,
     IntakeVerdict,
     LandingVerdict,
     LocksVerdict,
@@ -263,7 +264,7 @@ def _continue(draft: Draft, verdicts: Sequence[Verdict]) -> None:
         case "route":
             draft.add(e.ReviewRouted(routing=route(draft.run)), role="gatekeeper")
         case "ask":
-            people.ask(draft)
+            people.ask(draft, verdict_of(verdicts, GrantsVerdict))
         case "locks":
             _lock(draft, verdict_of(verdicts, LocksVerdict))
         case "compose":

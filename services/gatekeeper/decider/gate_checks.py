@@ -16,6 +16,7 @@ from gatewright.ledger.candidates import all_worked, in_the_running, makers, see
 from gatewright.ledger.events import CandidateComposed
 from gatewright.ledger.run import Run, RunTask
 from gatewright.rules.approvals import JudgedDecision, cleared, stage_of, unasked
+from gatewright.rules.grants import JudgedGrant, grantable
 from gatewright.rules.routing import is_due
 from gatewright.services.gatekeeper.decider.inputs import Continue, DecisionsReceived, Input, RoleReplied, Submitted
 from gatewright.tasks.protocol import ANSWERS
@@ -95,6 +96,13 @@ class DecisionCheck:
 
 
 @dataclass(frozen=True, slots=True)
+class GrantsCheck:
+    """Has a person approved in advance what the run is about to ask?"""
+
+    run: Run
+
+
+@dataclass(frozen=True, slots=True)
 class LandingCheck:
     """Is the candidate on its ref now, with the tree that was tested?"""
 
@@ -111,6 +119,7 @@ GateCheck = (
     | ReviewCheck
     | TestsCheck
     | DecisionCheck
+    | GrantsCheck
     | LandingCheck
 )
 
@@ -160,6 +169,23 @@ class DecisionVerdict(Verdict):
     """It fails when one of the decisions is a no. ``roster_sha256`` is the digest of the roster that they were held against."""
 
     judged: tuple[JudgedDecision, ...]
+    roster_sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class GrantClaim:
+    """A grant that answers ``rule``; ``use`` is how many runs it has let pass with this one."""
+
+    rule: str
+    judged: JudgedGrant
+    use: int
+
+
+@dataclass(frozen=True, slots=True)
+class GrantsVerdict(Verdict):
+    """It always passes: what no grant covers is asked. ``roster_sha256``: the roster that they were held against."""
+
+    claims: tuple[GrantClaim, ...]
     roster_sha256: str
 
 
@@ -259,6 +285,9 @@ def _about_answer(run: Run, item: RoleReplied) -> tuple[GateCheck, ...]:
 
 def _about_next_step(run: Run) -> tuple[GateCheck, ...]:
     match next_step(run):
+        case "ask":
+            stage = stage_of(run)
+            return (GrantsCheck(run),) if stage is not None and grantable(run, stage) else ()
         case "locks":
             return (LocksCheck(run),)
         case "compose":

@@ -1,7 +1,8 @@
 """Runs that wait for people: what is asked and parks the run, what an answer brings about, and what silence does.
 
 A run is parked until all that was asked has its answer, and goes on where it stood. One no ends it, or sends the change back to
-who made it, where the rule says so. What a rule lets pass without a person is recorded as that rule's.
+who made it, where the rule says so. What a rule lets pass without a person is recorded as that rule's, and what a person had
+approved in advance as theirs.
 """
 
 from __future__ import annotations
@@ -17,26 +18,33 @@ from gatewright.rules.approvals import (
     stage_of,
     unasked,
 )
+from gatewright.rules.grants import in_force
 from gatewright.rules.repairs import recorded, revision_order
 from gatewright.rules.rounds import refused_by
 from gatewright.services.gatekeeper.decider.draft import Draft
-from gatewright.services.gatekeeper.decider.gate_checks import DecisionVerdict
+from gatewright.services.gatekeeper.decider.gate_checks import DecisionVerdict, GrantClaim, GrantsVerdict
 
 EXPIRED = "approval_expired"
 
 
-def ask(draft: Draft) -> None:
-    """Ask what the rules want a person to decide here; the run is parked unless the rules have approved all of it."""
+def ask(draft: Draft, granted: GrantsVerdict | None = None) -> None:
+    """Ask what the rules want a person to decide here; the run is parked unless rules or grants have approved all of it."""
     stage = stage_of(draft.run)
     if stage is None:
         return
-    gives_up = False
+    gives_up, used = False, False
+    claims = {claim.rule: claim for claim in granted.claims if in_force(claim.judged, draft.now)} if granted is not None else {}
     for each in unasked(draft.run, stage):
         request_id = _request(draft, each)
         if each.rule.autopilot:
             draft.add(e.ApprovalByRule(request_id=request_id, rule=each.rule.name), role="gatekeeper")
+        elif granted is not None and each.rule.name in claims:
+            used = True
+            draft.add(_by_grant(request_id, claims[each.rule.name], granted.roster_sha256), role="gatekeeper")
         else:
             gives_up = gives_up or each.rule.release_locks
+    if used and granted is not None:
+        draft.judged(granted.report)
     if not cleared(draft.run, stage):
         if gives_up and stage == "candidate" and draft.run.locks is not None:
             draft.add(e.LocksReleased(), role="gatekeeper")
@@ -84,6 +92,18 @@ def expire(draft: Draft) -> None:
             return
         request = make_request(draft.run, others, len(draft.run.approvals) + 1, draft.now, asked.request)
         draft.add(e.ApprovalRequested(request=request), level="WARN", role="gatekeeper")
+
+
+def _by_grant(request_id: str, claim: GrantClaim, roster_sha256: str) -> e.ApprovalByGrant:
+    return e.ApprovalByGrant(
+        request_id=request_id,
+        grant_id=claim.judged.grant.grant_id,
+        signed=claim.judged.signed,
+        fingerprint=claim.judged.fingerprint,
+        approver=claim.judged.person,
+        roster_sha256=roster_sha256,
+        use=claim.use,
+    )
 
 
 def _request(draft: Draft, each: MatchedRule) -> str:

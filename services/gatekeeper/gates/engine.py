@@ -46,12 +46,14 @@ from gatewright.services.gatekeeper.gates.contract.intake import judge_intake
 from gatewright.services.gatekeeper.gates.contract.memory import RunMemories, give_memory
 from gatewright.services.gatekeeper.gates.contract.plan import judge_plan
 from gatewright.services.gatekeeper.gates.contract.policy import judge_compiled, judge_contract
+from gatewright.services.gatekeeper.gates.granted import claim_grants
 from gatewright.services.gatekeeper.gates.landing.completion import changed_paths, judge_completion
 from gatewright.services.gatekeeper.gates.landing.landing import LandingOutcome, land
 from gatewright.services.gatekeeper.gates.landing.locks import Claim, PathLocks
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from gatewright.services.gatekeeper.gates.reports.artifact_checks import check_artifacts
 from gatewright.services.gatekeeper.gates.reports.role_reports import judge_review, judge_tests, stored_by
+from gatewright.services.gatekeeper.gates.standing_grants import StandingGrants
 from gatewright.services.gatekeeper.gates.whole_change import judge_whole_change
 from gatewright.services.gatekeeper.policies.approval_policy import ROSTER_FILE
 from gatewright.services.gatekeeper.policies.load import Policies
@@ -73,8 +75,10 @@ class GateEngine:
     approvers: tuple[PublicKey, ...] = ()
     #: What is known of earlier runs; None where no run is told of any.
     memories: RunMemories | None = None
+    #: What people have approved in advance; None: nothing.
+    grants: StandingGrants | None = None
 
-    async def answer(self, question: q.GateCheck) -> q.Verdict:
+    async def answer(self, question: q.GateCheck) -> q.Verdict:  # noqa: C901 - one case a question
         """The verdict on one question. Raises BusError, ConflictError or UnavailableError when it cannot be answered now."""
         match question:
             case q.IntakeCheck():
@@ -109,6 +113,10 @@ class GateEngine:
                 return await _keep(context, tests)
             case q.DecisionCheck():
                 return await self._people(question)
+            case q.GrantsCheck(run=run):
+                context = self._begin(run, "approval")
+                claims, sha256 = await claim_grants(context, run, self.grants) if self.grants is not None else ((), "")
+                return q.GrantsVerdict(context.close(), claims, sha256)
             case q.LandingCheck(run=run):
                 return await self._landing(run)
 
@@ -204,7 +212,8 @@ class GateEngine:
                 await judge_losses(change, candidate.changes, candidate.tree)
                 await judge_whole_change(change, candidate, made_by(run))
                 # By the rules that the run was accepted under: one that is taken away meanwhile still asks about it.
-                asked = any(rule.reason == "protected_class" for rule in run.accepted.approval_rules)
+                asking = run.accepted.approval_rules
+                asked = any(rule.reason == "protected_class" or rule.grants is not None for rule in asking)
                 if asked or run.accepted.routing is not None:
                     context.report.asks_about_touched("protected_paths.", "protected_class")
                 if await self.secrets.judge(change, candidate.changes):

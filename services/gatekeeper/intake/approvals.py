@@ -7,12 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
-from gatewright.bus.port import Handler, Message, Reply
+from gatewright.bus.port import SCHEMA_HEADER, Handler, Message, Reply
 from gatewright.bus.topology import APPROVALS_SUBJECT, DECIDE_SUBJECT
-from gatewright.contracts import ApprovalDecision, ApprovalList, ApprovalsRequest, DecisionBatch, DecisionReply, codec
+from gatewright.contracts import (
+    ApprovalDecision,
+    ApprovalList,
+    ApprovalsRequest,
+    DecisionBatch,
+    DecisionReply,
+    GrantChange,
+    codec,
+)
 from gatewright.contracts.approvals import ApprovalStanding, RecordedDecision, SignedDecision
 from gatewright.contracts.run_status import GateStanding
 from gatewright.contracts.vocabulary import Document
@@ -21,11 +29,13 @@ from gatewright.host_errors import host_errors
 from gatewright.ledger.run import AskedApproval, Run
 from gatewright.ledger.store import Position
 from gatewright.rules.approvals import JudgedDecision, judge_batch, judge_decision, request_digest
+from gatewright.rules.grants import check_new, judge_grant, judge_revocation
 from gatewright.rules.reviewing import standing
 from gatewright.secrets.documents import check_document
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.gatekeeper.decider.inputs import DecisionsReceived
 from gatewright.services.gatekeeper.gates.change.votes import check_votes, judged_patch
+from gatewright.services.gatekeeper.gates.standing_grants import GrantRecord, StandingGrants
 from gatewright.services.gatekeeper.intake.replies import error_document, reply
 from gatewright.services.gatekeeper.intake.run_status import status_of
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
@@ -51,22 +61,28 @@ class ApprovalService:
 
     def endpoints(self) -> dict[str, Handler]:
         """Handlers by subject."""
-        return {APPROVALS_SUBJECT: self._endpoint(self.listed), DECIDE_SUBJECT: self._endpoint(self.decide)}
+        return {APPROVALS_SUBJECT: self._endpoint(self.listed), DECIDE_SUBJECT: self._endpoint(self._brought)}
 
-    def _endpoint(self, answer: Callable[[bytes], Awaitable[Document]]) -> Handler:
+    async def _brought(self, data: bytes, schema: str = "") -> Document:
+        """What people sign: decisions, unless the message says that it is about a grant."""
+        return await self.change_grant(data) if schema == codec.schema_name(GrantChange) else await self.decide(data)
+
+    def _endpoint(self, answer: Callable[[bytes, str], Awaitable[Document]]) -> Handler:
         async def ask(message: Message) -> Reply:
             try:
                 with host_errors():
-                    return reply(await answer(message.data))
+                    return reply(await answer(message.data, message.headers.get(SCHEMA_HEADER, "")))
             except GatewrightError as error:
                 self.log.warning("approver_refused", subject=message.subject, code=error.reason, cause=error.message)
                 return reply(error_document(error))
 
         return ask
 
-    async def listed(self, data: bytes) -> ApprovalList:
-        """The requests there are, the oldest first. Raises MalformedError (``run_unknown``), UnavailableError."""
+    async def listed(self, data: bytes, schema: str = "") -> ApprovalList:  # noqa: ARG002 - one kind of question comes here
+        """The requests there are, or the grants, the oldest first. Raises MalformedError (``run_unknown``)."""
         request = codec.decode(data, ApprovalsRequest)
+        if request.grants:
+            return self._grants(await self._standing.listed())
         await self.index.complete(READING)
         runs = (request.run_id,) if request.run_id is not None else self.asked.runs(open_only=request.pending_only)
         found: list[ApprovalStanding] = []
@@ -103,6 +119,42 @@ class ApprovalService:
                 words = f"{run_id}: {error.message}; recorded before that: {done}"
                 raise DeniedError(words, code=error.reason) from error
         return DecisionReply(recorded=tuple(recorded))
+
+    async def change_grant(self, data: bytes) -> ApprovalList:
+        """Take a signed grant, or a signed revocation of one; the grant as it stands then.
+
+        Raises MalformedError, VerificationError, DeniedError; nothing has changed then.
+        """
+        change = codec.decode(data, GrantChange)
+        gates = self.orchestrator.gates
+        roster, _ = await asyncio.to_thread(gates.policies.people.roster)
+        now = self.orchestrator.clock.now()
+        if change.kind == "revocation":
+            revocation = await asyncio.to_thread(judge_revocation, change.signed, roster, now)
+            await asyncio.to_thread(check_document, revocation, self.scanner)
+            record = await self._standing.revoke(change.signed, revocation, now)
+            self.log.info("grant_revoked", grant=revocation.grant_id, person=revocation.person)
+            return self._grants((record,))
+        judged = await asyncio.to_thread(judge_grant, change.signed, roster, now)
+        await asyncio.to_thread(check_document, judged.grant, self.scanner)
+        rules = await asyncio.to_thread(gates.policies.people.of, judged.grant.repository)
+        rule = next((each for each in rules if each.name == judged.grant.rule), None)
+        check_new(judged, rule, now)
+        record = await self._standing.add(judged, now)
+        words = {"grant": judged.grant.grant_id, "rule": judged.grant.rule, "until": judged.grant.not_after}
+        self.log.info("grant_recorded", **words, person=judged.person.name, key=judged.fingerprint)
+        return self._grants((record,))
+
+    @property
+    def _standing(self) -> StandingGrants:
+        grants = self.orchestrator.gates.grants
+        if grants is None:
+            raise DeniedError("nothing can be approved in advance here", code="grant_unknown")
+        return grants
+
+    def _grants(self, records: Iterable[GrantRecord]) -> ApprovalList:
+        now = self.orchestrator.clock.now()
+        return ApprovalList(approvals=(), more=False, grants=tuple(record.standing(now) for record in records))
 
     async def _judged(self, batch: DecisionBatch) -> tuple[JudgedDecision, ...]:
         roster, _ = await asyncio.to_thread(self.orchestrator.gates.policies.people.roster)

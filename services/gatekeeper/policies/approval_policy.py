@@ -19,6 +19,7 @@ from gatewright.errors import ConfigurationError, GatewrightError, MalformedErro
 from gatewright.git.access.repository_patterns import check_pattern, check_ref_pattern, covered
 from gatewright.policy_files import read_policy
 from gatewright.rules.approvals import NEVER_BY_RULE
+from gatewright.rules.grants import GRANTABLE
 from gatewright.rules.quorum import names_person
 from gatewright.ssh_signatures import fingerprint
 
@@ -135,9 +136,17 @@ def _check_rule(rule: ApprovalRule, roster: ApproverRoster) -> None:
         check_pattern(pattern)
     for pattern in rule.refs:
         check_ref_pattern(pattern)
-    if rule.autopilot and (rule.risk != "low" or rule.reason in NEVER_BY_RULE or rule.phrase):  # 3
+    _check_easier(rule)  # 3
+
+
+def _check_easier(rule: ApprovalRule) -> None:
+    """What is answered by a rule, in advance or together with others is of a kind that may be."""
+    if rule.autopilot and (rule.risk != "low" or rule.reason in NEVER_BY_RULE or rule.phrase):
         words = f"the rule {rule.name} cannot approve by itself: only what is of low risk, wants no phrase, and is none of"
         raise ConfigurationError(f"{words} {', '.join(sorted(NEVER_BY_RULE))}")
+    if rule.grants is not None and (rule.risk == "high" or rule.reason not in GRANTABLE or rule.phrase):
+        words = f"the rule {rule.name} cannot be answered in advance: only what is not of high risk, wants no phrase, is one of"
+        raise ConfigurationError(f"{words} {', '.join(sorted(GRANTABLE))}")
     if rule.batch and rule.risk == "high":
         raise ConfigurationError(f"the rule {rule.name} is of high risk: it allows no batch")
 

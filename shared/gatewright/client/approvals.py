@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from gatewright.bus.port import Bus
 from gatewright.bus.topology import APPROVALS_SUBJECT, DECIDE_SUBJECT
 from gatewright.client.refusals import answered
-from gatewright.contracts import ApprovalList, ApprovalsRequest, DecisionBatch, DecisionReply, codec
-from gatewright.contracts.approvals import SignedDecision
+from gatewright.contracts import ApprovalList, ApprovalsRequest, DecisionBatch, DecisionReply, GrantChange, codec
+from gatewright.contracts.approvals import GrantStanding, SignedDecision
 
 #: Seconds that a gatekeeper is waited for; a yes may land a change before it is answered.
 _ASKING = 10.0
@@ -32,3 +32,15 @@ class ApprovalInbox:
         data = codec.encode(DecisionBatch(decisions=tuple(decisions)))
         answer = await self._bus.request(DECIDE_SUBJECT, data, schema="decision_batch.v1", timeout=_DECIDING)
         return answered(answer, DecisionReply)
+
+    async def grants(self) -> tuple[GrantStanding, ...]:
+        """What has been approved in advance, the oldest first. Raises UnavailableError."""
+        data = codec.encode(ApprovalsRequest(grants=True))
+        answer = await self._bus.request(APPROVALS_SUBJECT, data, schema="approvals_request.v1", timeout=_ASKING)
+        return answered(answer, ApprovalList).grants
+
+    async def change_grant(self, change: GrantChange) -> GrantStanding:
+        """Bring a signed grant, or a signed revocation of one; how it stands then. Raises DeniedError, MalformedError."""
+        data = codec.encode(change)
+        answer = await self._bus.request(DECIDE_SUBJECT, data, schema="grant_change.v1", timeout=_ASKING)
+        return answered(answer, ApprovalList).grants[0]

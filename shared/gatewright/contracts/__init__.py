@@ -2,6 +2,7 @@
 
 from gatewright.contracts.approvals import (
     ApprovalDecision,
+    ApprovalGrant,
     ApprovalList,
     ApprovalRequest,
     ApprovalRules,
@@ -9,6 +10,8 @@ from gatewright.contracts.approvals import (
     ApproverRoster,
     DecisionBatch,
     DecisionReply,
+    GrantChange,
+    GrantRevocation,
 )
 from gatewright.contracts.completion import CompletionReport
 from gatewright.contracts.progress import CanonicalMemory, ProgressPacket
@@ -63,6 +66,7 @@ __all__ = [
     "AgentQuestion",
     "AgentRegistry",
     "ApprovalDecision",
+    "ApprovalGrant",
     "ApprovalList",
     "ApprovalRequest",
     "ApprovalRules",
@@ -84,6 +88,8 @@ __all__ = [
     "EvidenceBundle",
     "EvidenceReport",
     "GateReport",
+    "GrantChange",
+    "GrantRevocation",
     "LegalHold",
     "OrchestratorEvent",
     "Plan",

@@ -12,7 +12,18 @@ from msgspec import Meta
 
 from gatewright.contracts.review_votes import ReviewQuorum, ReviewStanding, ReviewVote
 from gatewright.contracts.run_status import GateStanding
-from gatewright.contracts.vocabulary import END, Attempt, Count, Document, NonEmpty, RunId, Sha256, Timestamp, keep_one_spelling
+from gatewright.contracts.vocabulary import (
+    END,
+    Attempt,
+    Count,
+    Document,
+    NonEmpty,
+    PathPattern,
+    RunId,
+    Sha256,
+    Timestamp,
+    keep_one_spelling,
+)
 
 #: What may make a run wait for a person. The first five are about the contract, the last about one more round, the others about
 #: the candidate.
@@ -33,9 +44,13 @@ _ABOUT_CANDIDATES = frozenset({"protected_class", "landing", "risk_tier", "criti
 AskStage = Literal["contract", "candidate", "round"]
 Risk = Literal["low", "medium", "high"]
 DecisionVerdict = Literal["approve", "reject", "comment", "vote"]
-ApprovalStatus = Literal["pending", "approved", "rejected", "expired", "withdrawn", "autopilot"]
+ApprovalStatus = Literal["pending", "approved", "rejected", "expired", "withdrawn", "autopilot", "granted"]
 OnReject = Literal["end", "repair"]
 ProtectedClassName = Literal["ci", "protected", "runner", "dependencies", "migrations"]
+
+#: Classes of protected paths that a grant may name; tests, the pipeline and the runner are asked about each time.
+GrantableClass = Literal["dependencies", "migrations"]
+GrantStatus = Literal["standing", "used_up", "expired", "revoked"]
 
 #: Seconds in ninety days: the longest that a person is waited for.
 LONGEST_WAIT = 90 * 86_400
@@ -45,10 +60,20 @@ RuleName = Annotated[str, Meta(pattern=rf"^[a-z0-9][a-z0-9-]{{0,63}}{END}")]
 PersonName = Annotated[str, Meta(pattern=rf"^[A-Za-z0-9][A-Za-z0-9._@+-]{{0,127}}{END}")]
 RequestId = Annotated[str, Meta(pattern=rf"^[A-Za-z0-9][A-Za-z0-9_-]*\.ask\.[0-9]{{1,4}}{END}")]
 Wait = Annotated[int, Meta(ge=1, le=LONGEST_WAIT)]
+GrantId = Annotated[str, Meta(pattern=rf"^grant-[0-9a-f]{{16}}{END}")]
+#: Runs that one grant may let pass at most.
+GrantUses = Annotated[int, Meta(ge=1, le=100)]
 _Words = Annotated[str, Meta(max_length=4000)]
 _Line = Annotated[str, Meta(max_length=200)]
 #: The bytes of a decision, and of the armour around a signature, as text.
 _Signed = Annotated[str, Meta(min_length=1, max_length=32_768)]
+
+
+class GrantBounds(Document):
+    """How much one grant about a rule may be: seconds from its making to its end, and runs that it lets pass."""
+
+    within_seconds: Annotated[int, Meta(ge=1, le=30 * 86_400)]
+    uses: GrantUses
 
 
 class ApprovalRule(Document):
@@ -58,7 +83,8 @@ class ApprovalRule(Document):
     unasked. ``from_tier``: the lowest tier of a change that a ``risk_tier`` asks about. ``quorum``: what a ``review`` needs
     to pass. ``within_seconds`` is how long an answer is waited for; ``within_beats`` says it in beats, which are made seconds
     when the policy is read: ledgers have those, and a beat that is changed later changes no run. ``escalate_to``: who is
-    asked next, for as long again, when no answer came; empty: silence ends the run.
+    asked next, for as long again, when no answer came; empty: silence ends the run. ``grants``: how much may be approved in
+    advance, for a pattern and a time; None: nothing.
     ``on_reject``: whether a refusal with words ends the run, or sends the change back to who made it while rounds are left.
     """
 
@@ -80,6 +106,7 @@ class ApprovalRule(Document):
     release_locks: bool = False
     autopilot: bool = False
     quorum: ReviewQuorum | None = None
+    grants: GrantBounds | None = None
     on_reject: OnReject = "end"
 
     def __post_init__(self) -> None:
@@ -208,12 +235,74 @@ class DecisionReply(Document):
     recorded: tuple[RecordedDecision, ...]
 
 
+class ApprovalGrant(Document):
+    """What a person approves in advance; its canonical JSON is what is signed.
+
+    It is about runs on exactly this ``repository`` that ``rule`` asks about, as long as each changed file is of ``paths``,
+    protected files are of ``classes`` alone, and the risk is no higher than said; for ``max_uses`` runs, before ``not_after``.
+    """
+
+    grant_id: GrantId
+    repository: NonEmpty
+    rule: RuleName
+    reason: AskReason
+    risk_at_most: Literal["low", "medium"]
+    paths: Annotated[tuple[PathPattern, ...], Meta(min_length=1, max_length=100)]
+    person: PersonName
+    made_at: Timestamp
+    not_after: Timestamp
+    max_uses: GrantUses
+    classes: tuple[GrantableClass, ...] = ()
+    comment: _Words = ""
+
+
+class GrantRevocation(Document):
+    """The end of a grant before its time; its canonical JSON is what is signed."""
+
+    grant_id: GrantId
+    grant_sha256: Sha256
+    person: PersonName
+    revoked_at: Timestamp
+    comment: _Words = ""
+
+
+class GrantChange(Document):
+    """A signed grant, or a signed revocation of one."""
+
+    kind: Literal["grant", "revocation"]
+    signed: SignedDecision
+
+
+class GrantUse(Document):
+    """A run that a grant let pass. ``subject`` is the tree of its candidate; the digest of its contract before there is one."""
+
+    run_id: RunId
+    subject: NonEmpty
+    at: Timestamp
+
+
+class GrantStanding(Document):
+    """A grant and what has become of it, with both signatures; ``fingerprint`` is that of the grant's key."""
+
+    grant: ApprovalGrant
+    grant_sha256: Sha256
+    signed: SignedDecision
+    fingerprint: NonEmpty
+    status: GrantStatus
+    recorded_at: Timestamp
+    uses: tuple[GrantUse, ...] = ()
+    revocation: SignedDecision | None = None
+    revoked_by: str = ""
+    revoked_at: str = ""
+
+
 class ApprovalsRequest(Document):
-    """Which requests are asked for. ``details``: with gates and patch, of one run."""
+    """Which requests are asked for. ``details``: with gates and patch, of one run. ``grants``: not requests, but all grants."""
 
     run_id: RunId | None = None
     pending_only: bool = False
     details: bool = False
+    grants: bool = False
     limit: Annotated[int, Meta(ge=1, le=1000)] = 200
 
 
@@ -237,3 +326,4 @@ class ApprovalList(Document):
 
     approvals: tuple[ApprovalStanding, ...]
     more: bool
+    grants: tuple[GrantStanding, ...] = ()

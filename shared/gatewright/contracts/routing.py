@@ -12,10 +12,8 @@ from msgspec import Meta
 
 from gatewright.contracts.approvals import Risk
 from gatewright.contracts.reports import GateName
-from gatewright.contracts.vocabulary import END, Attempt, Count, Document, NonEmpty, RunId, Sha256
+from gatewright.contracts.vocabulary import Attempt, Count, Document, NonEmpty, PathPattern, RunId, Sha256
 
-#: ``docs/`` is a directory at the root, ``README.md`` one file, ``*.md`` every file whose name ends so; nothing else is one.
-PathPattern = Annotated[str, Meta(max_length=4096, pattern=rf"^([*][^*?/\\\[\]]+|[^*?/\\\[\]][^*?\\\[\]]*){END}")]
 SignalName = Literal["paths", "protected", "kinds", "size", "permissions", "validation", "history", "review"]
 LaneName = Literal["work", "scope", "validation", "review", "opinion", "critic", "person", "landing"]
 #: What the owner of a lane may do: change files, only look, rule by what can be computed, or sign.

@@ -23,6 +23,8 @@ RunId = Annotated[str, Meta(min_length=8, max_length=64, pattern=rf"^[A-Za-z0-9]
 #: Ids of documents may come from other systems; they are never used as file names or subjects.
 DocumentId = Annotated[str, Meta(min_length=8)]
 Timestamp = NonEmpty
+#: ``docs/`` is a directory at the root, ``README.md`` one file, ``*.md`` every file whose name ends so; nothing else is one.
+PathPattern = Annotated[str, Meta(max_length=4096, pattern=rf"^([*][^*?/\\\[\]]+|[^*?/\\\[\]][^*?\\\[\]]*){END}")]
 Count = Annotated[int, Meta(ge=0, le=MAX_INTEGER)]
 Positive = Annotated[int, Meta(ge=1, le=MAX_INTEGER)]
 #: A round of the fix loop: one more than ``max_retries`` can ask for is far below the bound.

@@ -194,6 +194,11 @@ def approval_decision(request_id: str, number: int, ending: str = "json") -> str
     return f"approvals/{safe(request_id)}/decision-{number:03}.{ending}"
 
 
+def approval_grant(request_id: str, ending: str = "json") -> str:
+    """The grant that answered a request, just as it was signed; ``ending`` names what else is known of it."""
+    return f"approvals/{safe(request_id)}/grant.{ending}"
+
+
 def artifact(digest: str) -> str:
     return f"artifacts/{digest}"
 
@@ -218,6 +223,7 @@ _KINDS: tuple[tuple[re.Pattern[str], type[Document]], ...] = tuple(
         (r"results/[^/]+/plan\.json", contracts.Plan),
         (r"approvals/[^/]+/request\.json", contracts.ApprovalRequest),
         (r"approvals/[^/]+/decision-[0-9]+\.json", contracts.ApprovalDecision),
+        (r"approvals/[^/]+/grant\.json", contracts.ApprovalGrant),
     )
 )
 

@@ -195,6 +195,22 @@ class ApprovalByRule(Payload, frozen=True):
     rule: str
 
 
+class ApprovalByGrant(Payload, frozen=True):
+    """A person had approved this in advance: ``approver``, as the roster of that digest has them now, by that key.
+
+    ``signed`` is the grant; ``use`` is how many runs it has let pass with this one.
+    """
+
+    event_type: ClassVar[str] = "approval_by_grant"
+    request_id: str
+    grant_id: str
+    signed: SignedDecision
+    fingerprint: str
+    approver: RosterPerson
+    roster_sha256: str
+    use: int
+
+
 class ApprovalExpired(Payload, frozen=True):
     """No answer came in time."""
 
@@ -397,6 +413,7 @@ PAYLOADS: dict[str, type[Payload]] = {
         ApprovalRequested,
         ApprovalDecided,
         ApprovalByRule,
+        ApprovalByGrant,
         ApprovalExpired,
         ReviewRouted,
         TaskFinished,

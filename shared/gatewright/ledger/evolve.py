@@ -68,7 +68,7 @@ def _apply(run: Run, payload: e.Payload, record: OrchestratorEvent) -> Run:  # n
     match payload:
         case e.StateEntered(state=state):
             return _enter(run, state, record.ts)
-        case e.ApprovalRequested() | e.ApprovalDecided() | e.ApprovalByRule() | e.ApprovalExpired():
+        case e.ApprovalRequested() | e.ApprovalDecided() | e.ApprovalByRule() | e.ApprovalByGrant() | e.ApprovalExpired():
             return _asked(run, payload, record.ts)
         case e.LocksReleased():
             return replace(run, locks=None)
@@ -136,7 +136,10 @@ def _enter(run: Run, state: e.State, now: str) -> Run:
     return replace(run, state=state)
 
 
-def _asked(run: Run, payload: e.ApprovalRequested | e.ApprovalDecided | e.ApprovalByRule | e.ApprovalExpired, now: str) -> Run:
+_Answer = e.ApprovalDecided | e.ApprovalByRule | e.ApprovalByGrant | e.ApprovalExpired
+
+
+def _asked(run: Run, payload: e.ApprovalRequested | _Answer, now: str) -> Run:
     """What becomes of a request: it is made once, and answered once; comments change nothing about it."""
     if isinstance(payload, e.ApprovalRequested):
         request = payload.request
@@ -151,6 +154,8 @@ def _asked(run: Run, payload: e.ApprovalRequested | e.ApprovalDecided | e.Approv
             known = answered(known, payload, now)
         case e.ApprovalByRule(rule=rule):
             known = replace(known, status="autopilot", person=rule, at=now)
+        case e.ApprovalByGrant(approver=person):
+            known = replace(known, status="granted", person=person.name, at=now)
         case _:
             known = replace(known, status="expired", at=now)
     return replace(run, approvals={**run.approvals, payload.request_id: known})

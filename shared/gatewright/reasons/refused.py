@@ -133,7 +133,12 @@ _APPROVALS = {
     "approver_unknown": "have the operator enter your key into policies/approvers.json",
     "batch_high_risk": "decide what is of high risk alone",
     "batch_not_allowed": "decide it alone: its rule allows no batch",
+    "grant_known": "nothing is to be done: it was brought before; `gatewright approvals grants` says how it stands",
+    "grant_over": "make a new one: its time is over, or it was revoked",
+    "grant_too_wide": "grant less: `grants` of the rule in policies/approval_rules.json says for how long and how often",
+    "grant_unknown": "name a grant that `gatewright approvals grants` lists",
     "signature_invalid": "sign exactly the decision, for the purpose `gatewright-approval-v1`, with the key that you name",
+    "too_many_grants": "revoke grants that are not needed, or wait until some are over",
     "too_many_comments": "approve or reject it",
 }
 _OPERATIONS = {

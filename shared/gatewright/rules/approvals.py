@@ -30,7 +30,7 @@ NEVER_BY_RULE = frozenset({"protected_class", "destructive", "broad_scope", "ris
 TIERS: tuple[Risk, ...] = ("low", "medium", "high")
 #: Comments on one request that are kept.
 MOST_COMMENTS = 20
-_GRANTED = frozenset({"approved", "autopilot"})
+_GRANTED = frozenset({"approved", "autopilot", "granted"})
 _ASKS_MODELS = frozenset({"agent", "model"})
 _MOST_WORDS = 1500
 _ON_YES: dict[AskStage, str] = {
@@ -198,7 +198,7 @@ def judge_decision(run: Run, signed: SignedDecision, roster: ApproverRoster, now
         raise DeniedError("what was signed is not the canonical form of a decision", code="approval_not_canonical")
     request = _waiting_request(run, decision, now)  # 2, 3
     _same_subject(run, request, decision)  # 4
-    person, key_print = _signer(signed, data, roster, now)  # 5
+    person, key_print = signer_on(roster, signed.signature, data, NAMESPACE, now)  # 5
     if person.name != decision.person:
         raise DeniedError(f"it names {decision.person}, and the key is that of {person.name}", code="approver_differs")
     dispatcher = request.reason == "escalation" and has_ordered(run, person)
@@ -268,14 +268,18 @@ def _same_subject(run: Run, request: ApprovalRequest, decision: ApprovalDecision
         raise DeniedError("what was asked about has changed: it is void", code="approval_void")
 
 
-def _signer(signed: SignedDecision, data: bytes, roster: ApproverRoster, now: datetime) -> tuple[RosterPerson, str]:
-    """Whose signature it is. A key that stands with two people belongs to none of them; the roster's loader refuses it."""
-    named = signer_of(signed.signature)
+def signer_on(roster: ApproverRoster, signature: str, data: bytes, namespace: str, now: datetime) -> tuple[RosterPerson, str]:
+    """Whose signature it is, and the fingerprint of the key, which is in force.
+
+    A key that stands with two people belongs to none of them; the roster's loader refuses it. Raises DeniedError,
+    VerificationError (``signature_invalid``).
+    """
+    named = signer_of(signature)
     for person in roster.people:
         for key in person.keys:
             if fingerprint(key.key) == named:
                 _in_force(key, named, now)
-                verify_ssh(key.key, NAMESPACE, data, signed.signature)
+                verify_ssh(key.key, namespace, data, signature)
                 return person, named
     raise DeniedError(f"the key {named} is not on the roster of approvers", code="approver_unknown")
 

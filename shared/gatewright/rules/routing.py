@@ -35,8 +35,8 @@ def path_kinds(rules: RoutingRules, paths: Iterable[bytes]) -> dict[str, int]:
 
     What is high is found without regard to case; what is low has to be written as the rule has it, and be no high one.
     """
-    high = _Patterns(rules.high_paths, folded=True)
-    low = _Patterns(rules.low_paths, folded=False)
+    high = PathPatterns(rules.high_paths, folded=True)
+    low = PathPatterns(rules.low_paths, folded=False)
     counts = {"high": 0, "low": 0, "other": 0}
     for path in paths:
         counts["high" if high.cover(path) else "low" if low.cover(path) else "other"] += 1
@@ -273,7 +273,7 @@ def _people(run: Run, *, critic: bool) -> ReviewLane:
     )
 
 
-class _Patterns:
+class PathPatterns:
     """Path patterns, to be held against many paths: each costs its length, not the number of patterns."""
 
     def __init__(self, patterns: Iterable[str], *, folded: bool) -> None:

@@ -93,7 +93,14 @@ _APPROVERS = (
         ("approvals_request.v1",),
         ("approval_list.v1", _ERROR),
     ),
-    Channel("decide", t.DECIDE_SUBJECT, "Signed decisions.", "question", ("decision_batch.v1",), ("decision_reply.v1", _ERROR)),
+    Channel(
+        "decide",
+        t.DECIDE_SUBJECT,
+        "Signed decisions, and what is approved in advance.",
+        "question",
+        ("decision_batch.v1", "grant_change.v1"),
+        ("decision_reply.v1", "approval_list.v1", _ERROR),
+    ),
 )
 
 

@@ -29,7 +29,7 @@ from gatewright.app.cli.commands import (
 from gatewright.app.cli.commands.bus import identities, topology
 from gatewright.app.cli.commands.clients import mcp
 from gatewright.app.cli.commands.upkeep import backups
-from gatewright.app.cli.commands.voting import reviewing
+from gatewright.app.cli.commands.voting import granting, reviewing
 from gatewright.version import __version__
 
 app = typer.Typer(
@@ -60,6 +60,7 @@ for module in (
     agents,
     approving,
     deciding,
+    granting,
     reviewing,
     following,
     stack,

@@ -7,7 +7,7 @@ host and no store. The manifest, which lists the files, and the signature come a
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -183,11 +183,16 @@ def _approval_files(files: FilePlan, history: RunHistory) -> None:
             files.document(layout.approval_request(payload.request.request_id), payload.request)
         elif isinstance(payload, e.ApprovalDecided):
             number += 1
-            place = partial(layout.approval_decision, payload.request_id, number)
-            files.bytes(place(), payload.signed.document.encode())
-            files.bytes(place("sshsig"), payload.signed.signature.encode())
-            files.document(place("approver.json"), payload.approver)
-            files.text(place("roster.txt"), f"sha256:{payload.roster_sha256}")
+            _signed_files(files, payload, partial(layout.approval_decision, payload.request_id, number))
+        elif isinstance(payload, e.ApprovalByGrant):
+            _signed_files(files, payload, partial(layout.approval_grant, payload.request_id))
+
+
+def _signed_files(files: FilePlan, payload: e.ApprovalDecided | e.ApprovalByGrant, place: Callable[[str], str]) -> None:
+    files.bytes(place("json"), payload.signed.document.encode())
+    files.bytes(place("sshsig"), payload.signed.signature.encode())
+    files.document(place("approver.json"), payload.approver)
+    files.text(place("roster.txt"), f"sha256:{payload.roster_sha256}")
 
 
 def _artifact_files(files: FilePlan, history: RunHistory) -> None:

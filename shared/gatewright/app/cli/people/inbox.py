@@ -28,6 +28,7 @@ class RuleStatistics(msgspec.Struct, frozen=True):
     expired: int
     withdrawn: int
     autopilot: int
+    granted: int
     median_wait_sec: float | None
 
 
@@ -111,12 +112,12 @@ def statistics_of(approvals: Iterable[ApprovalStanding]) -> list[RuleStatistics]
 def statistics_table(found: Sequence[RuleStatistics]) -> list[str]:
     """The statistics for people."""
     width = max((len(each.rule) for each in found), default=4)
-    lines = [f"{'RULE':<{width}} {'ASKED':>5} {'WAIT':>5} {'YES':>5} {'NO':>5} {'SILENT':>6} {'BY RULE':>7} {'MEDIAN':>7}"]
+    people = f"{'ASKED':>5} {'WAIT':>5} {'YES':>5} {'NO':>5} {'SILENT':>6}"
+    lines = [f"{'RULE':<{width}} {people} {'BY RULE':>7} {'GRANTED':>7} {'MEDIAN':>7}"]
     for each in found:
         wait = "-" if each.median_wait_sec is None else age(each.median_wait_sec)
-        counts = (
-            f"{each.asked:>5} {each.pending:>5} {each.approved:>5} {each.rejected:>5} {each.expired:>6} {each.autopilot:>7}"
-        )
+        people = f"{each.asked:>5} {each.pending:>5} {each.approved:>5} {each.rejected:>5} {each.expired:>6}"
+        counts = f"{people} {each.autopilot:>7} {each.granted:>7}"
         lines.append(f"{each.rule:<{width}} {counts} {wait:>7}")
     return lines
 
@@ -127,7 +128,7 @@ def _statistics(rule: str, found: Sequence[ApprovalStanding]) -> RuleStatistics:
     return RuleStatistics(rule=rule, asked=len(found), median_wait_sec=median(waits) if waits else None, **count)
 
 
-_STATUSES = ("pending", "approved", "rejected", "expired", "withdrawn", "autopilot")
+_STATUSES = ("pending", "approved", "rejected", "expired", "withdrawn", "autopilot", "granted")
 
 
 def _seconds(since: str | datetime, until: str | datetime) -> float:

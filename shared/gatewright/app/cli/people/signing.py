@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gatewright.contracts import ApprovalDecision, codec
 from gatewright.contracts.approvals import SignedDecision
+from gatewright.contracts.vocabulary import Document
 from gatewright.errors import ConfigurationError
 from gatewright.evidence.signing import keys
 from gatewright.git.command import executable
@@ -34,8 +35,13 @@ def sign_decision(decision: ApprovalDecision, key: Path) -> SignedDecision:
 
     Raises ConfigurationError (``key_unreadable``, ...).
     """
-    data = codec.encode(decision)
-    return SignedDecision(document=data.decode(), signature=_signature(data, key))
+    return sign_document(decision, key, NAMESPACE)
+
+
+def sign_document(document: Document, key: Path, namespace: str) -> SignedDecision:
+    """The canonical JSON of a document with a signature for ``namespace``. Raises as ``sign_decision``."""
+    data = codec.encode(document)
+    return SignedDecision(document=data.decode(), signature=_signature(data, key, namespace))
 
 
 def public_key(key: Path) -> str:
@@ -59,10 +65,10 @@ def _is_pem(key: Path) -> bool:
         raise ConfigurationError(f"{key} cannot be read: {error.strerror}", code="key_unreadable") from error
 
 
-def _signature(data: bytes, key: Path) -> str:
+def _signature(data: bytes, key: Path, namespace: str) -> str:
     if _is_pem(key):
-        return sign_ssh(keys.load(key).secret, NAMESPACE, data)
-    argv = [executable("ssh-keygen"), "-Y", "sign", "-q", "-n", NAMESPACE, "-f", str(key)]
+        return sign_ssh(keys.load(key).secret, namespace, data)
+    argv = [executable("ssh-keygen"), "-Y", "sign", "-q", "-n", namespace, "-f", str(key)]
     try:
         finished = subprocess.run(argv, input=data, capture_output=True, timeout=_TOUCHING, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:

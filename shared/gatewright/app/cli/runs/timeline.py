@@ -87,7 +87,14 @@ def _said(record: OrchestratorEvent, view: RunView) -> list[tuple[Mark, str, str
             return [("warn", "gatekeeper", f"waits for paths that are locked by {', '.join(holders)}")]
         case e.LocksTaken(paths=paths):
             return [("plain", "gatekeeper", f"locked {', '.join(paths)}")]
-        case e.LocksReleased() | e.ApprovalRequested() | e.ApprovalDecided() | e.ApprovalByRule() | e.ApprovalExpired():
+        case (
+            e.LocksReleased()
+            | e.ApprovalRequested()
+            | e.ApprovalDecided()
+            | e.ApprovalByRule()
+            | e.ApprovalByGrant()
+            | e.ApprovalExpired()
+        ):
             return [_people(payload, view)]
         case e.TaskFinished(result=result):
             mark: Mark = "good" if result.status == "SUCCESS" else "bad"
@@ -139,7 +146,13 @@ def _voted(payload: e.ApprovalDecided, rule: str) -> tuple[Mark, str]:
 
 
 def _people(
-    payload: e.LocksReleased | e.ApprovalRequested | e.ApprovalDecided | e.ApprovalByRule | e.ApprovalExpired, view: RunView
+    payload: e.LocksReleased
+    | e.ApprovalRequested
+    | e.ApprovalDecided
+    | e.ApprovalByRule
+    | e.ApprovalByGrant
+    | e.ApprovalExpired,
+    view: RunView,
 ) -> tuple[Mark, str, str]:
     """What people are asked, and say."""
     match payload:
@@ -149,6 +162,10 @@ def _people(
             return ("warn", "gatekeeper", f"asks {', '.join(request.approvers)}: {request.rule} ({request.why})")
         case e.ApprovalByRule(rule=rule):
             return ("plain", "gatekeeper", f"the rule {rule} approves this by itself")
+        case e.ApprovalByGrant(request_id=request_id, approver=person):
+            rule = view.run.approvals[request_id].request.rule
+            words = f"has approved {rule} in advance ({payload.grant_id}, run {payload.use} of it) with {payload.fingerprint}"
+            return ("good", person.name, words)
         case e.ApprovalExpired(request_id=request_id):
             return ("bad", "gatekeeper", f"no answer to {view.run.approvals[request_id].request.rule} in time")
         case e.ApprovalDecided(verdict=verdict, approver=person):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gatewright.contracts import ApprovalDecision, ApproverRoster, codec
+from gatewright.contracts import ApprovalDecision, ApprovalGrant, ApproverRoster, codec
 from gatewright.errors import GatewrightError
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling
@@ -21,6 +21,7 @@ from gatewright.rules.approvals import (
     next_asked,
     stage_of,
 )
+from gatewright.rules.grants import judge_grant, uncovered
 from gatewright.rules.repairs import recorded, refused_now, refused_trees, revision_order
 from gatewright.rules.reviewing import check_anchors
 
@@ -29,8 +30,9 @@ APPROVAL = "approval_contradicts"
 
 def check_approvals(telling: Telling) -> Iterator[Contradiction]:
     """1. every request is the one that the rules make of the run  2. every decision is signed, by who may decide, about just
-    that, in time  3. a rule approved only what it may, and no answer was late that was not  4. nothing went on without
-    5. what was refused was sent back by a rule alone, and neither went on nor came again."""
+    that, in time; so is every grant that answered, and it covers just that  3. a rule approved only what it may, and no answer
+    was late that was not  4. nothing went on without  5. what was refused was sent back by a rule alone, and neither went on
+    nor came again."""
     decided = 0
     for moment in telling.moments:
         match moment.payload:
@@ -39,6 +41,8 @@ def check_approvals(telling: Telling) -> Iterator[Contradiction]:
             case e.ApprovalDecided():
                 decided += 1
                 yield from _decided(moment, moment.payload, decided)  # 2
+            case e.ApprovalByGrant():
+                yield from _granted(moment, moment.payload, telling)  # 2
             case e.ApprovalByRule() | e.ApprovalExpired():
                 yield from _without_person(moment, moment.payload)  # 3
             case _:
@@ -59,6 +63,11 @@ def approved_by(telling: Telling) -> Iterator[str]:
             yield f"{key} {verb} {request.rule} at {moment.record.ts}, over {over}"
         elif isinstance(moment.payload, e.ApprovalByRule):
             yield f"the rule {moment.payload.rule} approved by itself at {moment.record.ts}: no person was asked"
+        elif isinstance(moment.payload, e.ApprovalByGrant):
+            grant = codec.decode(moment.payload.signed.document.encode(), ApprovalGrant)
+            key = f"{moment.payload.approver.name} ({moment.payload.fingerprint})"
+            until = f"run {moment.payload.use} of {grant.max_uses}, until {grant.not_after}"
+            yield f"{key} had approved {grant.rule} in advance at {grant.made_at} by {grant.grant_id}: {until}"
 
 
 def _requested(moment: Moment, event: e.ApprovalRequested) -> Iterator[Contradiction]:
@@ -91,6 +100,27 @@ def _decided(moment: Moment, event: e.ApprovalDecided, number: int) -> Iterator[
             f"{event.verdict} by {event.fingerprint} was recorded, and {judged.decision.verdict} by {judged.fingerprint} signed"
         )
         yield moment.says(APPROVAL, path, layout.EVENTS, words)
+
+
+def _granted(moment: Moment, event: e.ApprovalByGrant, telling: Telling) -> Iterator[Contradiction]:
+    path = layout.approval_grant(event.request_id)
+    run, request = moment.before, moment.before.approvals[event.request_id].request
+    rule = next((each for each in run.accepted.approval_rules if each.name == request.rule), None)
+    if moment.when is None or rule is None:
+        yield moment.says(APPROVAL, path, layout.EVENTS, "no rule of the run lets it be approved in advance")
+        return
+    try:
+        judged = judge_grant(event.signed, ApproverRoster(version="1", people=(event.approver,)), moment.when)
+    except GatewrightError as error:
+        yield moment.says(APPROVAL, path, layout.EVENTS, f"the grant does not count ({error.reason}): {error.message}")
+        return
+    why = uncovered(run, rule, judged, telling.changed_by(run.candidate), moment.when)
+    if why:
+        yield moment.says(APPROVAL, path, layout.EVENTS, f"the grant does not cover this: {why}")
+    if not 1 <= event.use <= judged.grant.max_uses:
+        yield moment.says(APPROVAL, path, layout.EVENTS, f"it was used {event.use} times, of {judged.grant.max_uses}")
+    if (judged.grant.grant_id, judged.fingerprint) != (event.grant_id, event.fingerprint):
+        yield moment.says(APPROVAL, path, layout.EVENTS, "another grant or another key was recorded than signed it")
 
 
 def _vote(moment: Moment, event: e.ApprovalDecided, judged: JudgedDecision, path: str) -> Iterator[Contradiction]:

@@ -1,0 +1,67 @@
+"""What a run asks and a person has approved in advance: the first grant that covers it is used, and the report says which."""
+
+from __future__ import annotations
+
+from gatewright.contracts import ApproverRoster
+from gatewright.errors import ConfigurationError, GatewrightError
+from gatewright.ledger.run import Run
+from gatewright.rules.approvals import MatchedRule, stage_of
+from gatewright.rules.grants import grantable, judge_grant, subject_of, uncovered
+from gatewright.services.gatekeeper.decider.gate_checks import GrantClaim
+from gatewright.services.gatekeeper.gates.context import GateContext
+from gatewright.services.gatekeeper.gates.landing.completion import changed_paths
+from gatewright.services.gatekeeper.gates.standing_grants import GrantRecord, StandingGrants
+from gatewright.services.gatekeeper.policies.approval_policy import ROSTER_FILE
+
+
+async def claim_grants(context: GateContext, run: Run, grants: StandingGrants) -> tuple[tuple[GrantClaim, ...], str]:
+    """The grants that answer what the run is about to ask, and the digest of the roster; each has one use less then.
+
+    A roster that cannot be read lets none count. Raises BusError, ConflictError.
+    """
+    stage = stage_of(run)
+    wanted = grantable(run, stage) if stage is not None else ()
+    records = await grants.listed() if wanted else ()
+    if not records:
+        return (), ""
+    try:
+        roster, sha256 = context.policies.people.roster()
+    except ConfigurationError:
+        return (), ""
+    paths = await changed_paths(run, context.artifacts)
+    claims = []
+    for each in wanted:
+        claim = await _claim(context, run, each, grants, records, roster, paths)
+        if claim is not None:
+            claims.append(claim)
+            words = (
+                f"{claim.judged.grant.grant_id} of {claim.judged.person.name} with {claim.judged.fingerprint}, use {claim.use}"
+            )
+            context.report.checked(f"approval.{each.rule.name}", words)
+    if claims:
+        context.report.saw(ROSTER_FILE, sha256)
+    if claims and run.candidate is not None:
+        context.report.saw("candidate_tree", run.candidate.tree)
+    return tuple(claims), sha256
+
+
+async def _claim(
+    context: GateContext,
+    run: Run,
+    asked: MatchedRule,
+    grants: StandingGrants,
+    records: tuple[GrantRecord, ...],
+    roster: ApproverRoster,
+    paths: tuple[bytes, ...],
+) -> GrantClaim | None:
+    for record in records:
+        try:
+            judged = judge_grant(record.signed, roster, context.now)
+        except GatewrightError:
+            continue  # its key is not on the roster, or not in force, any more
+        if record.revocation is not None or uncovered(run, asked.rule, judged, paths, context.now):
+            continue
+        use = await grants.claim(judged.grant.grant_id, run.run_id, subject_of(run, asked.rule), context.now)
+        if use:
+            return GrantClaim(asked.rule.name, judged, use)
+    return None

@@ -1,0 +1,165 @@
+"""What people have approved in advance, and which runs it has let pass: one table of the bus, changed by compare-and-set.
+
+All gatekeepers share it, so that two of them at once spend no use twice. A grant stays in it until it could be brought again no
+more. What is kept here lets nothing pass by itself: signature, roster and bounds are held against each run anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import msgspec
+from msgspec.structs import replace
+
+from gatewright.bus.port import Bus
+from gatewright.clock import timestamp
+from gatewright.contracts import ApprovalGrant, GrantRevocation, codec
+from gatewright.contracts.approvals import GrantStanding, GrantStatus, GrantUse, SignedDecision
+from gatewright.errors import ConflictError, DeniedError
+from gatewright.rules.grants import JudgedGrant, document_digest
+
+#: The key of the table; those of locks are digests.
+KEY = "grants"
+#: Grants that may stand at once.
+MOST = 200
+#: How long one is listed after its end.
+LISTED = timedelta(days=30)
+_TRIES = 20
+
+
+class GrantRecord(msgspec.Struct, frozen=True):
+    """One grant as it was brought, and what has become of it."""
+
+    signed: SignedDecision
+    fingerprint: str
+    recorded_at: str
+    uses: tuple[GrantUse, ...] = ()
+    revocation: SignedDecision | None = None
+    revoked_at: str = ""
+
+    @property
+    def grant(self) -> ApprovalGrant:
+        return codec.decode(self.signed.document.encode(), ApprovalGrant)
+
+    def status(self, now: datetime) -> GrantStatus:
+        """As the table has it; a key that was revoked since is found when a run asks."""
+        grant = self.grant
+        if self.revocation is not None:
+            return "revoked"
+        if datetime.fromisoformat(grant.not_after) <= now:
+            return "expired"
+        return "used_up" if len(self.uses) >= grant.max_uses else "standing"
+
+    def standing(self, now: datetime) -> GrantStanding:
+        """The same for approvers."""
+        by = "" if self.revocation is None else codec.decode(self.revocation.document.encode(), GrantRevocation).person
+        return GrantStanding(
+            grant=self.grant,
+            grant_sha256=document_digest(self.signed),
+            signed=self.signed,
+            fingerprint=self.fingerprint,
+            status=self.status(now),
+            recorded_at=self.recorded_at,
+            uses=self.uses,
+            revocation=self.revocation,
+            revoked_by=by,
+            revoked_at=self.revoked_at,
+        )
+
+
+class GrantTable(msgspec.Struct, frozen=True):
+    """In the order in which they were brought."""
+
+    records: tuple[GrantRecord, ...] = ()
+
+    def find(self, grant_id: str) -> GrantRecord | None:
+        return next((each for each in self.records if each.grant.grant_id == grant_id), None)
+
+    def put(self, record: GrantRecord) -> GrantTable:
+        """With this in the place of the one of the same id."""
+        name = record.grant.grant_id
+        return GrantTable(tuple(record if each.grant.grant_id == name else each for each in self.records))
+
+
+class StandingGrants:
+    """The table on the bus. Every method raises BusError when the bus cannot serve, ConflictError after many tries."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+
+    async def listed(self) -> tuple[GrantRecord, ...]:
+        """All that are kept."""
+        return _table(await self._bus.kv_get(KEY)).records
+
+    async def add(self, judged: JudgedGrant, now: datetime) -> GrantRecord:
+        """Keep a new one. Raises DeniedError: ``grant_known``, ``too_many_grants``."""
+        record = GrantRecord(judged.signed, judged.fingerprint, timestamp(now))
+
+        def change(table: GrantTable) -> GrantTable:
+            if table.find(judged.grant.grant_id) is not None:
+                raise DeniedError(f"{judged.grant.grant_id} was brought before", code="grant_known")
+            kept = tuple(each for each in table.records if datetime.fromisoformat(each.grant.not_after) + LISTED > now)
+            if sum(each.status(now) == "standing" for each in kept) >= MOST or len(kept) >= 5 * MOST:
+                raise DeniedError(f"{MOST} grants stand, and no more may", code="too_many_grants")
+            return GrantTable((*kept, record))
+
+        await self._change(change)
+        return record
+
+    async def revoke(self, signed: SignedDecision, revocation: GrantRevocation, now: datetime) -> GrantRecord:
+        """End one. Raises DeniedError: ``grant_unknown``, ``grant_over``."""
+
+        def change(table: GrantTable) -> GrantTable:
+            found = table.find(revocation.grant_id)
+            if found is None or document_digest(found.signed) != revocation.grant_sha256:
+                raise DeniedError(f"there is no grant {revocation.grant_id} of that digest", code="grant_unknown")
+            if found.status(now) in {"revoked", "expired"}:
+                raise DeniedError(f"{revocation.grant_id} is {found.status(now)}", code="grant_over")
+            return table.put(replace(found, revocation=signed, revoked_at=timestamp(now)))
+
+        table = await self._change(change)
+        record = table.find(revocation.grant_id)
+        if record is None:
+            raise DeniedError(f"there is no grant {revocation.grant_id}", code="grant_unknown")
+        return record
+
+    async def claim(self, grant_id: str, run_id: str, subject: str, now: datetime) -> int:
+        """One use for this run and subject; its number from 1, 0 when there is none. The same claim again is the same use.
+
+        A use that was claimed stays spent, also when its run never goes on.
+        """
+
+        def change(table: GrantTable) -> GrantTable:
+            found = table.find(grant_id)
+            if found is None or _use(found, run_id, subject) or found.status(now) != "standing":
+                return table
+            return table.put(replace(found, uses=(*found.uses, GrantUse(run_id=run_id, subject=subject, at=timestamp(now)))))
+
+        found = (await self._change(change)).find(grant_id)
+        if found is None or found.status(now) in {"revoked", "expired"}:
+            return 0
+        return _use(found, run_id, subject)
+
+    async def _change(self, change: Callable[[GrantTable], GrantTable]) -> GrantTable:
+        for _ in range(_TRIES):
+            stored = await self._bus.kv_get(KEY)
+            table = _table(stored)
+            changed = change(table)
+            if changed == table:
+                return table
+            try:
+                await self._bus.kv_put(KEY, msgspec.json.encode(changed), revision=stored[1] if stored else 0)
+            except ConflictError:
+                continue
+            return changed
+        raise ConflictError(f"the table of grants changed {_TRIES} times under us")
+
+
+def _use(record: GrantRecord, run_id: str, subject: str) -> int:
+    claimed = [(each.run_id, each.subject) for each in record.uses]
+    return claimed.index((run_id, subject)) + 1 if (run_id, subject) in claimed else 0
+
+
+def _table(stored: tuple[bytes, int] | None) -> GrantTable:
+    return msgspec.json.decode(stored[0], type=GrantTable) if stored else GrantTable()

@@ -1,0 +1,111 @@
+"""``approvals grant``, ``grants`` and ``revoke``: what is approved in advance, for a pattern and a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gatewright.app.cli.commands.deciding import As, Comment, Key, approvals
+from gatewright.app.cli.commands.options import JsonOutput
+from gatewright.app.cli.output import emit, note, printable, reported, say
+
+if TYPE_CHECKING:
+    from gatewright.contracts.approvals import GrantStanding
+
+
+def register(app: typer.Typer) -> None:  # noqa: ARG001 - they join a group that is there
+    for command in (grant, grants, revoke):
+        approvals.command()(command)
+
+
+@reported
+def grant(
+    name: Annotated[str, typer.Argument(metavar="REQUEST", help="A request that was asked: its repository, its rule.")],
+    *,
+    path: Annotated[list[str], typer.Option(metavar="PATH", help="docs/, README.md or *.md; may be given again.")],
+    until: Annotated[str, typer.Option(metavar="TIME", help="18:00, 4h, 2d, or a whole time with its zone.")],
+    uses: Annotated[int, typer.Option(min=1, max=100, metavar="N", help="As many runs it lets pass.")] = 1,
+    protected: Annotated[
+        list[str] | None, typer.Option("--class", metavar="dependencies|migrations", help="Protected files that it may touch.")
+    ] = None,
+    risk: Annotated[
+        str, typer.Option(metavar="low|medium", help="The highest risk of a change.", show_default="that of the rule")
+    ] = "",
+    key: Key = None,
+    person: As = "",
+    comment: Comment = "",
+    json_output: JsonOutput = False,
+) -> None:
+    """Approve in advance what runs like this one will ask: for these paths, for a time. The request itself goes on waiting."""
+    import asyncio
+
+    from gatewright.app.cli.people.granting import end_of, grant_all_like
+    from gatewright.clock import SystemClock
+
+    now = SystemClock().now()
+    said: dict[str, object] = {"paths": path, "max_uses": uses, "classes": protected or [], "comment": comment}
+    if risk:
+        said["risk_at_most"] = risk
+    who, with_key = _signer(person, key)
+    found = asyncio.run(grant_all_like(name, who, with_key, now, end_of(until, now), **said))
+    _show(found, json_output=json_output)
+
+
+@reported
+def grants(json_output: JsonOutput = False) -> None:
+    """List what was approved in advance, and which runs it has let pass."""
+    import asyncio
+
+    from gatewright.app.cli.people.granting import all_grants, grants_table
+
+    found = asyncio.run(all_grants())
+    if json_output:
+        emit({"grants": [_plain(each) for each in found]})
+        return
+    for line in grants_table(found):
+        say(line)
+
+
+@reported
+def revoke(
+    name: Annotated[str, typer.Argument(metavar="GRANT", help="A grant that `approvals grants` lists.")],
+    *,
+    key: Key = None,
+    person: As = "",
+    comment: Comment = "",
+    json_output: JsonOutput = False,
+) -> None:
+    """End a grant before its time: from then on people are asked again. Each person of the roster may."""
+    import asyncio
+
+    from gatewright.app.cli.people.granting import revoke_grant
+    from gatewright.clock import SystemClock
+
+    who, with_key = _signer(person, key)
+    _show(asyncio.run(revoke_grant(name, who, with_key, SystemClock().now(), comment)), json_output=json_output)
+
+
+def _signer(person: str, key: Path | None) -> tuple[str, Path]:
+    from gatewright.app.cli.people.signing import usual_key
+    from gatewright.app.cli.run.request import user_name
+
+    return person or user_name(), key or usual_key(Path.home())
+
+
+def _show(found: GrantStanding, *, json_output: bool) -> None:
+    if json_output:
+        emit(_plain(found))
+        return
+    grant = found.grant
+    say(printable(f"{grant.grant_id} of {grant.person} is {found.status}: {grant.rule} in {grant.repository}"))
+    say(printable(f"  {', '.join(grant.paths)}; until {grant.not_after}, for {grant.max_uses} runs"))
+    note("`gatewright approvals grants` lists all, `gatewright approvals revoke GRANT` ends one")
+
+
+def _plain(found: GrantStanding) -> dict[str, Any]:
+    import msgspec
+
+    plain: dict[str, Any] = msgspec.to_builtins(found)
+    return plain

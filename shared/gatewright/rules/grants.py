@@ -1,0 +1,213 @@
+"""What a person approves in advance, for a pattern and a time: whether it is theirs, and covers what a run asks. Pure.
+
+A grant answers one rule on one repository. It never reaches what is asked about each time: secrets, tests and pipelines,
+destructive operations, broad scopes, doubts, votes, what is of high risk, and what wants exact words.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from gatewright.contracts import ApprovalGrant, ApproverRoster, GrantRevocation, codec
+from gatewright.contracts.approvals import ApprovalRule, AskStage, RosterPerson, SignedDecision
+from gatewright.errors import DeniedError, GatewrightError
+from gatewright.ledger.run import Run
+from gatewright.rules.approvals import TIERS, MatchedRule, contract_digest, found_words, is_own, signer_on, unasked
+from gatewright.rules.quorum import names_person
+from gatewright.rules.routing import PathPatterns
+
+#: What the signatures are for (``ssh-keygen -Y sign -n``): a decision's, made for one request, is none of these.
+GRANT_NAMESPACE = "gatewright-grant-v1"
+REVOCATION_NAMESPACE = "gatewright-grant-revocation-v1"
+#: The only reasons that can be answered in advance.
+GRANTABLE = frozenset({"agent", "landing", "protected_class", "risk_tier"})
+#: A person's clock may be so far ahead.
+_AHEAD = timedelta(minutes=5)
+_CLASS = "protected_class:"
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedGrant:
+    """A grant that is a person's own: whose, by which key."""
+
+    grant: ApprovalGrant
+    signed: SignedDecision
+    person: RosterPerson
+    fingerprint: str
+
+
+def document_digest(signed: SignedDecision) -> str:
+    """Of the very bytes that were signed."""
+    return hashlib.sha256(signed.document.encode()).hexdigest()
+
+
+def judge_grant(signed: SignedDecision, roster: ApproverRoster, now: datetime) -> JudgedGrant:
+    """Whether a grant is signed, in its canonical form, by a key of the roster that is in force, of the person that it names.
+
+    Raises MalformedError, VerificationError (``signature_invalid``), DeniedError.
+    """
+    data = signed.document.encode()
+    grant = codec.decode(data, ApprovalGrant)
+    person, key_print = _signed_by(signed, codec.encode(grant), GRANT_NAMESPACE, grant.person, roster, now)
+    return JudgedGrant(grant, signed, person, key_print)
+
+
+def judge_revocation(signed: SignedDecision, roster: ApproverRoster, now: datetime) -> GrantRevocation:
+    """The same of a revocation. Each person of the roster may revoke: it has people asked, and lets nothing pass."""
+    revocation = codec.decode(signed.document.encode(), GrantRevocation)
+    _signed_by(signed, codec.encode(revocation), REVOCATION_NAMESPACE, revocation.person, roster, now)
+    return revocation
+
+
+def check_new(judged: JudgedGrant, rule: ApprovalRule | None, now: datetime) -> None:
+    """Whether a grant may be taken now. Raises DeniedError: ``grant_too_wide``, ``grant_over``, ``approver_not_allowed``."""
+    grant = judged.grant
+    made, ends = _time(grant.made_at), _time(grant.not_after)
+    if made > now + _AHEAD:
+        raise DeniedError(f"{grant.made_at} has not come yet: look at your clock", code="grant_too_wide")
+    if ends <= now:
+        raise DeniedError(f"{grant.grant_id} is over since {grant.not_after}", code="grant_over")
+    if rule is None:
+        raise DeniedError(f"there is no rule {grant.rule} for {grant.repository}", code="grant_too_wide")
+    _within(judged, rule)
+
+
+def in_force(judged: JudgedGrant, now: datetime) -> bool:
+    """Whether its time has begun and is not over, and its key is in force."""
+    if not _time(judged.grant.made_at) <= now < _time(judged.grant.not_after):
+        return False
+    try:
+        judge_grant(judged.signed, ApproverRoster(version="1", people=(judged.person,)), now)
+    except GatewrightError:
+        return False
+    return True
+
+
+def grantable(run: Run, stage: AskStage) -> tuple[MatchedRule, ...]:
+    """What is to be asked, and may have been approved in advance."""
+    return tuple(each for each in unasked(run, stage) if each.rule.grants is not None and not each.rule.autopilot)
+
+
+def subject_of(run: Run, rule: ApprovalRule) -> str:
+    """What a use is about: the candidate's tree, or the contract's digest."""
+    if rule.stage == "candidate":
+        return run.candidate.tree if run.candidate is not None else ""
+    return contract_digest(run.contract) if run.contract is not None else ""
+
+
+def uncovered(run: Run, rule: ApprovalRule, judged: JudgedGrant, paths: Sequence[bytes], now: datetime) -> str:
+    """Why a grant does not answer what ``rule`` asks about ``run``, in words; empty when it does.
+
+    ``paths`` are those that the candidate changes. 1. it is in its time  2. it is about this repository and this rule
+    3. the run's rule allows it, and names its person  4. it is not about a run of their own  5. nothing is there that is asked
+    about each time  6. each file is of its paths  7. the risk is no higher than it says.
+    """
+    grant, contract = judged.grant, run.contract
+    if contract is None or not subject_of(run, rule):
+        return "there is nothing to approve yet"
+    if not in_force(judged, now):  # 1
+        return "its time has not begun or is over, or its key is not in force"
+    if (grant.repository, grant.rule, grant.reason) != (run.accepted.repository_url, rule.name, rule.reason):  # 2
+        return "it is about another repository or another rule"
+    try:
+        _within(judged, rule)  # 3
+    except DeniedError as error:
+        return error.message
+    if not rule.yourself and is_own(run, judged.person):  # 4
+        return f"{judged.person.name} may not approve a run of their own"
+    return _asked_each_time(run, grant) or _elsewhere(run, rule, grant, paths) or _riskier(run, rule, grant)
+
+
+def _within(judged: JudgedGrant, rule: ApprovalRule) -> None:
+    """Whether the rule lets a grant be this much. Raises DeniedError."""
+    grant, bounds = judged.grant, rule.grants
+    words = ""
+    if bounds is None or rule.reason not in GRANTABLE or rule.phrase or rule.risk == "high" or rule.reason != grant.reason:
+        words = f"the rule {rule.name} lets nothing be approved in advance for {grant.reason}"
+    elif not timedelta() < _time(grant.not_after) - _time(grant.made_at) <= timedelta(seconds=bounds.within_seconds):
+        words = f"the rule {rule.name} lets a grant last {bounds.within_seconds} seconds"
+    elif grant.max_uses > bounds.uses:
+        words = f"the rule {rule.name} lets a grant be used {bounds.uses} times"
+    elif TIERS.index(rule.risk) > TIERS.index(grant.risk_at_most):
+        words = f"the rule {rule.name} is of {rule.risk} risk, and the grant of {grant.risk_at_most}"
+    elif unclear := [pattern for pattern in grant.paths if not _is_plain(pattern)]:
+        words = f"{unclear[0][:200]!a} is no plain path: a folder (docs/), a file (README.md) or an ending of names (*.md)"
+    if words:
+        raise DeniedError(words, code="grant_too_wide")
+    if not names_person(rule.approvers, judged.person):
+        words = f"{judged.person.name} may not decide {rule.name}: {', '.join(rule.approvers)}"
+        raise DeniedError(words, code="approver_not_allowed")
+
+
+def _is_plain(pattern: str) -> bool:
+    """One spelling, no way up, no beginning at the root of the host; an ending has a dot, so that it cannot mean all files."""
+    parts = pattern.removesuffix("/").split("/")
+    plain = not {"", ".", ".."} & set(parts) and pattern.isprintable() and unicodedata.normalize("NFC", pattern) == pattern
+    return plain and (not pattern.startswith("*") or "." in pattern)
+
+
+def _asked_each_time(run: Run, grant: ApprovalGrant) -> str:
+    scope = run.contract.scope if run.contract is not None else None
+    if scope is not None and scope.destructive:
+        return "the contract lists destructive operations"
+    if any(found_words(run, "broad_scope")):
+        return "the scope is broad"
+    allowed = {f"{_CLASS}{name}" for name in grant.classes}
+    for found in run.found_reasons:
+        if found.reason.startswith(_CLASS) and found.reason not in allowed and any(found_words(run, found.reason)):
+            return f"it touches {found.words}"
+    return ""
+
+
+def _elsewhere(run: Run, rule: ApprovalRule, grant: ApprovalGrant, paths: Sequence[bytes]) -> str:
+    """Exactly as they are spelled: what differs in case or form is another file. Before there is a change, the contract's."""
+    if rule.stage == "contract":
+        folders = PathPatterns([each for each in grant.paths if not each.startswith("*")], folded=False)
+        allowed = [path.encode("utf-8", "surrogatepass") for path in run.contract.allowed_paths] if run.contract else []
+        beyond = [path for path in allowed if not (folders.cover(path) or folders.cover(path.rstrip(b"/") + b"/"))]
+        return f"the contract opens {ascii(beyond[0][:200])[1:]}" if beyond else "" if allowed else "no paths are known"
+    patterns = PathPatterns(grant.paths, folded=False)
+    beyond = [path for path in paths if not patterns.cover(path)]
+    return f"it changes {ascii(beyond[0][:200])[1:]}" if beyond else "" if paths else "no changed paths are known"
+
+
+def _riskier(run: Run, rule: ApprovalRule, grant: ApprovalGrant) -> str:
+    """Classes that the grant names are no further risk; but where the risk itself is asked about, they are."""
+    if rule.stage == "contract":
+        return ""
+    if run.routing is None:
+        routed = rule.reason == "risk_tier" or run.accepted.routing is not None
+        return "how much the change risks was not recorded" if routed else ""
+    most = TIERS.index(grant.risk_at_most)
+    for signal in run.routing.signals:
+        named = signal.signal == "protected" and grant.classes and rule.reason != "risk_tier"
+        if TIERS.index(signal.tier) > most and not named:
+            return f"the change is of {signal.tier} risk: {signal.detail}"
+    return ""
+
+
+def _signed_by(
+    signed: SignedDecision, canonical: bytes, namespace: str, named: str, roster: ApproverRoster, now: datetime
+) -> tuple[RosterPerson, str]:
+    data = signed.document.encode()
+    if canonical != data:
+        raise DeniedError("what was signed is not the canonical form of the document", code="approval_not_canonical")
+    person, key_print = signer_on(roster, signed.signature, data, namespace, now)
+    if person.name != named:
+        raise DeniedError(f"it names {named}, and the key is that of {person.name}", code="approver_differs")
+    return person, key_print
+
+
+def _time(text: str) -> datetime:
+    """Raises DeniedError (``grant_too_wide``) for what is no time with a zone."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None:
+        raise DeniedError(f"{text[:40]!a} is no time with a zone", code="grant_too_wide")
+    return found
