@@ -54,6 +54,10 @@ class BoardFollower:
         """Whether what is shown is live at this moment."""
         return self.current and self._bus.connected
 
+    def attach(self, bus: Bus) -> None:
+        """Go on with another connection, while ``run`` does not run. What was read is kept where that is the same ledger."""
+        self._bus = bus
+
     async def changed(self, revision: int) -> int:
         """Wait until anything is other than it was at ``revision``; the revision of now."""
         while self.revision == revision:
@@ -82,6 +86,8 @@ class BoardFollower:
     async def _follow(self) -> None:
         while True:
             try:
+                if not await self._is_same_ledger():
+                    self._begin_anew()
                 await self.catch_up()
                 await self._follow_on()
             except BusError as error:
