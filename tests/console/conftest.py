@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import uvicorn
 
-from gatewright.app.console.serving import ConsoleAddress, make_app
+from gatewright.app.console.serving import ConsoleAddress, ConsoleServer, make_app
 from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from gatewright.client.client import Client
@@ -55,8 +55,8 @@ class ServedConsole:
     def start(self) -> None:
         address = ConsoleAddress(port=self.port, token=self.token)
         app = make_app(self._connect, self.home, self.home / "key.pem", address)
-        config = uvicorn.Config(app, port=self.port, log_level="error", access_log=False, timeout_graceful_shutdown=0)
-        self._server = uvicorn.Server(config)
+        config = uvicorn.Config(app.asgi, port=self.port, log_level="error", access_log=False, timeout_graceful_shutdown=5)
+        self._server = ConsoleServer(config, app.link)
         self._serving = asyncio.run_coroutine_threadsafe(self._server.serve(), self._loop)
         while not self._server.started:
             if self._serving.done():

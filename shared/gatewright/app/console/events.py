@@ -50,7 +50,7 @@ class PageStream:
     async def run(self, last_event_id: str) -> AsyncIterator[bytes]:
         """Events without end, beginning with what happened after ``last_event_id``."""
         seen = position_of(last_event_id)
-        while True:
+        while not self._follower.ended:
             revision = self._follower.revision
             if self._connected != self._follower.connected:
                 self._connected = self._follower.connected

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -52,6 +53,14 @@ class ConsoleAddress:
         return frozenset({*(f"http://{name}" for name in self.hosts), *(f"https://{name}" for name in self.names)})
 
 
+@dataclass(frozen=True, slots=True)
+class ConsoleApp:
+    """``asgi`` is what is served, ``link`` what feeds it."""
+
+    asgi: ASGIApp
+    link: LedgerLink
+
+
 def make_app(
     connect: Callable[[], AbstractAsyncContextManager[Client]],
     home: Path,
@@ -60,8 +69,8 @@ def make_app(
     *,
     clock: Clock | None = None,
     warn: Callable[[str], None] = lambda _words: None,
-) -> ASGIApp:
-    """The whole program as an ASGI application. Raises ConfigurationError as ``check`` does."""
+) -> ConsoleApp:
+    """The whole program. Raises ConfigurationError as ``check`` does."""
     address.check()
     time = clock or SystemClock()
     link = LedgerLink(connect, warn)
@@ -77,13 +86,28 @@ def make_app(
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
 
-    return Doors(Starlette(routes=pages.routes(), lifespan=lifespan), address.hosts, address.origins, signed_in)
+    doors = Doors(Starlette(routes=pages.routes(), lifespan=lifespan), address.hosts, address.origins, signed_in)
+    return ConsoleApp(doors, link)
 
 
-async def serve(app: ASGIApp, address: ConsoleAddress) -> None:
+class ConsoleServer(uvicorn.Server):
+    """Ends what is open for good before it waits for the rest."""
+
+    def __init__(self, config: uvicorn.Config, link: LedgerLink) -> None:
+        super().__init__(config)
+        self._link = link
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """As the library's own, once open pages have been told that nothing more comes."""
+        if self._link.follower is not None:
+            self._link.follower.end()
+        await super().shutdown(sockets)
+
+
+async def serve(app: ConsoleApp, address: ConsoleAddress) -> None:
     """Serve until the process is told to end; open pages do not hold it up."""
     config = uvicorn.Config(
-        app,
+        app.asgi,
         host=address.host,
         port=address.port,
         log_level="warning",
@@ -92,4 +116,4 @@ async def serve(app: ASGIApp, address: ConsoleAddress) -> None:
         timeout_graceful_shutdown=1,
         limit_concurrency=500,
     )
-    await uvicorn.Server(config).serve()
+    await ConsoleServer(config, app.link).serve()

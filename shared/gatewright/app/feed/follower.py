@@ -40,6 +40,8 @@ class BoardFollower:
         self.board = Board()
         self.current = False
         self.letters: tuple[DeadLetter, ...] = ()
+        #: Set once nothing more will be followed: those who wait are woken, and go.
+        self.ended = False
         #: Raised by one whenever anything of the above changed.
         self.revision = 0
         self._bus = bus
@@ -63,6 +65,11 @@ class BoardFollower:
         while self.revision == revision:
             await self._changed.wait()
         return self.revision
+
+    def end(self) -> None:
+        """Tell those who wait that nothing more comes."""
+        self.ended = True
+        self._wake()
 
     async def run(self) -> None:
         """Follow until cancelled; a bus that is away is waited for. Raises GatewrightError where the ledger may not be read."""
