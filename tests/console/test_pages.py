@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
+import io
 import urllib.parse
+import zipfile
 from dataclasses import dataclass
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
 from gatewright.app.console.doors import _HEADERS, SignedIn
 from gatewright.app.console.serving import ConsoleAddress
 from gatewright.errors import ConfigurationError
+from gatewright.evidence.signing import keys
+from gatewright.evidence.signing.envelopes import Signer
+from gatewright.evidence.writer import BundleWriter
 from gatewright.ledger import events as e
 from tests.board.ledgers import make_run, run_id_of
 from tests.console.conftest import MakeConsole, ServedConsole
-from tests.report.conftest import HOSTILE, HostileRun
+from tests.report.conftest import HOSTILE, HostileRun, private_key
 
 EVERY = "0.0.0.0"  # noqa: S104 - to be refused
+__all__ = ["private_key"]
 TOKEN = "0123456789abcdef" * 2
 
 
@@ -26,6 +34,7 @@ class Answer:
     status: int
     headers: dict[str, str]
     text: str
+    data: bytes
 
 
 def ask(
@@ -35,14 +44,16 @@ def ask(
     method: str = "GET",
     headers: dict[str, str] | None = None,
     form: dict[str, str] | None = None,
+    binary: bool = False,
 ) -> Answer:
     connection = http.client.HTTPConnection("127.0.0.1", console.port)
     sent = {"Content-Type": "application/x-www-form-urlencoded"} if form is not None else {}
     connection.request(method, path, urllib.parse.urlencode(form) if form is not None else None, {**sent, **(headers or {})})
     answer = connection.getresponse()
-    text = answer.read().decode()
+    data = answer.read()
+    text = "" if binary else data.decode()
     connection.close()
-    return Answer(answer.status, {name.lower(): value for name, value in answer.getheaders()}, text)
+    return Answer(answer.status, {name.lower(): value for name, value in answer.getheaders()}, text, data)
 
 
 class Markup(HTMLParser):
@@ -53,7 +64,11 @@ class Markup(HTMLParser):
         self.tags: set[str] = set()
         self.attributes: set[str] = set()
         self.scripts: list[str | None] = []
+        self.text = ""
         self.feed(text)
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.add(tag)
@@ -192,3 +207,30 @@ def test_without_token_or_tls_it_is_on_loopback_alone(address: ConsoleAddress) -
         address.check()
     assert refused.value.reason == "configuration_invalid"
     ConsoleAddress(EVERY, token=TOKEN, behind_proxy=True, names=("console.example",)).check()
+
+
+def test_the_bundle_of_a_run_is_shown_verified_and_taken_away(
+    console: ServedConsole, tmp_path: Path, private_key: keys.PrivateKey
+) -> None:
+    run = hostile_run()
+    sealing = BundleWriter(tmp_path / "runs").seal(run.run, run.transitions, run.store, Signer(private_key))
+    sealed = asyncio.run(sealing)
+    run.step(e.Event(e.BundleSealed(manifest_sha256="f" * 64, signer="key", location=sealed.location)))
+    console.write(run.transitions)
+    page = ask(console, f"/runs/{run.run_id}?verify=1").text
+    assert "There is no candidate change" not in page
+    assert "def f():" in Markup(page).text
+    # This home does not trust the key that signed: that is said, and nothing is shown as proved.
+    assert "Not verified." in Markup(page).text
+    taken = ask(console, f"/runs/{run.run_id}/bundle.zip", binary=True)
+    assert taken.headers["content-disposition"] == f'attachment; filename="{run.run_id}.zip"'
+    assert taken.headers["content-type"] == "application/octet-stream"
+    with zipfile.ZipFile(io.BytesIO(taken.data)) as archive:
+        assert archive.read("patch.diff") == (tmp_path / "runs" / run.run_id / "patch.diff").read_bytes()
+
+
+def test_a_run_that_is_not_sealed_has_no_bundle_to_take_away(console: ServedConsole) -> None:
+    console.write(make_run(1, "open"))
+    answer = ask(console, f"/runs/{run_id_of(1)}/bundle.zip")
+    assert answer.status >= 400
+    assert "run_not_ended" in answer.text

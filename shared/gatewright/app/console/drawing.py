@@ -15,7 +15,7 @@ from markupsafe import Markup
 from gatewright.app.board.detail import RunDetail
 from gatewright.app.board.rows import BoardRow
 from gatewright.app.report.account import BundleAccount
-from gatewright.app.report.changes import PatchFile, changes
+from gatewright.app.report.changes import PatchFile, change_of, changes
 from gatewright.app.report.drawing import draw
 from gatewright.app.report.limits import PageLimits
 from gatewright.app.report.patch import parse_patch
@@ -24,6 +24,7 @@ from gatewright.app.report.verdicts import gates, reviews, tests
 from gatewright.app.report.visible import visible
 from gatewright.app.report.work import work
 from gatewright.errors import MalformedError
+from gatewright.evidence import layout
 from gatewright.evidence.projection.history import RunHistory, tell
 
 STAGE_NAMES = {
@@ -76,8 +77,7 @@ def sections_of(detail: RunDetail, account: BundleAccount | None, patch: bytes |
     """``account`` where the bundle lies on this host; ``patch``: the canonical one where it does not."""
     run, history = detail.run, _history(detail)
     known = account or BundleAccount(_NOWHERE, {}, {}, {}, detail.records, run, history, "")
-    data = (patch or b"")[: LIMITS.patch]
-    candidate = PatchFile("patch.diff", len(patch or b""), len(data), parse_patch(data))
+    candidate = change_of(account, layout.PATCH, LIMITS) if account is not None else _fetched(patch or b"")
     told_reviews = dict(history.reviews) if history else {run.review.task_id: run.review} if run.review else {}
     told_tests = dict(history.tests) if history else {run.tests.task_id: run.tests} if run.tests else {}
     return RunSections(
@@ -88,6 +88,11 @@ def sections_of(detail: RunDetail, account: BundleAccount | None, patch: bytes |
         review=_markup(reviews(told_reviews, run.run_id, LIMITS)),
         tests=_markup(tests(known, told_tests, run.run_id, LIMITS)),
     )
+
+
+def _fetched(patch: bytes) -> PatchFile:
+    read = patch[: LIMITS.patch]
+    return PatchFile(layout.PATCH, len(patch), len(read), parse_patch(read))
 
 
 def _history(detail: RunDetail) -> RunHistory | None:
