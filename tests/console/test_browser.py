@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Dialog, Page, Request, expect, sync_playwright
 
 from tests.board.ledgers import interleaved, make_run, run_id_of
 from tests.console.chromium import ARGUMENTS, chromium
@@ -159,9 +159,18 @@ def test_the_page_of_a_run_follows_it_to_its_end(page: Page, console: ServedCons
 
 def test_hostile_words_run_nothing(page: Page, console: ServedConsole) -> None:
     happened: list[str] = []
-    page.on("dialog", lambda dialog: (happened.append(dialog.message), dialog.dismiss()))
+
+    def dismissed(dialog: Dialog) -> None:
+        happened.append(dialog.message)
+        dialog.dismiss()
+
+    def requested(request: Request) -> None:
+        if not request.url.startswith(console.url):
+            happened.append(request.url)
+
+    page.on("dialog", dismissed)
     page.on("pageerror", lambda error: happened.append(str(error)))
-    page.on("request", lambda request: None if request.url.startswith(console.url) else happened.append(request.url))
+    page.on("request", requested)
     page.goto(console.url)
     expect(page.locator("#link-state")).to_have_text("live")
     run = hostile_run()

@@ -71,7 +71,7 @@ async def test_over_two_hundred_interruptions_nothing_is_lost_and_nothing_double
         await follower.catch_up()
         stream = PageStream(follower, drawn, now, chosen=BoardFilter())
         events = stream.run(page.position)
-        kind, position, document = "", "", {}
+        kind, position, document = "", "", dict[str, Any]()
         while kind not in ("update", "beat", "resync") and follower.board.sequence:
             kind, position, document = read(await anext(events))
         await events.aclose()
@@ -114,7 +114,7 @@ async def test_the_page_of_a_run_is_told_of_its_own_run_alone() -> None:
     await follower.catch_up()
     for run_id, expected in ((run_id_of(1), False), (run_id_of(2), True)):
         events = PageStream(follower, drawn, now, run_id=run_id).run(before)
-        kind, document = "", {}
+        kind, document = "", dict[str, Any]()
         while kind != "update":
             kind, _, document = read(await anext(events))
         await events.aclose()

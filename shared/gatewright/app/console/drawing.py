@@ -78,7 +78,7 @@ def sections_of(detail: RunDetail, account: BundleAccount | None, patch: bytes |
     run, history = detail.run, _history(detail)
     known = account or BundleAccount(_NOWHERE, {}, {}, {}, detail.records, run, history, "")
     candidate = change_of(account, layout.PATCH, LIMITS) if account is not None else _fetched(patch or b"")
-    told_reviews = dict(history.reviews) if history else {run.review.task_id: run.review} if run.review else {}
+    told_reviews = dict(history.reviews) if history else {run.review.task_id or "": run.review} if run.review else {}
     told_tests = dict(history.tests) if history else {run.tests.task_id: run.tests} if run.tests else {}
     return RunSections(
         timeline=_markup([draw(detail.timeline)]),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -47,7 +47,7 @@ class PageStream:
         self._needs = needs
         self._connected: bool | None = None
 
-    async def run(self, last_event_id: str) -> AsyncIterator[bytes]:
+    async def run(self, last_event_id: str) -> AsyncGenerator[bytes, None]:
         """Events without end, beginning with what happened after ``last_event_id``."""
         seen = position_of(last_event_id)
         while not self._follower.ended:
@@ -76,7 +76,7 @@ class PageStream:
         found = changes_since(board, origin, sequence, self._chosen or BoardFilter())
         if isinstance(found, BoardResync):
             return found
-        needs = needs_of(board, self._follower.letters, self._now())
+        needs = needs_of(board, self._follower.letters, self._now(), self._follower.silent)
         anew = fingerprint(needs) != self._needs
         self._needs = fingerprint(needs)
         document: dict[str, Any] = {"needs": len(needs)}

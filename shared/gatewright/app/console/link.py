@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 
 from gatewright.app.feed.follower import BoardFollower
@@ -14,6 +14,8 @@ from gatewright.errors import GatewrightError, UnavailableError
 #: Seconds between two looks at the connection, and for which a server may be away before its address is asked for again.
 _LOOK = 1.0
 _AWAY = 5.0
+#: Open runs that the gatekeeper is asked about.
+_MOST_ASKED = 200
 
 
 class LedgerLink:
@@ -62,8 +64,7 @@ class LedgerLink:
         """Until the server has been away for a while."""
         if self.follower is None:
             self.follower = BoardFollower(client.bus, warn=self._warn)
-        else:
-            self.follower.attach(client.bus)
+        self.follower.attach(client.bus, lambda: _silent_runs(client))
         self._ready.set()
         following = asyncio.create_task(self.follower.run())
         away = 0.0
@@ -77,3 +78,8 @@ class LedgerLink:
             following.cancel()
             with contextlib.suppress(asyncio.CancelledError, GatewrightError):
                 await following
+
+
+async def _silent_runs(client: Client) -> Mapping[str, str]:
+    listed = await client.list_runs(limit=_MOST_ASKED, open_only=True)
+    return {run.run_id: run.silent_since for run in listed.runs if run.silent_since is not None}

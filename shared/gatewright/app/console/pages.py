@@ -224,7 +224,7 @@ class ConsolePages:
     def _page(self, request: Request, template: str, board: Board, *, status: int = 200, **values: Any) -> Response:
         follower = self.link.follower
         now = self.clock.now()
-        found = needs_of(board, follower.letters if follower is not None else (), now)
+        found = needs_of(board, follower.letters, now, follower.silent) if follower is not None else ()
         mark = request.cookies.get(FORM_COOKIE, "")
         text = self.templates.get_template(template).render(
             now=now,
