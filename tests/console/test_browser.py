@@ -20,6 +20,8 @@ from tests.console.conftest import MakeConsole, ServedConsole
 from tests.console.test_pages import TOKEN, hostile_run
 
 pytestmark = pytest.mark.long
+#: A bound for what never comes; a busy machine takes its time.
+expect.set_options(timeout=60_000)
 #: Read before the tests are given an environment of their own.
 SCREENSHOTS = os.environ.get("GATEWRIGHT_SCREENSHOTS")
 SIZES = ((1280, 900), (400, 800), (360, 740))
