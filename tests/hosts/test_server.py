@@ -13,7 +13,8 @@ from gatewright.app.cli.context import CommandContext
 from gatewright.app.cli.hosts.answers import MAX_TEXT, excerpt
 from gatewright.app.cli.hosts.connection import HostAccess
 from gatewright.app.cli.hosts.server import make_server
-from gatewright.app.cli.hosts.serving import RequireToken, check_address, read_token
+from gatewright.app.cli.hosts.serving import RequireToken
+from gatewright.app.http_access import check_address, read_token
 from gatewright.errors import ConfigurationError
 from tests.git.repositories import MakeRepository
 

@@ -87,6 +87,8 @@ class Client:
         ``reads_ledger``: whether the server lets it read the ledger; otherwise the gatekeeper is asked.
         """
         self._bus = bus
+        #: Whether it may read the ledger, and not its own runs alone.
+        self.reads_ledger = reads_ledger
         self._requested_by = requested_by
         self._publisher = publisher
         self._subjects = publisher_subjects(publisher)

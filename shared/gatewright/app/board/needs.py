@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Literal
 
 from gatewright.app.board.board import Board
@@ -35,12 +36,14 @@ class Need:
     risk: str = ""
 
 
-def needs_of(board: Board, letters: Sequence[DeadLetter], now: datetime) -> tuple[Need, ...]:
-    """All that needs a person, what has waited longest first."""
+def needs_of(
+    board: Board, letters: Sequence[DeadLetter], now: datetime, silent: Mapping[str, str] = MappingProxyType({})
+) -> tuple[Need, ...]:
+    """All that needs a person, what has waited longest first. ``silent``: by run, from when on its tasks are not claimed."""
     open_rows = [row for row in board.rows.values() if row.is_open]
     found = [
         *(need for row in open_rows for need in _asked(row)),
-        *(_silent(row) for row in open_rows if is_silent(row, now)),
+        *(_silent(row, silent.get(row.run_id, "")) for row in open_rows if row.run_id in silent or is_silent(row, now)),
         *(_letter(letter) for letter in letters if letter.decision is None),
         *(_unreadable(run_id, why) for run_id, why in board.unreadable.items()),
     ]
@@ -74,15 +77,16 @@ def _asked(row: BoardRow) -> Iterator[Need]:
         )
 
 
-def _silent(row: BoardRow) -> Need:
+def _silent(row: BoardRow, unclaimed_since: str) -> Need:
     has = ", ".join(f"{task.role} ({task.pool})" for task in row.in_hand)
-    why = f"no event for longer than its tasks may take; given out to {has}" if has else "no event, and no task is given out"
+    heard = "no process says that it is at it" if unclaimed_since else "no event for longer than its tasks may take"
+    why = f"{heard}; given out to {has}" if has else "no event, and no task is given out"
     return Need(
         key=f"silent:{row.run_id}",
         kind="silent_run",
         who="an operator",
         why=why,
-        since=row.last_at,
+        since=unclaimed_since or row.last_at,
         on_silence="the budget of the run ends it, where it has one",
         commands=("gatewright doctor", f"gatewright show {row.run_id}", f"gatewright abort {row.run_id}"),
         run_id=row.run_id,

@@ -27,7 +27,7 @@ from gatewright.app.cli.commands import (
     stack,
 )
 from gatewright.app.cli.commands.bus import identities, topology
-from gatewright.app.cli.commands.clients import mcp
+from gatewright.app.cli.commands.clients import console, mcp
 from gatewright.app.cli.commands.upkeep import backups
 from gatewright.app.cli.commands.voting import granting, reviewing
 from gatewright.version import __version__
@@ -78,6 +78,7 @@ for module in (
     hooks,
     refs,
     backups,
+    console,
     mcp,
     house,
 ):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from gatewright.app.board.board import Board, SequencedTransition, advance_board, passed_over, without_history
 from gatewright.bus.port import Bus, Message
@@ -20,6 +20,9 @@ from gatewright.contracts import Transition
 from gatewright.errors import BusError, GatewrightError, MalformedError, UnavailableError, VerificationError
 from gatewright.ledger.entry_validation import End, next_link
 from gatewright.tasks.dead_letters import DeadLetter, DeadLetters
+
+#: By run, from when on it is silent. Raises GatewrightError.
+AskSilent = Callable[[], Awaitable[Mapping[str, str]]]
 
 _STREAM = "RUNS"
 #: Messages that are folded at once.
@@ -40,6 +43,10 @@ class BoardFollower:
         self.board = Board()
         self.current = False
         self.letters: tuple[DeadLetter, ...] = ()
+        #: By run, from when on claims of its tasks are missing, as the gatekeeper says.
+        self.silent: Mapping[str, str] = {}
+        #: Set once nothing more will be followed: those who wait are woken, and go.
+        self.ended = False
         #: Raised by one whenever anything of the above changed.
         self.revision = 0
         self._bus = bus
@@ -48,17 +55,31 @@ class BoardFollower:
         self._ends: dict[str, End] = {}
         self._last_digest = ""
         self._changed = asyncio.Event()
+        self._ask_silent: AskSilent | None = None
 
     @property
     def connected(self) -> bool:
         """Whether what is shown is live at this moment."""
         return self.current and self._bus.connected
 
+    def attach(self, bus: Bus, ask_silent: AskSilent | None = None) -> None:
+        """Go on with another connection, while ``run`` does not run. What was read is kept where that is the same ledger.
+
+        ``ask_silent`` asks the gatekeeper which runs are silent, where this identity may.
+        """
+        self._bus = bus
+        self._ask_silent = ask_silent
+
     async def changed(self, revision: int) -> int:
         """Wait until anything is other than it was at ``revision``; the revision of now."""
         while self.revision == revision:
             await self._changed.wait()
         return self.revision
+
+    def end(self) -> None:
+        """Tell those who wait that nothing more comes."""
+        self.ended = True
+        self._wake()
 
     async def run(self) -> None:
         """Follow until cancelled; a bus that is away is waited for. Raises GatewrightError where the ledger may not be read."""
@@ -82,6 +103,8 @@ class BoardFollower:
     async def _follow(self) -> None:
         while True:
             try:
+                if not await self._is_same_ledger():
+                    self._begin_anew()
                 await self.catch_up()
                 await self._follow_on()
             except BusError as error:
@@ -185,7 +208,17 @@ class BoardFollower:
             ]:
                 self.letters = letters
                 self._wake()
+            await self._look_for_silence()
             await asyncio.sleep(LOOK_AGAIN)
+
+    async def _look_for_silence(self) -> None:
+        try:
+            silent = await self._ask_silent() if self._ask_silent is not None else self.silent
+        except GatewrightError:
+            return  # not for this identity to ask, or there is no gatekeeper now
+        if silent != self.silent:
+            self.silent = silent
+            self._wake()
 
     def _wake(self) -> None:
         self.revision += 1

@@ -20,6 +20,7 @@ def up(
     workers: Annotated[int, typer.Option(min=1, max=64, help="Worker processes.")] = 2,
     detach: Annotated[bool, typer.Option("--detach", help="Leave it running in the background.")] = False,
     env: Environments = None,
+    console: Annotated[bool, typer.Option("--console", help="Serve the live page beside it (`gatewright console`).")] = False,
     json_output: JsonOutput = False,
 ) -> None:
     """Start the embedded NATS server and the six roles, so that runs share them and start at once."""
@@ -28,9 +29,9 @@ def up(
     from gatewright.app.cli.operations.stack import bring_up, bring_up_detached
 
     if detach:
-        bring_up_detached(workers, tuple(env or ()), json_output=json_output)
+        bring_up_detached(workers, tuple(env or ()), console=console, json_output=json_output)
     else:
-        raise typer.Exit(asyncio.run(bring_up(workers, tuple(env or ()), json_output=json_output)))
+        raise typer.Exit(asyncio.run(bring_up(workers, tuple(env or ()), console=console, json_output=json_output)))
 
 
 @reported

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +32,12 @@ READY_SECONDS = 30.0
 STOP_SECONDS = 20.0
 _POLL = 0.05
 _LOG_TAIL = 15
+#: Seconds in which the live page ends by itself.
+_CONSOLE_SECONDS = 5.0
+_COMMAND = (sys.executable, "-P", "-m", "gatewright.app.cli.main")
 
 
-async def bring_up(workers: int, environments: tuple[Path, ...], *, json_output: bool) -> Exit:
+async def bring_up(workers: int, environments: tuple[Path, ...], *, console: bool = False, json_output: bool) -> Exit:
     """Run the stack until it is interrupted. Raises UnavailableError (``home_in_use``, ``not_ready``, ``role_keeps_dying``)."""
     place = _embedded_place()
     options = StackOptions(
@@ -59,10 +62,30 @@ async def bring_up(workers: int, environments: tuple[Path, ...], *, json_output:
         await _until_stopped(supervisor.ready(READY_SECONDS), stop)
         if not stop.is_set():
             _tell(state.read(place.home), json_output=json_output)
-            await _until_stopped(supervisor.broken(), stop)
+            async with _console(place.home) if console else contextlib.nullcontext():
+                await _until_stopped(supervisor.broken(), stop)
     finally:
         await supervisor.stop()
     return Exit.GOOD
+
+
+@contextlib.asynccontextmanager
+async def _console(home: Path) -> AsyncIterator[None]:
+    """The live page in a process of its own, so that the stack stands whatever becomes of it."""
+    process = await asyncio.create_subprocess_exec(
+        *_COMMAND, "console", env={**inherited_environment(), "GATEWRIGHT_HOME": str(home)}, stdin=subprocess.DEVNULL
+    )
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        try:
+            async with asyncio.timeout(_CONSOLE_SECONDS):
+                await process.wait()
+        except TimeoutError:
+            process.kill()
+            await process.wait()
 
 
 async def _until_stopped(work: Any, stop: asyncio.Event) -> None:
@@ -77,7 +100,7 @@ async def _until_stopped(work: Any, stop: asyncio.Event) -> None:
         await asyncio.gather(working, stopping, return_exceptions=True)
 
 
-def bring_up_detached(workers: int, environments: tuple[Path, ...], *, json_output: bool) -> None:
+def bring_up_detached(workers: int, environments: tuple[Path, ...], *, console: bool = False, json_output: bool) -> None:
     """Start the stack in a process of its own and return when it is ready.
 
     Raises UnavailableError (``home_in_use``, ``not_ready``) with the end of its log.
@@ -88,7 +111,7 @@ def bring_up_detached(workers: int, environments: tuple[Path, ...], *, json_outp
         raise UnavailableError(f"a stack runs already in {place.home} (process {running.pid})", code="home_in_use")
     log = place.home / "logs" / "stack.log"
     log.parent.mkdir(exist_ok=True)
-    command = [sys.executable, "-P", "-m", "gatewright.app.cli.main", "up", "--workers", str(workers)]
+    command = [*_COMMAND, "up", "--workers", str(workers), *(["--console"] if console else [])]
     for prefix in _prefixes(environments, place):
         command += ["--env", str(prefix)]
     with log.open("wb") as output:

@@ -40,7 +40,8 @@ def mcp(
     from gatewright.app.cli.context import find_place
     from gatewright.app.cli.hosts.connection import HostAccess
     from gatewright.app.cli.hosts.server import make_server
-    from gatewright.app.cli.hosts.serving import check_address, read_token, serve_http
+    from gatewright.app.cli.hosts.serving import serve_http
+    from gatewright.app.http_access import check_address, read_address, read_token
     from gatewright.bus.identities import DEFAULT_PUBLISHER
     from gatewright.errors import ConfigurationError
     from gatewright.git.host.staged import top_directory
@@ -51,13 +52,10 @@ def mcp(
     if http is None:
         asyncio.run(server.run_stdio_async())
         return
-    host, _, port = http.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > 65_535:
-        raise ConfigurationError(f"{http} is no address: 127.0.0.1:8765, for instance", code="configuration_invalid")
+    host, port = read_address(http)
     if token_file is None:
         raise ConfigurationError("HTTP wants a token: --token-file FILE", code="configuration_invalid")
-    host = host.strip("[]")
     check_address(host, behind_proxy=behind_proxy)
     token = read_token(token_file)
     note(f"serving on http://{http}/mcp")
-    asyncio.run(serve_http(server, host, int(port), token, tuple(host_name or ())))
+    asyncio.run(serve_http(server, host, port, token, tuple(host_name or ())))

@@ -1,0 +1,73 @@
+"""The bundle of a run for its page: where it lies, whether it verifies, and as one file to take away."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gatewright.app.console.link import LedgerLink
+from gatewright.app.report.account import BundleAccount, read_account
+from gatewright.errors import GatewrightError, MalformedError
+from gatewright.evidence.signing import keyring
+from gatewright.evidence.store.archive import pack
+from gatewright.evidence.store.objects import MAX_ARCHIVE_BYTES
+from gatewright.evidence.verification.findings import Verification
+from gatewright.evidence.verification.verify import verify
+from gatewright.ledger.run import Run
+
+
+@dataclass(slots=True)
+class BundleShelf:
+    """``home`` is the home folder where the system runs on this host, whose keys are trusted; ``key`` its signing key."""
+
+    link: LedgerLink
+    home: Path
+    key: Path
+    _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def folder(self, run: Run) -> Path | None:
+        """Where the bundle of a run lies on this host, if it does; what the ledger names is not followed elsewhere."""
+        place = self.home / "runs" / run.run_id
+        return place if run.sealed is not None and place.is_dir() and not place.is_symlink() else None
+
+    async def account(self, run: Run) -> BundleAccount | None:
+        """What the bundle tells; None where it is not on this host, or cannot be read."""
+        folder = self.folder(run)
+        if folder is None:
+            return None
+        try:
+            return await asyncio.to_thread(read_account, folder)
+        except MalformedError:
+            return None
+
+    async def verified(self, run: Run) -> Verification:
+        """Verify it with the keys that this home trusts, one bundle at a time. Raises MalformedError where it is not here."""
+        folder = self.folder(run)
+        if folder is None:
+            words = f"the bundle of {run.run_id} is not on this host: `gatewright verify {run.run_id}` where it is"
+            raise MalformedError(words, code="not_a_bundle")
+        async with self._one_at_a_time:
+            return await asyncio.to_thread(lambda: verify(folder, keyring.trusted(self.home, self.key)))
+
+    async def archive(self, run: Run) -> Path:
+        """The bundle as one new file, for the caller to remove. Raises GatewrightError, OSError."""
+        file = Path(tempfile.mkdtemp(prefix="gatewright-console-")) / f"{run.run_id}.zip"
+        folder = self.folder(run)
+        try:
+            if folder is not None:
+                await asyncio.to_thread(pack, folder, file)
+            else:
+                with file.open("xb") as opened:
+                    await self.link.client.receive_bundle(run.run_id, opened, limit=MAX_ARCHIVE_BYTES)
+        except (GatewrightError, OSError):
+            discard(file)
+            raise
+        return file
+
+
+def discard(file: Path) -> None:
+    """Remove an archive with its folder."""
+    file.unlink(missing_ok=True)
+    file.parent.rmdir()

@@ -1,0 +1,124 @@
+"""How pages are drawn: Jinja templates that escape everything, and what of a bundle's report is shown on the page of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from xml.etree.ElementTree import Element, tostring
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup
+
+from gatewright.app.board.detail import RunDetail
+from gatewright.app.board.rows import BoardRow
+from gatewright.app.report.account import BundleAccount
+from gatewright.app.report.changes import PatchFile, change_of, changes
+from gatewright.app.report.drawing import draw
+from gatewright.app.report.limits import PageLimits
+from gatewright.app.report.patch import parse_patch
+from gatewright.app.report.timeline import STATE_NAMES
+from gatewright.app.report.verdicts import gates, reviews, tests
+from gatewright.app.report.visible import visible
+from gatewright.app.report.work import work
+from gatewright.errors import MalformedError
+from gatewright.evidence import layout
+from gatewright.evidence.projection.history import RunHistory, tell
+
+STAGE_NAMES = {
+    "running": "Running",
+    "person": "Waiting for a person",
+    "locks": "Waiting for locks",
+    "landed": "Landed",
+    "failed": "Failed",
+}
+#: A page is looked at live: less of a change is shown than in a report, which has all day.
+LIMITS = PageLimits(patch=1_000_000, all_lines=4_000, shown_lines=1_500, outputs=200_000, rows=200)
+_NOWHERE = Path("/nonexistent")
+
+
+def make_templates() -> Environment:
+    """Everything is escaped, and everything that does not simply print is written out, before it reaches a page."""
+    environment = Environment(
+        loader=PackageLoader("gatewright.app.console"),
+        autoescape=select_autoescape(default=True, default_for_string=True),
+        undefined=StrictUndefined,
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["ago"] = _ago
+    environment.filters["state"] = lambda name: STATE_NAMES.get(name, name)
+    environment.filters["order"] = lambda row: f"{row.created_at} {row.run_id}"
+    environment.globals["stage_names"] = STAGE_NAMES
+    return environment
+
+
+def row_html(environment: Environment, row: BoardRow, now: datetime) -> str:
+    """One line of the board."""
+    return environment.get_template("row.html").render(row=row, now=now)
+
+
+@dataclass(frozen=True, slots=True)
+class RunSections:
+    """The parts of a run's page that the report draws too."""
+
+    timeline: Markup
+    work: Markup
+    gates: Markup
+    change: Markup
+    review: Markup
+    tests: Markup
+
+
+def sections_of(detail: RunDetail, account: BundleAccount | None, patch: bytes | None) -> RunSections:
+    """``account`` where the bundle lies on this host; ``patch``: the canonical one where it does not."""
+    run, history = detail.run, _history(detail)
+    known = account or BundleAccount(_NOWHERE, {}, {}, {}, detail.records, run, history, "")
+    candidate = change_of(account, layout.PATCH, LIMITS) if account is not None else _fetched(patch or b"")
+    told_reviews = dict(history.reviews) if history else {run.review.task_id or "": run.review} if run.review else {}
+    told_tests = dict(history.tests) if history else {run.tests.task_id: run.tests} if run.tests else {}
+    return RunSections(
+        timeline=_markup([draw(detail.timeline)]),
+        work=_markup(work(run, history, LIMITS)),
+        gates=_markup(gates(detail.gates, run.run_id, LIMITS)),
+        change=_markup(changes(known, candidate, LIMITS)),
+        review=_markup(reviews(told_reviews, run.run_id, LIMITS)),
+        tests=_markup(tests(known, told_tests, run.run_id, LIMITS)),
+    )
+
+
+def _fetched(patch: bytes) -> PatchFile:
+    read = patch[: LIMITS.patch]
+    return PatchFile(layout.PATCH, len(patch), len(read), parse_patch(read))
+
+
+def _history(detail: RunDetail) -> RunHistory | None:
+    if not detail.run.ended:
+        return None
+    try:
+        return tell(detail.run, detail.records)
+    except MalformedError:
+        return None  # its page shows what the fold knows
+
+
+def _markup(elements: Iterable[Element]) -> Markup:
+    """Elements as they are: the report's serialiser has escaped their text."""
+    return Markup("".join(tostring(element, encoding="unicode", method="html") for element in elements))  # noqa: S704
+
+
+def _shown(value: Any) -> Any:
+    return visible(value) if type(value) is str else value
+
+
+def _ago(moment: str, now: datetime) -> str:
+    """A time for people, as the page's script writes it too."""
+    if not moment:
+        return ""
+    seconds = max(0, int((now - datetime.fromisoformat(moment).astimezone(UTC)).total_seconds()))
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size} {unit} ago"
+    return f"{seconds} s ago"

@@ -1,0 +1,105 @@
+"""Server-sent events: what a page has still to be told. The id of an event is the stream sequence up to which it tells all.
+
+What is sent is what has moved since the page last looked, so that an interruption at any place loses nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncGenerator, Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from gatewright.app.board.filters import BoardFilter, counts_of
+from gatewright.app.board.needs import Need, needs_of
+from gatewright.app.board.resuming import BoardResync, changes_since, event_id, position_of
+from gatewright.app.board.rows import BoardRow
+from gatewright.app.feed.follower import BoardFollower
+
+#: Seconds between two events of one page at least, and after which a page is told that nothing has changed.
+SHORTEST_PAUSE = 0.25
+BEAT = 5.0
+
+DrawRow = Callable[[BoardRow], str]
+
+
+class PageStream:
+    """What one open page is told. ``run_id``: the page of that run; else the board with this filter, or what needs a person.
+
+    ``needs``: the fingerprint of the needs that the page shows.
+    """
+
+    def __init__(
+        self,
+        follower: BoardFollower,
+        draw: DrawRow,
+        now: Callable[[], datetime],
+        *,
+        chosen: BoardFilter | None = None,
+        run_id: str = "",
+        needs: str = "",
+    ) -> None:
+        self._follower, self._draw, self._now = follower, draw, now
+        self._chosen, self._run_id = chosen, run_id
+        self._needs = needs
+        self._connected: bool | None = None
+
+    async def run(self, last_event_id: str) -> AsyncGenerator[bytes, None]:
+        """Events without end, beginning with what happened after ``last_event_id``."""
+        seen = position_of(last_event_id)
+        while not self._follower.ended:
+            revision = self._follower.revision
+            if self._connected != self._follower.connected:
+                self._connected = self._follower.connected
+                yield told("state", {"connected": self._connected})
+            if self._follower.current:
+                found = self._since(*seen) if seen is not None else BoardResync("other_ledger")
+                if isinstance(found, BoardResync):
+                    yield told("resync", {"why": found.why, "at": event_id(self._follower.board)})
+                    return
+                if found is not None:
+                    yield told("update", found, event_id(self._follower.board))
+                seen = (self._follower.board.origin, self._follower.board.sequence)
+            try:
+                async with asyncio.timeout(BEAT):
+                    await self._follower.changed(revision)
+                await asyncio.sleep(SHORTEST_PAUSE)
+            except TimeoutError:
+                yield told("beat", {})
+
+    def _since(self, origin: str, sequence: int) -> dict[str, Any] | BoardResync | None:
+        """What to tell; None for nothing."""
+        board = self._follower.board
+        found = changes_since(board, origin, sequence, self._chosen or BoardFilter())
+        if isinstance(found, BoardResync):
+            return found
+        needs = needs_of(board, self._follower.letters, self._now(), self._follower.silent)
+        anew = fingerprint(needs) != self._needs
+        self._needs = fingerprint(needs)
+        document: dict[str, Any] = {"needs": len(needs)}
+        if self._chosen is not None:
+            document["rows"] = [{"id": row.run_id, "stage": row.stage, "html": self._draw(row)} for row in found.shown]
+            document["gone"] = found.gone
+            document["counts"] = counts_of(board, self._chosen)
+            moved = bool(found.shown or found.gone)
+        elif self._run_id:
+            moved = any(row.run_id == self._run_id for row in found.shown)
+            document["refresh"] = moved
+        else:
+            moved = anew
+            document["refresh"] = moved
+        return document if moved or anew or sequence != board.sequence else None
+
+
+def fingerprint(needs: Sequence[Need]) -> str:
+    """Tells one list of needs from another."""
+    return hashlib.sha256("\0".join(need.key for need in needs).encode()).hexdigest()[:16]
+
+
+def told(kind: str, document: Any, position: str = "") -> bytes:
+    """One event. JSON holds no line end, so that no text can end an event or begin another."""
+    head = f"event: {kind}\n" + (f"id: {position}\n" if position else "")
+    return head.encode() + b"data: " + msgspec.json.encode(document) + b"\n\n"

@@ -1,0 +1,85 @@
+"""The console's connection: made anew when the system is another one or was started again, and what pages ask of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+
+from gatewright.app.feed.follower import BoardFollower
+from gatewright.client.client import Client
+from gatewright.errors import GatewrightError, UnavailableError
+
+#: Seconds between two looks at the connection, and for which a server may be away before its address is asked for again.
+_LOOK = 1.0
+_AWAY = 5.0
+#: Open runs that the gatekeeper is asked about.
+_MOST_ASKED = 200
+
+
+class LedgerLink:
+    """``connect`` gives a new connection each time it is called. ``follower`` holds what was read, whatever comes and goes."""
+
+    def __init__(
+        self, connect: Callable[[], AbstractAsyncContextManager[Client]], warn: Callable[[str], None] = lambda _words: None
+    ) -> None:
+        self._connect = connect
+        self._warn = warn
+        self._client: Client | None = None
+        self.follower: BoardFollower | None = None
+        self._ready = asyncio.Event()
+
+    @property
+    def client(self) -> Client:
+        """The connection of this moment. Raises UnavailableError (``no_stack``)."""
+        if self._client is None:
+            raise UnavailableError("the system is not there now; this page goes on when it is", code="no_stack")
+        return self._client
+
+    async def board_follower(self) -> BoardFollower:
+        """The follower, once it has read the ledger to its end."""
+        await self._ready.wait()
+        follower = self.follower
+        assert follower is not None  # noqa: S101 - set before the event
+        revision = -1
+        while not follower.current:
+            revision = await follower.changed(revision)
+        return follower
+
+    async def run(self) -> None:
+        """Keep connected until cancelled."""
+        while True:
+            try:
+                async with self._connect() as client:
+                    self._client = client
+                    await self._follow(client)
+            except (GatewrightError, OSError) as error:
+                self._warn(f"the system cannot be reached: {error}")
+            finally:
+                self._client = None
+            await asyncio.sleep(_LOOK)
+
+    async def _follow(self, client: Client) -> None:
+        """Until the server has been away for a while."""
+        if self.follower is None:
+            self.follower = BoardFollower(client.bus, warn=self._warn)
+        self.follower.attach(client.bus, lambda: _silent_runs(client))
+        self._ready.set()
+        following = asyncio.create_task(self.follower.run())
+        away = 0.0
+        try:
+            while away < _AWAY and not following.done():
+                await asyncio.sleep(_LOOK)
+                away = 0.0 if client.bus.connected else away + _LOOK
+            if following.done():
+                await following
+        finally:
+            following.cancel()
+            with contextlib.suppress(asyncio.CancelledError, GatewrightError):
+                await following
+
+
+async def _silent_runs(client: Client) -> Mapping[str, str]:
+    listed = await client.list_runs(limit=_MOST_ASKED, open_only=True)
+    return {run.run_id: run.silent_since for run in listed.runs if run.silent_since is not None}

@@ -1,0 +1,244 @@
+"""The pages and what is behind each path. Nothing here changes a run: what a person decides is typed where the key is."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+import msgspec
+from jinja2 import Environment
+from starlette.background import BackgroundTask
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from gatewright.app.board.board import Board
+from gatewright.app.board.detail import RunDetail, detail_of
+from gatewright.app.board.filters import choices_of, counts_of, filter_of, lists_of
+from gatewright.app.board.needs import needs_of
+from gatewright.app.board.resuming import event_id
+from gatewright.app.console.bundles import BundleShelf, discard
+from gatewright.app.console.doors import FORM_COOKIE, SESSION_COOKIE, SESSION_SECONDS, SignedIn, same_form
+from gatewright.app.console.drawing import row_html, sections_of
+from gatewright.app.console.events import PageStream, fingerprint
+from gatewright.app.console.link import LedgerLink
+from gatewright.clock import Clock
+from gatewright.contracts.vocabulary import RunId
+from gatewright.errors import GatewrightError, MalformedError
+
+#: Lines of one list of ended runs, and of one of open runs, on a page.
+MOST_ENDED_SHOWN, MOST_OPEN_SHOWN = 100, 500
+#: Pages that are kept up to date at once.
+MOST_STREAMS = 200
+
+
+@dataclass(slots=True)
+class ConsolePages:
+    """``secure``: cookies go over TLS alone, because a proxy before this speaks it."""
+
+    link: LedgerLink
+    shelf: BundleShelf
+    templates: Environment
+    signed_in: SignedIn
+    clock: Clock
+    secure: bool = False
+    streams: int = 0
+
+    def routes(self) -> list[Route | Mount]:
+        return [
+            Route("/", self.board),
+            Route("/needs", self.needs),
+            Route("/policies", self.policies),
+            Route("/runs/{run_id}", self.run),
+            Route("/runs/{run_id}/bundle.zip", self.bundle),
+            Route("/events", self.events),
+            Route("/sign-in", self.sign_in, methods=["GET", "POST"]),
+            Route("/sign-out", self.sign_out, methods=["POST"]),
+            Route("/static/report.css", self.report_css),
+            Mount("/static", StaticFiles(packages=[("gatewright.app.console", "static")])),
+        ]
+
+    async def board(self, request: Request) -> Response:
+        """All runs by where they stand."""
+        board, now = (await self.link.board_follower()).board, self.clock.now()
+        chosen = filter_of(request.query_params)
+        lists = lists_of(board, chosen)
+        shown = {
+            stage: rows[: MOST_ENDED_SHOWN if stage in ("landed", "failed") else MOST_OPEN_SHOWN]
+            for stage, rows in lists.items()
+        }
+        drawn = {stage: [row_html(self.templates, row, now) for row in rows] for stage, rows in shown.items()}
+        return self._page(
+            request,
+            "board.html",
+            board,
+            lists=drawn,
+            counts=counts_of(board, chosen),
+            chosen=chosen,
+            choices=choices_of(board),
+            most=MOST_ENDED_SHOWN,
+            empty=not board.rows,
+        )
+
+    async def needs(self, request: Request) -> Response:
+        """All that waits for a person, longest first."""
+        follower = await self.link.board_follower()
+        return self._page(request, "needs.html", follower.board)
+
+    async def run(self, request: Request) -> Response:
+        """One run."""
+        follower = await self.link.board_follower()
+        board = follower.board
+        try:
+            detail = await self._detail(request)
+            account = await self.shelf.account(detail.run)
+            verification = await self.shelf.verified(detail.run) if request.query_params.get("verify") == "1" else None
+        except GatewrightError as error:
+            return self._refused(request, error)
+        patch = None if account is not None else await self._patch(detail)
+        sections = sections_of(detail, account, patch)
+        here = self.shelf.folder(detail.run) is not None
+        return self._page(
+            request, "run.html", board, detail=detail, sections=sections, verification=verification, bundle_is_here=here
+        )
+
+    async def policies(self, request: Request) -> Response:
+        """What was in force when the newest run was accepted."""
+        board = (await self.link.board_follower()).board
+        newest = max(board.rows.values(), key=lambda row: row.order, default=None)
+        accepted = None
+        if newest is not None:
+            with contextlib.suppress(GatewrightError):
+                detail = detail_of(await self.link.client.events(newest.run_id))
+                accepted = detail.run.accepted if detail is not None else None
+        return self._page(request, "policies.html", board, newest=newest, accepted=accepted)
+
+    async def bundle(self, request: Request) -> Response:
+        """The bundle of a sealed run as a file to take away."""
+        await self.link.board_follower()
+        try:
+            detail = await self._detail(request)
+            if detail.run.sealed is None:
+                raise MalformedError(f"{detail.run.run_id} is not sealed yet", code="run_not_ended")
+            file = await self.shelf.archive(detail.run)
+        except GatewrightError as error:
+            return self._refused(request, error)
+        name = f"{detail.run.run_id}.zip"
+        done = BackgroundTask(discard, file)
+        return FileResponse(file, media_type="application/octet-stream", filename=name, background=done)
+
+    async def events(self, request: Request) -> Response:
+        """What an open page has still to be told."""
+        if self.streams >= MOST_STREAMS:
+            return Response("too many pages are open\n", 503, media_type="text/plain")
+        follower = await self.link.board_follower()
+        query = request.query_params
+        view = query.get("view", "")
+        stream = PageStream(
+            follower,
+            lambda row: row_html(self.templates, row, self.clock.now()),
+            self.clock.now,
+            chosen=filter_of(query) if view == "board" else None,
+            run_id=query.get("run", "") if view == "run" else "",
+            needs=query.get("needs", ""),
+        )
+        position = request.headers.get("last-event-id") or query.get("after", "")
+        return StreamingResponse(self._counted(stream.run(position)), media_type="text/event-stream")
+
+    async def report_css(self, _request: Request) -> Response:
+        """How the parts look that the report draws."""
+        return Response(files("gatewright.app.report").joinpath("page.css").read_bytes(), media_type="text/css")
+
+    async def sign_in(self, request: Request) -> Response:
+        """The form for the token, and what comes of it."""
+        cookie = request.cookies.get(FORM_COOKIE, "")
+        if request.method == "POST":
+            form = await request.form(max_fields=4, max_part_size=4096)
+            given, mark = form.get("token"), form.get("mark")
+            if isinstance(given, str) and isinstance(mark, str) and same_form(cookie, mark):
+                session = self.signed_in.sign_in(given)
+                if session is not None:
+                    response = RedirectResponse("/", 303)
+                    self._cookie(response, SESSION_COOKIE, session)
+                    return response
+        mark = cookie if len(cookie) >= 32 else secrets.token_urlsafe(32)
+        template = self.templates.get_template("sign_in.html")
+        wrong = request.method == "POST"
+        answer = HTMLResponse(
+            template.render(mark=mark, wrong=wrong, wanted=self.signed_in.token is not None), 403 if wrong else 200
+        )
+        self._cookie(answer, FORM_COOKIE, mark)
+        return answer
+
+    async def sign_out(self, request: Request) -> Response:
+        """Ends the session of this browser."""
+        form = await request.form(max_fields=4, max_part_size=4096)
+        mark = form.get("mark")
+        if not isinstance(mark, str) or not same_form(request.cookies.get(FORM_COOKIE, ""), mark):
+            return Response("this form was not made here\n", 403, media_type="text/plain")
+        self.signed_in.sign_out(request.cookies.get(SESSION_COOKIE, ""))
+        response = RedirectResponse("/sign-in", 303)
+        response.delete_cookie(SESSION_COOKIE)
+        return response
+
+    async def _detail(self, request: Request) -> RunDetail:
+        """Raises MalformedError (``run_unknown``), GatewrightError as the client does."""
+        run_id = request.path_params["run_id"]
+        try:
+            checked = msgspec.convert(run_id, RunId)
+        except msgspec.ValidationError:
+            checked = ""
+        detail = detail_of(await self.link.client.events(checked)) if checked else None
+        if detail is None:
+            raise MalformedError(f"there is no run {run_id[:80]}", code="run_unknown")
+        return detail
+
+    async def _patch(self, detail: RunDetail) -> bytes | None:
+        """The canonical patch, where this identity may read artifacts."""
+        candidate = detail.run.candidate
+        if candidate is None:
+            return None
+        with contextlib.suppress(GatewrightError):
+            return await self.link.client.get_artifact(candidate.patch)
+        return None
+
+    async def _counted(self, stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        self.streams += 1
+        try:
+            async for event in stream:
+                yield event
+        finally:
+            self.streams -= 1
+
+    def _refused(self, request: Request, error: GatewrightError) -> Response:
+        follower = self.link.follower
+        board = follower.board if follower is not None else Board()
+        status = 404 if error.reason == "run_unknown" else 409 if error.family == "refused" else 503
+        return self._page(request, "error.html", board, status=status, error=error)
+
+    def _page(self, request: Request, template: str, board: Board, *, status: int = 200, **values: Any) -> Response:
+        follower = self.link.follower
+        now = self.clock.now()
+        found = needs_of(board, follower.letters, now, follower.silent) if follower is not None else ()
+        mark = request.cookies.get(FORM_COOKIE, "")
+        text = self.templates.get_template(template).render(
+            now=now,
+            at=event_id(board),
+            needs=found,
+            needs_mark=fingerprint(found),
+            connected=follower is not None and follower.connected,
+            sign_out=mark if self.signed_in.token is not None else "",
+            path=request.url.path,
+            **values,
+        )
+        return HTMLResponse(text, status)
+
+    def _cookie(self, response: Response, name: str, value: str) -> None:
+        response.set_cookie(
+            name, value, max_age=int(SESSION_SECONDS), httponly=True, samesite="strict", secure=self.secure, path="/"
+        )

@@ -1,0 +1,129 @@
+// Keeps the page equal to the ledger, and the keyboard's short cuts. Texts are never made into markup here: markup comes from
+// the page's own server, which has escaped it, is parsed into an inert document, and the content policy runs nothing in it.
+"use strict";
+(() => {
+  const body = document.body;
+  const view = body.dataset.view;
+  const parser = new DOMParser();
+  let at = body.dataset.at, source = null, heard = Date.now(), retry = 0, fetching = null, again = false;
+
+  const byId = (id) => document.getElementById(id);
+  const state = (live) => {
+    const line = byId("link-state");
+    if (!line) return;
+    line.dataset.connected = live ? "yes" : "no";
+    const words = live ? "live" : "not connected";
+    if (line.textContent !== words) line.textContent = words;
+  };
+
+  const ago = (moment) => {
+    const seconds = Math.max(0, Math.floor((Date.now() - Date.parse(moment)) / 1000));
+    for (const [unit, size] of [["d", 86400], ["h", 3600], ["min", 60]])
+      if (seconds >= 2 * size) return `${Math.floor(seconds / size)} ${unit} ago`;
+    return `${seconds} s ago`;
+  };
+  const tick = () => {
+    for (const time of document.querySelectorAll("time[datetime]"))
+      if (time.textContent.endsWith(" ago")) time.textContent = ago(time.dateTime);
+  };
+
+  const place = (row) => {
+    const old = byId(row.id);
+    const focused = old && old.contains(document.activeElement);
+    const made = document.adoptNode(parser.parseFromString(row.html, "text/html").querySelector("li"));
+    if (old) old.remove();
+    const list = byId(`list-${row.stage}`);
+    if (!made || !list) return;
+    const order = made.dataset.order;
+    let before = null;
+    for (const each of list.children) if (each.dataset.order < order) { before = each; break; }
+    list.insertBefore(made, before);
+    made.classList.add("moved");
+    if (["landed", "failed"].includes(row.stage))
+      while (list.children.length > Number(body.dataset.most)) list.lastElementChild.remove();
+    if (focused) made.querySelector("a.line").focus({ preventScroll: true });
+  };
+
+  const refresh = async () => {
+    if (fetching) { again = true; return; }
+    fetching = true;
+    try {
+      const answer = await fetch(location.pathname + location.search, { credentials: "same-origin" });
+      const page = parser.parseFromString(await answer.text(), "text/html");
+      const fresh = page.getElementById("live"), old = byId("live");
+      if (answer.ok && fresh && old) {
+        const open = new Set([...old.querySelectorAll("details")].map((each, place) => each.open ? place : -1));
+        old.replaceWith(document.adoptNode(fresh));
+        fresh.querySelectorAll("details").forEach((each, place) => { if (open.has(place)) each.open = true; });
+        body.dataset.needs = page.body.dataset.needs;
+      }
+    } catch { again = true; }
+    fetching = null;
+    if (again) { again = false; setTimeout(refresh, 1000); }
+  };
+
+  const update = (event) => {
+    const told = JSON.parse(event.data);
+    at = event.lastEventId || at;
+    const count = byId("needs-count");
+    if (count) count.textContent = told.needs;
+    for (const id of told.gone || []) { const old = byId(id); if (old && old.matches("li.run")) old.remove(); }
+    for (const row of told.rows || []) place(row);
+    if ((told.rows || []).length && byId("empty")) byId("empty").remove();
+    for (const [stage, number] of Object.entries(told.counts || {})) {
+      const shown = document.querySelector(`[data-count="${stage}"]`);
+      if (shown) shown.textContent = number;
+    }
+    if (told.refresh) refresh();
+    body.dataset.at = at;
+  };
+
+  const connect = () => {
+    if (source) source.close();
+    const query = new URLSearchParams(view === "board" ? location.search : "");
+    query.set("view", view); query.set("after", at); query.set("needs", body.dataset.needs || "");
+    if (body.dataset.run) query.set("run", body.dataset.run);
+    source = new EventSource(`/events?${query}`);
+    const listen = (kind, take) => source.addEventListener(kind, (event) => { heard = Date.now(); retry = 0; take(event); });
+    listen("state", (event) => state(JSON.parse(event.data).connected));
+    listen("beat", () => {});
+    listen("update", update);
+    listen("resync", () => { source.close(); location.reload(); });
+    source.onerror = () => { state(false); source.close(); setTimeout(connect, Math.min(5000, 250 * 2 ** retry++)); };
+  };
+  const wake = () => { if (!document.hidden && Date.now() - heard > 15000) { heard = Date.now(); connect(); } };
+
+  if (view) {
+    connect();
+    document.addEventListener("visibilitychange", wake);
+    window.addEventListener("online", wake);
+    setInterval(wake, 5000);
+    setInterval(tick, 10000);
+  }
+
+  let prefix = 0;
+  const step = (by) => {
+    const lines = [...document.querySelectorAll("a.line")];
+    const now = lines.findIndex((line) => line.closest("li, p").contains(document.activeElement));
+    const next = lines[now < 0 ? (by > 0 ? 0 : lines.length - 1) : Math.min(lines.length - 1, Math.max(0, now + by))];
+    if (next) next.focus();
+  };
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select, textarea")) return;
+    const second = Date.now() - prefix < 1500;
+    prefix = 0;
+    if (second && { b: 1, n: 1, p: 1 }[event.key]) { location.href = { b: "/", n: "/needs", p: "/policies" }[event.key]; return; }
+    if (event.key === "g") prefix = Date.now();
+    else if (event.key === "j") step(1);
+    else if (event.key === "k") step(-1);
+    else if (event.key === "/" && byId("search")) { event.preventDefault(); byId("search").focus(); }
+    else if (event.key === "?" && byId("help") && !byId("help").open) byId("help").showModal();
+  });
+  document.addEventListener("click", (event) => {
+    if (event.target.id === "help-button") byId("help").showModal();
+    if (event.target.matches("button.copy")) {
+      const code = event.target.parentElement.querySelector("code");
+      navigator.clipboard?.writeText(code.textContent).then(() => { event.target.textContent = "Copied"; });
+    }
+  });
+})();

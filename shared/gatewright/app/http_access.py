@@ -1,0 +1,51 @@
+"""What programs reached by HTTP have in common: the token in a file, and which addresses they may have. They speak no TLS."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from gatewright.errors import ConfigurationError
+
+#: Characters of a token: 32 of hexadecimal digits are 128 bits.
+_SHORTEST_TOKEN = 32
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+def read_address(text: str) -> tuple[str, int]:
+    """Host and port of ``HOST:PORT``. Raises ConfigurationError."""
+    host, _, port = text.rpartition(":")
+    if not host or not port.isascii() or not port.isdecimal() or int(port) > 65_535:
+        raise ConfigurationError(f"{text} is no address: 127.0.0.1:8765, for instance", code="configuration_invalid")
+    return host.strip("[]"), int(port)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is reached from this host alone."""
+    return host in _LOOPBACK
+
+
+def read_token(file: Path) -> str:
+    """The token in a file that other accounts of this host may not read. Raises ConfigurationError."""
+    try:
+        with file.open(encoding="ascii") as opened:
+            mode = os.fstat(opened.fileno()).st_mode
+            token = opened.read(4096).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{file} cannot be read: {error}", code="configuration_invalid") from error
+    if stat.S_IMODE(mode) & 0o077:
+        raise ConfigurationError(f"{file} may be read by others: chmod 600 {file}", code="configuration_invalid")
+    if len(token) < _SHORTEST_TOKEN or not token.isalnum():
+        words = f"{file} holds no token: {_SHORTEST_TOKEN} letters and digits or more, for instance of `openssl rand -hex 32`"
+        raise ConfigurationError(words, code="configuration_invalid")
+    return token
+
+
+def check_address(host: str, *, behind_proxy: bool) -> None:
+    """Raises ConfigurationError for an address that others reach, where no proxy is said to speak TLS for it."""
+    if host not in _LOOPBACK and not behind_proxy:
+        words = (
+            f"{host} can be reached by others, and this server speaks no TLS: put a proxy that does before it (--behind-proxy)"
+        )
+        raise ConfigurationError(words, code="configuration_invalid")

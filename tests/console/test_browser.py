@@ -1,0 +1,214 @@
+"""The console in a real browser: what people see and press, how it can be used, and that nothing hostile runs.
+
+Screenshots go to the folder that GATEWRIGHT_SCREENSHOTS names, else to the test's own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Dialog, Page, Request, expect, sync_playwright
+
+from tests.board.ledgers import interleaved, make_run, run_id_of
+from tests.console.chromium import ARGUMENTS, chromium
+from tests.console.conftest import MakeConsole, ServedConsole
+from tests.console.test_pages import TOKEN, hostile_run
+
+pytestmark = pytest.mark.long
+#: A bound for what never comes; a busy machine takes its time.
+expect.set_options(timeout=60_000)
+#: Read before the tests are given an environment of their own.
+SCREENSHOTS = os.environ.get("GATEWRIGHT_SCREENSHOTS")
+SIZES = ((1280, 900), (400, 800), (360, 740))
+SERIOUS = frozenset({"serious", "critical"})
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    program = chromium()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=list(ARGUMENTS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def screenshots(tmp_path: Path) -> Path:
+    folder = Path(SCREENSHOTS or tmp_path / "screenshots")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.set_default_timeout(60_000)
+    yield page
+    page.close()
+
+
+def lines(page: Page) -> dict[str, str]:
+    """By run the list that its line stands in."""
+    shown: dict[str, str] = page.evaluate(
+        "() => Object.fromEntries([...document.querySelectorAll('.runs > li')].map(each => [each.id, each.parentElement.id]))"
+    )
+    return shown
+
+
+def faults(page: Page) -> list[str]:
+    """What axe-core finds that keeps people from using the page."""
+    found: dict[str, Any] = Axe().run(page).response
+    return [f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in found["violations"] if each["impact"] in SERIOUS]
+
+
+def fill(console: ServedConsole) -> None:
+    console.write(make_run(1))
+    console.write(make_run(2, "aborted"))
+    console.write(make_run(3, "open"))
+    console.write(make_run(4, transitions=3))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_page_fits_every_size_and_can_be_used(
+    browser: Browser, console: ServedConsole, screenshots: Path, scheme: Any
+) -> None:
+    fill(console)
+    page = browser.new_page(color_scheme=scheme)
+    for name, path in (
+        ("board", "/"),
+        ("needs", "/needs"),
+        ("run", f"/runs/{run_id_of(1)}"),
+        ("failed", f"/runs/{run_id_of(2)}"),
+        ("policies", "/policies"),
+    ):
+        for width, height in SIZES:
+            page.set_viewport_size({"width": width, "height": height})
+            page.goto(console.url + path)
+            expect(page.locator("#link-state")).to_have_text("live")
+            assert page.evaluate("() => document.documentElement.scrollWidth <= window.innerWidth"), (name, width)
+            page.screenshot(path=screenshots / f"{name}-{scheme}-{width}.png")
+        assert faults(page) == [], name
+    page.close()
+
+
+def test_the_page_follows_the_ledger_through_kills_and_restarts(page: Page, console: ServedConsole) -> None:
+    fill(console)
+    page.goto(console.url)
+    expect(page.locator(".runs > li")).to_have_count(4)
+    entries = [entry.transition for entry in interleaved([make_run(number) for number in range(10, 16)])]
+    for number in range(0, len(entries), 8):
+        console.kill()
+        console.write(entries[number : number + 8])
+        console.start()
+    for number in range(10, 16):
+        expect(page.locator(f"#list-landed > #{run_id_of(number)}")).to_be_visible()
+    followed = lines(page)
+    page.reload()
+    assert lines(page) == followed
+    expect(page.locator('[data-count="landed"]')).to_have_text("7")
+
+
+def test_the_keyboard_reaches_everything(page: Page, console: ServedConsole) -> None:
+    fill(console)
+    page.goto(console.url)
+    page.keyboard.press("j")
+    expect(page.locator(f"#{run_id_of(4)} a.line")).to_be_focused()
+    page.keyboard.press("j")
+    page.keyboard.press("k")
+    expect(page.locator(f"#{run_id_of(4)} a.line")).to_be_focused()
+    page.keyboard.press("?")
+    expect(page.locator("#help")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("/")
+    expect(page.locator("#search")).to_be_focused()
+    page.keyboard.type("changed my mind")
+    page.keyboard.press("Enter")
+    expect(page.locator(".runs > li")).to_have_count(1)
+    page.keyboard.press("g")
+    page.keyboard.press("n")
+    page.wait_for_url("**/needs")
+    page.keyboard.press("g")
+    page.keyboard.press("b")
+    page.wait_for_url(f"{console.url}/")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/runs/*")
+
+
+def test_a_line_that_has_the_focus_keeps_it_while_it_moves(page: Page, console: ServedConsole) -> None:
+    whole = make_run(1)
+    console.write(whole[:3])
+    page.goto(console.url)
+    page.keyboard.press("j")
+    console.write(whole[3:])
+    expect(page.locator(f"#list-landed > #{run_id_of(1)}")).to_be_visible()
+    expect(page.locator(f"#{run_id_of(1)} a.line")).to_be_focused()
+
+
+def test_the_page_of_a_run_follows_it_to_its_end(page: Page, console: ServedConsole) -> None:
+    whole = make_run(1)
+    console.write(whole[:3])
+    page.goto(f"{console.url}/runs/{run_id_of(1)}")
+    expect(page.locator(".verdict")).to_contain_text("Running")
+    console.write(whole[3:])
+    expect(page.locator(".verdict")).to_have_text("Landed")
+
+
+def test_hostile_words_run_nothing(page: Page, console: ServedConsole) -> None:
+    happened: list[str] = []
+
+    def dismissed(dialog: Dialog) -> None:
+        happened.append(dialog.message)
+        dialog.dismiss()
+
+    def requested(request: Request) -> None:
+        if not request.url.startswith(console.url):
+            happened.append(request.url)
+
+    page.on("dialog", dismissed)
+    page.on("pageerror", lambda error: happened.append(str(error)))
+    page.on("request", requested)
+    page.goto(console.url)
+    expect(page.locator("#link-state")).to_have_text("live")
+    run = hostile_run()
+    console.write(run.transitions)  # it comes by an event first, and in a page then
+    expect(page.locator(f"#{run.run_id}")).to_be_visible()
+    for path in ("/", f"/runs/{run.run_id}", "/needs", "/policies"):
+        page.goto(console.url + path)
+        expect(page.locator("#link-state")).to_have_text("live")
+        assert page.locator("script").count() == 1
+        assert page.locator("img, iframe").count() == 0
+    assert happened == []
+
+
+def test_a_script_that_got_in_would_not_run(page: Page, console: ServedConsole) -> None:
+    page.goto(console.url)
+    refused = page.evaluate(
+        """() => new Promise(done => {
+            document.addEventListener("securitypolicyviolation", event => done(event.effectiveDirective), { once: true });
+            const script = document.createElement("script");
+            script.textContent = "window.ran = true";
+            document.body.append(script);
+        })"""
+    )
+    assert refused.startswith("script-src")
+    assert page.evaluate("() => window.ran") is None
+
+
+def test_people_sign_in_with_the_token_and_out(page: Page, make_console: MakeConsole) -> None:
+    console = make_console(TOKEN)
+    fill(console)
+    page.goto(console.url)
+    page.wait_for_url("**/sign-in")
+    assert faults(page) == []
+    page.get_by_label("Token").fill(TOKEN)
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.locator(".runs > li")).to_have_count(4)
+    expect(page.locator("#link-state")).to_have_text("live")
+    page.get_by_role("button", name="Sign out").click()
+    page.wait_for_url("**/sign-in")

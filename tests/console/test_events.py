@@ -1,0 +1,130 @@
+"""Open pages over a real bus in memory: whatever is cut off, wherever, the page comes to equal the ledger."""
+
+from __future__ import annotations
+
+import random
+from datetime import datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+from gatewright.app.board.filters import BoardFilter
+from gatewright.app.board.rows import BoardRow
+from gatewright.app.console.events import PageStream, told
+from gatewright.app.feed.follower import BoardFollower
+from gatewright.bus.jetstream.setup import ensure_topology
+from gatewright.bus.memory.bus import MemoryBus, MemoryServer
+from tests.board.ledgers import interleaved, make_run, run_id_of
+from tests.client.conftest import write_run
+from tests.evidence.recorded_runs import START
+
+#: How often a page is cut off in all.
+INTERRUPTIONS = 200
+
+
+def drawn(row: BoardRow) -> str:
+    return f"{row.run_id} {row.state} {row.sequence}"
+
+
+def now() -> datetime:
+    return START
+
+
+def read(event: bytes) -> tuple[str, str, dict[str, Any]]:
+    """Kind, id and document of one event."""
+    fields = dict(line.split(": ", 1) for line in event.decode().rstrip("\n").split("\n"))
+    return fields["event"], fields.get("id", ""), msgspec.json.decode(fields["data"])
+
+
+class OpenPage:
+    """What a browser keeps: the lines, and the id of the last event that it has taken in."""
+
+    def __init__(self) -> None:
+        self.lines: dict[str, str] = {}
+        self.position = ":0"
+        self.transitions: list[tuple[str, str]] = []
+
+    def take(self, position: str, document: dict[str, Any]) -> None:
+        for run_id in document["gone"]:
+            self.lines.pop(run_id, None)
+        for row in document["rows"]:
+            if self.lines.get(row["id"]) != row["html"]:
+                self.transitions.append((row["id"], row["html"]))
+            self.lines[row["id"]] = row["html"]
+        self.position = position
+
+
+async def test_over_two_hundred_interruptions_nothing_is_lost_and_nothing_doubled() -> None:
+    """The page, the stream, or the whole console is gone at each step, before or after what it was sent was taken in."""
+    bus = MemoryBus(MemoryServer())
+    await ensure_topology(bus)
+    runs = [make_run(number, "success" if number % 3 else "aborted") for number in range(40)]
+    entries = [entry.transition for entry in interleaved(runs)]
+    dice, page, follower, written = random.Random(16), OpenPage(), BoardFollower(bus), 0  # noqa: S311 - no secret
+    for number in range(INTERRUPTIONS):
+        portion = entries[written : written + dice.randint(0, 2)]
+        await write_run(bus, portion)
+        written += len(portion)
+        if number % 3 == 0:
+            follower = BoardFollower(bus)  # the console was killed and started anew
+        await follower.catch_up()
+        stream = PageStream(follower, drawn, now, chosen=BoardFilter())
+        events = stream.run(page.position)
+        kind, position, document = "", "", dict[str, Any]()
+        while kind not in ("update", "beat", "resync") and follower.board.sequence:
+            kind, position, document = read(await anext(events))
+        await events.aclose()
+        assert kind != "resync"
+        if kind == "update" and dice.random() < 0.7:  # else it was lost on the way
+            page.take(position, document)
+    await write_run(bus, entries[written:])
+    await follower.catch_up()
+    last = PageStream(follower, drawn, now, chosen=BoardFilter()).run(page.position)
+    kind = ""
+    while kind != "update":
+        kind, position, document = read(await anext(last))
+    page.take(position, document)
+    await last.aclose()
+    assert page.lines == {row.run_id: drawn(row) for row in follower.board.rows.values()}
+    assert len(page.transitions) == len(set(page.transitions))
+    await bus.close()
+
+
+@pytest.mark.parametrize("position", ["", "nonsense", "1-other:3", ":99"])
+async def test_a_position_of_another_ledger_says_resync_and_ends(position: str) -> None:
+    bus = MemoryBus(MemoryServer())
+    await ensure_topology(bus)
+    await write_run(bus, make_run(1))
+    follower = BoardFollower(bus)
+    await follower.catch_up()
+    kinds = [read(event)[0] async for event in PageStream(follower, drawn, now, chosen=BoardFilter()).run(position)]
+    assert kinds == ["state", "resync"]
+    await bus.close()
+
+
+async def test_the_page_of_a_run_is_told_of_its_own_run_alone() -> None:
+    bus = MemoryBus(MemoryServer())
+    await ensure_topology(bus)
+    await write_run(bus, make_run(1, transitions=1))
+    follower = BoardFollower(bus)
+    await follower.catch_up()
+    before = f"{follower.board.origin}:{follower.board.sequence}"
+    await write_run(bus, make_run(2))
+    await follower.catch_up()
+    for run_id, expected in ((run_id_of(1), False), (run_id_of(2), True)):
+        events = PageStream(follower, drawn, now, run_id=run_id).run(before)
+        kind, document = "", dict[str, Any]()
+        while kind != "update":
+            kind, _, document = read(await anext(events))
+        await events.aclose()
+        assert document["refresh"] is expected
+    await bus.close()
+
+
+@pytest.mark.parametrize("text", ["\n\nevent: update\n", "\r\rid: 7", "\u2028", "data: x"])
+def test_no_text_ends_an_event_or_begins_another(text: str) -> None:
+    event = told("update", {"text": text}, "1-a:3")
+    assert event.count(b"\n") == 4
+    assert b"\r" not in event
+    assert read(event) == ("update", "1-a:3", {"text": text})

@@ -1,0 +1,236 @@
+"""What the pages tell, what they refuse, and that no word of a run becomes markup."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import io
+import urllib.parse
+import zipfile
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from gatewright.app.console.doors import _HEADERS, SignedIn
+from gatewright.app.console.serving import ConsoleAddress
+from gatewright.errors import ConfigurationError
+from gatewright.evidence.signing import keys
+from gatewright.evidence.signing.envelopes import Signer
+from gatewright.evidence.writer import BundleWriter
+from gatewright.ledger import events as e
+from tests.board.ledgers import make_run, run_id_of
+from tests.console.conftest import MakeConsole, ServedConsole
+from tests.report.conftest import HOSTILE, HostileRun, private_key
+
+EVERY = "0.0.0.0"  # noqa: S104 - to be refused
+__all__ = ["private_key"]
+TOKEN = "0123456789abcdef" * 2
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: dict[str, str]
+    text: str
+    data: bytes
+
+
+def ask(
+    console: ServedConsole,
+    path: str,
+    *,
+    method: str = "GET",
+    headers: dict[str, str] | None = None,
+    form: dict[str, str] | None = None,
+    binary: bool = False,
+) -> Answer:
+    connection = http.client.HTTPConnection("127.0.0.1", console.port)
+    sent = {"Content-Type": "application/x-www-form-urlencoded"} if form is not None else {}
+    connection.request(method, path, urllib.parse.urlencode(form) if form is not None else None, {**sent, **(headers or {})})
+    answer = connection.getresponse()
+    data = answer.read()
+    text = "" if binary else data.decode()
+    connection.close()
+    return Answer(answer.status, {name.lower(): value for name, value in answer.getheaders()}, text, data)
+
+
+class Markup(HTMLParser):
+    """The tags and attributes of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self.scripts: list[str | None] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        if tag == "script":
+            self.scripts.append(dict(attrs).get("src"))
+
+
+def hostile_run() -> HostileRun:
+    run = HostileRun()
+    run.accept(requested_by=HOSTILE)
+    run.plan(shards=1)
+    run.work()
+    run.compose()
+    run.pass_review()
+    run.end("FAILED", "tests_failed", HOSTILE, e.Event(e.AbortRequested(reason=HOSTILE, requested_by=HOSTILE)))
+    return run
+
+
+def test_every_page_is_there_and_says_what_the_ledger_says(console: ServedConsole) -> None:
+    console.write(make_run(1))
+    console.write(make_run(2, "aborted"))
+    board = ask(console, "/")
+    assert board.status == 200
+    assert f'id="{run_id_of(1)}"' in board.text
+    assert f'id="{run_id_of(2)}"' in board.text
+    only = ask(console, "/?stage=failed")
+    assert (f'id="{run_id_of(1)}"' in only.text, f'id="{run_id_of(2)}"' in only.text) == (False, True)
+    one = ask(console, f"/runs/{run_id_of(2)}")
+    assert (one.status, "changed my mind" in one.text, "What to do" in one.text) == (200, True, True)
+    assert ask(console, "/needs").status == 200
+    assert "sha256:" in ask(console, "/policies").text
+
+
+def test_an_empty_board_teaches_the_next_command(console: ServedConsole) -> None:
+    assert "gatewright run" in ask(console, "/").text
+    assert "gatewright approvals watch" in ask(console, "/needs").text
+
+
+@pytest.mark.parametrize("path", ["/runs/run-ffffffffffffffffffff", "/runs/..%2f..", "/runs/%3Cscript%3E", "/runs/a*b"])
+def test_what_is_no_run_is_told_so(console: ServedConsole, path: str) -> None:
+    answer = ask(console, path)
+    assert answer.status == 404
+    assert "<script>" not in answer.text
+
+
+def test_no_word_of_a_run_becomes_markup(console: ServedConsole) -> None:
+    run = hostile_run()
+    console.write(run.transitions)
+    for path in ("/", f"/runs/{run.run_id}", "/policies", "/?" + urllib.parse.urlencode({"text": HOSTILE, "stage": HOSTILE})):
+        page = ask(console, path)
+        markup = Markup(page.text)
+        assert page.status == 200
+        assert markup.scripts == ["/static/console.js"]
+        assert not {name for name in markup.attributes if name.startswith("on") or name == "style"}
+        assert not {"img", "iframe", "style", "object", "embed"} & markup.tags
+        assert not set("\x1b\u202e\x00") & set(page.text)
+
+
+def test_every_answer_says_that_nothing_from_elsewhere_is_run(console: ServedConsole) -> None:
+    for path in ("/", "/static/console.js", "/runs/none", "/nowhere"):
+        answer = ask(console, path)
+        assert {name: answer.headers.get(name.lower()) for name in _HEADERS} == _HEADERS
+        assert "unsafe" not in answer.headers["content-security-policy"]
+        assert ("no-store" in answer.headers.get("cache-control", "")) is not path.startswith("/static/")
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "attacker.example"}, 421),
+        ({"Host": "127.0.0.1:1"}, 421),
+        ({"Origin": "http://attacker.example"}, 403),
+        ({"Origin": "null"}, 403),
+    ],
+)
+def test_other_names_and_other_sites_are_refused(console: ServedConsole, headers: dict[str, str], status: int) -> None:
+    assert ask(console, "/", headers=headers).status == status
+    assert ask(console, "/events?view=board&after=:0", headers=headers).status == status
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
+@pytest.mark.parametrize("path", ["/", "/needs", "/events", "/runs/run-0123456789"])
+def test_nothing_can_be_sent_to_a_page(console: ServedConsole, method: str, path: str) -> None:
+    assert ask(console, path, method=method, form={"x": "y"}).status == 405
+
+
+def test_with_a_token_nothing_is_told_without_it(make_console: MakeConsole) -> None:
+    console = make_console(TOKEN)
+    console.write(make_run(1))
+    for path in ("/", "/needs", "/policies", f"/runs/{run_id_of(1)}", f"/runs/{run_id_of(1)}/bundle.zip", "/events"):
+        answer = ask(console, path)
+        assert answer.status in (303, 401)
+        assert run_id_of(1) not in answer.text
+    form = ask(console, "/sign-in")
+    cookie = form.headers["set-cookie"].partition(";")[0]
+    mark = cookie.partition("=")[2]
+    assert all(word in form.headers["set-cookie"] for word in ("HttpOnly", "SameSite=strict"))
+    forged = ask(console, "/sign-in", method="POST", form={"token": TOKEN, "mark": mark})
+    assert forged.status == 403  # a form of another site comes without the cookie
+    wrong = ask(console, "/sign-in", method="POST", form={"token": TOKEN[1:], "mark": mark}, headers={"Cookie": cookie})
+    assert wrong.status == 403
+    right = ask(console, "/sign-in", method="POST", form={"token": TOKEN, "mark": mark}, headers={"Cookie": cookie})
+    assert right.status == 303
+    session = right.headers["set-cookie"].partition(";")[0]
+    assert run_id_of(1) in ask(console, "/", headers={"Cookie": session}).text
+    out = ask(console, "/sign-out", method="POST", form={"mark": mark}, headers={"Cookie": f"{session}; {cookie}"})
+    assert out.status == 303
+    assert ask(console, "/", headers={"Cookie": session}).status == 303
+
+
+def test_after_many_wrong_tokens_none_is_looked_at() -> None:
+    now = [0.0]
+    signed_in = SignedIn(TOKEN, lambda: now[0])
+    assert [signed_in.sign_in("x") for _ in range(10)] == [None] * 10
+    assert signed_in.sign_in(TOKEN) is None
+    now[0] = 61.0
+    session = signed_in.sign_in(TOKEN)
+    assert session is not None
+    assert signed_in.knows(session)
+    now[0] += 13 * 3600
+    assert not signed_in.knows(session)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        ConsoleAddress(EVERY),
+        ConsoleAddress(EVERY, token=TOKEN),
+        ConsoleAddress(EVERY, behind_proxy=True),
+        ConsoleAddress(behind_proxy=True),
+    ],
+)
+def test_without_token_or_tls_it_is_on_loopback_alone(address: ConsoleAddress) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        address.check()
+    assert refused.value.reason == "configuration_invalid"
+    ConsoleAddress(EVERY, token=TOKEN, behind_proxy=True, names=("console.example",)).check()
+
+
+def test_the_bundle_of_a_run_is_shown_verified_and_taken_away(
+    console: ServedConsole, tmp_path: Path, private_key: keys.PrivateKey
+) -> None:
+    run = hostile_run()
+    sealing = BundleWriter(tmp_path / "runs").seal(run.run, run.transitions, run.store, Signer(private_key))
+    sealed = asyncio.run(sealing)
+    run.step(e.Event(e.BundleSealed(manifest_sha256="f" * 64, signer="key", location=sealed.location)))
+    console.write(run.transitions)
+    page = ask(console, f"/runs/{run.run_id}?verify=1").text
+    assert "There is no candidate change" not in page
+    assert "def f():" in Markup(page).text
+    # This home does not trust the key that signed: that is said, and nothing is shown as proved.
+    assert "Not verified." in Markup(page).text
+    taken = ask(console, f"/runs/{run.run_id}/bundle.zip", binary=True)
+    assert taken.headers["content-disposition"] == f'attachment; filename="{run.run_id}.zip"'
+    assert taken.headers["content-type"] == "application/octet-stream"
+    with zipfile.ZipFile(io.BytesIO(taken.data)) as archive:
+        assert archive.read("patch.diff") == (tmp_path / "runs" / run.run_id / "patch.diff").read_bytes()
+
+
+def test_a_run_that_is_not_sealed_has_no_bundle_to_take_away(console: ServedConsole) -> None:
+    console.write(make_run(1, "open"))
+    answer = ask(console, f"/runs/{run_id_of(1)}/bundle.zip")
+    assert answer.status >= 400
+    assert "run_not_ended" in answer.text
