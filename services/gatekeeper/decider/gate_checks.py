@@ -10,6 +10,7 @@ from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.contracts import GateReport, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport
 from gatewright.contracts.approvals import ApprovalRule, SignedDecision
 from gatewright.contracts.routing import RoutingRules
+from gatewright.contracts.transfers import TransferManifest
 from gatewright.contracts.vocabulary import Judging, MutationBounds
 from gatewright.ledger.candidates import all_worked, in_the_running, makers, seen_from
 from gatewright.ledger.events import CandidateComposed
@@ -150,6 +151,13 @@ class ContractVerdict(Verdict):
     """``pools``: as the intake's, for the contract as the pm has completed it."""
 
     pools: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanVerdict(Verdict):
+    """``transfers``: what roles may send to providers of models, where the policy asks about that."""
+
+    transfers: tuple[TransferManifest, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

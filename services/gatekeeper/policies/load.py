@@ -20,6 +20,7 @@ from gatewright.errors import ConfigurationError, MalformedError
 from gatewright.git.access.policy import REPOSITORIES_FILE, load_repositories
 from gatewright.git.names import LARGEST, TreeLimits
 from gatewright.models.policy import MODELS_FILE, ModelsPolicy
+from gatewright.models.transfers import TRANSFERS_FILE, TransfersPolicy, load_transfers
 from gatewright.policy_files import PolicyModel, parse_policy, read_policy
 from gatewright.profiles.policy import ENVIRONMENTS_FILE, EnvironmentsPolicy
 from gatewright.services.gatekeeper.policies.approval_policy import ApprovalPolicy, load_approval_policy
@@ -128,6 +129,7 @@ class Policies:
     approvals: Approvals
     people: ApprovalPolicy
     routing: RoutingRules | None
+    transfers: TransfersPolicy | None
     publishers: Publishers
     models: ModelsPolicy
     agents: AgentsPolicy
@@ -181,8 +183,10 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
     shares, shares_sha256 = load_shares(folder)
     people = load_approval_policy(folder)
     routing, routing_sha256 = load_routing(folder, people.rules)
+    transfers, transfers_sha256 = load_transfers(folder)
     optional = {
         ROUTING_FILE: routing_sha256,
+        TRANSFERS_FILE: transfers_sha256,
         REPOSITORIES_FILE: load_repositories(folder).sha256,
         POOLS_FILE: pools_sha256,
         SHARES_FILE: shares_sha256,
@@ -211,6 +215,7 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
         approvals=parse_policy(folder / "approvals.json", Approvals, contents["approvals.json"]),
         people=people,
         routing=routing,
+        transfers=transfers,
         publishers=publishers,
         models=parse_policy(folder / MODELS_FILE, ModelsPolicy, contents[MODELS_FILE]),
         agents=parse_policy(folder / AGENTS_FILE, AgentsPolicy, contents[AGENTS_FILE]),

@@ -43,6 +43,7 @@ from gatewright.contracts.run_status import (
     StatusRequest,
 )
 from gatewright.contracts.task_contract import TaskContract
+from gatewright.contracts.transfers import TransferManifest
 from gatewright.contracts.work_documents import (
     Blocked,
     Brief,
@@ -105,6 +106,7 @@ __all__ = [
     "TaskResult",
     "TestReport",
     "Tombstone",
+    "TransferManifest",
     "Transition",
     "UsageReport",
     "WorkReport",

@@ -14,9 +14,19 @@ from gatewright.contracts.review_votes import ReviewQuorum, ReviewStanding, Revi
 from gatewright.contracts.run_status import GateStanding
 from gatewright.contracts.vocabulary import END, Attempt, Count, Document, NonEmpty, RunId, Sha256, Timestamp, keep_one_spelling
 
-#: What may make a run wait for a person. The first five are about the contract, the others about the candidate.
+#: What may make a run wait for a person. What is not about candidates is about the contract.
 AskReason = Literal[
-    "broad_scope", "network", "agent", "budget", "destructive", "protected_class", "landing", "risk_tier", "critic", "review"
+    "broad_scope",
+    "network",
+    "agent",
+    "budget",
+    "transfer",
+    "destructive",
+    "protected_class",
+    "landing",
+    "risk_tier",
+    "critic",
+    "review",
 ]
 _ABOUT_CANDIDATES = frozenset({"protected_class", "landing", "risk_tier", "critic", "review"})
 AskStage = Literal["contract", "candidate"]

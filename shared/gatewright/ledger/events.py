@@ -17,6 +17,7 @@ from gatewright.contracts.review_votes import ConsensusReceipt
 from gatewright.contracts.routing import ReviewRouting, RoutingRules
 from gatewright.contracts.run_request import RunRequest
 from gatewright.contracts.task_contract import TaskContract
+from gatewright.contracts.transfers import TransferManifest
 from gatewright.contracts.vocabulary import Budget, Document, Judging, MutationBounds, Usage
 from gatewright.errors import MalformedError
 
@@ -200,6 +201,13 @@ class ReviewRouted(Payload, frozen=True):
 
     event_type: ClassVar[str] = "review_routed"
     routing: ReviewRouting
+
+
+class TransferPlanned(Payload, frozen=True):
+    """What a role of the run may send to providers of models, once all that a person has to approve of it is approved."""
+
+    event_type: ClassVar[str] = "transfer_planned"
+    manifest: TransferManifest
 
 
 class TaskFinished(Payload, frozen=True):
@@ -388,6 +396,7 @@ PAYLOADS: dict[str, type[Payload]] = {
         ApprovalByRule,
         ApprovalExpired,
         ReviewRouted,
+        TransferPlanned,
         TaskFinished,
         TaskFailed,
         UsageReported,
