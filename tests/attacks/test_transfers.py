@@ -71,7 +71,7 @@ async def test_a_run_waits_before_the_task_that_would_send_and_is_given_leave_fo
         assert run.state == "AWAITING_APPROVAL"
         assert not any(task.status == "RUNNING" for task in run.tasks.values() if task.role == "worker")
         manifest = run.transfers[0]
-        assert [each.endpoint for each in manifest.destinations][0] == "https://api.openai.com:443"
+        assert manifest.destinations[0].endpoint == "https://api.openai.com:443"
         assert manifest_digest(manifest) in pending(run)[0].request.why
         await inbox.decide(signed(await inbox.said()))
         run = await inbox.gatekeeper.run()

@@ -87,14 +87,14 @@ async def test_a_model_that_the_manifest_does_not_name_gets_nothing(provider: Sc
     assert provider.requests == []
 
 
-async def test_a_provider_that_leads_elsewhere_leads_nowhere() -> None:
+async def test_a_provider_that_leads_elsewhere_leads_nowhere(provider: ScriptedProvider) -> None:
     with ScriptedProvider({"say": [Say("mine")]}) as other:
         moved = Raw((b"",), status=307, headers={"Location": other.root + "/s/say/v1/responses"})
-        with ScriptedProvider({"moved": [moved]}) as provider:
-            policy = models_of(provider, "moved")
-            status, _ = await status_of(policy, leave_of(policy))
-            assert status != 200
-            assert len(provider.requests) == 1
+        provider.scripts["moved"] = [moved]
+        policy = models_of(provider, "moved")
+        status, _ = await status_of(policy, leave_of(policy))
+        assert status != 200
+        assert len(provider.requests) == 1
         assert other.requests == []
 
 
