@@ -75,7 +75,24 @@ def interrupts() -> Iterator[None]:
 
 #: Folders whose files take longest, by what they were measured to take: begun first, so that no processor is left with one of
 #: them alone in the end.
-SLOW = ("e2e", "faults", "testrunner", "bounded", "attacks", "docs", "ecosystems", "cli", "evidence", "environments")
+SLOW = (
+    "e2e",
+    "faults",
+    "worker/agents/probe",
+    "testrunner",
+    "bounded",
+    "attacks",
+    "service",
+    "ci",
+    "docs",
+    "ecosystems",
+    "reviewer",
+    "cli",
+    "evidence",
+    "environments",
+    "git",
+    "bus",
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -93,8 +110,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in left_out]
 
     def place(item: pytest.Item) -> int:
-        folder = item.path.relative_to(here).parts[0]
-        return SLOW.index(folder) if folder in SLOW else len(SLOW)
+        folders = [str(folder) for folder in item.path.relative_to(here).parents]
+        return next((place for place, slow in enumerate(SLOW) if slow in folders), len(SLOW))
 
     items.sort(key=place)
 

@@ -179,5 +179,5 @@ class Line:
             if queue.config.stream == stream:
                 queue.settle(sequence)
 
-    async def broadcast(self, subject: str, data: bytes) -> None:
+    async def broadcast(self, subject: str, data: bytes, *, headers: Mapping[str, str] | None = None) -> None:
         """No role listens: they finish what they have in hand, and are not heard."""

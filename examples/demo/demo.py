@@ -1,7 +1,7 @@
 """The main job, end to end, on a real project: a codemod for two workers that lands, and five attacks that do not.
 
 Then recorded runs: a model's change, and that of a real coding agent where it is installed. They were recorded from a scripted
-model; no model is asked, and no key needed.
+model; no model is asked, and no key needed. Last a run that waits for an approval, given with a key that the demo made.
 
 Run it with `make demo`. Everything it makes lies in `.demo/`; nothing outside is touched.
 """
@@ -22,6 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from approving import Approving
 from hostile import ATTACKS, CODEMOD, Attack, attacks
 from recording import BY_CODEX, BY_MODEL, RecordedRun, make_policies, make_project, missing_codex
 from rich.console import Console
@@ -51,10 +52,12 @@ def main() -> int:
     landed = codemod()
     refused = hostile()
     played = recorded(2 + len(refused))
+    console.rule(f"{2 + len(refused) + len(played)}. a run that waits for an approval before it lands")
+    Approving(DEMO / "approval", PREFIX, console).play()
     seconds = time.monotonic() - started
     console.rule("what happened")
     tell(landed, refused, played)
-    console.print(f"\n{1 + len(refused) + len(played)} runs took [bold]{seconds:.1f} s[/] after set-up; no attack moved a ref")
+    console.print(f"\n{2 + len(refused) + len(played)} runs took [bold]{seconds:.1f} s[/] after set-up; no attack moved a ref")
     look(landed, refused[0][1])
     return 0
 
@@ -192,6 +195,7 @@ def tell(landed: dict[str, object], refused: list[tuple[Attack, dict[str, object
         table.add_row("[red]refused[/]", attack.title, attack.code)
     for each in played:
         table.add_row("[green]landed[/]", f"{each.title}, recorded from a scripted model", "SUCCESS")
+    table.add_row("[green]landed[/]", "after an approval, which this script signed", "SUCCESS")
     console.print(table)
 
 

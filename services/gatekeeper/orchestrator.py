@@ -7,6 +7,7 @@ the gatekeeper that finds that no other moves the run. What two of them do at th
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -14,15 +15,18 @@ from functools import cached_property
 
 from gatewright.bus.port import Bus
 from gatewright.bus.topology import CANCEL_SUBJECT
+from gatewright.canonical_memory import entry_of
 from gatewright.clock import Clock
-from gatewright.contracts import Transition
+from gatewright.contracts import ProgressPacket, Transition, codec
+from gatewright.contracts.progress import MemoryEntry
 from gatewright.errors import BusError, ConflictError, GatewrightError, MalformedError, StoreError, UnavailableError
 from gatewright.evidence.projection.screening import ScreenedArtifacts
 from gatewright.evidence.signing.envelopes import Signer
-from gatewright.evidence.writer import UNWRITABLE, BundleWriter
+from gatewright.evidence.writer import UNWRITABLE, BundleWriter, Sealed
 from gatewright.ledger.run import Run
 from gatewright.ledger.spans import run_spans
 from gatewright.ledger.store import NOWHERE, Ledger, Position
+from gatewright.secrets.documents import redact_words
 from gatewright.services.gatekeeper.decider.decide import decide
 from gatewright.services.gatekeeper.decider.gate_checks import next_step, required_checks
 from gatewright.services.gatekeeper.decider.inputs import AbortReceived, Continue, Input, RoleReplied, SealReported, Submitted
@@ -145,7 +149,7 @@ class Orchestrator:
 
     @cached_property
     def dispatcher(self) -> Dispatcher:
-        return Dispatcher(self.bus, self.gates.policies.shares)
+        return Dispatcher(self.bus, self.gates.policies.shares, self.gates.policies.beats)
 
     def _log(self, run: Run) -> Logger:
         """For lines about a run: they carry its id, and that of its trace."""
@@ -325,10 +329,14 @@ class Orchestrator:
         artifacts = ScreenedArtifacts(self.gates.artifacts, run, self.gates.secrets.scanner)
         signer = await asyncio.to_thread(self.signer.current, run.finished_at)
         sealed = await self.bundles.seal(run, position.transitions, artifacts, signer, position.sequences)
+        memory = await asyncio.to_thread(self._memory, run, sealed)
+        said = f"{run.run_id}:sealed"
         after, first = await self._step(
-            run.run_id, SealReported(sealed.manifest_sha256, sealed.signer, sealed.location, f"{run.run_id}:sealed")
+            run.run_id, SealReported(sealed.manifest_sha256, sealed.signer, sealed.location, said, memory)
         )
         counts = after.run.sealed if after.run is not None else None
+        if after.run is not None and self.gates.memories is not None:
+            self.gates.memories.note(after.run)
         if counts is not None and counts.manifest_sha256 != sealed.manifest_sha256:
             # Another key, or another version of this program: two bundles of one run would both seem to be the one.
             await self.bundles.withdraw(run.run_id, sealed.manifest_sha256)
@@ -340,6 +348,15 @@ class Orchestrator:
         if counts is not None:
             await self.bundles.settled(run.run_id, counts.location)
         self.left_behind(run.run_id)
+
+    def _memory(self, run: Run, sealed: Sealed) -> MemoryEntry | None:
+        """What later runs are told of this one: nothing where the policy had it off, or no packet could be made."""
+        if run.accepted.memory is None or not sealed.packet:
+            return None
+        scanner = self.gates.secrets.scanner
+        packet = codec.decode(sealed.packet, ProgressPacket)
+        digest = hashlib.sha256(sealed.packet).hexdigest()
+        return entry_of(packet, digest, sealed.manifest_sha256, lambda text: redact_words(text, scanner) == text)
 
     def _tell_trace(self, run: Run, transitions: Sequence[Transition]) -> None:
         """Comfort, and no evidence: what cannot be told is said in the log, and the run is over all the same."""

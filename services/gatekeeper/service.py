@@ -36,6 +36,7 @@ from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck
 from gatewright.services.gatekeeper.gates.engine import GateEngine
 from gatewright.services.gatekeeper.gates.landing.locks import PathLocks
 from gatewright.services.gatekeeper.intake.approvals import ApprovalService
+from gatewright.services.gatekeeper.intake.claims import ClaimListener
 from gatewright.services.gatekeeper.intake.endpoint import SubmissionService
 from gatewright.services.gatekeeper.intake.limits import PublisherLimits
 from gatewright.services.gatekeeper.intake.result_consumer import ResultConsumer
@@ -44,8 +45,10 @@ from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.policies.load import load
 from gatewright.services.gatekeeper.projections.bundle_place import BundlePlace
 from gatewright.services.gatekeeper.projections.follower import LOOK, LedgerFollower
+from gatewright.services.gatekeeper.projections.memory_index import MemoryIndex
 from gatewright.services.gatekeeper.projections.publisher_runs import PublisherRuns
 from gatewright.services.gatekeeper.projections.run_index import RunIndex
+from gatewright.services.gatekeeper.projections.silent_runs import SilentRuns
 from gatewright.services.gatekeeper.publisher_queues import PublisherQueues
 from gatewright.services.gatekeeper.run_metrics import watch_queues
 from gatewright.services.gatekeeper.settings import Settings
@@ -59,10 +62,13 @@ DEBTS = 2.0
 async def serve(service: Service, settings: Settings) -> None:
     """Take messages until the process is told to leave; what is in hand then is finished, or given back at once."""
     place = BundlePlace.of(settings)
-    orchestrator, results = assemble(service, settings, place)
+    memories = MemoryIndex()
+    orchestrator, results = assemble(service, settings, place, memories)
     submissions = results.submissions
-    follower = LedgerFollower(orchestrator, publishers=submissions.limits.runs)
-    asked = RunQueries(service.bus, orchestrator, submissions.limits, follower.index, place.archives(), service.log)
+    silent = SilentRuns(orchestrator.gates.policies.beats)
+    follower = LedgerFollower(orchestrator, publishers=submissions.limits.runs, memories=memories, silent=silent)
+    asked = RunQueries(service.bus, orchestrator, submissions.limits, follower.index, place.archives(), service.log, silent)
+    claims = ClaimListener(service.bus, silent, service.clock, service.log, service.metrics)
 
     async def mend() -> None:
         await ensure_queues(service.bus, consumers(settings.pools, coming.publishers))
@@ -91,6 +97,7 @@ async def serve(service: Service, settings: Settings) -> None:
             )
             group.create_task(_release(service.stop, follower.index))
             group.create_task(_pay_debts(service, orchestrator))
+            group.create_task(claims.keep(service.stop))
             group.create_task(follower.notices.keep(service.bus, service.clock, service.stop))
             group.create_task(watch_queues(service, lambda: consumers(settings.pools, coming.publishers)))
             # Its first step comes after the next line's: queues join what runs.
@@ -130,7 +137,9 @@ async def _look_after(service: Service, follower: LedgerFollower) -> None:
         following.cancel()
 
 
-def assemble(service: Service, settings: Settings, place: BundlePlace) -> tuple[Orchestrator, ResultConsumer]:
+def assemble(
+    service: Service, settings: Settings, place: BundlePlace, memories: MemoryIndex | None = None
+) -> tuple[Orchestrator, ResultConsumer]:
     """The gatekeeper's parts. Raises ConfigurationError when a policy file or the signing key cannot be used."""
     policies = load(settings.policies, settings.publishers)
     policies.pools.check_served(settings.pools)
@@ -158,7 +167,9 @@ def assemble(service: Service, settings: Settings, place: BundlePlace) -> tuple[
     artifacts = ArtifactCache(service.bus)
     scanner = settings.scanner()
     approvers = keyring.approvers(settings.home, signer.public)
-    gates = GateEngine(policies, mirrors, artifacts, locks, service.clock, versions(scanner), SecretsCheck(scanner), approvers)
+    gates = GateEngine(
+        *(policies, mirrors, artifacts, locks, service.clock, versions(scanner), SecretsCheck(scanner), approvers, memories)
+    )
     bundles = place.writer(lambda: keyring.trusted(settings.home, settings.signing_key) or [signer.public])
     orchestrator = Orchestrator(
         *(service.bus, ledger, gates, bundles, signer, service.clock, service.log, service.metrics),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from gatewright.canonical_memory import read_memory, without_memory
 from gatewright.contracts import ContractProposal, Error, RequestTask, RunRequest, TaskContract, codec
 from gatewright.contracts.consultation import Consultation
 from gatewright.contracts.reports import ErrorFault
@@ -62,7 +63,8 @@ class ContractConsultant:
         await mirror.ensure(task.baseline_commit)
         tree = await list_tree(mirror, task.baseline_commit, readable=True)
         view = await look_at(tree, request.request, request.allowed_paths)
-        prompt = pm_order(self._library, request, task.baseline_commit, view)
+        memory = await read_memory(request.artifacts, context.artifacts)
+        prompt = pm_order(self._library, request, task.baseline_commit, view, memory)
 
         async def rules(proposal: ContractProposal) -> Sequence[Fault]:
             return await faults_of(proposal, request, tree, view.tests, PM_EXECUTORS)
@@ -77,12 +79,17 @@ class ContractConsultant:
         clamped = clamps(request, proposal)
         context.log.info("consulted", model=session.spent.model, asked=len(asking.answers), clamped=len(clamped))
         confirm = tuple(name for name in left_open(request) if name in CONFIRMED)
-        more = [(PROPOSAL, codec.encode(replace(whole, idempotency_key=None)))] if confirm else []
+        more = [(PROPOSAL, codec.encode(_submittable(whole)))] if confirm else []
         record = await consultation_of(asking, proposal, session.spent, context.artifacts, clamped=clamped, more=more)
         if confirm:
             return _unconfirmed(whole, confirm, record)
         contract = compile_contract(replace(task, request=whole), self._agent, self._profiles)
         return replace(contract, consultation=record)
+
+
+def _submittable(whole: RunRequest) -> RunRequest:
+    """As a publisher may send it: under a key of its own, and without the memory, which the gatekeeper gives."""
+    return replace(whole, idempotency_key=None, artifacts=without_memory(whole.artifacts))
 
 
 def _unconfirmed(whole: RunRequest, confirm: Sequence[str], record: Consultation) -> Error:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gatewright import scope
+from gatewright.canonical_memory import read_memory
 from gatewright.contracts import Error, Plan, PlanProposal, TaskContract
 from gatewright.contracts.consultation import Consultation
 from gatewright.contracts.vocabulary import Agent
@@ -53,7 +54,8 @@ class PlanConsultant:
         """
         files = [entry.path for entry in entries]
         names = sorted(path for entry in entries if is_readable(entry) and (path := _utf8(entry.path)) is not None)
-        prompt = techlead_order(self._library, task, names, most)
+        memory = await read_memory(task.inputs.artifacts, context.artifacts)
+        prompt = techlead_order(self._library, task, names, most, memory)
 
         async def rules(proposal: PlanProposal) -> Sequence[Fault]:
             return self._faults(task, proposal, files, most)

@@ -11,8 +11,9 @@ from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
-from gatewright.contracts import ReviewReport, RunRequest, TaskContract, TestReport
+from gatewright.contracts import RunRequest, TaskContract, TestReport
 from gatewright.contracts.reports import TestCommand
+from gatewright.contracts.revision_orders import FoundFault
 from gatewright.contracts.vocabulary import AcceptanceTest, Artifact
 
 PREFIX: Final = "hidden:"
@@ -61,10 +62,10 @@ def completed(contract: TaskContract, request: RunRequest) -> TaskContract:
     )
 
 
-def shown_to_makers(report: ReviewReport | TestReport, contract: TaskContract) -> ReviewReport | TestReport:
+def shown_to_makers(report: FoundFault, contract: TaskContract) -> FoundFault:
     """``report`` as a further round of work may read it: of hidden commands, how many did not pass, and nothing else."""
     hidden = {test.name for test in hidden_tests(contract.acceptance_tests)}
-    if isinstance(report, ReviewReport) or not hidden:
+    if not isinstance(report, TestReport) or not hidden:
         return report
     commands = tuple(command for command in report.commands if command.name not in hidden)
     failing = _failing([command for command in report.commands if command.name in hidden])

@@ -186,6 +186,7 @@ def make_result(run: Run, patch: str) -> TaskResult:
         git=GitOutcome(baseline_ref=run.accepted.baseline_commit, head_ref="", changed_files=(), patch=patch),
         gates=GateOutcomes(diff_gate=_FINE, policy_gate=_FINE, review_gate=_FINE, tests_gate=_FINE),
         next_steps=NextSteps(suggested_action="land it", notes=""),
+        attempt=run.attempt,
     )
 
 

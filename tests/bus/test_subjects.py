@@ -9,6 +9,7 @@ import pytest
 from gatewright.bus.permissions import access_of
 from gatewright.bus.subjects import check_pattern, check_subject, header_id, matches
 from gatewright.bus.topology import (
+    CLAIM_SUBJECT,
     INTAKE_CONSUMER,
     LIVE_SUBJECT,
     LOCK_BUCKET,
@@ -70,7 +71,7 @@ def test_the_page_about_the_bus_tells_of_every_stream_and_consumer() -> None:
 
 
 def test_every_subject_that_a_role_may_publish_is_stored_or_a_broadcast() -> None:
-    stored = [*(subject for stream in STREAMS for subject in stream.subjects), LIVE_SUBJECT, QUESTION_SUBJECT]
+    stored = [*(subject for stream in STREAMS for subject in stream.subjects), CLAIM_SUBJECT, LIVE_SUBJECT, QUESTION_SUBJECT]
     for role in TASK_ROLES:
         for subject in access_of(role).publish:
             assert any(matches(kept, subject.replace(">", "digest.0")) for kept in stored)

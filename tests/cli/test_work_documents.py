@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from gatewright.app.cli.bundles.work_documents import KINDS
 from gatewright.contracts import codec
+from gatewright.evidence.signing import keys
+from gatewright.evidence.signing.envelopes import Signer
+from gatewright.evidence.writer import BundleWriter
 from tests.cli.conftest import Command
 from tests.cli.test_report import make_bundle
+from tests.evidence.remembered_runs import BOUNDS, make_entry, make_memory, make_remembered
 
 SCHEMAS = {
     "brief": "brief.v1",
@@ -34,6 +39,26 @@ def test_run_that_is_not_blocked_has_no_such_document(gatewright: Command, tmp_p
     said = gatewright("show", bundle.name, "--as", "blocked", "--json")
     assert said.exit_code == 2
     assert said.documents[0]["error"]["code"] == "not_blocked"
+
+
+def test_packet_and_memory_are_files_of_the_bundle(gatewright: Command, tmp_path: Path) -> None:
+    older = make_bundle(tmp_path)
+    for kind in ("progress", "memory"):
+        said = gatewright("show", older.name, "--as", kind, "--json")
+        assert said.exit_code == 2
+        assert said.documents[0]["error"]["code"] == "no_such_document"
+    memory = make_memory(make_entry(1, touched=("src/\\033[2J.py",)))
+    run = make_remembered("cured", memory=memory, bounds=BOUNDS)
+    signer = Signer(keys.load_or_create(tmp_path / "other.pem"))
+    writer = BundleWriter(tmp_path / "elsewhere")
+    made = asyncio.run(writer.seal(run.run, run.transitions, run.store, signer, run.sequences))
+    for kind, schema in (("progress", "progress_packet.v1"), ("memory", "canonical_memory.v1")):
+        said = gatewright("show", made.location, "--as", kind, "--json")
+        assert said.exit_code == 0
+        codec.decode_named(said.out.encode(), schema)
+        words = gatewright("show", made.location, "--as", kind)
+        assert "src/" in words.out
+        assert "\x1b" not in words.out
 
 
 def test_unknown_kind_is_bad_input_and_names_those_that_there_are(gatewright: Command, tmp_path: Path) -> None:

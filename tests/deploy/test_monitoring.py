@@ -15,6 +15,7 @@ from gatewright.app.cli.app import app
 from gatewright.bus.topology import ROLES
 from gatewright.telemetry.metric_list import (
     METRICS,
+    ClaimOutcome,
     QueueClass,
     QueueName,
     RunOutcome,
@@ -36,7 +37,9 @@ CLOSED: dict[str, frozenset[str]] = {
     "queue": frozenset(get_args(QueueName)),
     "class": frozenset(get_args(QueueClass)),
     "state": frozenset({"waiting", "in_hand"}),
-    "outcome": frozenset({*get_args(RunOutcome), *get_args(TaskOutcome), *get_args(SubmissionOutcome)}),
+    "outcome": frozenset(
+        {*get_args(RunOutcome), *get_args(TaskOutcome), *get_args(SubmissionOutcome), *get_args(ClaimOutcome)}
+    ),
     "during": frozenset(get_args(SandboxUse)),
     "verdict": frozenset({"PASS", "FAIL"}),
 }

@@ -62,6 +62,7 @@ def publish(argv: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(argv, cwd=cwd, env=environment, check=False, capture_output=True, text=True, timeout=60)
 
 
+@pytest.mark.long
 def test_node_publishes_a_contract_and_reads_the_verdict(
     stack: Stack, node_example: Path, make_project: MakeProject, tmp_path: Path
 ) -> None:

@@ -50,6 +50,7 @@ def test_a_change_made_for_the_visible_tests_alone_does_not_land(
     assert stack.command("verify", result["bundle"]).returncode == 0
 
 
+@pytest.mark.long
 def test_the_next_round_is_told_that_a_hidden_check_failed_and_nothing_of_it(
     stack: Stack, shop: Repository, tmp_path: Path
 ) -> None:

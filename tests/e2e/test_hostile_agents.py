@@ -189,6 +189,7 @@ def test_an_agent_that_does_not_keep_to_its_contract_lands_nothing(
     assert refs(project) == before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "agent",
     series(["only-allow", "plants-hooks", "moves-refs", "leaves-early", "daemon", "writes-outside"], "plants-hooks", "daemon"),

@@ -267,6 +267,7 @@ async def _appeared(client: Client, run_id: str) -> Any:
                 await asyncio.sleep(0.1)
 
 
+@pytest.mark.long
 def test_the_plain_example_works_for_a_named_publisher(
     guarded: GuardedStack, make_project: MakeProject, tmp_path: Path
 ) -> None:

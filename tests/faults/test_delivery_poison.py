@@ -36,6 +36,7 @@ async def worker_of(house: House) -> JetStreamBus:
     return await JetStreamBus.connect(address, name="worker")
 
 
+@pytest.mark.long
 async def test_a_task_that_nobody_survives_ends_its_run_and_blocks_nobody(
     whole_house: House, make_repository: MakeRepository
 ) -> None:

@@ -60,7 +60,8 @@ async def in_state(client: Client, run_id: str, state: str) -> None:
             await asyncio.sleep(0.05)
 
 
-@pytest.mark.parametrize("kill_it", [pytest.param(False, marks=pytest.mark.long), True], ids=["stopped", "killed"])
+@pytest.mark.long
+@pytest.mark.parametrize("kill_it", [False, True], ids=["stopped", "killed"])
 async def test_the_services_outlive_a_restart_of_the_server_with_their_pulls_open(
     broken_house: House, project: Path, *, kill_it: bool
 ) -> None:

@@ -114,6 +114,7 @@ async def test_who_may_say_what_nothing_stores_is_exactly_what_the_table_says(bu
     said = (
         *(subject for subject in ASKED if not subject.endswith("*")),
         *(t.live_subject(role) for role in t.ROLES),
+        *(t.claim_subject(role) for role in t.TASK_ROLES),
         *(t.CANCEL_SUBJECT, t.WATCH_SUBJECT.replace("*", "run-0123456789")),
         *t.APPROVER_SUBJECTS,
         *(
@@ -132,6 +133,8 @@ async def test_who_may_say_what_nothing_stores_is_exactly_what_the_table_says(bu
     report("said", tried=len(pairs), allowed=len(found), wrong=len(found ^ wanted))
     assert found ^ wanted == set()
     assert {name for name, subject in found if subject.startswith("gw.live.")} == {"worker", SIBLING}
+    claimed = {(name, subject) for name, subject in found if subject.startswith("gw.claim.")}
+    assert claimed == {(name, t.claim_subject(name)) for name in t.TASK_ROLES} | {(SIBLING, t.claim_subject("worker"))}
     assert {name for name, subject in found if subject in t.APPROVER_SUBJECTS} == {"approver"}
 
 
@@ -142,6 +145,8 @@ async def test_who_may_listen_to_what_is_exactly_what_the_table_says(bus: Bus, r
         t.SUBMIT_SUBJECT,
         t.STATUS_SUBJECT,
         *t.APPROVER_SUBJECTS,
+        t.CLAIM_SUBJECT,
+        t.claim_subject("worker"),
         ">",
         "_INBOX_gatekeeper.x",
         *ASKED,

@@ -103,6 +103,7 @@ async def gatekeeping(watched: Watched, home: Path) -> AsyncIterator[None]:
         await asyncio.wait_for(serving, 30)
 
 
+@pytest.mark.long
 async def test_a_publisher_that_floods_its_submissions_takes_neither_the_gatekeeper_nor_another_s_submission_away(
     server: Bus, make_repository: MakeRepository, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

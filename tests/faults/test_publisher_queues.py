@@ -59,6 +59,7 @@ async def fill(bus: JetStreamBus, subject: str) -> BusError:
     raise AssertionError(f"{ENOUGH} messages were taken")
 
 
+@pytest.mark.long
 async def test_a_publisher_that_fills_its_queue_is_refused_and_the_submissions_and_aborts_of_others_are_taken(
     server: Bus,
 ) -> None:

@@ -183,5 +183,5 @@ def open_intake(bus: MemoryBus, gates: GateEngine, folder: Path, *publishers: Pu
     follower.index.read_to_the_end()
     runs.read_to_the_end()
     archives = BundleArchives(folder / "runs", folder / "outgoing")
-    questions = RunQueries(bus, orchestrator, limits, follower.index, archives, log)
+    questions = RunQueries(bus, orchestrator, limits, follower.index, archives, log, follower.silent)
     return IntakeFixture(bus, results, clock, questions, [asyncio.get_running_loop().create_task(follower.follow())])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 
 import pytest
@@ -89,6 +90,22 @@ def test_a_foreign_message_in_the_ledger_is_passed_over() -> None:
     data = b'{"number": 1, "events": [{"event_type": "run_accepted", "ts": "yesterday", "payload": {}}]}'
     deadlines.saw(make_entry(data, RUN_ID))
     assert deadlines.due(START + 1e12) == ()
+
+
+def test_a_consensus_is_read_and_the_wall_clock_goes_on() -> None:
+    world = BudgetedRun(Script(), budget=Budget(wall_sec=100))
+    world.deliver_until("S2")
+    deadlines = watched(world)
+    asked = {"request": {"request_id": "request-1", "expires_at": NOW.isoformat()}}
+    decided = {"request_id": "request-1", "verdict": "vote", "consensus": {"outcome": "approved"}}
+    for state, event, payload in (("AWAITING_APPROVAL", "approval_requested", asked), ("S4", "approval_decided", decided)):
+        events = [
+            {"event_type": event, "ts": NOW.isoformat(), "payload": payload},
+            {"event_type": "state_entered", "ts": NOW.isoformat(), "payload": {"state": state}},
+        ]
+        deadlines.saw(make_entry(json.dumps({"number": 9, "events": events}).encode(), RUN_ID))
+    assert deadlines.due(START + 99) == ()
+    assert deadlines.due(START + 100.1) == (RUN_ID,)
 
 
 def test_waiting_costs_no_memory() -> None:

@@ -15,6 +15,7 @@ import pytest
 from gatewright.app.report.limits import PageLimits
 from gatewright.evidence.writer import BundleWriter
 from tests.evidence.recorded_runs import RecordedRun, make_success
+from tests.evidence.remembered_runs import make_remembered
 from tests.report.conftest import HOSTILE, HostileRun, MakePage, SealRun
 from tests.series import lengths, series
 
@@ -67,6 +68,14 @@ def test_every_run_has_a_page_with_all_its_sections(recorded: RecordedRun, seal:
     assert recorded.run_id in page.text
     failure = recorded.run.failure
     assert failure is None or failure.code in page.text
+
+
+def test_the_plan_is_held_against_the_evidence_as_advice(seal: SealRun, make_page: MakePage) -> None:
+    page = make_page(seal(make_remembered("landed"))).decode()
+    assert "The plan against the evidence" in page
+    assert "1 of 2 shards are not done." in page
+    assert "accepted, nothing of it changed" in page
+    assert "The plan against the evidence" not in make_page(seal(make_success())).decode()
 
 
 def test_page_of_the_same_bundle_is_the_same(seal: SealRun, make_page: MakePage) -> None:

@@ -63,6 +63,30 @@ def test_architect_and_quality_stand_in_for_an_absent_owner_once_the_first_time_
     assert (found.receipt is not None and len(found.receipt.duo) == 2) == duo
 
 
+@pytest.mark.parametrize(
+    ("votes", "red"),
+    [
+        ("owner:r qa:g dev:g", ("owner0",)),
+        ("owner:r qa:r dev:g", ("owner0", "qa1")),
+        ("owner:g qa:g dev:g dev:r", ("dev3",)),
+        ("owner:r qa:y dev:y", ("owner0",)),
+        ("architect:g! qa:g! dev:r!", ("dev2",)),
+        ("owner:r qa:g", None),
+        ("owner:r dev:r dev:r", None),
+        ("qa:r dev:r dev:r", None),
+        ("owner:g qa:g dev:g", ()),
+        ("owner:y qa:y dev:y", None),
+    ],
+)
+def test_a_quorum_with_a_red_sends_the_change_back(votes: str, red: tuple[str, ...] | None) -> None:
+    """``None``: the review stays open; empty: it passes."""
+    cast = ballots(votes)
+    found = outcome_of(QUORUM, cast, sends_back=True)
+    names = None if red is None else tuple("owner" if name == "owner0" else name for name in red)
+    assert (found.receipt.red if found.receipt is not None else None) == names
+    assert outcome_of(QUORUM, cast).receipt == (found.receipt if names == () else None)
+
+
 def test_no_duo_is_recorded_where_the_owner_voted() -> None:
     found = outcome_of(QUORUM, ballots("owner:g architect:g! qa:g!"))
     assert found.receipt is not None

@@ -34,6 +34,8 @@ def make_used_metrics(role: str = "worker") -> Metrics:
     metrics.lock_wait_over(0.3)
     metrics.sandbox_failed("task")
     metrics.bundles_owed(1)
+    metrics.runs_silent(1)
+    metrics.status_claim("worker", "counted")
     metrics.ledger_conflict()
     metrics.bus_reconnected()
     return metrics

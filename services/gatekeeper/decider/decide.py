@@ -68,7 +68,11 @@ def decide(run: Run | None, item: Input, verdicts: Sequence[Verdict], now: datet
     draft = Draft(run, item, max(now, datetime.fromisoformat(run.at)))
     match item:
         case SealReported() if run.ended and run.sealed is None:
-            draft.add(e.BundleSealed(manifest_sha256=item.manifest_sha256, signer=item.signer, location=item.location))
+            draft.add(
+                e.BundleSealed(
+                    manifest_sha256=item.manifest_sha256, signer=item.signer, location=item.location, memory=item.memory
+                )
+            )
         case AbortReceived() if not run.ended:
             asked = item.request
             abort = e.AbortRequested(reason=asked.reason, requested_by=asked.requested_by, publisher=item.publisher)
@@ -125,6 +129,8 @@ def _accept(item: Submitted, verdicts: Sequence[Verdict], now: datetime) -> Tran
         caller_span=item.caller_span,
         approval_rules=verdict.approval_rules,
         routing=verdict.routing,
+        progress=True,
+        memory=verdict.memory,
     )
     draft = Draft.begin(item, accepted, now)
     if not draft.judged(verdict.report):
@@ -280,6 +286,8 @@ def _lock(draft: Draft, verdict: LocksVerdict | None) -> None:
         if draft.run.state == "S1":
             draft.add(e.StateEntered(state="S2"))
             draft.dispatch_ready_workers()
+        elif draft.back_off_is_over():
+            draft.try_again()
 
 
 def _compose(draft: Draft, verdicts: Sequence[Verdict]) -> None:
@@ -320,7 +328,8 @@ def _passing(
         if evidence is not None and verdict.report.code in CURABLE and draft.may_fix():
             draft.fix(verdict.report.code, [(task, evidence) for task in draft.run.workers()])
         elif evidence is not None and draft.escalates(verdict.report):
-            draft.escalate(verdict.report)
+            if not people.hand_over(draft):
+                draft.escalate(verdict.report)
         else:
             draft.refuse(verdict.report)
         return None

@@ -9,8 +9,9 @@ from msgspec.structs import replace
 
 from gatewright.budgets import Excess
 from gatewright.bus.topology import DEFAULT_POOL
-from gatewright.contracts import GateReport, ReviewReport, TaskContract, TaskResult, TestReport, Transition
+from gatewright.contracts import GateReport, TaskContract, TaskResult, Transition
 from gatewright.contracts.records import Cause, CommandRef, OrchestratorEvent
+from gatewright.contracts.revision_orders import FoundFault
 from gatewright.contracts.vocabulary import Budget, Usage
 from gatewright.hidden_acceptance import shown_to_makers
 from gatewright.ledger import events as e
@@ -183,7 +184,7 @@ class Draft:
         words = f"{report.gate} gate ({report.code}): {report.summary}; refused {self.run.attempt} times in a row"
         self.end("FAILED", ESCALATED, f"{words}, a person has to look at it")
 
-    def fix(self, reason: str, failed: Iterable[tuple[RunTask, ReviewReport | TestReport]]) -> None:
+    def fix(self, reason: str, failed: Iterable[tuple[RunTask, FoundFault]]) -> None:
         """Turn to S5, and after the back-off to S2, with new contracts; or end, where the budget has nothing left for it.
 
         ``failed`` are the worker tasks to be done again, each with what says why.
@@ -204,7 +205,7 @@ class Draft:
         )
         self.add(e.StateEntered(state="S5"), level="WARN")
         self.add(e.FixOrdered(attempt=attempt, reason=reason, contracts=contracts), level="WARN")
-        if run.contract.timeout_retry.retry_backoff_sec <= 0:
+        if run.contract.timeout_retry.retry_backoff_sec <= 0 and self.run.locks is not None:
             self.try_again()
 
     def try_again(self) -> None:
@@ -213,9 +214,9 @@ class Draft:
         self.dispatch_ready_workers()
 
     def back_off_is_over(self) -> bool:
-        """Whether the run stands between two rounds, and has stood there long enough."""
+        """Whether the run stands between two rounds, holds its paths, and has stood there long enough."""
         run = self.run
-        if run.state != "S5" or run.contract is None:
+        if run.state != "S5" or run.contract is None or run.locks is None:
             return False
         since = datetime.fromisoformat(run.fix_ordered_at)
         return (self._now - since).total_seconds() >= run.contract.timeout_retry.retry_backoff_sec

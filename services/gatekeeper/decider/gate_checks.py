@@ -9,6 +9,7 @@ from typing import TypeVar
 from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.contracts import GateReport, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport
 from gatewright.contracts.approvals import ApprovalRule, SignedDecision
+from gatewright.contracts.progress import MemoryBounds
 from gatewright.contracts.routing import RoutingRules
 from gatewright.contracts.transfers import TransferManifest
 from gatewright.contracts.vocabulary import Judging, MutationBounds
@@ -144,6 +145,8 @@ class IntakeVerdict(Verdict):
     #: The pool of each role that has several to choose from.
     pools: dict[str, str] = field(default_factory=dict)
     routing: RoutingRules | None = None
+    #: How much of earlier runs it is told; None where the policy has that off.
+    memory: MemoryBounds | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +288,8 @@ def next_step(run: Run) -> str | None:
         return "ask" if unasked(run, stage) and not run.parked else None
     if run.state == "S1" and run.plan is not None:
         return "locks"
+    if run.state == "S5" and run.locks is None:
+        return "locks"  # given up while people were asked, who have sent the change back
     if run.state == "S2" and run.candidate is None and _can_compose(run):
         return "compose"
     if run.state == "S4" and run.tests_passed:
@@ -295,7 +300,7 @@ def next_step(run: Run) -> str | None:
 
 def comes_before_its_turn(run: Run) -> bool:
     """Whether a test report that comes now waits for the reviewer: what is said is judged in the order of the states."""
-    return run.state == "S3" and not run.candidates
+    return (run.parked_from or run.state) == "S3" and not run.candidates
 
 
 def _can_compose(run: Run) -> bool:

@@ -17,6 +17,7 @@ from gatewright.contracts import (
     UsageReport,
 )
 from gatewright.contracts.approvals import SignedDecision
+from gatewright.contracts.progress import MemoryEntry
 from gatewright.ledger.run import TaskRole
 
 RoleDocument = TaskContract | Plan | TaskResult | ReviewReport | TestReport | Error
@@ -95,6 +96,8 @@ class SealReported:
     signer: str
     location: str
     message_id: str
+    #: What later runs are told of it.
+    memory: MemoryEntry | None = None
 
 
 Input = Submitted | RoleReplied | AbortReceived | DecisionsReceived | UsageReceived | DeadlineReached | Continue | SealReported

@@ -1,16 +1,13 @@
 """Runs that wait for people: what is asked and parks the run, what an answer brings about, and what silence does.
 
-A run is parked until all that was asked has its answer, and goes on where it stood. One no ends it. What a rule lets pass
-without a person is recorded as that rule's.
+A run is parked until all that was asked has its answer, and goes on where it stood. One no ends it, or sends the change back to
+who made it, where the rule says so. What a rule lets pass without a person is recorded as that rule's.
 """
 
 from __future__ import annotations
 
-from gatewright.contracts.review_votes import ConsensusReceipt
 from gatewright.ledger import events as e
-from gatewright.ledger.run import CastVote
 from gatewright.rules.approvals import (
-    JudgedDecision,
     MatchedRule,
     cleared,
     is_over,
@@ -20,7 +17,8 @@ from gatewright.rules.approvals import (
     stage_of,
     unasked,
 )
-from gatewright.rules.reviewing import outcome
+from gatewright.rules.repairs import recorded, revision_order
+from gatewright.rules.rounds import refused_by
 from gatewright.services.gatekeeper.decider.draft import Draft
 from gatewright.services.gatekeeper.decider.gate_checks import DecisionVerdict
 
@@ -40,36 +38,37 @@ def ask(draft: Draft) -> None:
         else:
             gives_up = gives_up or each.rule.release_locks
     if not cleared(draft.run, stage):
-        if gives_up and draft.run.locks is not None:
+        if gives_up and stage == "candidate" and draft.run.locks is not None:
             draft.add(e.LocksReleased(), role="gatekeeper")
         draft.add(e.StateEntered(state=e.PARKED), level="WARN")
 
 
 def decided(draft: Draft, verdict: DecisionVerdict | None) -> None:
-    """What people have said, with the gate's verdict on it. The last yes lets the run go on, a no ends it."""
+    """What people have said, with the gate's verdict on it. The last yes lets the run go on, a no ends it or sends it back."""
     if verdict is None:
         return
     answered = False
     for each in verdict.judged:
-        consensus = _consensus(draft, each)
-        said = e.ApprovalDecided(
-            request_id=each.request.request_id,
-            verdict=each.decision.verdict,
-            signed=each.signed,
-            fingerprint=each.fingerprint,
-            approver=each.person,
-            roster_sha256=verdict.roster_sha256,
-            consensus=consensus,
-        )
+        said = recorded(draft.run, each, verdict.roster_sha256)
         blocks = each.decision.verdict == "reject" or (each.decision.vote is not None and each.decision.vote.colour == "red")
         draft.add(said, level="WARN" if blocks else "INFO", role="gatekeeper")
         answered = answered or each.decision.verdict != "comment"
     if not answered:
         return
     if not draft.judged(verdict.report):
-        draft.refuse(verdict.report)
+        order = revision_order(draft.run)
+        if order is None:
+            draft.refuse(verdict.report)
+        else:
+            draft.fix(order.reason, [(task, order) for task in draft.run.workers()])
         return
     _go_on(draft)
+
+
+def hand_over(draft: Draft) -> bool:
+    """Ask who ordered the run about one more round, where a rule says so; whether one does."""
+    ask(draft)
+    return draft.run.parked
 
 
 def expire(draft: Draft) -> None:
@@ -87,16 +86,6 @@ def expire(draft: Draft) -> None:
         draft.add(e.ApprovalRequested(request=request), level="WARN", role="gatekeeper")
 
 
-def _consensus(draft: Draft, each: JudgedDecision) -> ConsensusReceipt | None:
-    """The consensus that this vote makes with those before it; None: it makes none, or is no vote."""
-    decision = each.decision
-    if decision.vote is None:
-        return None
-    cast = CastVote(each.person, decision.vote, decision.decided_at, "")
-    found = outcome(draft.run, each.request, cast)
-    return found.receipt if found is not None else None
-
-
 def _request(draft: Draft, each: MatchedRule) -> str:
     request = make_request(draft.run, each, len(draft.run.approvals) + 1, draft.now)
     draft.add(e.ApprovalRequested(request=request), level="INFO" if each.rule.autopilot else "WARN", role="gatekeeper")
@@ -106,5 +95,10 @@ def _request(draft: Draft, each: MatchedRule) -> str:
 def _go_on(draft: Draft) -> None:
     run = draft.run
     stage = stage_of(run)
-    if run.parked_from is not None and stage is not None and cleared(run, stage):
+    if run.parked_from is None or stage is None or not cleared(run, stage):
+        return
+    found = refused_by(run)
+    if stage == "round" and run.refusal is not None and found is not None:
+        draft.fix(run.refusal.code, [(task, found) for task in run.workers()])
+    else:
         draft.add(e.StateEntered(state=run.parked_from))

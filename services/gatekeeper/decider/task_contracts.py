@@ -8,12 +8,13 @@ from msgspec.structs import replace
 
 from gatewright.artifacts import stored_digest, stored_uri
 from gatewright.contracts import ReviewReport, RunRequest, TaskContract, TaskResult, TestReport, codec
+from gatewright.contracts.revision_orders import FoundFault
 from gatewright.contracts.task_contract import RequiredOutput
 from gatewright.contracts.vocabulary import Agent, Artifact, ToolPermissions
 from gatewright.hidden_acceptance import hidden_files, visible
 from gatewright.ledger.run import Run
 from gatewright.rules.shards import attempt_id, plan_task_id
-from gatewright.tasks.earlier_round import handed_on, name_of
+from gatewright.tasks.earlier_round import Left, handed_on, name_of
 from gatewright.tasks.inputs import CANDIDATE
 from gatewright.tasks.provided import provided
 
@@ -78,16 +79,14 @@ def testing(run: Run, contract: TaskContract, patch: str) -> TaskContract:
     )
 
 
-def fixing(
-    contract: TaskContract, attempt: int, evidence: ReviewReport | TestReport, result: TaskResult | None
-) -> TaskContract:
+def fixing(contract: TaskContract, attempt: int, evidence: FoundFault, result: TaskResult | None) -> TaskContract:
     """A new contract whose parent is the failed one, with the evidence of the failure attached (specification 7, S5).
 
     ``evidence`` is what the maker of the change may see of it, ``result`` what the failed task had handed over.
     """
     digest = hashlib.sha256(codec.encode(evidence)).hexdigest()
     uri = stored_uri(digest)
-    name = name_of("review_report" if isinstance(evidence, ReviewReport) else "test_report", attempt - 1)
+    name = name_of(_left(evidence), attempt - 1)
     handed = handed_on(contract, result, Artifact(name=name, uri=uri, sha256=digest))
     return replace(
         contract,
@@ -97,6 +96,16 @@ def fixing(
         inputs=replace(contract.inputs, artifacts=handed),
         evidence_links=(*contract.evidence_links, uri),
     )
+
+
+def _left(evidence: FoundFault) -> Left:
+    match evidence:
+        case ReviewReport():
+            return "review_report"
+        case TestReport():
+            return "test_report"
+        case _:
+            return "revision_order"
 
 
 def user_request(document: RunRequest | TaskContract) -> str:

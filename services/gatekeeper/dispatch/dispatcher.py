@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 from msgspec.structs import replace
 
-from gatewright.bus.port import PUBLISHER_HEADER, TASK_TOKEN_HEADER, TRACE_HEADER, Bus
+from gatewright.bus.port import BEAT_HEADER, PUBLISHER_HEADER, TASK_TOKEN_HEADER, TRACE_HEADER, Bus
 from gatewright.bus.topology import task_queue, task_subject
 from gatewright.bus.versions import written_here
 from gatewright.contracts import RequestTask, Transition, codec
@@ -27,6 +27,7 @@ from gatewright.rules.transfers import leave_for
 from gatewright.services.gatekeeper.dispatch.priority import InFlight, class_of
 from gatewright.services.gatekeeper.dispatch.shares import FairShares
 from gatewright.services.gatekeeper.dispatch.task_tokens import task_token
+from gatewright.services.gatekeeper.policies.beats import QUARTER_HOURS, BeatsPolicy
 from gatewright.services.gatekeeper.policies.shares import NO_SHARES, SharesPolicy
 from gatewright.tasks.protocol import TaskRef, ref_of
 
@@ -81,7 +82,8 @@ class UnderWay:
 class Dispatcher:
     """Publishes tasks. Remembers which ones the bus has surely taken, and where in the stream they lie."""
 
-    def __init__(self, bus: Bus, shares: SharesPolicy = NO_SHARES) -> None:
+    def __init__(self, bus: Bus, shares: SharesPolicy = NO_SHARES, beats: BeatsPolicy = QUARTER_HOURS) -> None:
+        self._beats = beats
         self.shares = FairShares(shares)
         self._bus = bus
         #: Runs of which a task waits for its share, as they were last seen.
@@ -167,6 +169,7 @@ class Dispatcher:
             headers={
                 TRACE_HEADER: task_context(run.trace_id, command.task_id).traceparent,
                 PUBLISHER_HEADER: run.publisher,
+                BEAT_HEADER: str(self._beats.seconds),
                 TASK_TOKEN_HEADER: task_token(self._bus, run.run_id, command.task_id),
                 **written_here(),
             },

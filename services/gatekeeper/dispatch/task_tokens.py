@@ -34,6 +34,13 @@ def check_held(bus: Bus, run: Run, item: RoleReplied | UsageReceived, message: M
         raise DeniedError(f"an answer for {tasks[0].task_id} without the token of the task", code="task_not_held")
 
 
+def check_claimed(bus: Bus, run_id: str, task_id: str, message: Message) -> None:
+    """Refuse a claim that a task is in hand by a process that was not given it. Raises DeniedError (``task_not_held``)."""
+    brought = message.headers.get(TASK_TOKEN_HEADER, "")
+    if not any(_same(token, brought) for token in _tokens(bus, run_id, task_id)):
+        raise DeniedError(f"a claim for {task_id[:80]} without the token of the task", code="task_not_held")
+
+
 def _tokens(bus: Bus, run_id: str, task_id: str) -> tuple[str, ...]:
     """The one to give out, and those that were while the gatekeepers' key was another."""
     return bus.keyed_hashes(f"task:{run_id}:{task_id}")

@@ -28,6 +28,7 @@ from gatewright.ledger.events import LocksTaken
 from gatewright.ledger.run import Run
 from gatewright.rules.approvals import cleared, judge_batch, judge_decision
 from gatewright.rules.landing import landing_ref
+from gatewright.rules.repairs import REFUSED_BEFORE, after, refused_trees, rejections, revision_order
 from gatewright.rules.results import RULE as RESULT_RULE
 from gatewright.rules.results import broken_by_result
 from gatewright.rules.routing import is_due, path_kinds
@@ -43,6 +44,7 @@ from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck, no
 from gatewright.services.gatekeeper.gates.change.votes import check_votes, judged_patch
 from gatewright.services.gatekeeper.gates.context import ChangeContext, GateContext
 from gatewright.services.gatekeeper.gates.contract.intake import judge_intake
+from gatewright.services.gatekeeper.gates.contract.memory import RunMemories, give_memory
 from gatewright.services.gatekeeper.gates.contract.plan import judge_plan
 from gatewright.services.gatekeeper.gates.contract.policy import judge_compiled, judge_contract
 from gatewright.services.gatekeeper.gates.contract.transfers import plan_transfers
@@ -71,9 +73,11 @@ class GateEngine:
     secrets: SecretsCheck = field(default_factory=SecretsCheck)
     #: Whose signatures approve what needs a person's leave.
     approvers: tuple[PublicKey, ...] = ()
+    #: What is known of earlier runs; None where no run is told of any.
+    memories: RunMemories | None = None
 
     async def answer(self, question: q.GateCheck) -> q.Verdict:
-        """The verdict on one question. Raises BusError or ConflictError when the bus cannot serve now."""
+        """The verdict on one question. Raises BusError, ConflictError or UnavailableError when it cannot be answered now."""
         match question:
             case q.IntakeCheck():
                 return await self._intake(question)
@@ -107,8 +111,7 @@ class GateEngine:
                     await self.artifacts.put_artifact(codec.encode(shown))
                 return await _keep(context, tests)
             case q.DecisionCheck():
-                patch = await judged_patch(question.run, question.decisions, self.artifacts)
-                return await asyncio.to_thread(self._decisions, question, patch)
+                return await self._people(question)
             case q.LandingCheck(run=run):
                 return await self._landing(run)
 
@@ -125,6 +128,7 @@ class GateEngine:
         identity = ""
         if commit and document.repository is not None:
             identity = await in_thread(repository_identity, document.repository.url)
+        document = await give_memory(context, document, identity, question.publisher, self.memories)
         report = context.close()
         policies = self.policies
         facts = (policies.sha256, self.versions, policies.digests, host())
@@ -133,7 +137,18 @@ class GateEngine:
         pools = policies.pools.placement(RunNeeds.of(document, policies.environments))
         asked = policies.people.of(document.repository.url) if document.repository is not None else ()
         return q.IntakeVerdict(
-            report, document, commit, tree, *facts, identity, mutation, pack.judging, asked, pools, policies.routing
+            report,
+            document,
+            commit,
+            tree,
+            *facts,
+            identity,
+            mutation,
+            pack.judging,
+            asked,
+            pools,
+            policies.routing,
+            policies.memory,
         )
 
     def _contract(self, run: Run, contract: TaskContract) -> q.ContractVerdict:
@@ -192,6 +207,8 @@ class GateEngine:
             await bring_workers(change, run)
             candidate = await candidates.compose(change, run)
             if candidate is not None:
+                if candidate.tree in refused_trees(run):
+                    context.report.violate(REFUSED_BEFORE, "approval", "people refused just this change in a round before")
                 change = await self._approved(change, run)
                 await candidates.judge_candidate(change, candidate, run)
                 await judge_losses(change, candidate.changes, candidate.tree)
@@ -215,6 +232,14 @@ class GateEngine:
         kinds = path_kinds(rules, (change.path for change in candidate.changes)) if rules is not None else None
         return q.CandidateVerdict(report, candidate.tree, patch, names, len(candidate.changes), lines, kinds)
 
+    async def _people(self, question: q.DecisionCheck) -> q.DecisionVerdict:
+        patch = await judged_patch(question.run, question.decisions, self.artifacts)
+        verdict = await asyncio.to_thread(self._decisions, question, patch)
+        order = revision_order(after(question.run, verdict.judged))
+        if order is not None:
+            await self.artifacts.put_artifact(codec.encode(order))  # a round of fixing is shown it
+        return verdict
+
     def _decisions(self, question: q.DecisionCheck, patch: bytes) -> q.DecisionVerdict:
         """What people have said, held against the roster as it is now. Raises what the rules of ``judge_decision`` raise."""
         context = self._begin(question.run, "approval")
@@ -229,9 +254,8 @@ class GateEngine:
             said = f"{decision.vote.colour} vote" if decision.vote is not None else decision.verdict
             report.checked(f"approval.{each.request.rule}", f"{said} by {decision.person} with {each.fingerprint}")
             report.saw(f"request {decision.request_id}", decision.request_sha256)
-            if decision.verdict == "reject":
-                words = f"{decision.person}: {decision.comment}" if decision.comment else f"rejected by {decision.person}"
-                report.violate("approval_rejected", f"approval.{each.request.rule}", words)
+        for broken in rejections(question.run, judged):
+            report.violate(*broken)
         if question.run.candidate is not None:
             report.saw("candidate_tree", question.run.candidate.tree)
         return q.DecisionVerdict(context.close(), judged, sha256)

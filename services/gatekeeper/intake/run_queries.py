@@ -28,10 +28,12 @@ from gatewright.services.gatekeeper.intake import publishers
 from gatewright.services.gatekeeper.intake.limits import PublisherLimits
 from gatewright.services.gatekeeper.intake.replies import error_document, reply
 from gatewright.services.gatekeeper.intake.run_status import status_of
+from gatewright.services.gatekeeper.intake.silence import Silence
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.policies.publishers import Publisher
 from gatewright.services.gatekeeper.projections.bundle_archives import BundleArchives
 from gatewright.services.gatekeeper.projections.run_index import RunIndex
+from gatewright.services.gatekeeper.projections.silent_runs import SilentRuns
 from gatewright.telemetry.logs import Logger
 
 #: Questions for events that one publisher may keep open in this process; further ones are answered at once.
@@ -54,6 +56,7 @@ class RunQueries:
     index: RunIndex
     archives: BundleArchives
     log: Logger
+    silent: SilentRuns = field(default_factory=SilentRuns)
     waiting: Counter[str] = field(default_factory=Counter)
 
     def endpoints(self) -> dict[str, Handler]:
@@ -83,7 +86,12 @@ class RunQueries:
         position = await self._load(run_id, rule)
         if position.run is None:
             raise _unknown(run_id)
-        return status_of(position.run, (record for step in position.transitions for record in step.events))
+        status = status_of(position.run, (record for step in position.transitions for record in step.events))
+        return self._silence.in_status(status)
+
+    @property
+    def _silence(self) -> Silence:
+        return Silence(self.silent, self.orchestrator.clock)
 
     async def _events(self, message: Message, rule: Publisher) -> Document:
         """What there is beyond ``after``, or comes within the time where there is nothing yet; a run may be to come."""
@@ -106,7 +114,7 @@ class RunQueries:
     async def _runs(self, message: Message, rule: Publisher) -> Document:
         request = codec.decode(message.data, RunsRequest)
         await self.index.complete(READING)
-        return self.index.page(request, lambda name: rule.may_see == "any" or name == rule.name)
+        return self._silence.in_list(self.index.page(request, lambda name: rule.may_see == "any" or name == rule.name))
 
     async def _bundle(self, message: Message, rule: Publisher) -> Document:
         request = codec.decode(message.data, BundleRequest)

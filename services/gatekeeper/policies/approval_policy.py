@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+import msgspec
+
 from gatewright.contracts import ApprovalRules, ApproverRoster, codec
-from gatewright.contracts.approvals import ApprovalRule
+from gatewright.contracts.approvals import DEFAULT_BEAT, LONGEST_WAIT, ApprovalRule
 from gatewright.errors import ConfigurationError, GatewrightError, MalformedError
 from gatewright.git.access.repository_patterns import check_pattern, check_ref_pattern, covered
 from gatewright.policy_files import read_policy
@@ -49,12 +51,15 @@ class ApprovalPolicy:
         return read_roster(self.roster_file, data), hashlib.sha256(data).hexdigest()
 
 
-def load_approval_policy(folder: Path) -> ApprovalPolicy:
-    """Read both files of the operator's folder. Raises ConfigurationError for a rule that no person can answer."""
+def load_approval_policy(folder: Path, beat: int = DEFAULT_BEAT) -> ApprovalPolicy:
+    """Read both files of the operator's folder; ``beat`` in seconds.
+
+    Raises ConfigurationError for a rule that no person can answer.
+    """
     rules_file, roster_file = folder / RULES_FILE, folder / ROSTER_FILE
     contents = {path.name: read_policy(path) for path in (rules_file, roster_file) if path.exists()}
     roster = read_roster(roster_file, contents[ROSTER_FILE]) if ROSTER_FILE in contents else _NO_PEOPLE
-    rules = _rules(rules_file, contents[RULES_FILE], roster) if RULES_FILE in contents else ()
+    rules = _rules(rules_file, contents[RULES_FILE], roster, beat) if RULES_FILE in contents else ()
     digests = tuple((name, hashlib.sha256(data).hexdigest()) for name, data in sorted(contents.items()))
     return ApprovalPolicy(rules, roster_file if ROSTER_FILE in contents else None, digests)
 
@@ -82,17 +87,32 @@ def _check_times(*times: str | None) -> None:
             raise ValueError(f"{time} is a time without a zone")
 
 
-def _rules(path: Path, data: bytes, roster: ApproverRoster) -> tuple[ApprovalRule, ...]:
+def _rules(path: Path, data: bytes, roster: ApproverRoster, beat: int) -> tuple[ApprovalRule, ...]:
     try:
         rules = codec.decode(data, ApprovalRules).rules
         for rule in rules:
             _check_rule(rule, roster)
+        rules = tuple(_measured(rule, beat) for rule in rules)
     except GatewrightError as error:
         raise ConfigurationError(f"{path}: {error.message}") from error
     twice = [name for name, count in Counter(rule.name for rule in rules).items() if count > 1]
     if twice:
         raise ConfigurationError(f"{path}: {', '.join(twice)} stands there twice")
     return rules
+
+
+def _measured(rule: ApprovalRule, beat: int) -> ApprovalRule:
+    """``rule`` with its time in seconds, which count from then on. Raises ConfigurationError."""
+    if (rule.within_seconds is None) == (rule.within_beats is None):
+        raise ConfigurationError(
+            f"the rule {rule.name} says how long it waits by within_seconds or by within_beats, one of them"
+        )
+    if rule.within_beats is None:
+        return rule
+    if rule.within_beats * beat > LONGEST_WAIT:
+        words = f"the rule {rule.name} waits for {rule.within_beats} beats of {beat} s: {LONGEST_WAIT} s are the most"
+        raise ConfigurationError(words)
+    return msgspec.structs.replace(rule, within_seconds=rule.within_beats * beat, within_beats=None)
 
 
 def _check_rule(rule: ApprovalRule, roster: ApproverRoster) -> None:
@@ -109,6 +129,8 @@ def _check_rule(rule: ApprovalRule, roster: ApproverRoster) -> None:
             if not any(names_person((name,), person) for person in roster.people):
                 words = f"the rule {rule.name} asks {name}, and {ROSTER_FILE} has no such person or group"
                 raise ConfigurationError(words)
+    if rule.on_reject == "repair" and rule.stage != "candidate":
+        raise ConfigurationError(f"the rule {rule.name}: on_reject wants a change that can be sent back, and none is made yet")
     for pattern in rule.repositories:  # 2
         check_pattern(pattern)
     for pattern in rule.refs:

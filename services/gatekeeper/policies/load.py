@@ -15,6 +15,7 @@ from pydantic import Field, TypeAdapter, model_validator
 
 from gatewright.agents.policy import AGENTS_FILE, AgentsPolicy
 from gatewright.contracts import AgentRegistry, RoutingRules, codec
+from gatewright.contracts.progress import MemoryBounds
 from gatewright.contracts.records import RegisteredAgent
 from gatewright.errors import ConfigurationError, MalformedError
 from gatewright.git.access.policy import REPOSITORIES_FILE, load_repositories
@@ -24,9 +25,11 @@ from gatewright.models.transfers import TRANSFERS_FILE, TransfersPolicy, load_tr
 from gatewright.policy_files import PolicyModel, parse_policy, read_policy
 from gatewright.profiles.policy import ENVIRONMENTS_FILE, EnvironmentsPolicy
 from gatewright.services.gatekeeper.policies.approval_policy import ApprovalPolicy, load_approval_policy
+from gatewright.services.gatekeeper.policies.beats import BEATS_FILE, BeatsPolicy, load_beats
 from gatewright.services.gatekeeper.policies.cel_rules import CelRule, load_rules
 from gatewright.services.gatekeeper.policies.commands import CommandAllowlist
 from gatewright.services.gatekeeper.policies.full_access import names_full_access
+from gatewright.services.gatekeeper.policies.memory_policy import MEMORY_FILE, load_memory
 from gatewright.services.gatekeeper.policies.packs import Approvals, PolicyPacks
 from gatewright.services.gatekeeper.policies.path_classes import PathMatcher
 from gatewright.services.gatekeeper.policies.pools import POOLS_FILE, PoolsPolicy, load_pools
@@ -130,12 +133,15 @@ class Policies:
     people: ApprovalPolicy
     routing: RoutingRules | None
     transfers: TransfersPolicy | None
+    #: How much of earlier runs a run is told; None: nothing.
+    memory: MemoryBounds | None
     publishers: Publishers
     models: ModelsPolicy
     agents: AgentsPolicy
     environments: EnvironmentsPolicy
     pools: PoolsPolicy
     shares: SharesPolicy
+    beats: BeatsPolicy
     matcher: PathMatcher
     rules: tuple[CelRule, ...]
     sha256: str
@@ -181,15 +187,19 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
     contents = {name: read_policy(folder / name) for name in FILES}
     pools, pools_sha256 = load_pools(folder)
     shares, shares_sha256 = load_shares(folder)
-    people = load_approval_policy(folder)
+    beats, beats_sha256 = load_beats(folder)
+    people = load_approval_policy(folder, beats.seconds)
     routing, routing_sha256 = load_routing(folder, people.rules)
     transfers, transfers_sha256 = load_transfers(folder)
+    memory, memory_sha256 = load_memory(folder)
     optional = {
+        MEMORY_FILE: memory_sha256,
         ROUTING_FILE: routing_sha256,
         TRANSFERS_FILE: transfers_sha256,
         REPOSITORIES_FILE: load_repositories(folder).sha256,
         POOLS_FILE: pools_sha256,
         SHARES_FILE: shares_sha256,
+        BEATS_FILE: beats_sha256,
     }
     optional_digests = {name: digest for name, digest in optional.items() if digest is not None} | dict(people.digests)
     forbidden = parse_policy(folder / "forbidden_actions.json", ForbiddenActions, contents["forbidden_actions.json"])
@@ -216,12 +226,14 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
         people=people,
         routing=routing,
         transfers=transfers,
+        memory=memory,
         publishers=publishers,
         models=parse_policy(folder / MODELS_FILE, ModelsPolicy, contents[MODELS_FILE]),
         agents=parse_policy(folder / AGENTS_FILE, AgentsPolicy, contents[AGENTS_FILE]),
         environments=parse_policy(folder / ENVIRONMENTS_FILE, EnvironmentsPolicy, contents[ENVIRONMENTS_FILE]),
         pools=pools,
         shares=shares,
+        beats=beats,
         rules=rules,
         matcher=PathMatcher([kind.patterns for kind in protected.classes]),
         sha256=_digest(contents, rules, publishers, optional_digests),

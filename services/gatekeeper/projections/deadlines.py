@@ -74,7 +74,7 @@ class _Requested(msgspec.Struct):
 class _Answered(msgspec.Struct):
     request_id: str
     verdict: str = ""
-    consensus: msgspec.Raw | None = None
+    consensus: dict[str, msgspec.Raw] | None = None
 
 
 _ORDERED = msgspec.json.Decoder(_Ordered)

@@ -23,8 +23,10 @@ from gatewright.services.gatekeeper.projections.approval_index import ApprovalIn
 from gatewright.services.gatekeeper.projections.cancellations import CancellationBroadcaster
 from gatewright.services.gatekeeper.projections.deadlines import Deadlines
 from gatewright.services.gatekeeper.projections.entries import read_entry, run_id_of
+from gatewright.services.gatekeeper.projections.memory_index import MemoryIndex
 from gatewright.services.gatekeeper.projections.publisher_runs import PublisherRuns
 from gatewright.services.gatekeeper.projections.run_index import RunIndex
+from gatewright.services.gatekeeper.projections.silent_runs import SilentRuns
 from gatewright.services.gatekeeper.projections.stalled_runs import StalledRuns
 
 #: Seconds between two looks at the list of what is open.
@@ -47,7 +49,9 @@ class LedgerFollower:
     notices: CancellationBroadcaster = field(default_factory=CancellationBroadcaster)
     index: RunIndex = field(default_factory=RunIndex)
     approvals: ApprovalIndex = field(default_factory=ApprovalIndex)
+    silent: SilentRuns = field(default_factory=SilentRuns)
     publishers: PublisherRuns | None = None
+    memories: MemoryIndex | None = None
     sequence: int = 0
 
     async def catch_up(self) -> None:
@@ -58,6 +62,8 @@ class LedgerFollower:
         self.index.read_to_the_end()
         if self.publishers is not None:
             self.publishers.read_to_the_end()
+        if self.memories is not None:
+            self.memories.read_to_the_end()
         # Whatever is open may have been left by the process before.
         self.runs.everything_is_due(self.orchestrator.clock.monotonic())
 
@@ -120,9 +126,12 @@ class LedgerFollower:
         self.deadlines.saw(entry)
         self.notices.saw(entry, now, age)
         self.index.saw(entry)
+        self.silent.saw(entry, now, age)
         self.approvals.saw(entry)
         if self.publishers is not None:
             self.publishers.saw(entry)
+        if self.memories is not None:
+            self.memories.saw(entry)
         return self.runs.saw(entry, now)
 
     async def watch(self, stop: asyncio.Event) -> None:

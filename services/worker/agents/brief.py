@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from gatewright.contracts import TaskContract
+from gatewright.contracts import CanonicalMemory, TaskContract
 from gatewright.git.paths import display
 from gatewright.prompts.fence import fenced
 from gatewright.prompts.library import PromptLibrary, ReplyForm
@@ -44,19 +44,21 @@ def brief(
     *,
     directory: str = "the repository",
     data: Sequence[str] = (),
+    memory: CanonicalMemory | None = None,
 ) -> Prompt:
     """The whole order, for an agent (``workspace``) or a model (``files``). Raises PromptsError.
 
-    ``earlier`` is the round before, None for the first; ``data`` are further blocks behind fences.
+    ``earlier`` is the round before, None for the first; ``data`` are further blocks behind fences; ``memory`` is what
+    is told of earlier runs.
     """
     rules = _rules(contract) if form == "workspace" else ()
     decisions = [rule.format(directory=directory) for rule in rules]
     if earlier is None:
-        return worker_order(library, contract, form, data=data, decisions=decisions)
+        return worker_order(library, contract, form, data=data, decisions=decisions, memory=memory)
     done = (_REFUSED.format(attempt=contract.attempt), _KEPT if earlier.kept else _ANEW)
     task = _NARROW.format(objective=earlier.objective)
     shown = (*_blocks(earlier), *data)
-    return worker_order(library, contract, form, task=task, data=shown, done=done, decisions=decisions)
+    return worker_order(library, contract, form, task=task, data=shown, done=done, decisions=decisions, memory=memory)
 
 
 def _blocks(earlier: EarlierRound) -> Sequence[str]:

@@ -7,10 +7,11 @@ from typing import Final
 
 from gatewright.artifacts import ArtifactPort
 from gatewright.contracts import ReviewReport, TaskContract, TestReport, codec
+from gatewright.contracts.revision_orders import RevisionOrder
 from gatewright.errors import ArtifactError, GitError, MalformedError, PatchError
 from gatewright.git.mirror import Mirror
 from gatewright.models.cassettes.measured import without_measures
-from gatewright.rules.rounds import REVIEW_OBJECTIVE, TESTS_OBJECTIVE
+from gatewright.rules.rounds import PEOPLE_OBJECTIVE, REVIEW_OBJECTIVE, TESTS_OBJECTIVE
 from gatewright.tasks.earlier_round import left_by
 
 #: Characters of what an earlier round left that are told.
@@ -33,6 +34,7 @@ class EarlierRound:
 async def earlier_round(contract: TaskContract, artifacts: ArtifactPort) -> EarlierRound | None:
     """The round before ``contract``, None for a first round. Raises BusError, and ArtifactError for evidence that is gone."""
     tests, review = left_by(contract, "test_report"), left_by(contract, "review_report")
+    people = left_by(contract, "revision_order")
     try:
         if tests is not None:
             failed = await _tests(codec.decode(await artifacts.get(tests.uri), TestReport), artifacts)
@@ -40,6 +42,9 @@ async def earlier_round(contract: TaskContract, artifacts: ArtifactPort) -> Earl
         if review is not None:
             failed = _review(codec.decode(await artifacts.get(review.uri), ReviewReport))
             return EarlierRound(failed, REVIEW_OBJECTIVE, await _patch(contract, artifacts))
+        if people is not None:
+            order = codec.decode(await artifacts.get(people.uri), RevisionOrder)
+            return EarlierRound(_people(order), PEOPLE_OBJECTIVE, await _patch(contract, artifacts))
     except MalformedError:
         return None
     return None
@@ -68,6 +73,15 @@ def _review(report: ReviewReport) -> str:
     for finding in report.findings:
         where = f"{finding.path}:{finding.line or ''} " if finding.path else ""
         lines.append(f"- {'must be cured' if finding.blocking else 'note'}: {where}{finding.message} ({finding.code})")
+    return "\n".join(lines)[:_QUOTED]
+
+
+def _people(order: RevisionOrder) -> str:
+    lines = ["People have refused the change."]
+    for each in order.findings:
+        scope = f" of {', '.join(each.scope)}" if each.scope else ""
+        shown = f" (see {', '.join(each.evidence)})" if each.evidence else ""
+        lines.append(f"- {each.person}{scope}: {each.words}{shown}")
     return "\n".join(lines)[:_QUOTED]
 
 

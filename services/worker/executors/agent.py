@@ -21,6 +21,7 @@ from typing import Any, Final
 from gatewright import scope
 from gatewright.agents.installation import InstalledAgent
 from gatewright.agents.policy import LoadedAgents
+from gatewright.canonical_memory import read_memory
 from gatewright.contracts.vocabulary import Shell
 from gatewright.environment_state import refuse_changed, see_environment
 from gatewright.errors import AgentWireError, GatewrightError, UnavailableError
@@ -119,7 +120,9 @@ class AgentExecutor:
         gateway = await asyncio.to_thread(
             gateway_for, self._host.models, job, model, pool=self._host.pool, playback=self._host.playback
         )
-        record = AgentRecord(brief(self._host.library, job.contract, earlier, directory="/workspace").in_one)
+        memory = await read_memory(job.contract.inputs.artifacts, job.artifacts)
+        order = brief(self._host.library, job.contract, earlier, directory="/workspace", memory=memory)
+        record = AgentRecord(order.in_one)
         tell = _told(record, job.tell)
         session = CarriedSession(agent, self._scanner, tell)
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
+from gatewright.canonical_memory import read_memory
 from gatewright.errors import DeniedError
 from gatewright.models.cassettes import Playback
 from gatewright.models.choice import provider_of
@@ -49,7 +50,8 @@ class ModelExecutor:
         model = model_for(policy, job.contract, None, pool=self._pool)
         gateway = await asyncio.to_thread(gateway_for, self._models, job, model, pool=self._pool, playback=self._playback)
         earlier = await earlier_round(job.contract, job.artifacts)
-        order = brief(self._library, job.contract, earlier, "files", data=await _files(job)).in_one
+        memory = await read_memory(job.contract.inputs.artifacts, job.artifacts)
+        order = brief(self._library, job.contract, earlier, "files", data=await _files(job), memory=memory).in_one
         job.kept[PROMPT] = order.encode("utf-8", "replace")
         provider = provider_of(policy, model)
         apis = provider.apis if provider is not None else ()

@@ -136,7 +136,10 @@ def access_of(
     queues = tuple(queue for queue in t.consumers(pools) if queue.owner == role)
     return Access(
         identity,
-        (t.result_subject(role), t.dead_subject(role), own_artifacts(identity), *(_AGENTS_SAY if role == "worker" else ())),
+        (
+            *(t.result_subject(role), t.dead_subject(role), t.claim_subject(role), own_artifacts(identity)),
+            *(_AGENTS_SAY if role == "worker" else ()),
+        ),
         (t.CANCEL_SUBJECT, *(_AGENTS_HEAR if role == "worker" else ())),
         serve=service_subjects(role),
         queues=queues,
@@ -245,7 +248,7 @@ def _gatekeeper(pools: tuple[str, ...], publishers: tuple[str, ...]) -> Access:
             f"_INBOX_{OPERATOR}.>",
             OWN_RIGHTS,
         ),
-        (t.CANCEL_SUBJECT,),
+        (t.CANCEL_SUBJECT, t.CLAIM_SUBJECT),
         serve=(
             "$SRV.>",
             *(f"{subject}{ending}" for subject in (t.SUBMIT_SUBJECT, *t.QUESTION_SUBJECTS) for ending in ("", ".*")),

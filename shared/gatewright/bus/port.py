@@ -20,6 +20,8 @@ TRACE_HEADER = "traceparent"
 TASK_TOKEN_HEADER = "Gw-Task-Token"  # noqa: S105 - the name of a header
 #: Goes with a task: the publisher that submitted its run, whom its agents may ask.
 PUBLISHER_HEADER = "Gw-Publisher"
+#: Goes with a task: the seconds of the beat in which the process that has it in hand claims so; without it nothing is claimed.
+BEAT_HEADER = "Gw-Beat"
 #: Names the run of a document that has no key of its own. Unlike ``Nats-Msg-Id``, the server does not look at it.
 KEY_HEADER = "Gw-Idempotency-Key"
 
@@ -148,7 +150,7 @@ class Bus(Protocol):
     async def remove(self, stream: str, sequence: int) -> None:
         """Take a message out of a work queue without its being delivered; nothing happens when it is gone."""
 
-    async def broadcast(self, subject: str, data: bytes) -> None:
+    async def broadcast(self, subject: str, data: bytes, *, headers: Mapping[str, str] | None = None) -> None:
         """Send to all who listen now; nothing is stored."""
 
     async def listen(self, subject: str, listener: Listener) -> None:

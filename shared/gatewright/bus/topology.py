@@ -48,6 +48,8 @@ ABORT_SUBJECT = "gw.intake.abort"
 CANCEL_SUBJECT = "gw.cancel"
 #: Told by workers while agents work, for those who look on: what they say they do. It is nowhere stored, and no evidence.
 LIVE_SUBJECT = "gw.live.*"
+#: Told every beat by each role of every task that it has in hand, to the gatekeepers. It is nowhere stored, and no evidence.
+CLAIM_SUBJECT = "gw.claim.*"
 #: Where workers put what agents ask leave for to the publisher of the run, and where that publisher answers; each publisher
 #: has a subject of its own. Nowhere stored: the agent's events in the bundle hold question and answer.
 QUESTION_SUBJECT = "gw.question.*"
@@ -249,6 +251,11 @@ def task_queue(subject: str) -> str:
 def live_subject(role: str) -> str:
     """Where a role tells what goes on, for those who look on."""
     return f"gw.live.{role}"
+
+
+def claim_subject(role: str) -> str:
+    """Where a role claims that a task is in hand, and no other does."""
+    return f"gw.claim.{role}"
 
 
 def question_subject(publisher: str) -> str:

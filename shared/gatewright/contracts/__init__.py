@@ -11,6 +11,7 @@ from gatewright.contracts.approvals import (
     DecisionReply,
 )
 from gatewright.contracts.completion import CompletionReport
+from gatewright.contracts.progress import CanonicalMemory, ProgressPacket
 from gatewright.contracts.proposals import ContractProposal, PlanProposal, ReviewOpinion
 from gatewright.contracts.records import AgentRegistry, OrchestratorEvent, RunManifest, Transition
 from gatewright.contracts.reports import (
@@ -24,12 +25,14 @@ from gatewright.contracts.reports import (
     Plan,
     ReexecReport,
     ReviewReport,
+    StatusClaim,
     TaskResult,
     TestReport,
     UsageReport,
     WorkReport,
 )
 from gatewright.contracts.retention import LegalHold, Tombstone
+from gatewright.contracts.revision_orders import RevisionOrder
 from gatewright.contracts.routing import ReviewRouting, RoutingRules
 from gatewright.contracts.run_request import AbortRequest, RequestTask, RunRequest, SubmitReply
 from gatewright.contracts.run_status import (
@@ -70,6 +73,7 @@ __all__ = [
     "Brief",
     "BundlePart",
     "BundleRequest",
+    "CanonicalMemory",
     "CompletionReport",
     "ContractProposal",
     "DecisionBatch",
@@ -85,12 +89,14 @@ __all__ = [
     "OrchestratorEvent",
     "Plan",
     "PlanProposal",
+    "ProgressPacket",
     "ProvenanceManifest",
     "ReexecReport",
     "RequestTask",
     "ReviewOpinion",
     "ReviewReport",
     "ReviewRouting",
+    "RevisionOrder",
     "RevisionPacket",
     "RevisionTrail",
     "RoutingRules",
@@ -100,6 +106,7 @@ __all__ = [
     "RunRequest",
     "RunStatus",
     "RunsRequest",
+    "StatusClaim",
     "StatusRequest",
     "SubmitReply",
     "TaskContract",

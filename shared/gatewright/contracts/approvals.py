@@ -14,7 +14,8 @@ from gatewright.contracts.review_votes import ReviewQuorum, ReviewStanding, Revi
 from gatewright.contracts.run_status import GateStanding
 from gatewright.contracts.vocabulary import END, Attempt, Count, Document, NonEmpty, RunId, Sha256, Timestamp, keep_one_spelling
 
-#: What may make a run wait for a person. What is not about candidates is about the contract.
+#: What may make a run wait for a person. ``escalation`` is about one more round; what is not about candidates is about the
+#: contract.
 AskReason = Literal[
     "broad_scope",
     "network",
@@ -27,16 +28,20 @@ AskReason = Literal[
     "risk_tier",
     "critic",
     "review",
+    "escalation",
 ]
 _ABOUT_CANDIDATES = frozenset({"protected_class", "landing", "risk_tier", "critic", "review"})
-AskStage = Literal["contract", "candidate"]
+AskStage = Literal["contract", "candidate", "round"]
 Risk = Literal["low", "medium", "high"]
 DecisionVerdict = Literal["approve", "reject", "comment", "vote"]
 ApprovalStatus = Literal["pending", "approved", "rejected", "expired", "withdrawn", "autopilot"]
+OnReject = Literal["end", "repair"]
 ProtectedClassName = Literal["ci", "protected", "runner", "dependencies", "migrations"]
 
 #: Seconds in ninety days: the longest that a person is waited for.
 LONGEST_WAIT = 90 * 86_400
+#: Seconds of a beat where the operator's policy says nothing else.
+DEFAULT_BEAT = 900
 RuleName = Annotated[str, Meta(pattern=rf"^[a-z0-9][a-z0-9-]{{0,63}}{END}")]
 PersonName = Annotated[str, Meta(pattern=rf"^[A-Za-z0-9][A-Za-z0-9._@+-]{{0,127}}{END}")]
 RequestId = Annotated[str, Meta(pattern=rf"^[A-Za-z0-9][A-Za-z0-9_-]*\.ask\.[0-9]{{1,4}}{END}")]
@@ -52,14 +57,18 @@ class ApprovalRule(Document):
 
     ``repositories``, ``refs`` and ``classes`` narrow it down; empty: all. ``above_usd``: what a ``budget`` may order
     unasked. ``from_tier``: the lowest tier of a change that a ``risk_tier`` asks about. ``quorum``: what a ``review`` needs
-    to pass. ``escalate_to``: who is asked next, for as long again, when no answer came; empty: silence ends the run.
+    to pass. ``within_seconds`` is how long an answer is waited for; ``within_beats`` says it in beats, which are made seconds
+    when the policy is read: ledgers have those, and a beat that is changed later changes no run. ``escalate_to``: who is
+    asked next, for as long again, when no answer came; empty: silence ends the run.
+    ``on_reject``: whether a refusal with words ends the run, or sends the change back to who made it while rounds are left.
     """
 
     name: RuleName
     reason: AskReason
     risk: Risk
     approvers: Annotated[tuple[NonEmpty, ...], Meta(min_length=1)]
-    within_seconds: Wait
+    within_seconds: Wait | None = None
+    within_beats: Annotated[int, Meta(ge=1, le=LONGEST_WAIT)] | None = None
     repositories: tuple[NonEmpty, ...] = ()
     refs: tuple[NonEmpty, ...] = ()
     classes: tuple[ProtectedClassName, ...] = ()
@@ -72,13 +81,21 @@ class ApprovalRule(Document):
     release_locks: bool = False
     autopilot: bool = False
     quorum: ReviewQuorum | None = None
+    on_reject: OnReject = "end"
 
     def __post_init__(self) -> None:
-        keep_one_spelling(self, "above_usd", "from_tier")
+        keep_one_spelling(self, "above_usd", "from_tier", "on_reject")
+
+    @property
+    def wait(self) -> int:
+        """Seconds that an answer is waited for; beats that no policy has measured are quarters of an hour."""
+        return self.within_seconds or (self.within_beats or 1) * DEFAULT_BEAT
 
     @property
     def stage(self) -> AskStage:
-        """When it is asked: before any work is given out, or before the change lands."""
+        """When it is asked: before any work is given out, before the change lands, or before one more round of fixing."""
+        if self.reason == "escalation":
+            return "round"
         return "candidate" if self.reason in _ABOUT_CANDIDATES else "contract"
 
 

@@ -94,12 +94,36 @@ class UsageReport(Document):
     usage: Usage
 
 
+#: What an agent's activity can be about.
+ActivityKind = Literal["started", "message", "command", "file_change", "permission", "usage", "problem"]
+#: Seconds of the longest beat.
+LONGEST_BEAT = 86_400
+
+
+class StatusClaim(Document):
+    """A task is in hand: said every beat by the role that has it. Stored nowhere; ``since`` is by the clock of who says it.
+
+    ``beat`` counts the claims of this delivery from 0. ``quiet_seconds``: since the work last showed a step or an activity.
+    """
+
+    run_id: RunId
+    task_id: Annotated[str, Meta(min_length=1, max_length=1024)]
+    role: Literal["pm", "techlead", "worker", "reviewer", "testrunner"]
+    delivery: Positive
+    beat: Count
+    beat_seconds: Annotated[int, Meta(ge=1, le=LONGEST_BEAT)]
+    since: Timestamp
+    phase: Literal["working", "waiting"]
+    quiet_seconds: Count
+    activity: ActivityKind | None = None
+
+
 class AgentActivity(Document):
     """What an agent says it does, told while it works for those who look on. Stored nowhere; the bundle has its transcript."""
 
     run_id: RunId
     task_id: NonEmpty
-    event: Literal["started", "message", "command", "file_change", "permission", "usage", "problem"]
+    event: ActivityKind
     text: Annotated[str, Meta(max_length=2000)]
 
 

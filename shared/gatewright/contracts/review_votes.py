@@ -62,11 +62,15 @@ class ReviewQuorum(Document):
 
 
 class ConsensusReceipt(Document):
-    """Whose votes made the consensus. ``duo``: the two that stood in for the owner of the domain; empty: the owner voted."""
+    """Whose votes made the consensus. ``duo``: the two that stood in for the owner of the domain; empty: the owner voted.
+
+    ``red``: who refused the change, which is sent back for it; empty: the consensus is a yes.
+    """
 
     green: tuple[str, ...]
     yellow: tuple[str, ...]
     duo: tuple[str, ...] = ()
+    red: tuple[str, ...] = ()
 
 
 class VoteStanding(Document):

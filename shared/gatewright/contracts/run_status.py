@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from gatewright.contracts.records import OrchestratorEvent
-from gatewright.contracts.reports import GateName
+from gatewright.contracts.reports import ActivityKind, GateName
 from gatewright.contracts.vocabulary import Attempt, Count, Document, LandingMode, NonEmpty, RunId, Sha256, Timestamp
 from gatewright.reasons import Family
 
@@ -23,12 +23,20 @@ class StatusRequest(Document):
 
 
 class TaskStanding(Document):
-    """``attempt`` is the round of the fix loop that the task belongs to."""
+    """``attempt`` is the round of the fix loop that the task belongs to.
+
+    ``claimed_at``: when the gatekeeper that answers last heard that it is in hand, with the ``phase`` and ``activity`` that
+    were claimed. ``silent_since``: from when on claims of it have been missing; None while it is not silent.
+    """
 
     task_id: NonEmpty
     role: Literal["pm", "techlead", "worker", "reviewer", "testrunner"]
     status: Literal["PENDING", "RUNNING", "SUCCESS", "FAILED"]
     attempt: Attempt
+    claimed_at: Timestamp | None = None
+    phase: Literal["working", "waiting"] | None = None
+    activity: ActivityKind | None = None
+    silent_since: Timestamp | None = None
 
 
 class GateStanding(Document):
@@ -82,6 +90,8 @@ class RunStatus(Document):
     family: Family | None = None
     landed: LandedChange | None = None
     bundle: SealedBundle | None = None
+    #: From when on claims of what is in hand have been missing; None while the run is not silent.
+    silent_since: Timestamp | None = None
 
 
 class EventsRequest(Document):
@@ -128,12 +138,13 @@ class RunsRequest(Document):
 
 
 class ListedRun(Document):
-    """A run as a list shows it."""
+    """A run as a list shows it; ``silent_since`` as in its status."""
 
     run_id: RunId
     publisher: NonEmpty
     status: RunOutcome
     created_at: Timestamp
+    silent_since: Timestamp | None = None
 
 
 class RunList(Document):

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from gatewright.contracts.reports import Violation
+from gatewright.contracts.revision_orders import VoidVote
 from gatewright.contracts.vocabulary import (
     Attempt,
     Count,
@@ -119,7 +120,8 @@ class Blocked(Document):
 class Decision(Document):
     """``falsifier`` is the check that would prove the decision wrong; ``event`` the number of the event that records it.
 
-    ``by`` is the role that decided; an older log does not say it.
+    ``by`` is the role that decided; an older log does not say it. ``id`` stays for good; ``supersedes`` is that of the earlier
+    decision in whose place this one stands, and which is kept as it was written. Logs older than they are have neither.
     """
 
     at: Timestamp
@@ -131,11 +133,35 @@ class Decision(Document):
     falsifier: str
     event: Positive
     by: Literal["pm", "techlead", "gatekeeper", "publisher"] | None = None
+    id: NonEmpty | None = None
+    supersedes: NonEmpty | None = None
 
 
 class DecisionsLog(Document):
     run_id: RunId
     decisions: tuple[Decision, ...]
+
+
+class GradedIssue(Document):
+    """``major`` keeps the change from landing, ``minor`` does not."""
+
+    grade: Literal["major", "minor"]
+    code: NonEmpty
+    message: str
+    path: str | None = None
+    line: Positive | None = None
+
+
+class CheckerVerdict(Document):
+    """What the reviewer said of the round that was refused, in the form of OmegaOS. ``confidence`` is null: none is told."""
+
+    decision: Literal["PASS", "FAIL"]
+    issues: tuple[GradedIssue, ...]
+    feedback: str
+    confidence: Annotated[float, Meta(ge=0, le=1)] | None = None
+
+    def __post_init__(self) -> None:
+        keep_one_spelling(self, "confidence")
 
 
 class RevisionPacket(Document):
@@ -145,7 +171,7 @@ class RevisionPacket(Document):
     attempt: Attempt
     ordered_at: Timestamp
     reason: NonEmpty
-    source: Literal["reviewer", "tests"]
+    source: Literal["reviewer", "tests", "people"]
     objective: NonEmpty
     findings: tuple[Violation, ...]
     tasks: tuple[NonEmpty, ...]
@@ -153,6 +179,10 @@ class RevisionPacket(Document):
     evidence_refs: tuple[str, ...]
     #: The event that ordered it.
     event: Positive
+    #: The votes on what was refused, of every colour: none of them counts for what comes next.
+    void_votes: tuple[VoidVote, ...] = ()
+    #: Of a round that the reviewer refused: its verdict, with graded findings.
+    checker: CheckerVerdict | None = None
 
 
 class RepairResponse(Document):

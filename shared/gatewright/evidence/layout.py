@@ -41,6 +41,8 @@ TEST_REPORT = "reports/test_report.json"
 EVIDENCE_BUNDLE = "reports/evidence_bundle.json"
 EVIDENCE_REPORT = "reports/evidence_report.json"
 COMPLETION_REPORT = "reports/completion_report.json"
+#: In runs that were accepted since there is one.
+PROGRESS_PACKET = "reports/progress_packet.json"
 
 GIT_BASELINE = "git/baseline_commit.txt"
 GIT_BASELINE_TREE = "git/baseline_tree.txt"
@@ -209,6 +211,7 @@ _KINDS: tuple[tuple[re.Pattern[str], type[Document]], ...] = tuple(
         (r"reports/evidence_bundle\.json", contracts.EvidenceBundle),
         (r"reports/evidence_report\.json", contracts.EvidenceReport),
         (r"reports/completion_report\.json", contracts.CompletionReport),
+        (r"reports/progress_packet\.json", contracts.ProgressPacket),
         (r"reports/review_routing\.json", contracts.ReviewRouting),
         (r"reports/gates/[^/]+\.json", contracts.GateReport),
         (r"results/[^/]+/error\.json", contracts.Error),

@@ -41,11 +41,12 @@ _DRAFT = ".manifest.json.draft"
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """A bundle on disk: the digest of its manifest, the key id of its signer, the folder."""
+    """A bundle on disk: the digest of its manifest, the key id of its signer, the folder; its progress packet if it has one."""
 
     manifest_sha256: str
     signer: str
     location: str
+    packet: bytes = b""
 
 
 class BundleWriter:
@@ -96,7 +97,8 @@ class BundleWriter:
         files |= {path: signer.envelope(statement) for path, statement in statements.items()}
         async with self._turn(run.run_id):
             location = await asyncio.to_thread(self._seal, run.run_id, files, manifest)
-        return Sealed(hashlib.sha256(manifest).hexdigest(), signer.key_id, str(location))
+        packet = files.get(layout.PROGRESS_PACKET, b"")
+        return Sealed(hashlib.sha256(manifest).hexdigest(), signer.key_id, str(location), packet)
 
     async def check(self) -> None:
         """Whether bundles can be written where they are kept, as far as that can be told before there is one."""

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal
 import msgspec
 
 from gatewright.contracts.approvals import ApprovalRequest, ApprovalRule, DecisionVerdict, RosterPerson, SignedDecision
+from gatewright.contracts.progress import MemoryBounds, MemoryEntry
 from gatewright.contracts.records import OrchestratorEvent
 from gatewright.contracts.reports import Error, GateReport, Plan, ReviewReport, TaskResult, TestReport
 from gatewright.contracts.review_votes import ConsensusReceipt
@@ -33,14 +34,16 @@ SUCCESSORS: dict[State, tuple[State, ...]] = {
     "S0": ("S1",),
     "S1": ("S2", "AWAITING_APPROVAL"),
     "S2": ("S3",),
-    "S3": ("S4", "S5"),
+    "S3": ("S4", "S5", "AWAITING_APPROVAL"),
     "S4": ("S5", "S6", "AWAITING_APPROVAL"),
     "S5": ("S2",),
     "S6": (),
-    "AWAITING_APPROVAL": ("S1", "S4"),
+    "AWAITING_APPROVAL": ("S1", "S4", "S5"),
     "FAILED": (),
     "ABORTED": (),
 }
+#: Where a parked run may turn to, in the place of where it stood: people sent the change back, or gave it one more round.
+SENT_BACK: dict[str, tuple[State, ...]] = {"S3": ("S5",), "S4": ("S5",)}
 #: How the name of a rule begins by which a gate names a reason to ask a person.
 ASKS = "asks."
 TERMINAL: frozenset[State] = frozenset({"S6", "FAILED", "ABORTED"})
@@ -89,6 +92,10 @@ class RunAccepted(Payload, frozen=True):
     pools: dict[str, str] = msgspec.field(default_factory=dict)
     approval_rules: tuple[ApprovalRule, ...] = ()
     routing: RoutingRules | None = None
+    #: Whether its bundle has a progress packet, and its decisions have ids; runs older than that have neither.
+    progress: bool = False
+    #: How much of earlier runs on the repository it was told, where the policy lets it be told of them.
+    memory: MemoryBounds | None = None
 
     @property
     def repository_key(self) -> str:
@@ -168,7 +175,7 @@ class ApprovalRequested(Payload, frozen=True):
 class ApprovalDecided(Payload, frozen=True):
     """A person has answered: ``approver``, as the roster of that digest had them, with the key of that ``fingerprint``.
 
-    ``consensus`` is set with the vote that makes one: it says yes to the request.
+    ``consensus`` is set with the vote that makes one: it says yes to the request, or no where it is red.
     """
 
     event_type: ClassVar[str] = "approval_decided"
@@ -350,12 +357,16 @@ class AnswerIgnored(Payload, frozen=True):
 
 
 class BundleSealed(Payload, frozen=True):
-    """The bundle of an ended run is on disk, whole and signed. After it comes ``run_expired`` alone."""
+    """The bundle of an ended run is on disk, whole and signed. After it comes ``run_expired`` alone.
+
+    ``memory`` is what later runs of its publisher on its repository are told of it; None where the policy had it off.
+    """
 
     event_type: ClassVar[str] = "bundle_sealed"
     manifest_sha256: str
     signer: str
     location: str
+    memory: MemoryEntry | None = None
 
 
 class RunExpired(Payload, frozen=True):

@@ -20,7 +20,7 @@ from gatewright.ledger.candidates import candidate_of, chosen, orders_of, put_ba
 from gatewright.ledger.expiry import expired
 from gatewright.ledger.run import AskedApproval, CandidateState, FoundReason, Run, RunFailure, RunTask, TaskStatus
 from gatewright.ledger.spending import most
-from gatewright.ledger.votes import voted
+from gatewright.ledger.votes import answered, withdrawn
 
 
 def evolve(run: Run | None, record: OrchestratorEvent) -> Run:
@@ -96,6 +96,8 @@ def _apply(run: Run, payload: e.Payload, record: OrchestratorEvent) -> Run:  # n
         case e.TestsReceived(report=tests):
             return replace(_settle(run, "testrunner", "SUCCESS" if tests.status == "PASS" else "FAILED"), tests=tests)
         case e.GateJudged(report=report):
+            if report.gate in {"reviewer", "tests"} and report.verdict == "FAIL":
+                return replace(run, refusal=report)
             passed = report.gate == "tests" and report.verdict == "PASS"
             return replace(run, tests_passed=True) if passed else run
         case e.ReviewRouted(routing=routing):
@@ -125,7 +127,8 @@ def _apply(run: Run, payload: e.Payload, record: OrchestratorEvent) -> Run:  # n
 
 def _enter(run: Run, state: e.State, now: str) -> Run:
     allowed = (*e.SUCCESSORS[run.state], "FAILED", "ABORTED") if not run.ended else ()
-    if state not in allowed or (run.parked and state not in {run.parked_from, "FAILED", "ABORTED"}):
+    goes_on = {run.parked_from, *e.SENT_BACK.get(run.parked_from or "", ()), "FAILED", "ABORTED"}
+    if state not in allowed or (run.parked and state not in goes_on):
         raise MalformedError(f"{state} may not follow {run.state}", code="bad_event")
     if state == e.PARKED:
         return replace(run, state=state, parked_from=run.state, parked_at=now)
@@ -146,12 +149,8 @@ def _asked(run: Run, payload: e.ApprovalRequested | e.ApprovalDecided | e.Approv
     if known is None or known.status != "pending":
         raise MalformedError(f"{payload.request_id[:80]!r} waits for no answer", code="bad_event")
     match payload:
-        case e.ApprovalDecided(verdict="comment", approver=person):
-            known = replace(known, comments=(*known.comments, person.name))
-        case e.ApprovalDecided(verdict="vote"):
-            known = voted(known, payload, now)
-        case e.ApprovalDecided(verdict=verdict, approver=person):
-            known = replace(known, status="approved" if verdict == "approve" else "rejected", person=person.name, at=now)
+        case e.ApprovalDecided():
+            known = answered(known, payload, now)
         case e.ApprovalByRule(rule=rule):
             known = replace(known, status="autopilot", person=rule, at=now)
         case _:
@@ -182,7 +181,7 @@ def _fix(run: Run, payload: e.FixOrdered) -> Run:
     # A test runner may still be at the change that the reviewer refused: what it answers will be of another attempt.
     abandoned = (replace(task, status="FAILED") for task in run.tasks.values() if task.status == "RUNNING")
     run = replace(_with(run, *abandoned), attempt=payload.attempt, candidate=None, review=None, tests=None, tests_passed=False)
-    run = replace(run, routing=None)
+    run = replace(run, routing=None, refusal=None, approvals=withdrawn(run.approvals))
     return _planned(run, payload.contracts)
 
 

@@ -30,7 +30,7 @@ def expire(run: Run, now: datetime, by: str, reason: str) -> Transition:
     failure = run.failure or RunFailure("", "")
     payload = e.RunExpired(
         accepted=_remembered(run.accepted),
-        sealed=run.sealed,
+        sealed=_without_memory(run.sealed),
         state=state,
         attempt=run.attempt,
         created_at=run.created_at,
@@ -53,7 +53,7 @@ def expired(run: Run | None, payload: e.RunExpired, record: OrchestratorEvent) -
     Raises MalformedError (``bad_event``): nothing came before it, or it tells another end than the events before it did.
     """
     if run is not None and run.seq + 1 == record.seq:
-        if run.sealed != payload.sealed or run.expired is not None:
+        if run.sealed is None or _without_memory(run.sealed) != _without_memory(payload.sealed) or run.expired is not None:
             raise MalformedError(f"{run.run_id} cannot expire here", code="bad_event")
         return replace(run, expired=payload, seq=record.seq, head=record.hash, at=record.ts)
     if record.seq < 2 or payload.state not in e.TERMINAL:
@@ -92,6 +92,11 @@ def check_whole(run: Run, first_seq: int) -> None:
 def is_remains(transition: Transition) -> bool:
     """Whether it is the one transition that is left of an expired run, or will be."""
     return len(transition.events) == 1 and transition.events[0].event_type == e.RunExpired.event_type
+
+
+def _without_memory(sealed: e.BundleSealed) -> e.BundleSealed:
+    """What is left of a run is told to no later one."""
+    return msgspec.structs.replace(sealed, memory=None)
 
 
 def _remembered(accepted: e.RunAccepted) -> e.RunAccepted:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.contracts.approvals import ApprovalRequest, ApprovalStatus, RosterPerson
-from gatewright.contracts.reports import Plan, ReviewReport, TaskResult, TestReport
+from gatewright.contracts.reports import GateReport, Plan, ReviewReport, TaskResult, TestReport
 from gatewright.contracts.review_votes import ConsensusReceipt, ReviewVote
 from gatewright.contracts.routing import ReviewRouting
 from gatewright.contracts.run_request import RunRequest
@@ -81,12 +81,13 @@ class CastVote:
 
 @dataclass(frozen=True, slots=True)
 class AskedApproval:
-    """A request and what has become of it; ``person`` and ``at`` are those of the answer."""
+    """A request and what has become of it; ``person`` and ``at`` are those of the answer, ``words`` those of a no."""
 
     request: ApprovalRequest
     status: ApprovalStatus = "pending"
     person: str = ""
     at: str = ""
+    words: str = ""
     comments: tuple[str, ...] = ()
     votes: tuple[CastVote, ...] = ()
     consensus: ConsensusReceipt | None = None
@@ -133,6 +134,8 @@ class Run:
     review: ReviewReport | None = None
     tests: TestReport | None = None
     tests_passed: bool = False
+    #: What the reviewer's or the tests' gate refuses the candidate for, while nothing was ordered because of it.
+    refusal: GateReport | None = None
     #: Where several make the change: how far each has come, by number. What stands above is that of the chosen one.
     candidates: Mapping[int, CandidateState] = field(default_factory=dict)
     chosen: int = 0

@@ -1,17 +1,36 @@
-"""What a vote on a review makes of the request that it answers."""
+"""What people's answers make of the requests that they answer."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from gatewright.contracts import ApprovalDecision, codec
+from gatewright.contracts.approvals import ApprovalStatus
 from gatewright.errors import MalformedError
 from gatewright.ledger.events import ApprovalDecided
 from gatewright.ledger.run import AskedApproval, CastVote
 
 
+def answered(asked: AskedApproval, event: ApprovalDecided, now: str) -> AskedApproval:
+    """The request after one more answer; a comment changes nothing about it. Raises what ``voted`` does."""
+    match event.verdict:
+        case "comment":
+            return replace(asked, comments=(*asked.comments, event.approver.name))
+        case "vote":
+            return voted(asked, event, now)
+        case "approve":
+            return replace(asked, status="approved", person=event.approver.name, at=now)
+        case "reject":
+            words = codec.decode(event.signed.document.encode(), ApprovalDecision).comment
+            return replace(asked, status="rejected", person=event.approver.name, at=now, words=words)
+
+
 def voted(asked: AskedApproval, event: ApprovalDecided, now: str) -> AskedApproval:
-    """The request after one more vote; a consensus is its yes. Raises MalformedError for a decision without a vote."""
+    """The request after one more vote; a consensus is its yes, or its no where it is red.
+
+    Raises MalformedError for a decision without a vote.
+    """
     decision = codec.decode(event.signed.document.encode(), ApprovalDecision)
     if decision.vote is None:
         raise MalformedError(f"{event.request_id[:80]!r}: a vote that says nothing", code="bad_event")
@@ -19,4 +38,13 @@ def voted(asked: AskedApproval, event: ApprovalDecided, now: str) -> AskedApprov
     asked = replace(asked, votes=(*asked.votes, cast))
     if event.consensus is None:
         return asked
-    return replace(asked, status="approved", person=event.approver.name, at=now, consensus=event.consensus)
+    status: ApprovalStatus = "rejected" if event.consensus.red else "approved"
+    return replace(asked, status=status, person=event.approver.name, at=now, consensus=event.consensus)
+
+
+def withdrawn(approvals: Mapping[str, AskedApproval]) -> Mapping[str, AskedApproval]:
+    """The requests of a run that makes its change anew: what still waited about the one before is asked no more."""
+    return {
+        name: replace(asked, status="withdrawn") if asked.status == "pending" and asked.request.stage == "candidate" else asked
+        for name, asked in approvals.items()
+    }

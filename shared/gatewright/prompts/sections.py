@@ -50,7 +50,12 @@ def mission_line(words: str) -> str:
 
 
 def of_contract(
-    contract: TaskContract, current_task: str, *, done: Sequence[str] = (), decisions: Sequence[str] = ()
+    contract: TaskContract,
+    current_task: str,
+    *,
+    done: Sequence[str] = (),
+    decisions: Sequence[str] = (),
+    memories: Sequence[str] = (),
 ) -> FreshContext:
     """The sections of a task under ``contract``. No run id and no time stands in them: equal orders are equal bytes."""
     # Hidden checks are taken out before any role but the test runner is sent the contract; a file on disk still has them.
@@ -65,6 +70,7 @@ def of_contract(
         verify_command=" && ".join(test.cmd for test in must_pass),
         key_decisions=decisions,
         files_in_scope=tuple(contract.allowed_paths),
+        relevant_memories=memories,
     )
 
 

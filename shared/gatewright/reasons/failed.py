@@ -109,6 +109,7 @@ _CONTRADICTIONS = dict.fromkeys(
         "file_unlisted",
         "folder_unlisted",
         "gate_contradicts",
+        "memory_contradicts",
         "gate_ignored",
         "gate_missing",
         "landed_contradicts",

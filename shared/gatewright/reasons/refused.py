@@ -122,6 +122,8 @@ _APPROVALS = {
     "approval_other_subject": "look at the request as it stands (`gatewright approvals show {run}`), and decide about that",
     "approval_phrase_differs": "type the words that the request shows, letter by letter",
     "approval_rejected": "change what was asked for: a person has said no, and the report says why",
+    "review_rejected": "wait: the change goes back to who made it, with the votes; `gatewright show {run} --as trail` tells",
+    "change_refused_before": "order it anew, in other words: the maker handed over again what people had refused",
     "approval_repeated": "say one thing about each request",
     "approval_void": "decide about what the run has now: what was asked about has changed",
     "approval_withdrawn": "nothing is to be done: the run has ended",

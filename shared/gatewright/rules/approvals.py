@@ -19,13 +19,16 @@ from gatewright.ledger.run import AskedApproval, Run
 from gatewright.rules.landing import landing_ref
 from gatewright.rules.quorum import names_person
 from gatewright.rules.reviewing import check_vote
+from gatewright.rules.rounds import handed_over, unrepaired
 from gatewright.rules.transfers import transfer_words
 from gatewright.ssh_signatures import fingerprint, signer_of, verify_ssh
 
 #: What a signature is for (``ssh-keygen -Y sign -n``): one made for anything else does not count.
 NAMESPACE = "gatewright-approval-v1"
 #: What no rule may let pass without a person: tests and pipelines, dependencies, what cannot be made good.
-NEVER_BY_RULE = frozenset({"protected_class", "destructive", "broad_scope", "risk_tier", "critic", "review", "transfer"})
+NEVER_BY_RULE = frozenset(
+    {"protected_class", "destructive", "broad_scope", "risk_tier", "critic", "review", "escalation", "transfer"}
+)
 #: Of the risk of a change, the least first.
 TIERS: tuple[Risk, ...] = ("low", "medium", "high")
 #: Comments on one request that are kept.
@@ -33,6 +36,11 @@ MOST_COMMENTS = 20
 _GRANTED = frozenset({"approved", "autopilot"})
 _ASKS_MODELS = frozenset({"agent", "model"})
 _MOST_WORDS = 1500
+_ON_YES: dict[AskStage, str] = {
+    "contract": "the work is given out",
+    "candidate": "the change lands",
+    "round": "one further round is ordered, for what was found",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +65,8 @@ class JudgedDecision:
 def stage_of(run: Run) -> AskStage | None:
     """What may have to be asked where the run stands, or stood when it was parked; None: nothing."""
     match run.parked_from or run.state:
+        case "S3" | "S4" if handed_over(run):
+            return "round"
         case "S1" if run.plan is not None:
             return "contract"
         case "S4" if run.tests_passed:
@@ -97,12 +107,10 @@ def make_request(
     rule, contract = each.rule, run.contract
     if contract is None:
         raise DeniedError("there is no contract to ask about", code="gate_not_evaluated")
-    candidate = run.candidate if rule.stage == "candidate" else None
-    goes_on = "the change lands" if rule.stage == "candidate" else "the work is given out"
+    candidate = run.candidate if rule.stage != "contract" else None
     silent = (
         f"{', '.join(rule.escalate_to)} are asked" if rule.escalate_to and before is None else "the run ends (approval_expired)"
     )
-    refused = "the run ends (approval_rejected); nothing lands"
     return ApprovalRequest(
         request_id=f"{run.run_id}.ask.{number}",
         run_id=run.run_id,
@@ -119,11 +127,11 @@ def make_request(
         publisher=run.publisher,
         requested_by=run.accepted.requested_by,
         user_request=run.accepted.user_request[:4000],
-        on_yes=goes_on,
-        on_no="it stays in review until that vote is changed" if rule.reason == "review" else refused,
+        on_yes=_ON_YES[rule.stage],
+        on_no=_on_no(run, rule),
         on_silence=silent,
         created_at=timestamp(now),
-        expires_at=timestamp(now + timedelta(seconds=rule.within_seconds)),
+        expires_at=timestamp(now + timedelta(seconds=rule.wait)),
         candidate_tree=candidate.tree if candidate is not None else "",
         patch=candidate.patch if candidate is not None else "",
         yourself=rule.yourself,
@@ -131,6 +139,18 @@ def make_request(
         batch=rule.batch and rule.risk != "high",
         escalates_from=before.request_id if before is not None else None,
     )
+
+
+def _on_no(run: Run, rule: ApprovalRule) -> str:
+    """What becomes of a run that gets a no, in words: also why nothing is sent back where the rule would."""
+    review = rule.reason == "review"
+    ends = "it stays in review until that vote is changed" if review else "the run ends (approval_rejected); nothing lands"
+    if rule.on_reject == "end" or rule.stage != "candidate":
+        return ends
+    if why := unrepaired(run):
+        return f"{ends}; nothing is sent back: {why}"
+    back = f"it goes back to who made it, for round {run.attempt + 1}"
+    return f"a quorum with a red vote: {back}" if review else f"with a comment: {back}; without one {ends}"
 
 
 def next_asked(run: Run, asked: AskedApproval) -> MatchedRule | None:
@@ -184,12 +204,14 @@ def judge_decision(run: Run, signed: SignedDecision, roster: ApproverRoster, now
     person, key_print = _signer(signed, data, roster, now)  # 5
     if person.name != decision.person:
         raise DeniedError(f"it names {decision.person}, and the key is that of {person.name}", code="approver_differs")
-    if not names_person(request.approvers, person):  # 6
+    dispatcher = request.reason == "escalation" and has_ordered(run, person)
+    if not dispatcher and not names_person(request.approvers, person):  # 6
         raise DeniedError(
             f"{person.name} may not decide {request.rule}: {', '.join(request.approvers)}", code="approver_not_allowed"
         )
     if decision.verdict in {"approve", "vote"}:
-        if (decision.verdict == "vote" or not request.yourself) and is_own(run, person):  # 7
+        alone = decision.verdict == "vote" or not (request.yourself or dispatcher)
+        if alone and is_own(run, person):  # 7
             raise DeniedError(f"{person.name} may not approve a run of their own", code="approval_of_own_run")
         if decision.verdict == "approve" and request.phrase and decision.phrase != request.phrase:  # 8
             raise DeniedError(f"the rule wants the exact words {request.phrase!r}", code="approval_phrase_differs")
@@ -216,9 +238,13 @@ def judge_batch(items: Sequence[JudgedDecision]) -> None:
 def is_own(run: Run, person: RosterPerson) -> bool:
     """Whether the person ordered the run, or made the change."""
     author = run.contract.author if run.contract is not None else None
-    accounts = {person.name, *person.accounts}
     written = {author.name, author.email} if author is not None else set()
-    return run.publisher in person.publishers or run.accepted.requested_by in accounts or not accounts.isdisjoint(written)
+    return has_ordered(run, person) or not {person.name, *person.accounts}.isdisjoint(written)
+
+
+def has_ordered(run: Run, person: RosterPerson) -> bool:
+    """Whether the person is who the run came from: its dispatcher."""
+    return run.publisher in person.publishers or run.accepted.requested_by in {person.name, *person.accounts}
 
 
 def _waiting_request(run: Run, decision: ApprovalDecision, now: datetime) -> ApprovalRequest:
@@ -229,6 +255,8 @@ def _waiting_request(run: Run, decision: ApprovalDecision, now: datetime) -> App
         raise DeniedError(f"{run.run_id} has ended: nothing waits for an answer", code="approval_withdrawn")
     if asked.status == "expired" or (asked.status == "pending" and is_over(asked.request, now)):
         raise DeniedError(f"the time for an answer was over {asked.request.expires_at}", code="approval_expired")
+    if asked.status != "pending" and asked.request.stage != "contract" and asked.request.attempt != run.attempt:
+        raise DeniedError("what it was asked about was sent back, and made anew: it is void", code="approval_void")
     if asked.status != "pending":
         raise DeniedError(f"it is {asked.status} since {asked.at}, by {asked.person}", code="approval_decided")
     return asked.request
@@ -277,11 +305,13 @@ def _counting(run: Run, stage: AskStage, rule: ApprovalRule) -> list[AskedApprov
 
 
 def _is_about(request: ApprovalRequest, run: Run, contract: TaskContract) -> bool:
-    tree = run.candidate.tree if request.stage == "candidate" and run.candidate is not None else ""
+    if request.stage == "round" and request.attempt != run.attempt:
+        return False
+    tree = run.candidate.tree if request.stage != "contract" and run.candidate is not None else ""
     return request.contract_sha256 == contract_digest(contract) and request.candidate_tree == tree
 
 
-def _why(rule: ApprovalRule, run: Run, contract: TaskContract) -> str:  # noqa: C901 - one case a reason
+def _why(rule: ApprovalRule, run: Run, contract: TaskContract) -> str:
     """In words; empty when the rule has nothing to ask."""
     match rule.reason:
         case "broad_scope":
@@ -305,16 +335,24 @@ def _why(rule: ApprovalRule, run: Run, contract: TaskContract) -> str:  # noqa: 
         case "landing":
             ref = landing_ref(run.run_id, contract.repository) if contract.repository is not None else ""
             return f"it lands on {ref}" if ref and (not rule.refs or ref_covered(ref, rule.refs)) else ""
-        case "risk_tier":
-            return _tier(rule, run)
-        case "critic":
-            return _doubts(run)
+        case "risk_tier" | "critic" | "escalation":
+            return _of_evidence(rule, run)
         case "review":
             ref = landing_ref(run.run_id, contract.repository) if contract.repository is not None else ""
             quorum = rule.quorum
             if quorum is None or (rule.refs and not (ref and ref_covered(ref, rule.refs))):
                 return ""
             return f"{quorum.reviewers} reviewers vote, of the domain ({', '.join(quorum.domain)}) and of quality"
+
+
+def _of_evidence(rule: ApprovalRule, run: Run) -> str:
+    if rule.reason == "risk_tier":
+        return _tier(rule, run)
+    if rule.reason == "critic":
+        return _doubts(run)
+    refusal = run.refusal if handed_over(run) else None
+    words = f"refused {run.attempt} times in a row, at last by the"
+    return f"{words} {refusal.gate} gate ({refusal.code}): {refusal.summary}" if refusal is not None else ""
 
 
 def _tier(rule: ApprovalRule, run: Run) -> str:

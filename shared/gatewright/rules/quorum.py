@@ -1,7 +1,7 @@
 """When the votes on a change are a consensus. Pure: colours and seats in, the outcome out.
 
 A quorum is enough reviewers, one of them of the domain and another of quality. It passes with enough greens, or with one green
-and enough yellows, each with its mitigations; any red blocks.
+and enough yellows, each with its mitigations; any red blocks, or, where the change can be sent back, makes a consensus of no.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Ballot:
 
 @dataclass(frozen=True, slots=True)
 class QuorumOutcome:
-    """``receipt`` is None while ``blockers``, in words, keep the review open."""
+    """``blockers``, in words, are what keeps the review from a yes. ``receipt`` is None while it is open."""
 
     receipt: ConsensusReceipt | None
     blockers: tuple[str, ...]
@@ -50,12 +50,14 @@ def ballot_of(quorum: ReviewQuorum, person: RosterPerson, colour: VoteColour, *,
     )
 
 
-def outcome_of(quorum: ReviewQuorum, ballots: Sequence[Ballot]) -> QuorumOutcome:
-    """Whether these votes, one of each voter, are a consensus.
+def outcome_of(quorum: ReviewQuorum, ballots: Sequence[Ballot], *, sends_back: bool = False) -> QuorumOutcome:
+    """Whether these votes, one of each voter, are a consensus. ``sends_back``: a red one repairs the change.
 
-    1. any red blocks  2. greens, or a green with yellows  3. enough reviewers, with two that fill the seats, or else the duo.
+    1. any red blocks  2. greens, or a green with yellows  3. enough reviewers, with two that fill the seats, or else the duo
+    4. where a quorum has a red among its votes, and the change can be sent back, that is the consensus.
     """
-    blockers = [f"{each.voter} votes red" for each in ballots if each.colour == "red"]  # 1
+    reds = tuple(each.voter for each in ballots if each.colour == "red")
+    blockers = [f"{voter} votes red" for voter in reds]  # 1
     greens = tuple(each.voter for each in ballots if each.colour == "green")
     yellows = tuple(each.voter for each in ballots if each.colour == "yellow")
     if not (len(greens) >= quorum.greens or (greens and len(yellows) >= quorum.yellows)):  # 2
@@ -65,6 +67,8 @@ def outcome_of(quorum: ReviewQuorum, ballots: Sequence[Ballot]) -> QuorumOutcome
     duo = _duo(ballots) if missing else ()
     if missing and not duo:
         blockers += missing
+    elif reds and sends_back:  # 4
+        return QuorumOutcome(ConsensusReceipt(green=greens, yellow=yellows, duo=duo, red=reds), tuple(blockers))
     return QuorumOutcome(None if blockers else ConsensusReceipt(green=greens, yellow=yellows, duo=duo), tuple(blockers))
 
 

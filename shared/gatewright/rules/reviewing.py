@@ -15,6 +15,7 @@ from gatewright.errors import DeniedError
 from gatewright.git.patches.lines import shown_lines
 from gatewright.ledger.run import AskedApproval, CastVote, Run
 from gatewright.rules.quorum import ROLE_VOTER, Ballot, QuorumOutcome, ballot_of, outcome_of
+from gatewright.rules.rounds import sends_back
 
 REVIEW = "review"
 #: Votes on one request that are kept.
@@ -87,7 +88,7 @@ def outcome(run: Run, request: ApprovalRequest, one_more: CastVote | None = None
     quorum = quorum_of(run, request)
     if quorum is None:
         return None
-    return outcome_of(quorum, tuple(_ballots(run, request, quorum, one_more)))
+    return outcome_of(quorum, tuple(_ballots(run, request, quorum, one_more)), sends_back=sends_back(run, request))
 
 
 def standing(run: Run, asked: AskedApproval) -> ReviewStanding | None:
@@ -96,11 +97,11 @@ def standing(run: Run, asked: AskedApproval) -> ReviewStanding | None:
     quorum = quorum_of(run, asked.request)
     if found is None or quorum is None:
         return None
-    report = _report(run, quorum)
+    report = _report(run, asked.request, quorum)
     votes = [VoteStanding(voter=ROLE_VOTER, colour="green", at=report.reviewed_at)] if report is not None else []
     votes += [
         VoteStanding(voter=each.person.name, colour=each.vote.colour, at=each.at, vote=each.vote)
-        for each, _ in _latest(run, asked.request).values()
+        for each, _ in latest_votes(run, asked.request).values()
     ]
     return ReviewStanding(
         phase=_phase(run, asked),
@@ -111,6 +112,8 @@ def standing(run: Run, asked: AskedApproval) -> ReviewStanding | None:
 
 
 def _phase(run: Run, asked: AskedApproval) -> ReviewPhase:
+    if asked.status in {"rejected", "withdrawn"}:
+        return "REJECTED"  # the change was sent back; the next one is asked about anew
     if run.ended:
         return "MERGED" if run.status == "SUCCESS" else "REJECTED"
     if asked.status == "approved":
@@ -119,22 +122,22 @@ def _phase(run: Run, asked: AskedApproval) -> ReviewPhase:
 
 
 def _ballots(run: Run, request: ApprovalRequest, quorum: ReviewQuorum, one_more: CastVote | None) -> Iterator[Ballot]:
-    if _report(run, quorum) is not None:
+    if _report(run, request, quorum) is not None:
         yield Ballot(ROLE_VOTER, "green", quality=True)
-    latest = _latest(run, request)
+    latest = latest_votes(run, request)
     if one_more is not None:
         latest[one_more.person.name] = (one_more, request.escalates_from is not None)
     for cast, late in latest.values():
         yield ballot_of(quorum, cast.person, cast.vote.colour, late=late)
 
 
-def _report(run: Run, quorum: ReviewQuorum) -> ReviewReport | None:
+def _report(run: Run, request: ApprovalRequest, quorum: ReviewQuorum) -> ReviewReport | None:
     """The role reviewer's report, where it is a vote: it passed, or the run would not be here."""
-    counts = quorum.role_counts and run.review is not None and run.review.verdict == "PASS"
+    counts = quorum.role_counts and run.review is not None and run.review.verdict == "PASS" and request.attempt == run.attempt
     return run.review if counts else None
 
 
-def _latest(run: Run, request: ApprovalRequest) -> dict[str, tuple[CastVote, bool]]:
+def latest_votes(run: Run, request: ApprovalRequest) -> dict[str, tuple[CastVote, bool]]:
     """The last vote of each person, and whether it came after the first time was over."""
     found: dict[str, tuple[CastVote, bool]] = {}
     for asked in _chain(run, request.request_id):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from gatewright.contracts import ReviewReport, TaskContract, TestReport
+from gatewright.contracts import ApprovalRequest, ReviewReport, TaskContract, TestReport
 from gatewright.ledger.run import Run, RunTask
 from gatewright.worker_role import ASKED_ANEW, answers, ways
 
@@ -18,6 +18,7 @@ ESCALATED: Final = "escalated"
 #: The one thing that a round of fixing is for, by whether a reviewer or the tests refused the round before.
 REVIEW_OBJECTIVE: Final = "Cure what the reviewer found."
 TESTS_OBJECTIVE: Final = "Make the acceptance tests pass."
+PEOPLE_OBJECTIVE: Final = "Cure what the people found who refused the change."
 
 
 def curable(run: Run) -> Iterator[tuple[RunTask, ReviewReport | TestReport]]:
@@ -54,3 +55,39 @@ def candidates_escalate(run: Run) -> bool:
         contract is not None and state is not None and escalates(contract, run.attempt, state.failure)
         for contract, state in tasks
     )
+
+
+def unrepaired(run: Run) -> str:
+    """Why a change that people refuse is not sent back to who made it, in words; empty when it is."""
+    contract = run.contract
+    if contract is None or contract.candidates:
+        return "of several candidates none is made anew"
+    kind = contract.executor.kind if contract.executor is not None else "recorded reply"
+    if kind not in ASKED_ANEW:
+        return f"a {kind} makes the change, and cannot be asked to repair it"
+    most = most_attempts(contract)
+    return "" if run.attempt < most else f"no round is left of {most}"
+
+
+def sends_back(run: Run, request: ApprovalRequest) -> bool:
+    """Whether a refusal of this request sends the change back, in the place of what a refusal does else."""
+    rule = next((each for each in run.accepted.approval_rules if each.name == request.rule), None)
+    return rule is not None and rule.on_reject == "repair" and request.stage == "candidate" and not unrepaired(run)
+
+
+def handed_over(run: Run) -> bool:
+    """Whether the refusal that stands is the last of as many as one that is asked anew may have without a person."""
+    contract, refusal = run.contract, run.refusal
+    return contract is not None and refusal is not None and escalates(contract, run.attempt, refusal.code)
+
+
+def granted_rounds(run: Run) -> int:
+    """How many further rounds people have given the run, beyond those of its contract: one with each yes."""
+    return sum(asked.status == "approved" and asked.request.stage == "round" for asked in run.approvals.values())
+
+
+def refused_by(run: Run) -> ReviewReport | TestReport | None:
+    """The report that the refusal which stands was about."""
+    if run.refusal is None:
+        return None
+    return run.review if run.refusal.gate == "reviewer" else run.tests

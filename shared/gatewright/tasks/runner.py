@@ -20,6 +20,7 @@ from gatewright.contracts.vocabulary import Document
 from gatewright.errors import BusError, HostError, MalformedError, UnavailableError
 from gatewright.host_errors import host_errors
 from gatewright.tasks.activity import LiveActivity
+from gatewright.tasks.beats.claims import TaskClaims
 from gatewright.tasks.budget_meter import BudgetMeter, budget_of
 from gatewright.tasks.consumer_loop import ConsumerLoop, DeliverySource, LoopOptions
 from gatewright.tasks.disposition import Disposition, waiting_pause, waits
@@ -197,14 +198,21 @@ class Runner:
         watch = TaskWatch(delivery, limit=limit, beat=beat, patience=options.patience, clock=self._clock, log=log)
         meter = BudgetMeter(budget_of(task.document), delivery=f"{delivery.message.sequence}.{delivery.attempts}")
         live = LiveActivity(self._bus, self._role, task.ref)
+        claims = TaskClaims(self._bus, self._role, delivery, task.ref, clock=self._clock, log=log)
+
+        def progress() -> None:
+            watch.progress()
+            claims.stepped()
+
         ask = self._questions.of(task.ref, delivery.message)
-        context = TaskContext(self._artifacts, self._clock, log, delivery.attempts, watch.progress, meter, live.tell, ask)
+        tell = claims.heard(live.tell)
+        context = TaskContext(self._artifacts, self._clock, log, delivery.attempts, progress, meter, tell, ask)
         reports = UsageReports(self._bus, self._role, delivery.message, task.ref, meter, log)
         log.info("task_started")
         self._watches[watch] = task.ref.run_id
         try:
-            async with reports.sent(), live.sent():
-                handling = await watch.watch(self._patiently(task, context))
+            async with reports.sent(), live.sent(), claims.sent():
+                handling = await watch.watch(self._patiently(task, context, claims))
                 reports.told_by(handling)
         finally:
             del self._watches[watch]
@@ -225,7 +233,7 @@ class Runner:
             return "timed_out"
         return await settlement.failed(delivery, task.ref, error, log)
 
-    async def _patiently(self, task: DeliveredTask, context: TaskContext) -> Document:
+    async def _patiently(self, task: DeliveredTask, context: TaskContext, claims: TaskClaims) -> Document:
         """Have the task done; again while this host has no room for it, or the bus takes nothing: then it has not failed.
 
         What a full disk makes of work is not always an error of ours: a command or a test fails in its own words. So a failure
@@ -250,5 +258,7 @@ class Runner:
                 context.log.warning("task_waits", code=error.reason, cause=error.message)
             else:
                 return document
+            claims.phase = "waiting"
             await asyncio.sleep(waiting_pause(rounds))
+            claims.phase = "working"
             context.progress()

@@ -37,6 +37,10 @@ PublisherRoom = Literal["intake", "uploads"]
 SandboxUse = Literal["probe", "task"]
 
 
+#: What becomes of a claim that a task is in hand.
+ClaimOutcome = Literal["counted", "unknown", "refused"]
+
+
 @dataclass(frozen=True, slots=True)
 class Metric:
     """``name`` as it is scraped; a histogram has ``_bucket``, ``_sum`` and ``_count`` behind it."""
@@ -115,6 +119,18 @@ LEDGER_FOREIGN = Metric(
     "Messages under a run's subject that are no entries of the ledger.",
 )
 BUNDLES_OWED = Metric("gatewright_bundles_owed", "gauge", (), "Runs that have ended and whose bundle the disk did not take.")
+RUNS_SILENT = Metric(
+    "gatewright_runs_silent",
+    "gauge",
+    (),
+    "Runs of whose tasks in hand no claim came for two beats; NaN: not known.",
+)
+STATUS_CLAIMS = Metric(
+    "gatewright_status_claims_total",
+    "counter",
+    ("role", "outcome"),
+    "Claims that a task is in hand: counted, unknown (of no task in hand) or refused (forged, or no claim).",
+)
 SANDBOX_FAILURES = Metric(
     "gatewright_sandbox_failures_total", "counter", ("role", "during"), "Times the sandbox itself failed: at a probe or a task."
 )
@@ -149,6 +165,8 @@ METRICS: tuple[Metric, ...] = (
     LEDGER_CONFLICTS,
     LEDGER_FOREIGN,
     BUNDLES_OWED,
+    RUNS_SILENT,
+    STATUS_CLAIMS,
     SANDBOX_FAILURES,
     BUS_RECONNECTS,
     STORAGE_FAILING,

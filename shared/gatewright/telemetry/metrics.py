@@ -19,6 +19,7 @@ from prometheus_client.process_collector import ProcessCollector
 from gatewright.telemetry import metric_list as m
 from gatewright.telemetry.metric_list import (
     METRICS,
+    ClaimOutcome,
     Metric,
     PublisherRoom,
     QueueClass,
@@ -105,6 +106,7 @@ class Metrics:
         self._gauges[m.READY.name].labels(role).set(0)
         self._gauges[m.STORAGE_FAILING.name].labels(role).set(0)
         self.dead_letters_open(None)
+        self.runs_silent(math.nan)
         self._begin_at_zero()
         ProcessCollector(registry=self.registry)
 
@@ -167,6 +169,14 @@ class Metrics:
 
     def bundles_owed(self, number: int) -> None:
         self._gauges[m.BUNDLES_OWED.name].set(number)
+
+    def runs_silent(self, number: float) -> None:
+        """Show of how many runs nothing is heard; NaN: that is not known now."""
+        self._gauges[m.RUNS_SILENT.name].set(number)
+
+    def status_claim(self, role: str, outcome: ClaimOutcome) -> None:
+        """A claim came in; ``role`` is one of the roles that take tasks."""
+        self._counters[m.STATUS_CLAIMS.name].labels(role, outcome).inc()
 
     def bus_reconnected(self) -> None:
         self._counters[m.BUS_RECONNECTS.name].inc()

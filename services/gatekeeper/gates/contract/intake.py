@@ -20,6 +20,7 @@ from gatewright.git.tracked import refuse_tracked_environment
 from gatewright.host_errors import is_waited_for
 from gatewright.services.gatekeeper.gates.context import GateContext
 from gatewright.services.gatekeeper.gates.contract.breadth import judge_breadth
+from gatewright.services.gatekeeper.gates.contract.memory import refuse_given_memory
 from gatewright.services.gatekeeper.gates.contract.policy import judge_contract, judge_request
 from gatewright.services.gatekeeper.gates.contract.provided import judge_tracked
 from gatewright.services.gatekeeper.gates.contract.role_contract import bound_schema, is_binding
@@ -39,7 +40,8 @@ async def judge_intake(
     What is returned is what was judged: permissions are the granted ones.
     """
     if isinstance(document, RunRequest):
-        request = replace(document, artifacts=await _artifacts(context, document.artifacts, publisher))
+        given = refuse_given_memory(context, document.artifacts)
+        request = replace(document, artifacts=await _artifacts(context, given, publisher))
         await asyncio.to_thread(judge_request, context, request)  # a large one must not hold up the others
         baseline = _Baseline(
             request.repository,
@@ -51,7 +53,8 @@ async def judge_intake(
         )
         commit, tree = await _pin(context, baseline, mirrors)
         return replace(request, baseline_ref=commit or request.baseline_ref), commit, tree
-    inputs = await _artifacts(context, document.inputs.artifacts, publisher, document.assigned_agent.role)
+    given = refuse_given_memory(context, document.inputs.artifacts)
+    inputs = await _artifacts(context, given, publisher, document.assigned_agent.role)
     contract = replace(
         document,
         inputs=replace(document.inputs, artifacts=inputs),

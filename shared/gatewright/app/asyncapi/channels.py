@@ -17,7 +17,7 @@ from gatewright.contracts import codec
 from gatewright.tasks.protocol import ACCEPTS, ANSWERS
 
 #: Which headers a message has.
-Kind = Literal["submission", "question", "reply", "task", "answer", "ledger", "telling", "piece", "dead", "foreign"]
+Kind = Literal["submission", "question", "reply", "task", "answer", "ledger", "telling", "claim", "piece", "dead", "foreign"]
 
 _PARAMETER = re.compile(r"\{[a-z0-9_]+\}")  # noqa: TID251 - linear: one class, anchored by braces
 _ERROR = "error.v1"
@@ -141,10 +141,21 @@ def _role_channels() -> tuple[Channel, ...]:
         )
         for role in t.TASK_ROLES
     )
+    claims = (
+        Channel(
+            f"{role}-claims",
+            t.claim_subject(role),
+            f"That a task is in hand at the {role}, every beat; stored nowhere.",
+            "claim",
+            ("status_claim.v1",),
+        )
+        for role in t.TASK_ROLES
+    )
     return (
         *tasks,
         *results,
-        Channel("cancel", t.CANCEL_SUBJECT, "Runs that are over: stop working for them.", "telling", ("cancellation",)),
+        *claims,
+        Channel("cancel", t.CANCEL_SUBJECT, "Runs that are over: stop working for them.", "claim", ("cancellation",)),
         Channel("worker-live", t.live_subject("worker"), "What agents say they do.", "telling", ("agent_activity.v1",)),
         Channel(
             "artifacts",

@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from gatewright.bus.jetstream.object_store import SIZE_HEADER
-from gatewright.bus.port import KEY_HEADER, MESSAGE_ID_HEADER, PUBLISHER_HEADER, SCHEMA_HEADER, TASK_TOKEN_HEADER, TRACE_HEADER
+from gatewright.bus.port import (
+    BEAT_HEADER,
+    KEY_HEADER,
+    MESSAGE_ID_HEADER,
+    PUBLISHER_HEADER,
+    SCHEMA_HEADER,
+    TASK_TOKEN_HEADER,
+    TRACE_HEADER,
+)
 from gatewright.tasks import dead_letter
 
 Json = dict[str, Any]
@@ -35,6 +43,7 @@ _HEADERS: dict[str, tuple[Json, tuple[str, ...]]] = {
             MESSAGE_ID_HEADER: _ID,
             TRACE_HEADER: _TRACE,
             PUBLISHER_HEADER: _TEXT | {"description": "Who submitted the run."},
+            BEAT_HEADER: _NUMBER | {"description": "Seconds of the beat in which it is claimed that the task is in hand."},
             TASK_TOKEN_HEADER: _TOKEN,
         },
         (SCHEMA_HEADER, MESSAGE_ID_HEADER, TASK_TOKEN_HEADER),
@@ -52,6 +61,7 @@ _HEADERS: dict[str, tuple[Json, tuple[str, ...]]] = {
         (SCHEMA_HEADER, MESSAGE_ID_HEADER),
     ),
     "telling": ({}, ()),
+    "claim": ({TRACE_HEADER: _TRACE, TASK_TOKEN_HEADER: _TOKEN}, (TASK_TOKEN_HEADER,)),
     "piece": ({SIZE_HEADER: _NUMBER | {"description": "With piece 0: bytes of the whole."}}, ()),
     "dead": (
         {

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from gatewright.agents.admission_record import AdmittedAgent, admitted_agent
 from gatewright.app.replay.recorded_calls import asked_tasks, decisions_of_run, differing_requests, requests_of, why_not_played
 from gatewright.artifacts import stored_digest
+from gatewright.canonical_memory import without_memory
 from gatewright.contracts import ReexecReport, RunRequest, TaskContract, TestReport
 from gatewright.contracts.reports import Difference, TestCommand
 from gatewright.contracts.vocabulary import Artifact, Repository
@@ -30,6 +31,8 @@ from gatewright.worker_role import ASKED_ANEW
 
 #: A command that takes up to twice its time, or a second more, has taken the same time.
 _SLACK_SECONDS = 1.0
+
+_TOLD = "its models were told of earlier runs, and asked again they would be told of others"
 
 
 class RecordedRun(NamedTuple):
@@ -88,10 +91,11 @@ def read_order(
     if document is None or not run.accepted.baseline_commit:
         raise MalformedError(f"{run.run_id} was refused before its baseline was known", code="not_reexecutable")
     must = document.executor is not None and document.executor.kind in ASKED_ANEW
-    recorded = _recorded(reading, must=must) if plays or must else None
     given = document.artifacts if isinstance(document, RunRequest) else document.inputs.artifacts
+    kept = without_memory(given)
+    recorded = _recorded(reading, must=must, told=len(kept) != len(given)) if plays or must else None
     again = _again(document, run, repository, asks="pm" in recorded.roles if recorded is not None else False)
-    return run, ReexecutionOrder(again, tuple((item, _bytes(reading, item)) for item in given), recorded)
+    return run, ReexecutionOrder(again, tuple((item, _bytes(reading, item)) for item in kept), recorded)
 
 
 def recorded_run(history: RunHistory, get: Callable[[Artifact], bytes]) -> RecordedRun:
@@ -105,14 +109,17 @@ def recorded_run(history: RunHistory, get: Callable[[Artifact], bytes]) -> Recor
     )
 
 
-def _recorded(reading: Reading, *, must: bool) -> RecordedRun | None:
-    """None for a run without recorded calls, or with some that cannot be played; where they ``must`` be that is refused."""
+def _recorded(reading: Reading, *, must: bool, told: bool) -> RecordedRun | None:
+    """None for a run without recorded calls, or with some that cannot be played; where they ``must`` be that is refused.
+
+    ``told``: its models were told of earlier runs, which no later run is told in the same words.
+    """
     history = reading.history
     tasks = asked_tasks(history) if history is not None else ()
     if history is None or not tasks:
         return None
     get = partial(_bytes, reading)
-    if why := why_not_played(tasks, get):
+    if why := _TOLD if told else why_not_played(tasks, get):
         if must:
             raise MalformedError(f"{history.run.run_id} cannot be done again: {why}", code="not_reexecutable")
         return None

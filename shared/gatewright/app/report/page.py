@@ -19,6 +19,7 @@ from gatewright.app.report.drawing import draw
 from gatewright.app.report.evidence_tree import evidence_tree
 from gatewright.app.report.limits import PageLimits, clipped
 from gatewright.app.report.markup import Child, classed, document, fold, table, tag
+from gatewright.app.report.reconciling import reconciled
 from gatewright.app.report.timeline import Timeline, timeline_of
 from gatewright.app.report.verdicts import done, done_words, gates, reviews, tests
 from gatewright.app.report.visible import one_line, seconds_words
@@ -84,7 +85,7 @@ def _body(material: Material) -> Iterator[Child]:
     if account.trouble:
         yield classed("p", "cut", f"Told as far as the events go: {account.trouble}.")
     yield _section("Timeline", [draw(timeline), _legend()] if timeline.rows else [classed("p", "note", "There are no events.")])
-    yield _section("Work", work(account.run, history, limits) if account.run else _not_ended())
+    yield _section("Work", [*work(account.run, history, limits), *reconciled(account)] if account.run else _not_ended())
     gate_reports = history.gates if history else ()
     yield _section("Gates", gates(gate_reports, run_id, limits) if history else _not_ended())
     yield _section("Change", changes(account, candidate, limits))

@@ -129,8 +129,8 @@ class JetStreamBus:
     async def remove(self, stream: str, sequence: int) -> None:
         await self._storage.remove(stream, sequence)
 
-    async def broadcast(self, subject: str, data: bytes) -> None:
-        await self.connection.send(check_subject(subject), data)
+    async def broadcast(self, subject: str, data: bytes, *, headers: Mapping[str, str] | None = None) -> None:
+        await self.connection.send(check_subject(subject), data, headers=check_headers(headers))
 
     async def listen(self, subject: str, listener: Listener) -> None:
         async def receive(raw: Msg) -> None:

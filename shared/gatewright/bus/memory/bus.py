@@ -172,9 +172,9 @@ class MemoryBus:
         self.check()
         self.server.stream_named(stream).settle(sequence)
 
-    async def broadcast(self, subject: str, data: bytes) -> None:
+    async def broadcast(self, subject: str, data: bytes, *, headers: Mapping[str, str] | None = None) -> None:
         self.check()
-        self.server.send(Message(check_subject(subject), check_size(data)))
+        self.server.send(Message(check_subject(subject), check_size(data), check_headers(headers)))
 
     async def listen(self, subject: str, listener: Listener) -> None:
         self.check()

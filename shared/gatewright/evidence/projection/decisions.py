@@ -20,12 +20,16 @@ Size = Literal["SIMPLE", "MEDIUM", "COMPLEX", "EPIC"]
 def decisions_of(run: Run, records: Sequence[OrchestratorEvent]) -> DecisionsLog:
     """The log of a run, open or ended. Raises MalformedError for an event whose payload does not fit."""
     size = _size(run)
-    made = []
+    made: list[Decision] = []
+    latest: dict[str, str] = {}
     for record in records:
         said = _said(e.payload_of(record))
         if said is None:
             continue
         title, decision, rationale, falsifier = said
+        payload = e.payload_of(record)
+        own = f"{run.run_id}.d{record.seq}" if run.accepted.progress else None
+        subject = _subject(payload) if own is not None else ""
         made.append(
             Decision(
                 at=record.ts,
@@ -36,9 +40,13 @@ def decisions_of(run: Run, records: Sequence[OrchestratorEvent]) -> DecisionsLog
                 rationale=rationale,
                 falsifier=falsifier,
                 event=record.seq,
-                by=_decider(e.payload_of(record)),
+                by=_decider(payload),
+                id=own,
+                supersedes=latest.get(subject),
             )
         )
+        if own is not None and subject:
+            latest[subject] = own
     return DecisionsLog(run_id=run.run_id, decisions=tuple(made))
 
 
@@ -56,6 +64,23 @@ def as_markdown(log: DecisionsLog) -> list[str]:
             "",
         ]
     return lines
+
+
+def standing(log: DecisionsLog) -> tuple[Decision, ...]:
+    """The decisions in whose place no later one stands."""
+    superseded = {each.supersedes for each in log.decisions if each.supersedes is not None}
+    return tuple(each for each in log.decisions if each.id not in superseded)
+
+
+def _subject(payload: e.Payload) -> str:
+    """What a decision is about that a later one about the same takes the place of; empty for one that none ever does."""
+    match payload:
+        case e.FixOrdered():
+            return "repair"
+        case e.CandidateComposed(candidate=number):
+            return f"candidate {number or 0}"
+        case _:
+            return ""
 
 
 def _size(run: Run) -> Size:

@@ -62,7 +62,7 @@ class StoringWriter(BundleWriter):
                 # The store takes one bundle of a run: another gatekeeper was quicker, with another key.
                 await asyncio.to_thread(self._publisher.adopt, there)
                 await self.withdraw(run.run_id, made.manifest_sha256)
-        return Sealed(there.manifest_sha256, there.signer, self._address.run(run.run_id))
+        return Sealed(there.manifest_sha256, there.signer, self._address.run(run.run_id), made.packet)
 
     def copies(self) -> Sequence[str]:
         names = sorted(path.name for path in self._folder_root.iterdir()) if self._folder_root.is_dir() else []

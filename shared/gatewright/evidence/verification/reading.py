@@ -18,6 +18,7 @@ from gatewright.evidence import layout
 from gatewright.evidence.projection.history import RunHistory
 from gatewright.evidence.signing.keys import PublicKey
 from gatewright.evidence.verification.findings import Findings
+from gatewright.ledger.events import CandidateComposed
 from gatewright.ledger.run import Run
 
 #: Larger documents are not parsed, and a folder of more entries is no bundle. A patch may be as large as any artifact.
@@ -86,6 +87,12 @@ class Reading:
     def patch(self, step: int) -> bytes | None:
         """The bytes of the canonical patch, as ``document`` gives them."""
         return self.document(layout.PATCH, step, limit=MAX_PATCH_BYTES)
+
+    def patch_of(self, candidate: CandidateComposed | None, step: int) -> bytes:
+        """The canonical patch of a candidate of any round; empty where it is not there."""
+        digest = layout.digest_of(candidate.patch) if candidate is not None else None
+        path = next((path for path, file in self.listed.items() if file.sha256 == digest), None)
+        return (self.document(path, step, limit=MAX_PATCH_BYTES) if path is not None else None) or b""
 
     def document(self, path: str, step: int, *, limit: int | None = None) -> bytes | None:
         """The bytes of a document; None, with a finding unless it is simply not there."""

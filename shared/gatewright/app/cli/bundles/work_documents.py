@@ -10,22 +10,25 @@ import msgspec
 
 from gatewright.app.cli.bundles.verifying import find_bundle, trusted_keys
 from gatewright.app.cli.context import find_place
-from gatewright.app.report.account import BundleAccount, read_account
+from gatewright.app.report.account import MAX_TOLD_BYTES, BundleAccount, read_account
 from gatewright.app.report.packet import packet
-from gatewright.contracts import DecisionsLog
+from gatewright.canonical_memory import MEMORY
+from gatewright.contracts import CanonicalMemory, DecisionsLog, ProgressPacket, RunRequest, codec
 from gatewright.contracts.vocabulary import Document
 from gatewright.errors import MalformedError
+from gatewright.evidence import layout
 from gatewright.evidence.projection.decisions import as_markdown, decisions_of
 from gatewright.evidence.projection.history import RunHistory
 from gatewright.evidence.verification.reading import runs_named
 from gatewright.evidence.verification.verify import verify
+from gatewright.ledger.run import Run
 from gatewright.work_documents.blocked import blocked_of
 from gatewright.work_documents.brief import brief_of
 from gatewright.work_documents.done import done_of
 from gatewright.work_documents.provenance import provenance_of
 from gatewright.work_documents.revisions import trail_of
 
-KINDS = ("brief", "done", "blocked", "decisions", "trail", "provenance")
+KINDS = ("brief", "done", "blocked", "decisions", "trail", "provenance", "progress", "memory")
 
 
 def locate(given: str | None) -> Path:
@@ -63,6 +66,10 @@ def document_of(kind: str, folder: Path) -> Document:
             return trail_of(account.run, account.records)
         case "done":
             return done_of(_ended(account))
+        case "progress":
+            return _recorded(account, layout.PROGRESS_PACKET, ProgressPacket)
+        case "memory":
+            return _recorded(account, _memory_place(account.run), CanonicalMemory)
         case _:
             return provenance_of(_ended(account), account.listed)
 
@@ -84,6 +91,22 @@ def _fields(value: Any, indent: str) -> Iterator[str]:
             yield from _fields(each, f"{indent}  ")
         else:
             yield f"{label} {'' if each is None else each}"
+
+
+def _memory_place(run: Run) -> str:
+    """Where what the run was told of earlier ones lies; empty where it was told nothing."""
+    order = run.accepted.request or run.accepted.contract
+    given = () if order is None else order.artifacts if isinstance(order, RunRequest) else order.inputs.artifacts
+    return next((layout.artifact(each.sha256.lower()) for each in given if each.name == MEMORY), "")
+
+
+def _recorded(account: BundleAccount, path: str, kind: type[Document]) -> Document:
+    """A document that is a file of the bundle. Raises MalformedError (``no_such_document``), and what decoding does."""
+    found = account.excerpt(path, MAX_TOLD_BYTES)
+    if not found.size or found.left_out:
+        words = f"there is no {kind.__name__} in {account.folder.name}: the run is open, is older than it, or was given none"
+        raise MalformedError(words, code="no_such_document")
+    return codec.decode(found.head, kind)
 
 
 def _ended(account: BundleAccount) -> RunHistory:

@@ -72,7 +72,7 @@ async def _runs(limit: int, before: str | None, *, json_output: bool) -> None:
 
     async with _source() as source:
         page = await source.page(limit, before and await find_run(source, before))
-    entries = [entry_of(run) for run in reversed(page.runs)]
+    entries = [entry_of(run, silent_since=page.silent.get(run.run_id)) for run in reversed(page.runs)]
     if json_output:
         emit({"runs": entries, "more": page.more})
         return
@@ -90,7 +90,11 @@ def show(
     ] = False,
     kind: Annotated[
         str | None,
-        typer.Option("--as", metavar="KIND", help="As brief, done, blocked, decisions, trail or provenance, from the bundle."),
+        typer.Option(
+            "--as",
+            metavar="KIND",
+            help="From the bundle, as brief, done, blocked, decisions, trail, provenance, progress or memory.",
+        ),
     ] = None,
     log: Annotated[bool, typer.Option("--log", help="All that the commands of the run printed.")] = False,
     json_output: JsonOutput = False,

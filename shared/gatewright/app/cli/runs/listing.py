@@ -29,7 +29,7 @@ _SUMMARY_WIDTH = 100
 
 
 class RunEntry(msgspec.Struct, frozen=True):
-    """One entry of ``runs --json``."""
+    """One entry of ``runs --json``. ``silent_since``: from when on claims of what is in hand are missing."""
 
     run_id: str
     status: str
@@ -42,6 +42,7 @@ class RunEntry(msgspec.Struct, frozen=True):
     repository: str
     publisher: str
     failure: FailureResult | None
+    silent_since: str | None = None
 
 
 class TaskEntry(msgspec.Struct, frozen=True):
@@ -70,7 +71,7 @@ class RunDetails(msgspec.Struct, frozen=True):
     candidates: tuple[CandidateRow, ...] = ()
 
 
-def entry_of(run: Run, told: ToldFamilies | None = None) -> RunEntry:
+def entry_of(run: Run, told: ToldFamilies | None = None, silent_since: str | None = None) -> RunEntry:
     return RunEntry(
         run_id=run.run_id,
         status=run.status,
@@ -83,6 +84,7 @@ def entry_of(run: Run, told: ToldFamilies | None = None) -> RunEntry:
         repository=run.accepted.repository_url,
         publisher=run.publisher,
         failure=failure_of(run, told or {}),
+        silent_since=None if run.ended else silent_since,
     )
 
 
@@ -109,7 +111,7 @@ def table(entries: Sequence[RunEntry]) -> list[str]:
     """The list for people."""
     if not entries:
         return ["no runs yet; start one with `gatewright run`"]
-    states = [printable(entry.failure.code if entry.failure else stage_name(entry.state)) for entry in entries]
+    states = [printable(_state_words(entry)) for entry in entries]
     width = max(map(len, (*states, "STATE")))
     lines = [f"{'RUN':<25} {'STATUS':<8} {'STATE':<{width}} {'STARTED':<19} {'TOOK':>8}  REQUEST"]
     for entry, state in zip(entries, states, strict=True):
@@ -119,6 +121,12 @@ def table(entries: Sequence[RunEntry]) -> list[str]:
         shown = words if len(words) <= _REQUEST_WIDTH else words[: _REQUEST_WIDTH - 1] + "…"
         lines.append(f"{entry.run_id:<25} {entry.status:<8} {state:<{width}} {started:<19} {took:>8}  {shown}")
     return lines
+
+
+def _state_words(entry: RunEntry) -> str:
+    """The reason of a failure, else the state, and from when on nothing has been heard of what is in hand."""
+    words = entry.failure.code if entry.failure else stage_name(entry.state)
+    return words if entry.silent_since is None else f"{words}, silent since {moment(entry.silent_since).astimezone():%H:%M:%S}"
 
 
 def story(view: RunView, now: datetime | None = None, waits: Sequence[Wait] = ()) -> list[str]:

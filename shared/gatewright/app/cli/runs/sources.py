@@ -7,10 +7,11 @@ import contextlib
 import glob
 import heapq
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -41,10 +42,11 @@ class _First(msgspec.Struct):
 
 
 class RunPage(NamedTuple):
-    """``runs``: the newest first. ``more``: whether there are older ones."""
+    """``runs``: the newest first. ``more``: whether there are older ones. ``silent``: run id -> since when, of silent runs."""
 
     runs: tuple[Run, ...]
     more: bool
+    silent: Mapping[str, str] = MappingProxyType({})
 
 
 class RunSource(Protocol):
@@ -81,7 +83,8 @@ class LedgerSource:
                 raise
             # Without a gatekeeper nothing but the ledger itself can be asked.
             return _page(tuple(reversed(await self._client.runs())), limit, before)
-        return RunPage(await self._runs(run.run_id for run in listed.runs), listed.more)
+        silent = {run.run_id: run.silent_since for run in listed.runs if run.silent_since is not None}
+        return RunPage(await self._runs(run.run_id for run in listed.runs), listed.more, silent)
 
     async def beginning(self, prefix: str) -> tuple[str, ...]:
         try:

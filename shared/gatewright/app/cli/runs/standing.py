@@ -5,13 +5,19 @@ from __future__ import annotations
 from gatewright.app.cli.output import printable
 from gatewright.app.cli.runs.timeline import stage_name
 from gatewright.contracts import RunStatus
+from gatewright.contracts.run_status import TaskStanding
 
 
 def standing(status: RunStatus) -> list[str]:
     """Where the run stands, what is being done, what was refused, and where its evidence lies."""
     lines = [f"{status.run_id}   {status.status}   {stage_name(status.state)} since {printable(status.since)}"]
     lines.append(f"  publisher  {printable(status.publisher)}")
-    lines += [f"  {task.role:<10} {task.status}" for task in status.tasks if task.status == "RUNNING"]
+    if status.silent_since is not None and status.status == "RUNNING":
+        lines.append(
+            f"  silent since {printable(status.silent_since)}: no process says that it is at it; is there one for what is "
+            "RUNNING below, and does it still move? A run that is silent for long can be ended with `gatewright abort`"
+        )
+    lines += [f"  {task.role:<10} {task.status}{_claimed(task)}" for task in status.tasks if task.status == "RUNNING"]
     if status.waiting_for_locks and status.status == "RUNNING":
         lines.append("  waits for paths that another run holds")
     lines += [f"  ✘ {gate.gate} {printable(gate.code)}" for gate in status.gates if gate.verdict == "FAIL"]
@@ -24,3 +30,14 @@ def standing(status: RunStatus) -> list[str]:
             f"  bundle     {printable(status.bundle.location)} (manifest sha256 {printable(status.bundle.manifest_sha256)})"
         )
     return lines
+
+
+def _claimed(task: TaskStanding) -> str:
+    """What was claimed of a task last, and from when on that is missing."""
+    words = []
+    if task.claimed_at is not None:
+        doing = f"{task.phase or 'working'}" + (f", last {task.activity}" if task.activity else "")
+        words.append(f"claimed {printable(task.claimed_at)} ({doing})")
+    if task.silent_since is not None:
+        words.append(f"silent since {printable(task.silent_since)}")
+    return "  " + ", ".join(words) if words else ""

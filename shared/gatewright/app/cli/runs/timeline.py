@@ -130,8 +130,12 @@ def _said(record: OrchestratorEvent, view: RunView) -> list[tuple[Mark, str, str
             return []
 
 
-def _made(payload: e.ApprovalDecided) -> str:
-    return ", which makes the consensus," if payload.consensus is not None else ""
+def _voted(payload: e.ApprovalDecided, rule: str) -> tuple[Mark, str]:
+    if payload.consensus is None:
+        return "plain", f"votes on {rule}"
+    if payload.consensus.red:
+        return "bad", f"votes on {rule}, which sends the change back,"
+    return "good", f"votes on {rule}, which makes the consensus,"
 
 
 def _people(
@@ -153,7 +157,7 @@ def _people(
                 "approve": ("good", f"approves {rule}"),
                 "reject": ("bad", f"rejects {rule}"),
                 "comment": ("plain", f"comments on {rule}"),
-                "vote": ("good" if payload.consensus else "plain", f"votes on {rule}{_made(payload)}"),
+                "vote": _voted(payload, rule),
             }
             return (said[verdict][0], person.name, f"{said[verdict][1]} with {payload.fingerprint}")
 

@@ -10,7 +10,6 @@ from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling
 from gatewright.evidence.verification.reading import Reading
 from gatewright.ledger import events as e
-from gatewright.ledger.run import CastVote
 from gatewright.rules.approvals import (
     JudgedDecision,
     MatchedRule,
@@ -22,14 +21,16 @@ from gatewright.rules.approvals import (
     next_asked,
     stage_of,
 )
-from gatewright.rules.reviewing import check_anchors, outcome
+from gatewright.rules.repairs import recorded, refused_now, refused_trees, revision_order
+from gatewright.rules.reviewing import check_anchors
 
 APPROVAL = "approval_contradicts"
 
 
 def check_approvals(telling: Telling) -> Iterator[Contradiction]:
     """1. every request is the one that the rules make of the run  2. every decision is signed, by who may decide, about just
-    that, in time  3. a rule approved only what it may, and no answer was late that was not  4. nothing went on without."""
+    that, in time  3. a rule approved only what it may, and no answer was late that was not  4. nothing went on without
+    5. what was refused was sent back by a rule alone, and neither went on nor came again."""
     decided = 0
     for moment in telling.moments:
         match moment.payload:
@@ -42,6 +43,7 @@ def check_approvals(telling: Telling) -> Iterator[Contradiction]:
                 yield from _without_person(moment, moment.payload)  # 3
             case _:
                 yield from _gone_on(moment)  # 4
+                yield from _sent_back(moment)  # 5
 
 
 def approved_by(telling: Telling) -> Iterator[str]:
@@ -93,12 +95,7 @@ def _decided(moment: Moment, event: e.ApprovalDecided, number: int) -> Iterator[
 
 def _vote(moment: Moment, event: e.ApprovalDecided, judged: JudgedDecision, path: str) -> Iterator[Contradiction]:
     """A vote makes just the consensus that was recorded with it."""
-    vote = judged.decision.vote
-    receipt = None
-    if vote is not None:
-        cast = CastVote(judged.person, vote, judged.decision.decided_at, "")
-        found = outcome(moment.before, judged.request, cast)
-        receipt = found.receipt if found is not None else None
+    receipt = recorded(moment.before, judged, event.roster_sha256).consensus
     if receipt != event.consensus:
         words = "no consensus was recorded" if event.consensus is None else "a consensus was recorded"
         yield moment.says(APPROVAL, path, layout.EVENTS, f"{words}, and the votes say otherwise")
@@ -107,7 +104,7 @@ def _vote(moment: Moment, event: e.ApprovalDecided, judged: JudgedDecision, path
 def check_evidence(telling: Telling, reading: Reading, step: int) -> Iterator[Contradiction]:
     """15. What votes point at is in the run: lines of its patch, commands of its tests, its documents."""
     decided = 0
-    patch: bytes | None = None
+    patches: dict[str, bytes] = {}
     for moment in telling.moments:
         event = moment.payload
         if not isinstance(event, e.ApprovalDecided):
@@ -116,9 +113,12 @@ def check_evidence(telling: Telling, reading: Reading, step: int) -> Iterator[Co
         vote = codec.decode(event.signed.document.encode(), ApprovalDecision).vote if event.verdict == "vote" else None
         if vote is None:
             continue
-        patch = reading.patch(step) if patch is None else patch
+        candidate = moment.before.candidate
+        uri = candidate.patch if candidate is not None else ""
+        if uri not in patches:
+            patches[uri] = reading.patch_of(candidate, step)
         try:
-            check_anchors(moment.before, vote, patch or b"")
+            check_anchors(moment.before, vote, patches[uri])
         except GatewrightError as error:
             yield moment.says(APPROVAL, layout.approval_decision(event.request_id, decided), layout.PATCH, error.message)
 
@@ -155,5 +155,21 @@ def _gone_on(moment: Moment) -> Iterator[Contradiction]:
         case e.LocksReleased():
             if stage != "candidate":
                 yield moment.says(APPROVAL, layout.EVENTS, layout.EVENTS, "it is not the time to give paths up")
+        case _:
+            pass
+
+
+def _sent_back(moment: Moment) -> Iterator[Contradiction]:
+    run = moment.before
+    match moment.payload:
+        case e.StateEntered(state="S5") if run.parked and stage_of(run) == "round":
+            if not matched(run, "round") or not cleared(run, "round"):
+                yield moment.says(APPROVAL, layout.EVENTS, layout.EVENTS, "it went into a further round that no person gave it")
+        case e.StateEntered(state="S5") if run.parked and revision_order(run) is None:
+            yield moment.says(APPROVAL, layout.EVENTS, layout.EVENTS, "it was sent back, and no rule and no refusal says so")
+        case e.StateEntered(state="S6" | "S4") if refused_now(run):
+            yield moment.says(APPROVAL, layout.EVENTS, layout.EVENTS, "it went on with a change that people refused")
+        case e.CandidateComposed(tree=tree) if tree in refused_trees(run):
+            yield moment.says(APPROVAL, layout.GIT_CANDIDATE, layout.EVENTS, "it is a change that people refused before")
         case _:
             pass

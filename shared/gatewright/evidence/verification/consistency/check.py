@@ -12,6 +12,7 @@ from gatewright.evidence.verification.consistency.change import check_change
 from gatewright.evidence.verification.consistency.choice import check_choice, check_sizes
 from gatewright.evidence.verification.consistency.ending import check_ending
 from gatewright.evidence.verification.consistency.gates import check_gates
+from gatewright.evidence.verification.consistency.memory import check_memory
 from gatewright.evidence.verification.consistency.orders import check_orders
 from gatewright.evidence.verification.consistency.reports import check_reports
 from gatewright.evidence.verification.consistency.rounds import check_rounds
@@ -54,8 +55,8 @@ def check_consistency(reading: Reading, step: int) -> str:
     11. tables: reports count the tests that they stored  12. sizes: candidates changed as many lines as was recorded
     13. approvals: people were asked by the rules, and every decision is signed, by who may decide, about just what went on
     14. routing: how much the change risks was told by the rules, before anything rested on it
-    15. evidence: what votes point at is in the run
-    16. transfers: what could go to providers of models was written down, and asked about.
+    15. evidence: what votes point at is in the run  16. memory: what it was told of earlier runs is of its publisher, on its
+    repository, within the bounds of its policy  17. transfers: what could go to providers of models was written down, and asked about.
     """
     history = reading.history
     if history is None:
@@ -68,6 +69,7 @@ def check_consistency(reading: Reading, step: int) -> str:
         found += check_tables(telling, reading, step)  # 11
         found += check_sizes(telling, reading, step)  # 12
         found += check_evidence(telling, reading, step)  # 15
+        found += check_memory(telling, reading, step)  # 16
     except MalformedError as error:
         reading.findings.malformed(step, error.reason, layout.EVENTS, error.message)
         return "the events cannot be followed"

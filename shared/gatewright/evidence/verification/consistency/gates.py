@@ -88,8 +88,9 @@ def _chosen(moment: Moment) -> int:
 
 
 def _passed_over(moment: Moment, refused: Moment) -> Iterator[Contradiction]:
-    """After a refusal the run ends, or turns to fixing; a budget may end it in that moment."""
-    turned = isinstance(moment.payload, e.StateEntered) and moment.payload.state in {"S5", "FAILED"}
+    """After a refusal the run ends, or turns to fixing, or a person is asked about that; a budget may end it in that moment."""
+    asked = isinstance(moment.payload, e.ApprovalRequested) and moment.payload.request.stage == "round"
+    turned = asked or (isinstance(moment.payload, e.StateEntered) and moment.payload.state in {"S5", "FAILED"})
     if turned or isinstance(moment.payload, e.BudgetExceeded) or not isinstance(refused.payload, e.GateJudged):
         return
     report = refused.payload.report

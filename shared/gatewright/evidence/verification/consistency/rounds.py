@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 
-from gatewright.contracts import GateReport, TaskContract
+from gatewright.artifacts import stored_uri
+from gatewright.contracts import GateReport, TaskContract, codec
+from gatewright.contracts.revision_orders import RevisionOrder
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, just_before, moment_of
 from gatewright.ledger import events as e
-from gatewright.rules.rounds import CURABLE, most_attempts
+from gatewright.rules.repairs import revision_order
+from gatewright.rules.rounds import CURABLE, granted_rounds, most_attempts
 
 ROUNDS = "rounds_contradict"
 
 
 def check_rounds(telling: Telling) -> Iterator[Contradiction]:
-    """1. one attempt more, and no more than there may be  2. because of what a gate refused and fixing can cure
-    3. not before the pause that the contract orders."""
+    """1. one attempt more, and no more than there may be  2. because of what a gate refused and fixing can cure, or of what
+    people refused, whose words it is shown  3. not before the pause that the contract orders."""
     refusal: GateReport | None = None
     for moment in telling.moments:
         contract = moment.before.contract
@@ -34,14 +38,29 @@ def _ordered(
     moment: Moment, event: e.FixOrdered, contract: TaskContract, refusal: GateReport | None
 ) -> Iterator[Contradiction]:
     run = moment.before
-    most = most_attempts(contract)
+    most = most_attempts(contract) + granted_rounds(run)
     if event.attempt != run.attempt + 1 or event.attempt > most:
         words = f"attempt {event.attempt} was ordered after attempt {run.attempt}, and there may be {most}"
         yield moment.says(ROUNDS, layout.EVENTS, layout.CONTRACT, words)
+    if run.parked_from is None and refusal is None and run.refusal is not None and granted_rounds(run):
+        refusal = run.refusal  # a person has given it one more round since
     refused = {state.failure for state in run.candidates.values()} or ({refusal.code} if refusal is not None else set())
-    if event.reason not in refused & CURABLE or run.state != "S5":
+    order = revision_order(run)
+    by_people = order is not None and refusal is not None and event.reason == order.reason == refusal.code
+    if order is not None and by_people:
+        yield from _handed_over(moment, event, order)
+    elif event.reason not in refused & CURABLE or run.state != "S5":
         words = f"fixing was ordered because of {event.reason}, which no gate had just refused for, or which cannot be cured"
         yield moment.says(ROUNDS, layout.EVENTS, layout.EVENTS, words)
+
+
+def _handed_over(moment: Moment, event: e.FixOrdered, order: RevisionOrder) -> Iterator[Contradiction]:
+    """What the makers are shown is what the votes and the words of people come to."""
+    uri = stored_uri(hashlib.sha256(codec.encode(order)).hexdigest())
+    for contract in event.contracts:
+        if contract.evidence_links[-1:] != (uri,):
+            path = layout.task_contract(contract.task_id)
+            yield moment.says(ROUNDS, path, layout.EVENTS, "it is not shown what people have said of the change")
 
 
 def _paused(moment: Moment, contract: TaskContract) -> Iterator[Contradiction]:

@@ -133,8 +133,8 @@ def _step(moment: Moment) -> tuple[str, str] | None:
 
 
 def _may_lock(run: Run) -> bool:
-    """Before work is given out; or before it lands, where the paths were given up while a person was waited for."""
-    ready = (run.state == "S1" and run.plan is not None) or (run.state == "S4" and run.tests_passed)
+    """Before work is given out; where the paths were given up while people were asked, before it lands, or is repaired."""
+    ready = (run.state == "S1" and run.plan is not None) or (run.state == "S4" and run.tests_passed) or run.state == "S5"
     return ready and run.locks is None
 
 
@@ -149,7 +149,7 @@ def _given(run: Run, task_id: str, role: TaskRole) -> str:
 
 def _turn_of(run: Run, role: TaskRole) -> bool:
     together = role == "testrunner" and run.accepted.judging == "together" and not run.candidates
-    return run.state == STATES[role] or (together and run.state == "S3")
+    return run.state == STATES[role] or (together and (run.parked_from or run.state) == "S3")
 
 
 def _answered(run: Run, role: TaskRole, task_id: str | None) -> str:

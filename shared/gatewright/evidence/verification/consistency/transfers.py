@@ -1,4 +1,4 @@
-"""16. What roles could send to providers of models was written down and approved before work was given out."""
+"""17. What roles could send to providers of models was written down and approved before work was given out."""
 
 from __future__ import annotations
 

@@ -99,7 +99,8 @@ def _lines(found: ApprovalStanding) -> list[str]:
         return []
     lines = [f"{found.request.request_id}: {standing.phase}, tree {found.request.candidate_tree}"]
     lines += [f"{each.colour:<7} {printable(each.voter)}{_words(each.vote)}" for each in standing.votes]
-    lines += [f"wanting {printable(each)}" for each in standing.blockers]
+    sent_back = standing.consensus is not None and bool(standing.consensus.red)
+    lines += [f"{'refused:' if sent_back else 'wanting'} {printable(each)}" for each in standing.blockers]
     if standing.consensus is not None and standing.consensus.duo:
         lines.append(f"the duo {printable(' and '.join(standing.consensus.duo))} stood in for the owner of the domain")
     return lines

@@ -1,0 +1,106 @@
+"""What later runs are told of sealed ones: a projection of the ledger, by repository and publisher. It decides nothing.
+
+A run's entry stands in the event of its seal, so that nothing but that event is read for it. Of each publisher on each
+repository the newest are kept. What the ledger has let go of is told no more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from gatewright.bus.identities import DEFAULT_PUBLISHER
+from gatewright.canonical_memory import newest
+from gatewright.contracts.progress import MemoryBounds, MemoryEntry
+from gatewright.errors import UnavailableError
+from gatewright.ledger.events import BundleSealed, RunAccepted, RunExpired
+from gatewright.ledger.run import Run
+from gatewright.services.gatekeeper.projections.entries import LedgerEntry
+
+#: Seconds that a submission waits for a gatekeeper that has just started: the asker is to hear of it.
+START = 8.0
+
+
+class _Accepted(msgspec.Struct, frozen=True):
+    repository_url: str = ""
+    repository_identity: str = ""
+    publisher: str = ""
+    memory: MemoryBounds | None = None
+
+    @property
+    def place(self) -> tuple[str, str]:
+        return self.repository_identity or self.repository_url, self.publisher or DEFAULT_PUBLISHER
+
+
+class _Sealed(msgspec.Struct, frozen=True):
+    memory: MemoryEntry | None = None
+
+
+class _Expired(msgspec.Struct, frozen=True):
+    accepted: _Accepted
+
+
+_ACCEPTED = msgspec.json.Decoder(_Accepted)
+_SEALED = msgspec.json.Decoder(_Sealed)
+_EXPIRED = msgspec.json.Decoder(_Expired)
+
+
+@dataclass
+class MemoryIndex:
+    """At most ``most`` entries of each publisher on each repository. ``_open``: runs whose seal is still to come."""
+
+    most: int = 32
+    _entries: dict[tuple[str, str], tuple[MemoryEntry, ...]] = field(default_factory=dict)
+    _open: dict[str, tuple[str, str]] = field(default_factory=dict)
+    _whole: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def saw(self, entry: LedgerEntry) -> None:
+        """Take note of an entry of the ledger; what is none says nothing."""
+        for event in entry.events:
+            try:
+                if event.event_type == RunAccepted.event_type:
+                    accepted = _ACCEPTED.decode(event.payload)
+                    if accepted.memory is not None:
+                        self._open.setdefault(entry.run_id, accepted.place)
+                elif event.event_type == BundleSealed.event_type:
+                    self._sealed(entry.run_id, _SEALED.decode(event.payload).memory)
+                elif event.event_type == RunExpired.event_type:
+                    self._forget(entry.run_id, _EXPIRED.decode(event.payload).accepted.place)
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                continue  # whatever loads the run says so
+
+    def note(self, run: Run) -> None:
+        """A run that this gatekeeper has just sealed; the ledger tells of it soon."""
+        if run.accepted.memory is not None and run.sealed is not None:
+            self._open.setdefault(run.run_id, (run.accepted.repository_key, run.publisher))
+            self._sealed(run.run_id, run.sealed.memory)
+
+    def read_to_the_end(self) -> None:
+        """The ledger has been read up to now."""
+        self._whole.set()
+
+    async def entries(self, repository_key: str, publisher: str) -> Sequence[MemoryEntry]:
+        """What is known, the newest last. Raises UnavailableError (``ledger_being_read``) when that takes too long to know."""
+        try:
+            async with asyncio.timeout(START):
+                await self._whole.wait()
+        except TimeoutError:
+            words = "the gatekeeper has just started, and what earlier runs came to is still being read; ask again"
+            raise UnavailableError(words, code="ledger_being_read") from None
+        return self._entries.get((repository_key, publisher), ())
+
+    def _sealed(self, run_id: str, memory: MemoryEntry | None) -> None:
+        place = self._open.pop(run_id, None)
+        if place is not None and memory is not None and memory.run_id == run_id:
+            self._entries[place] = newest([*self._entries.get(place, ()), memory], self.most)
+
+    def _forget(self, run_id: str, place: tuple[str, str]) -> None:
+        self._open.pop(run_id, None)
+        left = tuple(entry for entry in self._entries.get(place, ()) if entry.run_id != run_id)
+        if left:
+            self._entries[place] = left
+        else:
+            self._entries.pop(place, None)

@@ -1,0 +1,61 @@
+"""One run in detail: what was asked, its timeline, every verdict, and in one sentence why it failed and what to do. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gatewright.app.board.rows import BoardRow, OpenRun, row_of
+from gatewright.app.report.timeline import Timeline, timeline_of
+from gatewright.contracts import GateReport, OrchestratorEvent
+from gatewright.ledger import events as e
+from gatewright.ledger.evolve import evolve
+from gatewright.ledger.families import ToldFamilies, failure_family, told_after
+from gatewright.ledger.run import Run
+from gatewright.reasons import Family, advice_for
+
+
+@dataclass(frozen=True, slots=True)
+class RunDetail:
+    """``records`` are the events, ``gates`` every verdict, in their order; ``family`` is that of the reason of a failure."""
+
+    run: Run
+    row: BoardRow
+    records: tuple[OrchestratorEvent, ...]
+    gates: tuple[GateReport, ...]
+    timeline: Timeline
+    family: Family | None
+
+    @property
+    def advice(self) -> str:
+        """What to do about a failure, in one sentence; empty where there is none, or none is known."""
+        failure = self.run.failure
+        return (advice_for(failure.code, self.run.run_id) or "") if failure is not None else ""
+
+
+def detail_of(records: Sequence[OrchestratorEvent]) -> RunDetail | None:
+    """The run that these events tell; None for none. Raises MalformedError when they do not follow from one another."""
+    run: Run | None = None
+    told: ToldFamilies = {}
+    gates: list[GateReport] = []
+    given_out: dict[str, str] = {}
+    holders: tuple[str, ...] = ()
+    since = ""
+    for record in records:
+        run = evolve(run, record)
+        payload = e.payload_of(record)
+        told = told_after(told, payload)
+        match payload:
+            case e.GateJudged(report=report):
+                gates.append(report)
+            case e.TaskDispatched(task_id=task_id):
+                given_out[task_id] = record.ts
+            case e.LocksWaiting(holders=names):
+                holders, since = names, record.ts
+            case _:
+                pass
+    if run is None:
+        return None
+    family = failure_family(run.failure.code, told) if run.failure is not None else None
+    row = row_of(OpenRun(run, given_out, holders, since), 0)
+    return RunDetail(run, row, tuple(records), tuple(gates), timeline_of(records, run.run_id), family)

@@ -1,0 +1,81 @@
+"""Which lines of the board are shown, and in which lists. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from gatewright.app.board.board import Board
+from gatewright.app.board.rows import STAGES, BoardRow, RunStage
+
+#: Characters of one value that is filtered by.
+MOST_FILTER: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class BoardFilter:
+    """What has to fit; empty fits all. ``text`` is looked for in id, request, repository and message, whatever its case."""
+
+    repository: str = ""
+    publisher: str = ""
+    stage: str = ""
+    reason: str = ""
+    text: str = ""
+
+    def fits(self, row: BoardRow) -> bool:
+        """Whether a line is shown."""
+        return (
+            self.repository in ("", row.repository)
+            and self.publisher in ("", row.publisher)
+            and self.stage in ("", row.stage)
+            and self.reason in ("", row.code)
+            and self._found_in(row)
+        )
+
+    def given(self) -> dict[str, str]:
+        """The fields that narrow anything down."""
+        fields = {name: getattr(self, name) for name in ("repository", "publisher", "stage", "reason", "text")}
+        return {name: value for name, value in fields.items() if value}
+
+    def _found_in(self, row: BoardRow) -> bool:
+        wanted = self.text.casefold()
+        return not wanted or any(
+            wanted in text.casefold() for text in (row.run_id, row.request, row.repository, row.message, row.landed_ref)
+        )
+
+
+def filter_of(query: Mapping[str, str]) -> BoardFilter:
+    """The filter that the fields of a query make; what is unknown is passed over, what is long is cut."""
+    return BoardFilter(
+        **{name: query.get(name, "").strip()[:MOST_FILTER] for name in ("repository", "publisher", "stage", "reason", "text")}
+    )
+
+
+def lists_of(board: Board, chosen: BoardFilter) -> dict[RunStage, list[BoardRow]]:
+    """The lines that fit, by stage, the newest first."""
+    lists: dict[RunStage, list[BoardRow]] = {stage: [] for stage in STAGES}
+    for row in sorted(board.rows.values(), key=lambda each: each.order, reverse=True):
+        if chosen.fits(row):
+            lists[row.stage].append(row)
+    return lists
+
+
+def counts_of(board: Board, chosen: BoardFilter) -> dict[RunStage, int]:
+    """How many lines fit, by stage."""
+    counted = Counter(row.stage for row in board.rows.values() if chosen.fits(row))
+    return {stage: counted[stage] for stage in STAGES}
+
+
+def choices_of(board: Board) -> dict[str, list[str]]:
+    """What there is to filter by: every repository, publisher and reason of a line, sorted."""
+
+    def every(values: Iterator[str]) -> list[str]:
+        return sorted({value for value in values if value})
+
+    return {
+        "repository": every(row.repository for row in board.rows.values()),
+        "publisher": every(row.publisher for row in board.rows.values()),
+        "reason": every(row.code for row in board.rows.values()),
+    }

@@ -1,0 +1,114 @@
+"""What needs a person: approvals, runs that have fallen silent, dead letters, histories that cannot be read. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+from gatewright.app.board.board import Board
+from gatewright.app.board.rows import BoardRow, is_silent
+from gatewright.clock import timestamp
+from gatewright.contracts.approvals import ApprovalRequest
+from gatewright.tasks.dead_letters import DeadLetter
+
+NeedKind = Literal["approval", "silent_run", "dead_letter", "unreadable_run"]
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """``key`` names it for good. ``who`` is asked, ``why``, ``since`` when (RFC 3339), and what happens ``on_silence``.
+
+    ``commands`` are what a person types, in the order of typing; nothing is decided without. ``until``: when silence counts.
+    """
+
+    key: str
+    kind: NeedKind
+    who: str
+    why: str
+    since: str
+    on_silence: str
+    commands: tuple[str, ...]
+    run_id: str = ""
+    until: str = ""
+    risk: str = ""
+
+
+def needs_of(board: Board, letters: Sequence[DeadLetter], now: datetime) -> tuple[Need, ...]:
+    """All that needs a person, what has waited longest first."""
+    open_rows = [row for row in board.rows.values() if row.is_open]
+    found = [
+        *(need for row in open_rows for need in _asked(row)),
+        *(_silent(row) for row in open_rows if is_silent(row, now)),
+        *(_letter(letter) for letter in letters if letter.decision is None),
+        *(_unreadable(run_id, why) for run_id, why in board.unreadable.items()),
+    ]
+    return tuple(sorted(found, key=lambda need: (need.since, need.key)))
+
+
+def approval_commands(request: ApprovalRequest) -> tuple[str, ...]:
+    """What a person types to look at a request and to answer it; ids hold no character that a shell reads otherwise."""
+    if request.reason == "review":
+        return (f"gatewright approvals show {request.request_id}", f"gatewright review vote {request.request_id}")
+    return (
+        f"gatewright approvals show {request.request_id}",
+        f"gatewright approvals approve {request.request_id}",
+        f"gatewright approvals reject {request.request_id}",
+    )
+
+
+def _asked(row: BoardRow) -> Iterator[Need]:
+    for request in row.asks:
+        yield Need(
+            key=request.request_id,
+            kind="approval",
+            who=", ".join(request.approvers),
+            why=f"{request.rule}: {request.why}",
+            since=request.created_at,
+            on_silence=request.on_silence,
+            commands=approval_commands(request),
+            run_id=row.run_id,
+            until=request.expires_at,
+            risk=request.risk,
+        )
+
+
+def _silent(row: BoardRow) -> Need:
+    has = ", ".join(f"{task.role} ({task.pool})" for task in row.in_hand)
+    why = f"no event for longer than its tasks may take; given out to {has}" if has else "no event, and no task is given out"
+    return Need(
+        key=f"silent:{row.run_id}",
+        kind="silent_run",
+        who="an operator",
+        why=why,
+        since=row.last_at,
+        on_silence="the budget of the run ends it, where it has one",
+        commands=("gatewright doctor", f"gatewright show {row.run_id}", f"gatewright abort {row.run_id}"),
+        run_id=row.run_id,
+    )
+
+
+def _letter(letter: DeadLetter) -> Need:
+    return Need(
+        key=f"letter:{letter.sequence}",
+        kind="dead_letter",
+        who="an operator",
+        why=f"{letter.role}: {letter.code}: {letter.reason}",
+        since=timestamp(datetime.fromtimestamp(letter.at, UTC)),
+        on_silence="it stays where it is",
+        commands=(f"gatewright dead show {letter.sequence}", f"gatewright dead requeue {letter.sequence}"),
+    )
+
+
+def _unreadable(run_id: str, why: str) -> Need:
+    return Need(
+        key=f"unreadable:{run_id}",
+        kind="unreadable_run",
+        who="an operator",
+        why=why,
+        since="",
+        on_silence="no gatekeeper moves this run",
+        commands=("gatewright doctor",),
+        run_id=run_id,
+    )

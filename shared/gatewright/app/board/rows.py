@@ -1,0 +1,173 @@
+"""One run as a line of the board: where it stands, since when, who has what in hand, and why it ended. Pure.
+
+Texts come from publishers, repositories and models. They are cut here, and made visible and escaped by what shows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final, Literal, get_args
+
+from gatewright.contracts.approvals import ApprovalRequest
+from gatewright.ledger.run import Run, RunTask
+from gatewright.rules.approvals import pending
+
+#: Where a run stands for people: at work, waiting for a person, waiting for paths that others hold, landed, ended otherwise.
+RunStage = Literal["running", "person", "locks", "landed", "failed"]
+STAGES: Final[tuple[RunStage, ...]] = get_args(RunStage)
+#: The stages of a run that goes on.
+OPEN_STAGES: Final = frozenset({"running", "person", "locks"})
+
+#: Characters of a text that a line keeps.
+MOST_WORDS: Final = 400
+#: Seconds without an event after which an open run is called silent, and what is added to the longest time that its tasks have.
+QUIET_SECONDS: Final = 600.0
+QUIET_MARGIN: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class TaskInHand:
+    """A task that was given out and not answered. ``pool`` is the pool whose processes do it; ``since`` is RFC 3339."""
+
+    task_id: str
+    role: str
+    pool: str
+    since: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class BoardRow:
+    """One run. ``sequence`` is the stream sequence of its last entry; times are RFC 3339, empty where there is none.
+
+    ``code`` and ``message`` are those of a run that did not land. ``holders`` are the runs whose paths it waits for.
+    ``quiet_after``: seconds without an event after which it is silent.
+    """
+
+    run_id: str
+    sequence: int
+    stage: RunStage
+    state: str
+    attempt: int
+    publisher: str
+    repository: str
+    request: str
+    created_at: str
+    last_at: str
+    finished_at: str = ""
+    code: str = ""
+    message: str = ""
+    landed_ref: str = ""
+    landed_commit: str = ""
+    in_hand: tuple[TaskInHand, ...] = ()
+    holders: tuple[str, ...] = ()
+    waiting_since: str = ""
+    asks: tuple[ApprovalRequest, ...] = ()
+    sealed: bool = False
+    expired: bool = False
+    quiet_after: float = QUIET_SECONDS
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it goes on."""
+        return self.stage in OPEN_STAGES
+
+    @property
+    def order(self) -> tuple[str, str]:
+        """What lists are sorted by, the newest last."""
+        return (self.created_at, self.run_id)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRun:
+    """A run that is followed, with what ``evolve`` forgets: when each task was given out, and whose paths it waits for."""
+
+    run: Run
+    given_out: Mapping[str, str] = field(default_factory=dict)
+    holders: tuple[str, ...] = ()
+    locks_since: str = ""
+
+
+def row_of(followed: OpenRun, sequence: int) -> BoardRow:
+    """The line of a run whose last entry has this stream sequence."""
+    run = followed.run
+    stage = stage_of(run)
+    failure, landed = run.failure, run.landed
+    asks = tuple(asked.request for asked in pending(run)) if stage == "person" else ()
+    return BoardRow(
+        run_id=run.run_id,
+        sequence=sequence,
+        stage=stage,
+        state=run.state,
+        attempt=run.attempt,
+        publisher=run.publisher,
+        repository=_cut(run.accepted.repository_url),
+        request=_cut(" ".join(run.accepted.user_request.split())),
+        created_at=run.created_at,
+        last_at=run.at,
+        finished_at=run.finished_at,
+        code=failure.code if failure else "",
+        message=_cut(failure.message) if failure else "",
+        landed_ref=_cut(landed.ref) if landed else "",
+        landed_commit=landed.commit if landed else "",
+        in_hand=_in_hand(followed) if not run.ended else (),
+        holders=followed.holders if stage == "locks" else (),
+        waiting_since=_waiting_since(followed, stage, asks),
+        asks=asks,
+        sealed=run.sealed is not None,
+        expired=run.expired is not None,
+        quiet_after=_quiet_after(run),
+    )
+
+
+def stage_of(run: Run) -> RunStage:
+    """Where a run stands for people."""
+    if run.ended:
+        return "landed" if run.status == "SUCCESS" else "failed"
+    if run.parked:
+        return "person"
+    return "locks" if run.waiting_for_locks else "running"
+
+
+def seconds_since(moment: str, now: datetime) -> float:
+    """Seconds from a timestamp to ``now``, none below zero; 0 for an empty one."""
+    return max(0.0, (now - datetime.fromisoformat(moment)).total_seconds()) if moment else 0.0
+
+
+def is_silent(row: BoardRow, now: datetime) -> bool:
+    """Whether a run that waits neither for a person nor for paths has shown no sign for longer than its tasks may take."""
+    return row.stage == "running" and seconds_since(row.last_at, now) > row.quiet_after
+
+
+def _in_hand(followed: OpenRun) -> tuple[TaskInHand, ...]:
+    running = (task for task in followed.run.tasks.values() if task.status == "RUNNING")
+    return tuple(
+        TaskInHand(task.task_id, task.role, task.pool, followed.given_out.get(task.task_id, ""), task.attempt)
+        for task in running
+    )
+
+
+def _waiting_since(followed: OpenRun, stage: RunStage, asks: tuple[ApprovalRequest, ...]) -> str:
+    match stage:
+        case "person":
+            return asks[0].created_at if asks else followed.run.parked_at
+        case "locks":
+            return followed.locks_since
+        case _:
+            return ""
+
+
+def _quiet_after(run: Run) -> float:
+    """A task may be silent for as long as it has; what has not said how long is given the usual time."""
+    longest = max((_seconds_of(task) for task in run.tasks.values() if task.status == "RUNNING"), default=0.0)
+    return max(QUIET_SECONDS, longest + QUIET_MARGIN)
+
+
+def _seconds_of(task: RunTask) -> float:
+    return float(task.contract.timeout_retry.timeout_sec) if task.contract is not None else 0.0
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MOST_WORDS else f"{text[: MOST_WORDS - 1]}…"

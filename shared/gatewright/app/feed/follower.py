@@ -1,0 +1,197 @@
+"""Follows the ledger into a board and wakes those who show it. It reads only, and keeps nothing that the ledger does not hold.
+
+First all there is, then what comes. After silence the ledger is asked whether it still holds the last message that was read:
+one that was brought back from a backup, or begun anew, is read from its beginning.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+from collections.abc import Callable
+
+from gatewright.app.board.board import Board, SequencedTransition, advance_board, passed_over, without_history
+from gatewright.bus.port import Bus, Message
+from gatewright.bus.topology import run_subject
+from gatewright.bus.versions import read_version
+from gatewright.clock import Clock, SystemClock
+from gatewright.contracts import Transition
+from gatewright.errors import BusError, GatewrightError, MalformedError, UnavailableError, VerificationError
+from gatewright.ledger.entry_validation import End, next_link
+from gatewright.tasks.dead_letters import DeadLetter, DeadLetters
+
+_STREAM = "RUNS"
+#: Messages that are folded at once.
+_MOST_AT_ONCE = 500
+#: Seconds between two looks at dead letters, and of silence before the ledger is asked for what was read last.
+LOOK_AGAIN = 10.0
+#: Seconds between two attempts while the bus is away.
+_PAUSE = 1.0
+
+
+class BoardFollower:
+    """One for a process. ``board`` is the ledger as far as it was read, ``current`` whether all of it was read once.
+
+    ``letters`` are the dead letters, as far as this identity may read them.
+    """
+
+    def __init__(self, bus: Bus, *, clock: Clock | None = None, warn: Callable[[str], None] = lambda _words: None) -> None:
+        self.board = Board()
+        self.current = False
+        self.letters: tuple[DeadLetter, ...] = ()
+        #: Raised by one whenever anything of the above changed.
+        self.revision = 0
+        self._bus = bus
+        self._clock = clock or SystemClock()
+        self._warn = warn
+        self._ends: dict[str, End] = {}
+        self._last_digest = ""
+        self._changed = asyncio.Event()
+
+    @property
+    def connected(self) -> bool:
+        """Whether what is shown is live at this moment."""
+        return self.current and self._bus.connected
+
+    async def changed(self, revision: int) -> int:
+        """Wait until anything is other than it was at ``revision``; the revision of now."""
+        while self.revision == revision:
+            await self._changed.wait()
+        return self.revision
+
+    async def run(self) -> None:
+        """Follow until cancelled; a bus that is away is waited for. Raises GatewrightError where the ledger may not be read."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow())
+            group.create_task(self._look_for_letters())
+
+    async def catch_up(self) -> None:
+        """Read all that there is now. Raises BusError."""
+        async with contextlib.aclosing(self._bus.replay(run_subject("*"), after=self.board.sequence)) as messages:
+            batch: list[Message] = []
+            async for message in messages:
+                batch.append(message)
+                if len(batch) == _MOST_AT_ONCE:
+                    self._take(batch)
+                    batch = []
+            self._take(batch)
+        self.current = True
+        self._wake()
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                await self.catch_up()
+                await self._follow_on()
+            except BusError as error:
+                self._warn(f"the ledger cannot be read now: {error.message}")
+                await asyncio.sleep(_PAUSE)
+
+    async def _follow_on(self) -> None:
+        """Take what comes, until the ledger turns out to be another one. Raises BusError."""
+        arrived: asyncio.Queue[Message] = asyncio.Queue(_MOST_AT_ONCE)
+
+        async def read() -> None:
+            async with contextlib.aclosing(
+                self._bus.replay(run_subject("*"), follow=True, after=self.board.sequence)
+            ) as messages:
+                async for message in messages:
+                    await arrived.put(message)
+
+        reading = asyncio.create_task(read())
+        try:
+            while True:
+                batch = await self._next_batch(arrived, reading)
+                if batch:
+                    self._take(batch)
+                elif not await self._is_same_ledger():
+                    self._begin_anew()
+                    return
+        finally:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+
+    async def _next_batch(self, arrived: asyncio.Queue[Message], reading: asyncio.Task[None]) -> list[Message]:
+        """What has come, at least one message; none after silence. Raises what the reading did."""
+        waiting = asyncio.create_task(arrived.get())
+        try:
+            await asyncio.wait({waiting, reading}, timeout=LOOK_AGAIN, return_when=asyncio.FIRST_COMPLETED)
+            if not waiting.done():
+                if reading.done():
+                    await reading
+                    raise BusError("the reading of the ledger came to an end")
+                return []
+            batch = [waiting.result()]
+        finally:
+            waiting.cancel()
+        while not arrived.empty() and len(batch) < _MOST_AT_ONCE:
+            batch.append(arrived.get_nowait())
+        return batch
+
+    async def _is_same_ledger(self) -> bool:
+        if not self._last_digest:
+            return True
+        try:
+            last = await self._bus.stored(_STREAM, self.board.sequence)
+        except BusError:
+            return True  # nothing is known
+        return last is not None and _digest(last) == self._last_digest
+
+    def _begin_anew(self) -> None:
+        self.board, self.current, self._last_digest = Board(), False, ""
+        self._ends.clear()
+        self._wake()
+
+    def _take(self, messages: list[Message]) -> None:
+        if not messages:
+            return
+        if not self.board.origin:
+            self.board = Board(origin=f"{messages[0].sequence}-{_digest(messages[0])[:16]}")
+        entries: list[SequencedTransition] = []
+        for message in messages:
+            run_id = message.subject.removeprefix(run_subject(""))
+            try:
+                transition = self._entry(message, run_id)
+            except (MalformedError, UnavailableError, VerificationError) as error:
+                self.board = advance_board(self.board, entries)
+                self.board = without_history(self.board, run_id, error.message, message.sequence)
+                entries = []
+                continue
+            if transition is not None:
+                entries.append(SequencedTransition(message.sequence, transition))
+        self.board = passed_over(advance_board(self.board, entries), messages[-1].sequence)
+        self._last_digest = _digest(messages[-1])
+        self._wake()
+
+    def _entry(self, message: Message, run_id: str) -> Transition | None:
+        """The checked next entry of a run; None for what is none. Raises what ``next_link`` and ``read_version`` do."""
+        if run_id in self.board.unreadable:
+            return None
+        end = self._ends.get(run_id, End())
+        transition = read_version(message, lambda: next_link(message, run_id, end))
+        if transition is not None:
+            self._ends[run_id] = end.after(transition)
+        return transition
+
+    async def _look_for_letters(self) -> None:
+        while True:
+            try:
+                letters = await DeadLetters(self._bus).all()
+            except GatewrightError:
+                letters = self.letters  # not for this identity to read, or the bus is away
+            if [letter.sequence for letter in letters if letter.decision is None] != [
+                letter.sequence for letter in self.letters if letter.decision is None
+            ]:
+                self.letters = letters
+                self._wake()
+            await asyncio.sleep(LOOK_AGAIN)
+
+    def _wake(self) -> None:
+        self.revision += 1
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+
+def _digest(message: Message) -> str:
+    return hashlib.sha256(message.data).hexdigest()

@@ -1,0 +1,120 @@
+"""Changes that people refuse: what is sent back to who made them, what ends the run, and what may not come again. Pure.
+
+The gatekeeper orders a repair by these rules, and ``verify`` holds its ledger against them once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from gatewright.contracts.revision_orders import RefusalWords, RevisionOrder
+from gatewright.ledger.events import ApprovalDecided
+from gatewright.ledger.run import AskedApproval, CastVote, Run
+from gatewright.ledger.votes import answered
+from gatewright.rules.approvals import JudgedDecision
+from gatewright.rules.broken import Broken
+from gatewright.rules.reviewing import REVIEW, latest_votes, outcome
+from gatewright.rules.rounds import PEOPLE_OBJECTIVE, sends_back
+
+REVIEW_REJECTED: Final = "review_rejected"
+APPROVAL_REJECTED: Final = "approval_rejected"
+#: A change that people refused comes again as it was.
+REFUSED_BEFORE: Final = "change_refused_before"
+
+
+def recorded(run: Run, each: JudgedDecision, roster_sha256: str) -> ApprovalDecided:
+    """What the ledger takes down of a decision that counts: with the consensus that a vote makes with those before it."""
+    decision = each.decision
+    cast = CastVote(each.person, decision.vote, decision.decided_at, "") if decision.vote is not None else None
+    found = outcome(run, each.request, cast) if cast is not None else None
+    return ApprovalDecided(
+        request_id=each.request.request_id,
+        verdict=decision.verdict,
+        signed=each.signed,
+        fingerprint=each.fingerprint,
+        approver=each.person,
+        roster_sha256=roster_sha256,
+        consensus=found.receipt if found is not None else None,
+    )
+
+
+def after(run: Run, judged: Sequence[JudgedDecision]) -> Run:
+    """The run as it will be when these decisions are recorded, as far as its requests go."""
+    for each in judged:
+        name = each.request.request_id
+        known = answered(run.approvals[name], recorded(run, each, ""), "")
+        run = replace(run, approvals={**run.approvals, name: known})
+    return run
+
+
+def refused_now(run: Run) -> tuple[AskedApproval, ...]:
+    """What people said no to of what the run has now: the requests, the oldest first."""
+    return tuple(
+        asked for asked in run.approvals.values() if asked.status == "rejected" and asked.request.attempt == run.attempt
+    )
+
+
+def revision_order(run: Run) -> RevisionOrder | None:
+    """What the maker is handed; None where nothing was refused, or one of the refusals ends the run.
+
+    A no ends it where its rule says so, where it has no words to repair by, and where no round is left.
+    """
+    refused = refused_now(run)
+    if run.candidate is None or not refused or not all(sends_back(run, asked.request) for asked in refused):
+        return None
+    findings = [tuple(_words(run, asked)) for asked in refused]
+    if not all(findings):
+        return None
+    return RevisionOrder(
+        run_id=run.run_id,
+        attempt=run.attempt,
+        reason=REVIEW_REJECTED if any(asked.request.reason == REVIEW for asked in refused) else APPROVAL_REJECTED,
+        candidate_tree=run.candidate.tree,
+        objective=PEOPLE_OBJECTIVE,
+        findings=tuple(each for words in findings for each in words),
+    )
+
+
+def rejections(run: Run, judged: Sequence[JudgedDecision]) -> Iterator[Broken]:
+    """What these decisions refuse: each finding that is sent back, or each no that ends the run."""
+    run = after(run, judged)
+    order = revision_order(run)
+    by_votes = order is not None and order.reason == REVIEW_REJECTED
+    for asked in refused_now(run):
+        rule = f"approval.{asked.request.rule}"
+        for each in _words(run, asked):
+            where = next((path for path in map(_path, each.evidence) if path), None)
+            yield Broken(REVIEW_REJECTED if by_votes else APPROVAL_REJECTED, rule, f"{each.person}: {each.words}", where)
+        if not asked.words and asked.consensus is None:
+            yield Broken(APPROVAL_REJECTED, rule, f"rejected by {asked.person}")
+
+
+def _path(anchor: str) -> bytes | None:
+    """The changed file that an anchor points at."""
+    kind, _, rest = anchor.partition(":")
+    return rest.rpartition(":")[0].encode("utf-8", "surrogatepass") if kind == "patch" else None
+
+
+def refused_trees(run: Run) -> frozenset[str]:
+    """The trees that people refused in rounds before: none of them may come again."""
+    refused = (asked.request for asked in run.approvals.values() if asked.status == "rejected")
+    return frozenset(request.candidate_tree for request in refused if request.candidate_tree)
+
+
+def _words(run: Run, asked: AskedApproval) -> Iterator[RefusalWords]:
+    request = asked.request
+    if request.reason != REVIEW:
+        if asked.words:
+            yield RefusalWords(person=asked.person, request_id=request.request_id, words=asked.words)
+        return
+    for cast, _ in latest_votes(run, request).values():
+        if cast.vote.colour == "red":
+            yield RefusalWords(
+                person=cast.person.name,
+                request_id=request.request_id,
+                words=cast.vote.rationale,
+                scope=cast.vote.scope,
+                evidence=cast.vote.evidence,
+            )

@@ -1,0 +1,165 @@
+"""The board equals the ledger, in whatever portions its entries come."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+
+from gatewright.app.board.board import Board, advance_board
+from gatewright.app.board.detail import detail_of
+from gatewright.app.board.filters import BoardFilter, counts_of, filter_of, lists_of
+from gatewright.app.board.needs import needs_of
+from gatewright.app.board.rows import MOST_WORDS, is_silent, seconds_since
+from gatewright.bus.port import Message
+from gatewright.ledger.evolve import fold
+from gatewright.tasks.dead_letters import DeadLetter, DeadLetterDecision
+from tests.board.ledgers import interleaved, make_run, run_id_of
+from tests.evidence.recorded_runs import START, RecordedRun
+from tests.gatekeeper.simulated_run import Script, SimulatedRun
+
+MIXED = [make_run(1), make_run(2, "aborted"), make_run(3, "open"), make_run(4, transitions=3)]
+
+
+def test_each_run_stands_in_its_own_list() -> None:
+    board = advance_board(Board(), interleaved(MIXED))
+    lists = lists_of(board, BoardFilter())
+    assert {stage: [row.run_id for row in rows] for stage, rows in lists.items()} == {
+        "running": [run_id_of(4), run_id_of(3)],
+        "person": [],
+        "locks": [],
+        "landed": [run_id_of(1)],
+        "failed": [run_id_of(2)],
+    }
+    assert counts_of(board, BoardFilter()) == {"running": 2, "person": 0, "locks": 0, "landed": 1, "failed": 1}
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_portions_and_repetitions_change_nothing(seed: int) -> None:
+    entries, dice = interleaved(MIXED), random.Random(seed)  # noqa: S311 - no secret
+    at_once = advance_board(Board(), entries)
+    board, place = Board(), 0
+    while place < len(entries):
+        again, portion = dice.randint(0, min(3, place)), dice.randint(1, 4)
+        board = advance_board(board, entries[place - again : place + portion])
+        place += portion
+    assert board.rows == at_once.rows
+    assert (board.sequence, dict(board.unreadable)) == (at_once.sequence, {})
+
+
+def test_a_line_says_what_the_fold_says() -> None:
+    transitions = make_run(1)
+    board = advance_board(Board(), interleaved([transitions]))
+    run, row = fold(transitions), board.rows[run_id_of(1)]
+    assert run is not None
+    assert run.landed is not None
+    assert (row.state, row.landed_ref, row.landed_commit) == ("S6", run.landed.ref, run.landed.commit)
+    assert (row.created_at, row.finished_at, row.sequence) == (run.created_at, run.finished_at, len(transitions))
+    assert row.in_hand == ()
+
+
+def test_who_has_what_since_when() -> None:
+    transitions = make_run(1, "open")
+    row = advance_board(Board(), interleaved([transitions])).rows[run_id_of(1)]
+    run = fold(transitions)
+    assert run is not None
+    assert {task.task_id for task in row.in_hand} == {task.task_id for task in run.tasks.values() if task.status == "RUNNING"}
+    assert row.in_hand
+    assert all((task.role, task.since) == ("worker", row.last_at) for task in row.in_hand)
+
+
+def test_a_run_that_waits_for_paths_says_whose() -> None:
+    simulated = SimulatedRun(Script(lock_refusals=1))
+    seen = set()
+    while simulated.under_way and "locks" not in seen:
+        simulated.deliver(simulated.under_way.pop(0))
+        board = advance_board(Board(), interleaved([simulated.transitions]))
+        (row,) = board.rows.values()
+        seen.add(row.stage)
+    assert "locks" in seen
+    assert row.holders
+    assert row.waiting_since == row.last_at
+
+
+def test_a_history_with_a_gap_is_told_and_stands_in_no_others_way() -> None:
+    broken = make_run(1)[1:]
+    board = advance_board(Board(), interleaved([broken, make_run(2)]))
+    assert set(board.rows) == {run_id_of(2)}
+    assert set(board.unreadable) == {run_id_of(1)}
+    assert [need.kind for need in needs_of(board, (), START)] == ["unreadable_run"]
+
+
+def test_of_ended_runs_the_newest_are_kept() -> None:
+    runs = [make_run(number) for number in range(12)]
+    board = advance_board(Board(), interleaved(runs), most_ended=10)
+    assert len(board.rows) <= 10
+    assert set(board.rows) == {run_id_of(number) for number in range(12 - len(board.rows), 12)}
+    assert board.forgotten > 0
+
+
+def test_an_open_run_is_never_dropped() -> None:
+    runs = [make_run(0, "open"), *(make_run(number) for number in range(1, 8))]
+    board = advance_board(Board(), interleaved(runs), most_ended=2)
+    assert run_id_of(0) in board.rows
+
+
+@pytest.mark.parametrize(
+    ("chosen", "fitting"),
+    [
+        ({}, {1, 2, 3, 4}),
+        ({"stage": "failed"}, {2}),
+        ({"reason": "aborted"}, {2}),
+        ({"text": "CHANGED MY"}, {2}),
+        ({"text": run_id_of(3)}, {3}),
+        ({"repository": "/elsewhere"}, set()),
+        ({"publisher": "default", "stage": "landed"}, {1}),
+        ({"unknown": "x"}, {1, 2, 3, 4}),
+    ],
+)
+def test_lines_are_filtered(chosen: dict[str, str], fitting: set[int]) -> None:
+    board = advance_board(Board(), interleaved(MIXED))
+    shown = {row.run_id for rows in lists_of(board, filter_of(chosen)).values() for row in rows}
+    assert shown == {run_id_of(number) for number in fitting}
+
+
+def test_a_run_is_silent_when_its_tasks_have_had_their_time() -> None:
+    row = advance_board(Board(), interleaved([make_run(1, "open")])).rows[run_id_of(1)]
+    last = datetime.fromisoformat(row.last_at)
+    assert not is_silent(row, last + timedelta(seconds=row.quiet_after))
+    assert is_silent(row, last + timedelta(seconds=row.quiet_after + 1))
+    assert not is_silent(replace(row, stage="person"), last + timedelta(days=2))
+    assert seconds_since("", last) == 0.0
+    longer = replace(row, quiet_after=9e9)
+    assert not is_silent(longer, last + timedelta(days=2))
+
+
+def test_what_needs_a_person_is_told_longest_waiting_first() -> None:
+    board = advance_board(Board(), interleaved([make_run(1, "open")]))
+    letter = DeadLetter(7, "worker", "gw.task.worker.default.normal", "x", "y", 6, 0, 0.0, False, Message("s", b""))
+    settled = replace(letter, sequence=8, decision=DeadLetterDecision("dropped", "seen", 1.0))
+    found = needs_of(board, (settled, letter), START + timedelta(days=1))
+    assert [need.key for need in found] == ["letter:7", f"silent:{run_id_of(1)}"]
+    assert found[0].commands[0] == "gatewright dead show 7"
+
+
+def test_texts_of_a_line_are_bounded() -> None:
+    recorded = RecordedRun()
+    recorded.accept(requested_by="x" * 100)
+    recorded.plan()
+    recorded.end("FAILED", "path_out_of_scope", "y" * 10_000)
+    (row,) = advance_board(Board(), interleaved([recorded.transitions])).rows.values()
+    assert len(row.message) == MOST_WORDS
+
+
+def test_one_run_in_detail_says_why_it_failed_and_what_to_do() -> None:
+    records = [record for transition in make_run(1, "aborted") for record in transition.events]
+    detail = detail_of(records)
+    assert detail is not None
+    assert detail.run.failure is not None
+    assert detail.run.failure.code == "aborted"
+    assert (detail.row.code, detail.family) == ("aborted", "failed")
+    assert detail.advice
+    assert detail.timeline.rows
+    assert detail_of([]) is None

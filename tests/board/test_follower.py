@@ -1,0 +1,105 @@
+"""The follower on a bus: from the beginning, on and on, and anew where the ledger is another one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+from gatewright.app.board.board import Board, advance_board
+from gatewright.app.feed import follower as feed
+from gatewright.app.feed.follower import BoardFollower
+from gatewright.bus.jetstream.setup import ensure_topology
+from gatewright.bus.memory.bus import MemoryBus, MemoryServer
+from gatewright.bus.memory.streams import MemoryStream
+from gatewright.bus.topology import run_subject
+from gatewright.clock import SystemClock
+from tests.board.ledgers import interleaved, make_run, run_id_of
+from tests.client.conftest import write_run
+
+
+@pytest.fixture
+async def bus() -> AsyncIterator[MemoryBus]:
+    connected = MemoryBus(MemoryServer())
+    await ensure_topology(connected)
+    yield connected
+    await connected.close()
+
+
+@contextlib.asynccontextmanager
+async def following(bus: MemoryBus) -> AsyncIterator[BoardFollower]:
+    follower = BoardFollower(bus)
+    running = asyncio.create_task(follower.run())
+    try:
+        yield follower
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def until_sequence(follower: BoardFollower, sequence: int) -> Board:
+    """The board once it holds so much; how long that takes does not matter."""
+    revision = -1
+    while follower.board.sequence != sequence or not follower.current:
+        revision = await follower.changed(revision)
+    return follower.board
+
+
+async def test_what_was_there_and_what_comes_is_on_the_board(bus: MemoryBus) -> None:
+    first, second = make_run(1), make_run(2, "open")
+    await write_run(bus, first)
+    async with following(bus) as follower:
+        await until_sequence(follower, len(first))
+        await write_run(bus, second)
+        board = await until_sequence(follower, len(first) + len(second))
+    expected = advance_board(advance_board(Board(), interleaved([first])), interleaved([second], len(first) + 1))
+    assert board.rows == expected.rows
+    assert follower.connected
+
+
+async def test_a_message_that_is_no_entry_is_passed_over(bus: MemoryBus) -> None:
+    await bus.publish(run_subject(run_id_of(1)), b"+OK", schema="unknown.v1", message_id="foreign")
+    await write_run(bus, make_run(1))
+    follower = BoardFollower(bus)
+    await follower.catch_up()
+    assert (set(follower.board.rows), dict(follower.board.unreadable)) == ({run_id_of(1)}, {})
+    assert follower.board.sequence == len(make_run(1)) + 1
+
+
+async def test_a_damaged_history_is_told_and_others_go_on(bus: MemoryBus) -> None:
+    await write_run(bus, make_run(1)[:2])
+    await bus.publish(run_subject(run_id_of(1)), b"{}", schema="transition.v1", message_id="damaged")
+    await write_run(bus, make_run(2))
+    follower = BoardFollower(bus)
+    await follower.catch_up()
+    assert set(follower.board.unreadable) == {run_id_of(1)}
+    assert follower.board.rows[run_id_of(2)].stage == "landed"
+
+
+async def test_the_same_ledger_has_the_same_name_for_every_reader(bus: MemoryBus) -> None:
+    await write_run(bus, make_run(1))
+    readers = BoardFollower(bus), BoardFollower(bus)
+    for reader in readers:
+        await reader.catch_up()
+    assert readers[0].board.origin == readers[1].board.origin != ""
+
+
+async def test_a_ledger_that_was_replaced_is_read_from_its_beginning(bus: MemoryBus, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed, "LOOK_AGAIN", 0.01)
+    await write_run(bus, make_run(1))
+    async with following(bus) as follower:
+        before = await until_sequence(follower, len(make_run(1)))
+        kept = bus.server.stream_named("RUNS")
+        bus.server._streams["RUNS"] = MemoryStream(kept.config, SystemClock())
+        await write_run(bus, make_run(2)[:3])
+        board = await until_sequence(follower, 3)
+    assert set(board.rows) == {run_id_of(2)}
+    assert board.origin != before.origin
+
+
+async def test_an_empty_ledger_is_current(bus: MemoryBus) -> None:
+    follower = BoardFollower(bus)
+    await follower.catch_up()
+    assert (follower.current, follower.board.rows) == (True, {})
