@@ -13,6 +13,8 @@ from gatewright.contracts import TaskContract
 from gatewright.contracts.records import CommandRef
 from gatewright.contracts.transfers import TransferDestination, TransferLeave
 from gatewright.contracts.vocabulary import Executor, Scope
+from gatewright.evidence.signing import keys
+from gatewright.evidence.verification.verify import verify
 from gatewright.ledger.run import Run
 from gatewright.rules.approvals import pending
 from gatewright.rules.transfers import manifest_digest
@@ -23,7 +25,7 @@ from gatewright.services.gatekeeper.projections.approval_index import ApprovalIn
 from gatewright.services.gatekeeper.projections.run_index import RunIndex
 from gatewright.telemetry.logs import make_logger
 from tests.attacks.people import LANDING, Inbox, policies_with, signed
-from tests.attacks.whole_gatekeeper import open_gatekeeper
+from tests.attacks.whole_gatekeeper import RUN, open_gatekeeper
 from tests.gatekeeper.publishing import HandClock
 from tests.git.repositories import MakeRepository, Repository
 
@@ -79,6 +81,10 @@ async def test_a_run_waits_before_the_task_that_would_send_and_is_given_leave_fo
         assert leave is not None
         assert (leave.manifest_sha256, leave.run_id) == (manifest_digest(manifest), run.run_id)
         assert leave.destinations == manifest.destinations
+        assert (await inbox.work()).status == "SUCCESS"
+        found = verify(tmp_path / "runs" / RUN, [keys.load(tmp_path / "key.pem").public])
+        assert found.findings == ()
+        assert len(found.approved) == 1
 
 
 async def test_low_risk_passes_by_rule_and_is_written_down(repository: Repository, tmp_path: Path) -> None:
@@ -113,7 +119,13 @@ async def test_a_run_ends_where_a_person_had_to_approve_and_no_rule_asks(reposit
 
 
 async def test_a_leave_that_a_publisher_writes_is_none(repository: Repository, tmp_path: Path) -> None:
-    forged = TransferLeave("run-x", "worker", "a" * 64, (TransferDestination("evil", "https://evil.example", "m"),), 9)
+    forged = TransferLeave(
+        run_id="run-x",
+        role="worker",
+        manifest_sha256="a" * 64,
+        destinations=(TransferDestination(provider="evil", endpoint="https://evil.example", model="m"),),
+        most_bytes=9,
+    )
     async with open_sending(repository, tmp_path, "auto_low_risk") as inbox:
         run = await inbox.submit(executor=MODEL, transfer=forged)
         assert run.contract is not None

@@ -28,8 +28,13 @@ def leave_of(policy: ModelsPolicy, **other: object) -> TransferLeave:
     for model in policy.models:
         provider = policy.provider(model.provider)
         assert provider is not None
-        named.append(TransferDestination(provider.name, endpoint_of_provider(provider), model.upstream_name))
-    return changed(TransferLeave(RUN, "worker", "a" * 64, tuple(named), 100_000), **other)
+        named.append(
+            TransferDestination(provider=provider.name, endpoint=endpoint_of_provider(provider), model=model.upstream_name)
+        )
+    return changed(
+        TransferLeave(run_id=RUN, role="worker", manifest_sha256="a" * 64, destinations=tuple(named), most_bytes=100_000),
+        **other,
+    )
 
 
 async def status_of(
@@ -59,8 +64,8 @@ async def test_nothing_is_sent_without_a_leave_and_everything_where_no_policy_as
         {"run_id": "run-ffffffffffffffffffff"},
         {"role": "reviewer"},
         {"most_bytes": 10},
-        {"destinations": (TransferDestination("scripted", "http://127.0.0.1:1", "scripted"),)},
-        {"destinations": (TransferDestination("another", "https://api.example.org:443", "another"),)},
+        {"destinations": (TransferDestination(provider="scripted", endpoint="http://127.0.0.1:1", model="scripted"),)},
+        {"destinations": (TransferDestination(provider="another", endpoint="https://api.example.org:443", model="another"),)},
     ],
     ids=["another run", "another role", "too many bytes", "another endpoint", "another provider and model"],
 )
@@ -82,7 +87,7 @@ async def test_a_model_that_the_manifest_does_not_name_gets_nothing(provider: Sc
     leave = leave_of(policy)
     rest = tuple(each for each in leave.destinations if each.model != "scripted")
     assert len(rest) < len(leave.destinations)
-    nothing = rest or (TransferDestination("none", "none", "none"),)
+    nothing = rest or (TransferDestination(provider="none", endpoint="none", model="none"),)
     assert await status_of(policy, changed(leave, destinations=nothing)) == (403, "transfer_not_approved")
     assert provider.requests == []
 

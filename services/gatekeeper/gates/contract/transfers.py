@@ -99,7 +99,12 @@ def _destinations(models: ModelsPolicy, policy: TransfersPolicy, names: Iterable
         provider = models.provider(model.provider) if model is not None else None
         if model is not None and provider is not None:
             endpoint = endpoint_of_provider(provider)
-            yield TransferDestination(provider.name, endpoint, model.upstream_name, policy.is_internal(provider))
+            yield TransferDestination(
+                provider=provider.name,
+                endpoint=endpoint,
+                model=model.upstream_name,
+                internal=policy.is_internal(provider),
+            )
 
 
 async def _sources(
@@ -107,14 +112,20 @@ async def _sources(
 ) -> tuple[tuple[TransferSource, ...], tuple[TreeEntry, ...]]:
     """The whole tree, which an agent can read, and the order."""
     spec = contract.inputs.spec.encode()
-    sources = [TransferSource("document", "spec", hashlib.sha256(spec).hexdigest(), len(spec))]
-    sources += [TransferSource("document", each.name, each.sha256, 0) for each in contract.inputs.artifacts]
+    sources = [TransferSource(kind="document", name="spec", digest=hashlib.sha256(spec).hexdigest(), bytes=len(spec))]
+    sources += [
+        TransferSource(kind="document", name=each.name, digest=each.sha256, bytes=0) for each in contract.inputs.artifacts
+    ]
     entries: tuple[TreeEntry, ...] = ()
     if run.accepted.baseline_tree:
         mirror = await mirrors.open(run.accepted.repository_url)
         await mirror.ensure(run.accepted.baseline_commit)
         entries = await mirror.files(run.accepted.baseline_tree)
-        sources.append(TransferSource("tree", "baseline", run.accepted.baseline_tree, sum(each.size for each in entries)))
+        sources.append(
+            TransferSource(
+                kind="tree", name="baseline", digest=run.accepted.baseline_tree, bytes=sum(each.size for each in entries)
+            )
+        )
     return tuple(sources), entries
 
 
