@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal, Protocol
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
@@ -14,12 +14,29 @@ from gatewright.contracts.transfers import TransferLeave, TransferRole
 from gatewright.errors import DeniedError
 from gatewright.policy_files import PolicyModel, parse_policy, read_policy
 
-if TYPE_CHECKING:
-    from gatewright.models.policy import ModelEntry, Provider
-
 TRANSFERS_FILE = "transfers.json"
 NOT_APPROVED = "transfer_not_approved"
 _PORTS = {"http": 80, "https": 443}
+
+
+class Reached(Protocol):
+    """How a provider is reached, as ``models.json`` says it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def base_url(self) -> str: ...
+
+    @property
+    def proxy(self) -> str | None: ...
+
+
+class Named(Protocol):
+    """A model by the name that its provider knows."""
+
+    @property
+    def upstream_name(self) -> str: ...
 
 
 class TransfersPolicy(PolicyModel):
@@ -46,7 +63,7 @@ class TransfersPolicy(PolicyModel):
                 raise ValueError(f"{host!r} is no host: say models.example.org or *.example.org, in lower case")
         return hosts
 
-    def is_internal(self, provider: Provider) -> bool:
+    def is_internal(self, provider: Reached) -> bool:
         """Whether a provider, and the proxy on the way to it, are the operator's own."""
         addresses = [provider.base_url, *([provider.proxy] if provider.proxy else [])]
         return all(self._own(urlsplit(each).hostname or "") for each in addresses)
@@ -64,7 +81,7 @@ def load_transfers(folder: Path) -> tuple[TransfersPolicy | None, str | None]:
     return parse_policy(path, TransfersPolicy, data), hashlib.sha256(data).hexdigest()
 
 
-def endpoint_of_provider(provider: Provider) -> str:
+def endpoint_of_provider(provider: Reached) -> str:
     """``SCHEME://HOST:PORT`` that calls go to, with the proxy that they go through."""
     parts = urlsplit(provider.base_url)
     through = f" through {_origin(provider.proxy)}" if provider.proxy else ""
@@ -93,7 +110,7 @@ class TransferGuard:
     leave: TransferLeave | None = None
     sent: int = 0
 
-    def check(self, provider: Provider, model: ModelEntry, size: int) -> None:
+    def check(self, provider: Reached, model: Named, size: int) -> None:
         """Count ``size`` bytes that are about to be sent. Raises DeniedError (``transfer_not_approved``): they may not be."""
         if self.policy is None and self.leave is None:
             return
