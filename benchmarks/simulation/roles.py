@@ -11,6 +11,7 @@ from gatewright.evidence.writer import Sealed
 from gatewright.ledger.run import Run
 from gatewright.services.gatekeeper.decider import gate_checks as q
 from gatewright.services.gatekeeper.decider.inputs import RoleDocument
+from gatewright.services.gatekeeper.policies.beats import QUARTER_HOURS
 from gatewright.services.gatekeeper.policies.shares import NO_SHARES
 
 TREE, COMMIT, PATCH = "4" * 40, "7" * 40, "artifact:sha256:" + "8" * 64
@@ -83,7 +84,7 @@ class _Secrets:
 
 
 class _Policies:
-    shares = NO_SHARES
+    shares, beats = NO_SHARES, QUARTER_HOURS
 
 
 class PassingGates:

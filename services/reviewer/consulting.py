@@ -67,7 +67,7 @@ class ReviewConsultant:
             return tuple(unfounded(opinion, lines))
 
         asking = Asking(StructuredQuestion(reviewer_order(self._library, task, patch), ReviewOpinion, rules))
-        async with self._models.session(task.budget, context, task.log_refs.run_id, task.task_id) as session:
+        async with self._models.session(task.budget, context, task.log_refs.run_id, task.task_id, task.transfer) as session:
             try:
                 opinion = await asking.ask(session)
             except UNANSWERED as error:

@@ -33,6 +33,7 @@ from gatewright.services.gatekeeper.decider.gate_checks import (
     IntakeVerdict,
     LandingVerdict,
     LocksVerdict,
+    PlanVerdict,
     Verdict,
     comes_before_its_turn,
     expected,
@@ -177,6 +178,9 @@ def _counted(draft: Draft, item: RoleReplied, verdicts: Sequence[Verdict]) -> No
                 _plan(draft, contract)
         case Plan() as plan:
             if _passing(draft, verdicts):
+                judged = verdict_of(verdicts, PlanVerdict)
+                for manifest in judged.transfers if judged is not None else ():
+                    draft.add(e.TransferPlanned(manifest=manifest), role="gatekeeper")
                 draft.add(e.PlanAccepted(plan=plan), role="techlead", task_id=plan.task_id)
         case TaskResult() as result:
             _worked(draft, result, verdicts)

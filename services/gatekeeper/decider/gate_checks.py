@@ -11,6 +11,7 @@ from gatewright.contracts import GateReport, Plan, ReviewReport, RunRequest, Tas
 from gatewright.contracts.approvals import ApprovalRule, SignedDecision
 from gatewright.contracts.progress import MemoryBounds
 from gatewright.contracts.routing import RoutingRules
+from gatewright.contracts.transfers import TransferManifest
 from gatewright.contracts.vocabulary import Judging, MutationBounds
 from gatewright.ledger.candidates import all_worked, in_the_running, makers, seen_from
 from gatewright.ledger.events import CandidateComposed
@@ -162,6 +163,13 @@ class ContractVerdict(Verdict):
     """``pools``: as the intake's, for the contract as the pm has completed it."""
 
     pools: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanVerdict(Verdict):
+    """``transfers``: what roles may send to providers of models, where the policy asks about that."""
+
+    transfers: tuple[TransferManifest, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

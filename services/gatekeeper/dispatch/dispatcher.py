@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
 import msgspec
+from msgspec.structs import replace
 
 from gatewright.bus.port import BEAT_HEADER, PUBLISHER_HEADER, TASK_TOKEN_HEADER, TRACE_HEADER, Bus
 from gatewright.bus.topology import task_queue, task_subject
@@ -22,6 +23,7 @@ from gatewright.errors import BusError
 from gatewright.hidden_acceptance import visible
 from gatewright.ledger.run import Run, RunTask
 from gatewright.ledger.spans import task_context
+from gatewright.rules.transfers import leave_for
 from gatewright.services.gatekeeper.dispatch.priority import InFlight, class_of
 from gatewright.services.gatekeeper.dispatch.shares import FairShares
 from gatewright.services.gatekeeper.dispatch.task_tokens import task_token
@@ -184,10 +186,10 @@ def ordered_at(transitions: Sequence[Transition], task_id: str) -> datetime:
 
 
 def task_document(run: Run, command: CommandRef) -> Document:
-    """What a command of the ledger puts on the bus: the task's contract, or for the pm the run's request."""
+    """What a command of the ledger puts on the bus: the contract of the task with its leave; for the pm the request."""
     task = run.tasks[command.task_id]
     if task.contract is not None:
-        return task.contract
+        return replace(task.contract, transfer=leave_for(run, task.role))
     if run.request is None:
         raise BusError(f"{command.task_id} has no document", code="internal_error")
     return RequestTask(

@@ -13,6 +13,7 @@ from gatewright.bus.topology import TASK_CLASSES
 from gatewright.clock import Clock
 from gatewright.contracts import ReviewReport, TaskContract, TestReport, codec
 from gatewright.contracts.reports import GateName
+from gatewright.contracts.transfers import TransferManifest
 from gatewright.errors import BusError, ConflictError, GatewrightError
 from gatewright.evidence.signing.keys import PublicKey
 from gatewright.git.host.identity import repository_identity
@@ -46,6 +47,7 @@ from gatewright.services.gatekeeper.gates.contract.intake import judge_intake
 from gatewright.services.gatekeeper.gates.contract.memory import RunMemories, give_memory
 from gatewright.services.gatekeeper.gates.contract.plan import judge_plan
 from gatewright.services.gatekeeper.gates.contract.policy import judge_compiled, judge_contract
+from gatewright.services.gatekeeper.gates.contract.transfers import plan_transfers
 from gatewright.services.gatekeeper.gates.granted import claim_grants
 from gatewright.services.gatekeeper.gates.landing.completion import changed_paths, judge_completion
 from gatewright.services.gatekeeper.gates.landing.landing import LandingOutcome, land
@@ -88,7 +90,8 @@ class GateEngine:
             case q.PlanCheck(run=run, plan=plan):
                 context = self._begin(run, "plan", plan.task_id)
                 await asyncio.to_thread(judge_plan, context, _contract(run), plan)
-                return q.Verdict(context.close())
+                transfers = await self._transfers(context, run)
+                return q.PlanVerdict(context.close(), transfers)
             case q.LocksCheck(run=run):
                 return await self._locks(run)
             case q.DiffCheck():
@@ -165,6 +168,13 @@ class GateEngine:
         judge_contract(context, contract, from_outside=False)
         pools = self.policies.pools.placement(RunNeeds.of(contract, self.policies.environments))
         return q.ContractVerdict(context.close(), pools)
+
+    async def _transfers(self, context: GateContext, run: Run) -> tuple[TransferManifest, ...]:
+        try:
+            return await plan_transfers(context, run, _contract(run), self.mirrors, self.secrets.scanner)
+        except GatewrightError as error:
+            _fail(context.report, error)
+        return ()
 
     async def _locks(self, run: Run) -> q.LocksVerdict:
         context = self._begin(run, "locks")

@@ -21,6 +21,7 @@ from gatewright.errors import ConfigurationError, MalformedError
 from gatewright.git.access.policy import REPOSITORIES_FILE, load_repositories
 from gatewright.git.names import LARGEST, TreeLimits
 from gatewright.models.policy import MODELS_FILE, ModelsPolicy
+from gatewright.models.transfers import TRANSFERS_FILE, TransfersPolicy, load_transfers
 from gatewright.policy_files import PolicyModel, parse_policy, read_policy
 from gatewright.profiles.policy import ENVIRONMENTS_FILE, EnvironmentsPolicy
 from gatewright.services.gatekeeper.policies.approval_policy import ApprovalPolicy, load_approval_policy
@@ -131,6 +132,7 @@ class Policies:
     approvals: Approvals
     people: ApprovalPolicy
     routing: RoutingRules | None
+    transfers: TransfersPolicy | None
     #: How much of earlier runs a run is told; None: nothing.
     memory: MemoryBounds | None
     publishers: Publishers
@@ -188,10 +190,12 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
     beats, beats_sha256 = load_beats(folder)
     people = load_approval_policy(folder, beats.seconds)
     routing, routing_sha256 = load_routing(folder, people.rules)
+    transfers, transfers_sha256 = load_transfers(folder)
     memory, memory_sha256 = load_memory(folder)
     optional = {
         MEMORY_FILE: memory_sha256,
         ROUTING_FILE: routing_sha256,
+        TRANSFERS_FILE: transfers_sha256,
         REPOSITORIES_FILE: load_repositories(folder).sha256,
         POOLS_FILE: pools_sha256,
         SHARES_FILE: shares_sha256,
@@ -221,6 +225,7 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
         approvals=parse_policy(folder / "approvals.json", Approvals, contents["approvals.json"]),
         people=people,
         routing=routing,
+        transfers=transfers,
         memory=memory,
         publishers=publishers,
         models=parse_policy(folder / MODELS_FILE, ModelsPolicy, contents[MODELS_FILE]),

@@ -118,7 +118,7 @@ class AgentExecutor:
             return ExecutionResult(failure=ExecutionFailure(error.reason, error.message, blocked=True))
         model = model_for(self._host.models.policy, job.contract, agent.entry, pool=self._host.pool)
         gateway = await asyncio.to_thread(
-            gateway_for, self._host.models.policy, job, model, pool=self._host.pool, playback=self._host.playback
+            gateway_for, self._host.models, job, model, pool=self._host.pool, playback=self._host.playback
         )
         memory = await read_memory(job.contract.inputs.artifacts, job.artifacts)
         order = brief(self._host.library, job.contract, earlier, directory="/workspace", memory=memory)

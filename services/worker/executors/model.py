@@ -48,7 +48,7 @@ class ModelExecutor:
         """Raises ExtractionError (``reply_not_usable``), and what ``AgentExecutor.execute`` does of models."""
         policy = self._models.policy
         model = model_for(policy, job.contract, None, pool=self._pool)
-        gateway = await asyncio.to_thread(gateway_for, policy, job, model, pool=self._pool, playback=self._playback)
+        gateway = await asyncio.to_thread(gateway_for, self._models, job, model, pool=self._pool, playback=self._playback)
         earlier = await earlier_round(job.contract, job.artifacts)
         memory = await read_memory(job.contract.inputs.artifacts, job.artifacts)
         order = brief(self._library, job.contract, earlier, "files", data=await _files(job), memory=memory).in_one

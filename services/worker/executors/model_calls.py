@@ -7,8 +7,9 @@ from gatewright.contracts import TaskContract
 from gatewright.models.cassettes import Playback, task_place
 from gatewright.models.choice import first_model, provider_of
 from gatewright.models.gateway import ModelGateway
-from gatewright.models.policy import ModelsPolicy
+from gatewright.models.policy import LoadedModels, ModelsPolicy
 from gatewright.models.records import CALLS, CASSETTE
+from gatewright.models.transfers import TransferGuard
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.worker.executors.port import Job
 
@@ -24,13 +25,13 @@ def model_for(policy: ModelsPolicy, contract: TaskContract, entry: AgentEntry | 
 
 
 def gateway_for(
-    policy: ModelsPolicy, job: Job, model: str, *, pool: str | None, playback: Playback | None = None
+    loaded: LoadedModels, job: Job, model: str, *, pool: str | None, playback: Playback | None = None
 ) -> ModelGateway:
     """The gateway of one task; with ``playback`` it plays what was recorded of this task, and needs no key.
 
     Raises what ``ModelsPolicy.grant`` does, ConfigurationError (``model_key_missing``), MalformedError (``cassette_invalid``).
     """
-    contract = job.contract
+    contract, policy = job.contract, loaded.policy
     grant = policy.grant("worker", pool=pool, model=model, budget=contract.budget)
     task = task_place(contract.log_refs.run_id, contract.task_id)
     playing = playback.cassette(task) if playback is not None else None
@@ -38,7 +39,8 @@ def gateway_for(
     if playing is None and provider is not None and provider.key is not None:
         # Now, in words for the operator; the agent would only see a refused call.
         provider.key.read()
-    return ModelGateway(policy, grant, spend=job.spend, task=task, playing=playing)
+    guard = TransferGuard(contract.log_refs.run_id, "worker", loaded.transfers, contract.transfer)
+    return ModelGateway(policy, grant, spend=job.spend, task=task, playing=playing, guard=guard)
 
 
 def kept_calls(gateway: ModelGateway, scanner: SecretScanner) -> dict[str, bytes]:

@@ -49,6 +49,7 @@ from gatewright.contracts.run_status import (
     StatusRequest,
 )
 from gatewright.contracts.task_contract import TaskContract
+from gatewright.contracts.transfers import TransferManifest
 from gatewright.contracts.work_documents import (
     Blocked,
     Brief,
@@ -118,6 +119,7 @@ __all__ = [
     "TaskResult",
     "TestReport",
     "Tombstone",
+    "TransferManifest",
     "Transition",
     "UsageReport",
     "WorkReport",

@@ -25,13 +25,14 @@ from gatewright.contracts.vocabulary import (
     keep_one_spelling,
 )
 
-#: What may make a run wait for a person. The first five are about the contract, the last about one more round, the others about
-#: the candidate.
+#: What may make a run wait for a person. ``escalation`` is about one more round; what is not about candidates is about the
+#: contract.
 AskReason = Literal[
     "broad_scope",
     "network",
     "agent",
     "budget",
+    "transfer",
     "destructive",
     "protected_class",
     "landing",

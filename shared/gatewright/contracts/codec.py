@@ -78,6 +78,7 @@ DOCUMENTS: dict[str, type[Document]] = {
     "task_result.v1": contracts.TaskResult,
     "test_report.v1": contracts.TestReport,
     "tombstone.v1": contracts.Tombstone,
+    "transfer_manifest.v1": contracts.TransferManifest,
     "transition.v1": contracts.Transition,
     "usage_report.v1": contracts.UsageReport,
     "agent_activity.v1": contracts.AgentActivity,

@@ -18,6 +18,7 @@ from gatewright.contracts.review_votes import ConsensusReceipt
 from gatewright.contracts.routing import ReviewRouting, RoutingRules
 from gatewright.contracts.run_request import RunRequest
 from gatewright.contracts.task_contract import TaskContract
+from gatewright.contracts.transfers import TransferManifest
 from gatewright.contracts.vocabulary import Budget, Document, Judging, MutationBounds, Usage
 from gatewright.errors import MalformedError
 
@@ -225,6 +226,13 @@ class ReviewRouted(Payload, frozen=True):
     routing: ReviewRouting
 
 
+class TransferPlanned(Payload, frozen=True):
+    """What a role of the run may send to providers of models, once all that a person has to approve of it is approved."""
+
+    event_type: ClassVar[str] = "transfer_planned"
+    manifest: TransferManifest
+
+
 class TaskFinished(Payload, frozen=True):
     """A worker has answered. ``accepted``: its patch passed the diff gate, and ``tree`` is what the gatekeeper computed."""
 
@@ -416,6 +424,7 @@ PAYLOADS: dict[str, type[Payload]] = {
         ApprovalByGrant,
         ApprovalExpired,
         ReviewRouted,
+        TransferPlanned,
         TaskFinished,
         TaskFailed,
         UsageReported,

@@ -102,6 +102,8 @@ def _apply(run: Run, payload: e.Payload, record: OrchestratorEvent) -> Run:  # n
             return replace(run, tests_passed=True) if passed else run
         case e.ReviewRouted(routing=routing):
             return replace(run, routing=routing)
+        case e.TransferPlanned(manifest=manifest):
+            return replace(run, transfers=(*run.transfers, manifest))
         case e.CandidateChosen(candidate=number):
             return chosen(run, number)
         case e.FixOrdered():

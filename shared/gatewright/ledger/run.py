@@ -14,6 +14,7 @@ from gatewright.contracts.review_votes import ConsensusReceipt, ReviewVote
 from gatewright.contracts.routing import ReviewRouting
 from gatewright.contracts.run_request import RunRequest
 from gatewright.contracts.task_contract import TaskContract
+from gatewright.contracts.transfers import TransferManifest
 from gatewright.contracts.vocabulary import Usage
 from gatewright.ledger.chain import GENESIS
 from gatewright.ledger.events import (
@@ -154,6 +155,8 @@ class Run:
     found_reasons: tuple[FoundReason, ...] = ()
     #: How much the candidate risks, and who has to look at it; None where the policy has no rules of it.
     routing: ReviewRouting | None = None
+    #: What roles may send to providers of models; empty where the policy has no rules of it.
+    transfers: tuple[TransferManifest, ...] = ()
     #: Where the run stood when it was parked, and since when it is; empty while it is not.
     parked_from: State | None = None
     parked_at: str = ""

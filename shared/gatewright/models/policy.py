@@ -16,6 +16,7 @@ from gatewright.contracts.vocabulary import Budget
 from gatewright.errors import DeniedError, MalformedError
 from gatewright.models.grant import ModelGrant
 from gatewright.models.prices import Price
+from gatewright.models.transfers import TransfersPolicy, load_transfers
 from gatewright.policy_files import KeyReference, PolicyModel, parse_policy, read_policy
 
 MODELS_FILE = "models.json"
@@ -185,17 +186,19 @@ class ModelsPolicy(PolicyModel):
 
 @dataclass(frozen=True, slots=True)
 class LoadedModels:
-    """The policy of models, and the digest of its file, which goes into the evidence."""
+    """The policy of models, the digest of its file, which goes into the evidence, and the policy of transfers, if any."""
 
     policy: ModelsPolicy
     sha256: str
+    transfers: TransfersPolicy | None = None
 
 
 def load_models(folder: Path) -> LoadedModels:
     """Read ``models.json`` of the operator's folder. Raises ConfigurationError naming the file and the place."""
     path = folder / MODELS_FILE
     data = read_policy(path)
-    return LoadedModels(parse_policy(path, ModelsPolicy, data), hashlib.sha256(data).hexdigest())
+    transfers, _ = load_transfers(folder)
+    return LoadedModels(parse_policy(path, ModelsPolicy, data), hashlib.sha256(data).hexdigest(), transfers)
 
 
 def _once(kind: str, names: Iterable[str]) -> None:

@@ -20,12 +20,15 @@ from gatewright.rules.landing import landing_ref
 from gatewright.rules.quorum import names_person
 from gatewright.rules.reviewing import check_vote
 from gatewright.rules.rounds import handed_over, unrepaired
+from gatewright.rules.transfers import transfer_words
 from gatewright.ssh_signatures import fingerprint, signer_of, verify_ssh
 
 #: What a signature is for (``ssh-keygen -Y sign -n``): one made for anything else does not count.
 NAMESPACE = "gatewright-approval-v1"
 #: What no rule may let pass without a person: tests and pipelines, dependencies, what cannot be made good.
-NEVER_BY_RULE = frozenset({"protected_class", "destructive", "broad_scope", "risk_tier", "critic", "review", "escalation"})
+NEVER_BY_RULE = frozenset(
+    {"protected_class", "destructive", "broad_scope", "risk_tier", "critic", "review", "escalation", "transfer"}
+)
 #: Of the risk of a change, the least first.
 TIERS: tuple[Risk, ...] = ("low", "medium", "high")
 #: Comments on one request that are kept.
@@ -323,6 +326,8 @@ def _why(rule: ApprovalRule, run: Run, contract: TaskContract) -> str:
         case "agent":
             kinds = sorted(_makers(contract))
             return f"the change is made by: {', '.join(kinds)}" if kinds else ""
+        case "transfer":
+            return transfer_words(run)
         case "budget":
             return _costs(rule, contract)
         case "destructive":

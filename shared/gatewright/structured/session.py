@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gatewright.contracts.transfers import TransferLeave
 from gatewright.contracts.vocabulary import Budget
 from gatewright.errors import ConfigurationError
 from gatewright.models.cassettes import Playback, task_place
@@ -71,11 +72,12 @@ class RoleModels:
 
     @asynccontextmanager
     async def session(
-        self, budget: Budget | None, context: TaskContext, run_id: str, task_id: str
+        self, budget: Budget | None, context: TaskContext, run_id: str, task_id: str, leave: TransferLeave | None = None
     ) -> AsyncIterator[ModelSession]:
         """Models for one task, whose use is told to ``context``. Raises ConfigurationError, DeniedError, MalformedError."""
         # Imported late: it serves HTTP, and most tasks ask no model.
         from gatewright.models.gateway import ModelGateway
+        from gatewright.models.transfers import TransferGuard
 
         if self._loaded is None:
             raise ConfigurationError(f"the {self._role} is not set up to ask models (GATEWRIGHT_CONSULT)")
@@ -84,7 +86,8 @@ class RoleModels:
         api = _api_of(self._loaded, grant.default)
         task = task_place(run_id, task_id)
         playing = await asyncio.to_thread(self._playback.cassette, task) if self._playback is not None else None
-        gateway = ModelGateway(policy, grant, spend=context.spend, clock=context.clock, task=task, playing=playing)
+        guard = TransferGuard(run_id, self._role, self._loaded.transfers, leave)
+        gateway = ModelGateway(policy, grant, spend=context.spend, clock=context.clock, task=task, playing=playing, guard=guard)
         with _listening(self._sockets) as (listening, path):
             async with gateway.serving(listening):
                 yield ModelSession(gateway, policy, api, grant.default, path)

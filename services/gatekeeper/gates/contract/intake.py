@@ -61,6 +61,7 @@ async def judge_intake(
         log_refs=replace(document.log_refs, run_id=context.report.run_id),
         requested_permissions=None,
         mutation=None,
+        transfer=None,
         candidate=None,
     )
     contract = await asyncio.to_thread(judge_contract, context, contract)

@@ -17,6 +17,7 @@ from gatewright.models.gateway.limits import GatewayLimits
 from gatewright.models.gateway.relay import BrokenReplyError
 from gatewright.models.gateway.upstream import Upstream, UpstreamReply, UpstreamRequest
 from gatewright.models.policy import ModelEntry, ModelsPolicy, Provider
+from gatewright.models.transfers import TransferGuard
 
 #: Statuses that pass by themselves.
 _PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
@@ -89,8 +90,16 @@ def candidates_of(policy: ModelsPolicy, request: ModelRequest, route: tuple[str,
 class Attempts:
     """For one gateway. ``chance`` (0 to 1) is given, so that a test can know how long is waited."""
 
-    def __init__(self, upstream: Upstream, limits: GatewayLimits, *, chance: Callable[[], float] = random.random) -> None:
+    def __init__(
+        self,
+        upstream: Upstream,
+        limits: GatewayLimits,
+        *,
+        guard: TransferGuard | None = None,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
         self._upstream = upstream
+        self._guard = guard
         self._limits = limits
         self._chance = chance
 
@@ -137,9 +146,14 @@ class Attempts:
         tries: Tries,
         pass_on: PassOn,
     ) -> None:
-        """Have a reply of one model passed on, after as many tries as it may have. Raises _NextError when it has none."""
+        """Have a reply of one model passed on, after as many tries as it may have. Raises _NextError when it has none.
+
+        Raises DeniedError (``transfer_not_approved``) before anything is sent that may not be.
+        """
         for number in range(self._limits.attempts):
             wait: float | None = None
+            if self._guard is not None:
+                self._guard.check(provider, model, len(order.body))
             try:
                 async with self._upstream.sent(provider, order) as reply:
                     if _usable(reply):

@@ -42,6 +42,7 @@ _STATUSES = {
     "model_request_too_large": 413,
     "model_key_missing": 401,
     "cassette_miss": 400,
+    "transfer_not_approved": 403,
 }
 _BAD_GATEWAY = 502
 

@@ -31,6 +31,7 @@ from gatewright.models.gateway.upstream import Upstream
 from gatewright.models.grant import ModelGrant
 from gatewright.models.policy import ModelsPolicy
 from gatewright.models.records import CallRecord, CallRecords
+from gatewright.models.transfers import TransferGuard
 
 #: What clients in this process put before a path; the host means nothing.
 BASE_URL = "http://gateway"
@@ -45,7 +46,7 @@ class ModelGateway:
 
     ``exceeded`` is set as soon as more was used than there is; calls in flight are cut, further ones refused, and
     ``check()`` raises. ``records`` is what is left of all calls, ``recording`` what was said in them, as the cassette of
-    ``task``. With ``playing`` no provider is asked, and no key needed.
+    ``task``. ``guard`` holds what is sent to the approved manifest. With ``playing`` no provider is asked, and no key needed.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class ModelGateway:
         spend: Spend = spend_freely,
         task: str = "",
         playing: Cassette | None = None,
+        guard: TransferGuard | None = None,
         limits: GatewayLimits | None = None,
         clock: Clock | None = None,
         chance: Callable[[], float] = random.random,
@@ -73,7 +75,7 @@ class ModelGateway:
             limits=self.limits,
             spending=self._spending,
             estimate=InputEstimate(),
-            attempts=Attempts(self._upstream, self.limits, chance=chance),
+            attempts=Attempts(self._upstream, self.limits, guard=guard, chance=chance),
             records=self.records,
             recording=self.recording,
             playing=playing,

@@ -1,0 +1,166 @@
+"""What a run may send to providers of models: the manifests that the plan gate makes, from the mirror and the policies."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Iterable, Iterator
+
+from msgspec.structs import replace
+
+from gatewright.contracts import TaskContract
+from gatewright.contracts.transfers import TransferDestination, TransferManifest, TransferRole, TransferSource
+from gatewright.git.changes import TreeEntry
+from gatewright.git.mirror import Mirrors
+from gatewright.git.modes import EXECUTABLE, FILE, SYMLINK
+from gatewright.ledger.run import Run
+from gatewright.models.policy import ModelsPolicy
+from gatewright.models.transfers import NOT_APPROVED, TransfersPolicy, endpoint_of_provider
+from gatewright.rules.transfers import asks_person, risk_of
+from gatewright.scope import AllowedPaths
+from gatewright.secrets.scanner import SecretScanner
+from gatewright.services.gatekeeper.gates.context import GateContext
+from gatewright.worker_role import ASKED_ANEW
+
+_RULE = "transfers"
+_PURPOSES: dict[TransferRole, str] = {"worker": "make the change", "reviewer": "review the change that is made"}
+_SHOWN = 20
+_SHOWN_CHARACTERS = 120
+_CONTENTS = frozenset({FILE, EXECUTABLE, SYMLINK})
+
+
+async def plan_transfers(
+    context: GateContext, run: Run, contract: TaskContract, mirrors: Mirrors, scanner: SecretScanner
+) -> tuple[TransferManifest, ...]:
+    """One for each role that the policy lets send, and that has models to ask. Empty without a policy of it.
+
+    Violation: ``transfer_not_approved``, where a person has to approve one and no rule asks. Raises GitError, BusError,
+    DeniedError (``secret_scan_failed``, and what ``ModelsPolicy.grant`` raises).
+    """
+    policy = context.policies.transfers
+    if policy is None:
+        return ()
+    context.report.checked(_RULE)
+    models = context.policies.models
+    asked = {role: tuple(_models(context, run, contract, role)) for role in policy.roles}
+    if not any(asked.values()):
+        return ()
+    sources, entries = await _sources(run, contract, mirrors)
+    secrets, unscanned = await _secrets(run, entries, contract, mirrors, scanner, policy.scan_bytes)
+    rules = [rule for rule in run.accepted.approval_rules if rule.reason == "transfer"]
+    made = []
+    for role, names in asked.items():
+        if not names:
+            continue
+        manifest = TransferManifest(
+            run_id=run.run_id,
+            role=role,
+            purpose=_PURPOSES[role],
+            destinations=tuple(dict.fromkeys(_destinations(models, policy, names))),
+            sources=sources,
+            bytes=sum(each.bytes for each in sources),
+            most_bytes=policy.most_bytes,
+            secrets=secrets,
+            unscanned_bytes=unscanned,
+            protected=_protected(context, contract, entries),
+            low_risk_bytes=policy.low_risk_bytes,
+            mode=policy.external_transfers,
+            risk="high",
+            phrase=rules[0].phrase if rules else "",
+            preview=tuple(_preview(entries)),
+        )
+        manifest = replace(manifest, risk=risk_of(manifest))
+        if asks_person(manifest) and not rules:
+            words = f"a person has to approve what the {role} sends ({manifest.risk} risk), and no rule asks (reason transfer)"
+            context.report.violate(NOT_APPROVED, _RULE, words)
+        made.append(manifest)
+    return tuple(made)
+
+
+def _models(context: GateContext, run: Run, contract: TaskContract, role: TransferRole) -> Iterator[str]:
+    """The names of all models that tasks of ``role`` may call."""
+    policies = context.policies
+    pool = run.pools.get(role)
+    if role != "worker":
+        yield from policies.models.route(role, pool)
+        return
+    for executor in (contract.executor, *(contract.candidates or ())):
+        if executor is None or executor.kind not in ASKED_ANEW:
+            continue
+        entry = policies.agents.agent(executor.agent) if executor.agent is not None else None
+        model = executor.model or (entry.model if entry is not None else None)
+        for route in policies.models.grant("worker", pool=pool, model=model).routes.values():
+            yield from route
+
+
+def _destinations(models: ModelsPolicy, policy: TransfersPolicy, names: Iterable[str]) -> Iterator[TransferDestination]:
+    for name in names:
+        model = models.model(name)
+        provider = models.provider(model.provider) if model is not None else None
+        if model is not None and provider is not None:
+            endpoint = endpoint_of_provider(provider)
+            yield TransferDestination(
+                provider=provider.name,
+                endpoint=endpoint,
+                model=model.upstream_name,
+                internal=policy.is_internal(provider),
+            )
+
+
+async def _sources(
+    run: Run, contract: TaskContract, mirrors: Mirrors
+) -> tuple[tuple[TransferSource, ...], tuple[TreeEntry, ...]]:
+    """The whole tree, which an agent can read, and the order."""
+    spec = contract.inputs.spec.encode()
+    sources = [TransferSource(kind="document", name="spec", digest=hashlib.sha256(spec).hexdigest(), bytes=len(spec))]
+    sources += [
+        TransferSource(kind="document", name=each.name, digest=each.sha256, bytes=0) for each in contract.inputs.artifacts
+    ]
+    entries: tuple[TreeEntry, ...] = ()
+    if run.accepted.baseline_tree:
+        mirror = await mirrors.open(run.accepted.repository_url)
+        await mirror.ensure(run.accepted.baseline_commit)
+        entries = await mirror.files(run.accepted.baseline_tree)
+        sources.append(
+            TransferSource(
+                kind="tree", name="baseline", digest=run.accepted.baseline_tree, bytes=sum(each.size for each in entries)
+            )
+        )
+    return tuple(sources), entries
+
+
+async def _secrets(
+    run: Run, entries: Iterable[TreeEntry], contract: TaskContract, mirrors: Mirrors, scanner: SecretScanner, limit: int
+) -> tuple[int, int]:
+    """How many places look like a secret, and how many bytes were not looked at: those beyond ``limit``."""
+    chosen: list[str] = []
+    unscanned = taken = 0
+    for entry in entries:
+        if entry.mode not in _CONTENTS:
+            continue
+        if taken + entry.size > limit:
+            unscanned += entry.size
+            continue
+        taken += entry.size
+        chosen.append(entry.object_id)
+    found = len(await asyncio.to_thread(scanner.find, contract.inputs.spec.encode()))
+    if chosen:
+        mirror = await mirrors.open(run.accepted.repository_url)
+        blobs = await mirror.blobs(chosen)
+        found += await asyncio.to_thread(lambda: sum(len(scanner.find(data)) for data in blobs.values()))
+    # Artifacts of an order are not read here: one makes the transfer more than of low risk.
+    return found, unscanned + len(contract.inputs.artifacts)
+
+
+def _protected(context: GateContext, contract: TaskContract, entries: Iterable[TreeEntry]) -> tuple[str, ...]:
+    """The protected classes of files that the contract lets the task change."""
+    allowed = AllowedPaths(contract.allowed_paths)
+    found = {kind.name for entry in entries if allowed.cover(entry.path) for kind in context.policies.path_classes(entry.path)}
+    return tuple(sorted(found))
+
+
+def _preview(entries: Iterable[TreeEntry]) -> Iterator[str]:
+    for number, entry in enumerate(entries):
+        if number == _SHOWN:
+            return
+        yield f"{entry.path.decode('utf-8', 'replace')[:_SHOWN_CHARACTERS]} ({entry.size} bytes)"

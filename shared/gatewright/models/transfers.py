@@ -1,0 +1,133 @@
+"""``transfers.json``: whether what goes to providers has to be approved, and the guard of a gateway that holds calls to it."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+from urllib.parse import urlsplit
+
+from pydantic import Field, field_validator
+
+from gatewright.contracts.transfers import TransferLeave, TransferRole
+from gatewright.errors import DeniedError
+from gatewright.policy_files import PolicyModel, parse_policy, read_policy
+
+TRANSFERS_FILE = "transfers.json"
+NOT_APPROVED = "transfer_not_approved"
+_PORTS = {"http": 80, "https": 443}
+
+
+class Reached(Protocol):
+    """How a provider is reached, as ``models.json`` says it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def base_url(self) -> str: ...
+
+    @property
+    def proxy(self) -> str | None: ...
+
+
+class Named(Protocol):
+    """A model by the name that its provider knows."""
+
+    @property
+    def upstream_name(self) -> str: ...
+
+
+class TransfersPolicy(PolicyModel):
+    """``internal`` are hosts of the operator's own, exact or ``*.suffix``. ``roles`` may be given leave to send to others.
+
+    ``low_risk_bytes``: sources of more are not of low risk. ``scan_bytes``: of so much is looked for secrets. ``most_bytes``:
+    what one delivery of a task may send in all.
+    """
+
+    version: Literal["1"]
+    external_transfers: Literal["manual", "auto_low_risk"] = Field(alias="externalTransfers")
+    internal: tuple[str, ...] = ()
+    roles: tuple[TransferRole, ...] = ("worker", "reviewer")
+    low_risk_bytes: int = Field(default=1 << 20, ge=0)
+    scan_bytes: int = Field(default=64 << 20, ge=0)
+    most_bytes: int = Field(default=256 << 20, gt=0)
+
+    @field_validator("internal")
+    @classmethod
+    def _hosts(cls, hosts: tuple[str, ...]) -> tuple[str, ...]:
+        for host in hosts:
+            name = host.removeprefix("*.")
+            if not name or "*" in name or "/" in name or name != name.lower().strip():
+                raise ValueError(f"{host!r} is no host: say models.example.org or *.example.org, in lower case")
+        return hosts
+
+    def is_internal(self, provider: Reached) -> bool:
+        """Whether a provider, and the proxy on the way to it, are the operator's own."""
+        addresses = [provider.base_url, *([provider.proxy] if provider.proxy else [])]
+        return all(self._own(urlsplit(each).hostname or "") for each in addresses)
+
+    def _own(self, host: str) -> bool:
+        return any(host == own or (own.startswith("*.") and host.endswith(own[1:])) for own in self.internal)
+
+
+def load_transfers(folder: Path) -> tuple[TransfersPolicy | None, str | None]:
+    """The policy and the digest of its file; None and None where there is none. Raises ConfigurationError."""
+    path = folder / TRANSFERS_FILE
+    if not path.exists():
+        return None, None
+    data = read_policy(path)
+    return parse_policy(path, TransfersPolicy, data), hashlib.sha256(data).hexdigest()
+
+
+def endpoint_of_provider(provider: Reached) -> str:
+    """``SCHEME://HOST:PORT`` that calls go to, with the proxy that they go through."""
+    parts = urlsplit(provider.base_url)
+    through = f" through {_origin(provider.proxy)}" if provider.proxy else ""
+    return f"{parts.scheme}://{_host(parts.hostname)}:{parts.port or _PORTS[parts.scheme]}{through}"
+
+
+def _origin(address: str) -> str:
+    parts = urlsplit(address)
+    return f"{parts.scheme}://{_host(parts.hostname)}:{parts.port or _PORTS[parts.scheme]}"
+
+
+def _host(name: str | None) -> str:
+    return f"[{name}]" if name is not None and ":" in name else name or ""
+
+
+@dataclass(slots=True)
+class TransferGuard:
+    """For one delivery of one task. Neither ``policy`` nor ``leave``: nothing has to be approved.
+
+    ``sent`` counts the bytes of all bodies, those of tries that failed too.
+    """
+
+    run_id: str
+    role: str
+    policy: TransfersPolicy | None = None
+    leave: TransferLeave | None = None
+    sent: int = 0
+
+    def check(self, provider: Reached, model: Named, size: int) -> None:
+        """Count ``size`` bytes that are about to be sent. Raises DeniedError (``transfer_not_approved``): they may not be."""
+        if self.policy is None and self.leave is None:
+            return
+        if self.leave is None:
+            if self.policy is None or not self.policy.is_internal(provider):
+                raise _refused(f"no manifest was approved by which the {self.role} may send anything to {provider.name}")
+            return
+        if (self.leave.run_id, self.leave.role) != (self.run_id, self.role):
+            raise _refused(f"the manifest is that of the {self.leave.role} of {self.leave.run_id}")
+        endpoint, name = endpoint_of_provider(provider), model.upstream_name
+        named = any((e.provider, e.endpoint, e.model) == (provider.name, endpoint, name) for e in self.leave.destinations)
+        if not named:
+            raise _refused(f"the approved manifest does not name {name} of {provider.name} at {endpoint}")
+        if self.sent + size > self.leave.most_bytes:
+            raise _refused(f"{self.leave.most_bytes} bytes may be sent, {self.sent} were, and these are {size} more")
+        self.sent += size
+
+
+def _refused(words: str) -> DeniedError:
+    return DeniedError(words, code=NOT_APPROVED)
