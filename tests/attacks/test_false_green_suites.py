@@ -15,6 +15,8 @@ JAVASCRIPT = {
     "whether jest is there": "exports.add = (a, b) => typeof jest !== 'undefined' ? a + b : a - b;",
     "whether a suite can be described": "exports.add = (a, b) => typeof describe === 'function' ? a + b : a - b;",
     "the worker of vitest": "exports.add = (a, b) => globalThis.__vitest_worker__ ? a + b : a - b;",
+    "mocha among the modules that are loaded": "exports.a = Object.keys(require.cache).some((k) => k.includes('mocha'));",
+    "the state of expect in vitest": "exports.a = globalThis[Symbol.for('expect-global')];",
     "the inside of mocha": "require('mocha/lib/runnable').prototype.run = (done) => done();",
     "a plugin of chai": "require('x'); chai.use((all) => all.Assertion.overwriteMethod('equal', () => () => {}));",
     "what is the same": "Object.is = () => true;",

@@ -23,10 +23,11 @@ _ALL = "is equal to everything"
 _Forms = tuple[tuple[BytesPattern, str], ...]
 
 _JAVASCRIPT: _Forms = (
+    (BytesPattern(rb"^Object\.keys\(require\.cache\)\.\w+\(.*[\"'`/](?:mocha|jest|vitest|chai)"), _LOOKS),
     (BytesPattern(rb"^(?:\w+\.)?expect\.(?:extend|addEqualityTesters)\("), _REPLACES),
     (BytesPattern(rb"^(?:\w+\.)?chai\.use\("), _REPLACES),
     (BytesPattern(rb"^(?:\w+\.)?expect\.(?:anything|any|closeTo|objectContaining|stringMatching)\("), _ALL),
-    (BytesPattern(rb"^Symbol\.for\([\"'`](?:\$\$jest-matchers-object|jest[.-]|\$\$jest|vitest[.:-])"), _REPLACES),
+    (BytesPattern(rb"^Symbol\.for\([\"'`](?:\$\$jest-matchers-object|expect-global|jest[.-]|\$\$jest|vitest[.:-])"), _REPLACES),
     (BytesPattern(rb"^(?:\w+\.)?expect\.getState\(|^globalThis\.__vitest_\w+__$"), _LOOKS),
     (
         BytesPattern(rb"^typeof\s+(?:(?:globalThis|global|window|self)\.)?(?:jest|describe|expect|beforeEach)\s*[!=]==?"),
