@@ -14,6 +14,7 @@ from gatewright.patterns import BytesPattern
 from gatewright.services.reviewer.syntax.forms import LONGEST, Doubt, Evasion, form_at
 from gatewright.services.reviewer.syntax.interference import interferences_in
 from gatewright.services.reviewer.syntax.language import ParsedSource
+from gatewright.services.reviewer.syntax.suites import suite_forms_in
 from gatewright.syntax_trees import language_of, parse
 
 
@@ -73,7 +74,10 @@ def evasions_in(path: bytes, content: bytes) -> tuple[Evasion, ...] | None:
         for form in visit(node, around, source)
     )
     # The same text is told once, in the words of the first.
-    places = {(form.line, form.key.removeprefix(form.words.encode())): form for form in reversed([*found, *more])}
+    places = {
+        (form.line, form.key.removeprefix(form.words.encode())): form
+        for form in reversed([*found, *more, *suite_forms_in(language, root, source)])
+    }
     return tuple(reversed(places.values()))
 
 
