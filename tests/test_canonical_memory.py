@@ -8,11 +8,11 @@ import re
 import pytest
 
 from gatewright.artifacts import uri_of
-from gatewright.canonical_memory import MEMORY, entry_of, lines_of, memory_of, newest, read_memory
 from gatewright.contracts import codec
 from gatewright.contracts.progress import MemoryBounds
 from gatewright.contracts.vocabulary import Artifact
 from gatewright.errors import ArtifactError, MalformedError
+from gatewright.order_artifacts.canonical_memory import MEMORY, entry_of, lines_of, memory_of, newest, read_memory
 from gatewright.prompts.library import PromptLibrary
 from gatewright.prompts.orders import techlead_order, worker_order
 from tests.evidence.remembered_runs import make_entry, make_memory, make_remembered

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from gatewright.contracts import TestReport, codec
 from gatewright.contracts.reports import TestCommand
 from gatewright.contracts.vocabulary import AcceptanceTest, Agent, Artifact
-from gatewright.hidden_acceptance import CHANGES, FAILED, completed, shown_to_makers, visible
+from gatewright.order_artifacts.hidden_acceptance import CHANGES, FAILED, completed, shown_to_makers, visible
 from tests.factories import make_contract, make_request
 
 SEEN = AcceptanceTest(name="unit", cmd="pytest -q", must_pass=True)

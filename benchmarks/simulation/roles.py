@@ -5,7 +5,14 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from gatewright.contracts import GateReport, Plan, ReviewReport, TaskContract, TaskResult, TestReport
-from gatewright.contracts.reports import GateName, GateOutcome, GateOutcomes, GitOutcome, NextSteps, ScopeCheck
+from gatewright.contracts.reports import (
+    GateName,
+    GateOutcome,
+    GateOutcomes,
+    GitOutcome,
+    NextSteps,
+    ScopeCheck,
+)
 from gatewright.contracts.vocabulary import Agent
 from gatewright.evidence.writer import Sealed
 from gatewright.ledger.run import Run

@@ -15,7 +15,6 @@ from functools import cached_property
 
 from gatewright.bus.port import Bus
 from gatewright.bus.topology import CANCEL_SUBJECT
-from gatewright.canonical_memory import entry_of
 from gatewright.clock import Clock
 from gatewright.contracts import ProgressPacket, Transition, codec
 from gatewright.contracts.progress import MemoryEntry
@@ -26,6 +25,7 @@ from gatewright.evidence.writer import UNWRITABLE, BundleWriter, Sealed
 from gatewright.ledger.run import Run
 from gatewright.ledger.spans import run_spans
 from gatewright.ledger.store import NOWHERE, Ledger, Position
+from gatewright.order_artifacts.canonical_memory import entry_of
 from gatewright.secrets.documents import redact_words
 from gatewright.services.gatekeeper.decider.decide import decide
 from gatewright.services.gatekeeper.decider.gate_checks import next_step, required_checks

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from gatewright.canonical_memory import read_memory, without_memory
 from gatewright.contracts import ContractProposal, Error, RequestTask, RunRequest, TaskContract, codec
 from gatewright.contracts.consultation import Consultation
 from gatewright.contracts.reports import ErrorFault
@@ -14,6 +13,7 @@ from gatewright.contracts.vocabulary import Agent
 from gatewright.errors import Fault
 from gatewright.git.mirror import Mirrors
 from gatewright.git.mirror_tree import list_tree
+from gatewright.order_artifacts.canonical_memory import read_memory, without_memory
 from gatewright.profiles.policy import NO_PROFILES, EnvironmentsPolicy
 from gatewright.prompts.library import PromptLibrary
 from gatewright.prompts.orders import PM_EXECUTORS, pm_order

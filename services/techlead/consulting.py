@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gatewright import scope
-from gatewright.canonical_memory import read_memory
 from gatewright.contracts import Error, Plan, PlanProposal, TaskContract
 from gatewright.contracts.consultation import Consultation
 from gatewright.contracts.vocabulary import Agent
 from gatewright.errors import Fault, ScopeError
 from gatewright.git.changes import TreeEntry
 from gatewright.git.mirror_tree import is_readable
+from gatewright.order_artifacts.canonical_memory import read_memory
 from gatewright.prompts.library import PromptLibrary
 from gatewright.prompts.orders import techlead_order
 from gatewright.rules.shards import broken_by_split

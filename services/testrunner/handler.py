@@ -23,8 +23,8 @@ from gatewright.ecosystems.building import builds
 from gatewright.environment_state import EnvironmentSnapshot, refuse_changed, see_environment
 from gatewright.errors import ConfigurationError, DeniedError, SandboxError
 from gatewright.git.mirror import Mirrors
-from gatewright.hidden_acceptance import CHANGES as HIDDEN_CHANGES
 from gatewright.host_facts import surroundings
+from gatewright.order_artifacts.hidden_acceptance import CHANGES as HIDDEN_CHANGES
 from gatewright.rules.tests import passed
 from gatewright.sandbox import Sandbox, SandboxLimits, make_sandbox
 from gatewright.sandbox.environments import Environments

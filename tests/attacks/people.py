@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gatewright.clock import Clock, timestamp
 from gatewright.contracts import ApprovalDecision, ApprovalRequest, DecisionBatch, DecisionReply, TaskContract, codec
-from gatewright.contracts.approvals import DecisionVerdict, SignedDecision
+from gatewright.contracts.people.approvals import DecisionVerdict, SignedDecision
 from gatewright.ledger.run import Run
 from gatewright.resources import policy_directory
 from gatewright.rules.approvals import NAMESPACE, decision_on, pending

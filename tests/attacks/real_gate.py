@@ -16,7 +16,14 @@ from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from gatewright.clock import SystemClock
 from gatewright.contracts import GateReport, ReviewReport, TaskContract, TaskResult, TestReport
-from gatewright.contracts.reports import GateOutcome, GateOutcomes, GitOutcome, NextSteps, ScopeCheck, TestCommand
+from gatewright.contracts.reports import (
+    GateOutcome,
+    GateOutcomes,
+    GitOutcome,
+    NextSteps,
+    ScopeCheck,
+    TestCommand,
+)
 from gatewright.contracts.vocabulary import AcceptanceTest, Agent, Artifact
 from gatewright.contracts.vocabulary import Repository as RepositoryField
 from gatewright.git.mirror import Mirrors

@@ -22,7 +22,7 @@ from gatewright.contracts import (
     ReviewRouting,
     codec,
 )
-from gatewright.contracts.approvals import GrantStanding, Risk, SignedDecision
+from gatewright.contracts.people.approvals import GrantStanding, Risk, SignedDecision
 from gatewright.contracts.routing import RoutingSignal, SignalName
 from gatewright.contracts.vocabulary import Document, Person, Scope
 from gatewright.errors import ConfigurationError, GatewrightError

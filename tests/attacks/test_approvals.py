@@ -14,7 +14,7 @@ from gatewright.bus.identities import STANDING
 from gatewright.bus.permissions import access_of
 from gatewright.bus.subjects import matches
 from gatewright.bus.topology import APPROVER_SUBJECTS
-from gatewright.contracts.approvals import SignedDecision
+from gatewright.contracts.people.approvals import SignedDecision
 from gatewright.contracts.vocabulary import Person
 from gatewright.errors import GatewrightError
 from gatewright.evidence.signing import keys

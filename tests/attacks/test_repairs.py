@@ -12,9 +12,9 @@ import pytest
 from msgspec.structs import replace
 
 from gatewright.contracts import ApprovalsRequest, OrchestratorEvent, codec
-from gatewright.contracts.approvals import SignedDecision
-from gatewright.contracts.review_votes import ReviewStanding
-from gatewright.contracts.revision_orders import RevisionOrder
+from gatewright.contracts.people.approvals import SignedDecision
+from gatewright.contracts.people.review_votes import ReviewStanding
+from gatewright.contracts.people.revision_orders import RevisionOrder
 from gatewright.contracts.vocabulary import Executor, TimeoutRetry
 from gatewright.errors import ConfigurationError, GatewrightError
 from gatewright.evidence.projection.history import evidence_records, tell

@@ -16,8 +16,8 @@ from gatewright.bus.subjects import matches
 from gatewright.bus.topology import DECIDE_SUBJECT
 from gatewright.clock import timestamp
 from gatewright.contracts import ApprovalDecision, ApprovalsRequest, codec
-from gatewright.contracts.approvals import SignedDecision
-from gatewright.contracts.review_votes import Mitigation, ReviewStanding, ReviewVote, VoteColour
+from gatewright.contracts.people.approvals import SignedDecision
+from gatewright.contracts.people.review_votes import Mitigation, ReviewStanding, ReviewVote, VoteColour
 from gatewright.contracts.vocabulary import Person
 from gatewright.errors import ConfigurationError, GatewrightError
 from gatewright.evidence.signing import keys

@@ -14,7 +14,14 @@ from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from gatewright.clock import Clock, SystemClock
 from gatewright.contracts import GateReport, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport
-from gatewright.contracts.reports import GateOutcome, GateOutcomes, GitOutcome, NextSteps, ScopeCheck, TestCommand
+from gatewright.contracts.reports import (
+    GateOutcome,
+    GateOutcomes,
+    GitOutcome,
+    NextSteps,
+    ScopeCheck,
+    TestCommand,
+)
 from gatewright.contracts.task_contract import Rollback
 from gatewright.contracts.vocabulary import Agent
 from gatewright.contracts.vocabulary import Repository as RepositoryField

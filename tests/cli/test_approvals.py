@@ -20,7 +20,7 @@ from gatewright.app.cli.people.inbox import most_urgent_first, named, page, stat
 from gatewright.app.cli.people.notifying import Notifier, digest
 from gatewright.app.cli.people.signing import public_key, sign_decision, usual_key
 from gatewright.contracts import ApprovalList, codec
-from gatewright.contracts.approvals import ApprovalStanding
+from gatewright.contracts.people.approvals import ApprovalStanding
 from gatewright.errors import ConfigurationError, MalformedError
 from gatewright.evidence.signing import keys
 from gatewright.resources import schema_directory

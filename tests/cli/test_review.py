@@ -7,7 +7,7 @@ import pytest
 from gatewright.app.cli.commands.voting.reviewing import _lines
 from gatewright.app.cli.people.voting import vote_of
 from gatewright.contracts import ApprovalList, codec
-from gatewright.contracts.review_votes import Mitigation
+from gatewright.contracts.people.review_votes import Mitigation
 from gatewright.errors import MalformedError
 from gatewright.resources import schema_directory
 

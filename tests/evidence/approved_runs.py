@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec.structs import replace
 
 from gatewright.contracts import codec
-from gatewright.contracts.approvals import ApprovalRequest, ApprovalRule, RosterKey, RosterPerson, SignedDecision
+from gatewright.contracts.people.approvals import ApprovalRequest, ApprovalRule, RosterKey, RosterPerson, SignedDecision
 from gatewright.ledger import events as e
 from gatewright.rules.approvals import NAMESPACE, MatchedRule, decision_on, make_request, matched
 from gatewright.ssh_signatures import fingerprint, public_line, sign_ssh

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from gatewright.canonical_memory import MEMORY
 from gatewright.contracts import CanonicalMemory, RunRequest, codec
 from gatewright.contracts.progress import MemoryBounds, MemoryEntry
 from gatewright.evidence.projection.progress import repository_digest
 from gatewright.ledger import events as e
+from gatewright.order_artifacts.canonical_memory import MEMORY
 from tests.evidence.recorded_runs import GitFacts, RecordedRun
 
 BOUNDS = MemoryBounds(entries=2, max_bytes=8192)

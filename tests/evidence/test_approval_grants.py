@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec.structs import replace
 
 from gatewright.contracts import ApprovalGrant, codec
-from gatewright.contracts.approvals import ApprovalRule, GrantBounds, SignedDecision
+from gatewright.contracts.people.approvals import ApprovalRule, GrantBounds, SignedDecision
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.signing.keys import PrivateKey
 from gatewright.ledger import events as e

@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from gatewright.contracts import codec
-from gatewright.contracts.approvals import ApprovalRule, SignedDecision
-from gatewright.contracts.review_votes import ConsensusReceipt, ReviewQuorum, ReviewVote, VoteColour
+from gatewright.contracts.people.approvals import ApprovalRule, SignedDecision
+from gatewright.contracts.people.review_votes import ConsensusReceipt, ReviewQuorum, ReviewVote, VoteColour
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.signing.keys import PrivateKey
 from gatewright.evidence.verification.findings import Verification

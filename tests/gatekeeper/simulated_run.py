@@ -13,7 +13,14 @@ from msgspec.structs import replace
 
 from gatewright.contracts import GateReport, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport, Transition
 from gatewright.contracts.records import CommandRef
-from gatewright.contracts.reports import GateName, GateOutcome, GateOutcomes, GitOutcome, NextSteps, ScopeCheck
+from gatewright.contracts.reports import (
+    GateName,
+    GateOutcome,
+    GateOutcomes,
+    GitOutcome,
+    NextSteps,
+    ScopeCheck,
+)
 from gatewright.contracts.vocabulary import Agent, Artifact, Executor, Judging, TimeoutRetry
 from gatewright.ledger.events import StateEntered, payload_of
 from gatewright.ledger.evolve import fold

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from gatewright import scope
 from gatewright.artifacts import inline_uri
 from gatewright.contracts.vocabulary import AcceptanceTest, Artifact, Repository
-from gatewright.hidden_acceptance import visible
+from gatewright.order_artifacts.hidden_acceptance import visible
 from gatewright.rules.contracts import differences
 from gatewright.rules.shards import broken_by_shard
 from gatewright.services.gatekeeper.decider.gate_checks import IntakeCheck

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from gatewright.artifacts import inline_uri, stored_digest, uri_of
 from gatewright.bus.topology import run_subject
-from gatewright.canonical_memory import MEMORY
 from gatewright.contracts import AbortRequest, CanonicalMemory, TaskContract, codec
 from gatewright.contracts.progress import MemoryEntry
 from gatewright.contracts.vocabulary import Artifact
@@ -23,6 +22,7 @@ from gatewright.evidence.verification.verify import verify
 from gatewright.ledger import events as e
 from gatewright.ledger.expiry import expire, expired
 from gatewright.ledger.run import Run
+from gatewright.order_artifacts.canonical_memory import MEMORY
 from gatewright.resources import policy_directory
 from gatewright.services.gatekeeper.decider.inputs import AbortReceived, Submitted
 from gatewright.services.gatekeeper.gates.contract.memory import GIVEN

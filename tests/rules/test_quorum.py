@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gatewright.contracts.approvals import RosterKey, RosterPerson
-from gatewright.contracts.review_votes import ReviewQuorum, VoteColour
+from gatewright.contracts.people.approvals import RosterKey, RosterPerson
+from gatewright.contracts.people.review_votes import ReviewQuorum, VoteColour
 from gatewright.git.patches.lines import shown_lines
 from gatewright.rules.quorum import Ballot, ballot_of, outcome_of
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gatewright.contracts import RoutingRules
-from gatewright.contracts.approvals import ApprovalRule, Risk
+from gatewright.contracts.people.approvals import ApprovalRule, Risk
 from gatewright.contracts.reports import Finding
 from gatewright.contracts.vocabulary import Scope
 from gatewright.errors import DeniedError

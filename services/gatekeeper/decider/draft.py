@@ -10,16 +10,16 @@ from msgspec.structs import replace
 from gatewright.budgets import Excess
 from gatewright.bus.topology import DEFAULT_POOL
 from gatewright.contracts import GateReport, TaskContract, TaskResult, Transition
+from gatewright.contracts.people.revision_orders import FoundFault
 from gatewright.contracts.records import Cause, CommandRef, OrchestratorEvent
-from gatewright.contracts.revision_orders import FoundFault
 from gatewright.contracts.vocabulary import Budget, Usage
-from gatewright.hidden_acceptance import shown_to_makers
 from gatewright.ledger import events as e
 from gatewright.ledger import spending
 from gatewright.ledger.candidates import in_the_running, seen_from
 from gatewright.ledger.chain import GENESIS, link
 from gatewright.ledger.evolve import evolve
 from gatewright.ledger.run import Run, RunTask, TaskRole
+from gatewright.order_artifacts.hidden_acceptance import shown_to_makers
 from gatewright.rules.rounds import ESCALATED, escalates, most_attempts
 from gatewright.rules.shards import attempt_id
 from gatewright.services.gatekeeper.decider import task_contracts as orders

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.contracts import GateReport, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport
-from gatewright.contracts.approvals import ApprovalRule, SignedDecision
+from gatewright.contracts.people.approvals import ApprovalRule, SignedDecision
 from gatewright.contracts.progress import MemoryBounds
 from gatewright.contracts.routing import RoutingRules
 from gatewright.contracts.transfers import TransferManifest

@@ -16,7 +16,7 @@ from gatewright.contracts import (
     TestReport,
     UsageReport,
 )
-from gatewright.contracts.approvals import SignedDecision
+from gatewright.contracts.people.approvals import SignedDecision
 from gatewright.contracts.progress import MemoryEntry
 from gatewright.ledger.run import TaskRole
 

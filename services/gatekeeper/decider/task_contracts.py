@@ -8,11 +8,11 @@ from msgspec.structs import replace
 
 from gatewright.artifacts import stored_digest, stored_uri
 from gatewright.contracts import ReviewReport, RunRequest, TaskContract, TaskResult, TestReport, codec
-from gatewright.contracts.revision_orders import FoundFault
+from gatewright.contracts.people.revision_orders import FoundFault
 from gatewright.contracts.task_contract import RequiredOutput
 from gatewright.contracts.vocabulary import Agent, Artifact, ToolPermissions
-from gatewright.hidden_acceptance import hidden_files, visible
 from gatewright.ledger.run import Run
+from gatewright.order_artifacts.hidden_acceptance import hidden_files, visible
 from gatewright.rules.shards import attempt_id, plan_task_id
 from gatewright.tasks.earlier_round import Left, handed_on, name_of
 from gatewright.tasks.inputs import CANDIDATE

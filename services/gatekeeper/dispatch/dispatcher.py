@@ -20,9 +20,9 @@ from gatewright.contracts import RequestTask, Transition, codec
 from gatewright.contracts.records import CommandRef
 from gatewright.contracts.vocabulary import Document
 from gatewright.errors import BusError
-from gatewright.hidden_acceptance import visible
 from gatewright.ledger.run import Run, RunTask
 from gatewright.ledger.spans import task_context
+from gatewright.order_artifacts.hidden_acceptance import visible
 from gatewright.rules.transfers import leave_for
 from gatewright.services.gatekeeper.dispatch.priority import InFlight, class_of
 from gatewright.services.gatekeeper.dispatch.shares import FairShares

@@ -20,12 +20,12 @@ from gatewright.git.host.identity import repository_identity
 from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.git.patches.size import changed_lines
 from gatewright.git.process import in_thread
-from gatewright.hidden_acceptance import completed, shown_to_makers, visible
 from gatewright.host_errors import is_waited_for
 from gatewright.host_facts import host
 from gatewright.ledger.candidates import made_by
 from gatewright.ledger.events import LocksTaken
 from gatewright.ledger.run import Run
+from gatewright.order_artifacts.hidden_acceptance import completed, shown_to_makers, visible
 from gatewright.rules.approvals import cleared, judge_batch, judge_decision
 from gatewright.rules.landing import landing_ref
 from gatewright.rules.repairs import REFUSED_BEFORE, after, refused_trees, rejections, revision_order

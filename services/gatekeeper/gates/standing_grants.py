@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from gatewright.bus.port import Bus
 from gatewright.clock import timestamp
 from gatewright.contracts import ApprovalGrant, GrantRevocation, codec
-from gatewright.contracts.approvals import GrantStanding, GrantStatus, GrantUse, SignedDecision
+from gatewright.contracts.people.approvals import GrantStanding, GrantStatus, GrantUse, SignedDecision
 from gatewright.errors import ConflictError, DeniedError
 from gatewright.rules.grants import JudgedGrant, document_digest
 

@@ -21,7 +21,7 @@ from gatewright.contracts import (
     GrantChange,
     codec,
 )
-from gatewright.contracts.approvals import ApprovalStanding, RecordedDecision, SignedDecision
+from gatewright.contracts.people.approvals import ApprovalStanding, RecordedDecision, SignedDecision
 from gatewright.contracts.run_status import GateStanding
 from gatewright.contracts.vocabulary import Document
 from gatewright.errors import DeniedError, GatewrightError, MalformedError

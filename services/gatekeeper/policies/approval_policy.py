@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from gatewright.contracts import ApprovalRules, ApproverRoster, codec
-from gatewright.contracts.approvals import DEFAULT_BEAT, LONGEST_WAIT, ApprovalRule
+from gatewright.contracts.people.approvals import DEFAULT_BEAT, LONGEST_WAIT, ApprovalRule
 from gatewright.errors import ConfigurationError, GatewrightError, MalformedError
 from gatewright.git.access.repository_patterns import check_pattern, check_ref_pattern, covered
 from gatewright.policy_files import read_policy

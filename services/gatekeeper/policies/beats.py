@@ -12,8 +12,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from gatewright.contracts.approvals import DEFAULT_BEAT
-from gatewright.contracts.reports import LONGEST_BEAT
+from gatewright.contracts.activity import LONGEST_BEAT
+from gatewright.contracts.people.approvals import DEFAULT_BEAT
 from gatewright.policy_files import PolicyModel, parse_policy, read_policy
 
 BEATS_FILE: Final = "beats.json"

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gatewright.contracts import RoutingRules, codec
-from gatewright.contracts.approvals import ApprovalRule
+from gatewright.contracts.people.approvals import ApprovalRule
 from gatewright.errors import ConfigurationError, MalformedError
 from gatewright.git.paths import path_fault
 from gatewright.policy_files import read_policy

@@ -7,7 +7,7 @@ from typing import Final
 
 from gatewright.artifacts import ArtifactPort
 from gatewright.contracts import ReviewReport, TaskContract, TestReport, codec
-from gatewright.contracts.revision_orders import RevisionOrder
+from gatewright.contracts.people.revision_orders import RevisionOrder
 from gatewright.errors import ArtifactError, GitError, MalformedError, PatchError
 from gatewright.git.mirror import Mirror
 from gatewright.models.cassettes.measured import without_measures

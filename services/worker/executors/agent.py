@@ -21,13 +21,13 @@ from typing import Any, Final
 from gatewright import scope
 from gatewright.agents.installation import InstalledAgent
 from gatewright.agents.policy import LoadedAgents
-from gatewright.canonical_memory import read_memory
 from gatewright.contracts.vocabulary import Shell
 from gatewright.environment_state import refuse_changed, see_environment
 from gatewright.errors import AgentWireError, GatewrightError, UnavailableError
 from gatewright.models.cassettes import Playback
 from gatewright.models.gateway import ModelGateway
 from gatewright.models.policy import LoadedModels
+from gatewright.order_artifacts.canonical_memory import read_memory
 from gatewright.prompts.library import PromptLibrary
 from gatewright.sandbox import SandboxLimits, TalkingSandbox
 from gatewright.sandbox.environments import Shown

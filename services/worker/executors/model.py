@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from gatewright.canonical_memory import read_memory
 from gatewright.errors import DeniedError
 from gatewright.models.cassettes import Playback
 from gatewright.models.choice import provider_of
 from gatewright.models.gateway import ModelGateway
 from gatewright.models.policy import Api, LoadedModels
+from gatewright.order_artifacts.canonical_memory import read_memory
 from gatewright.prompts.fence import fenced
 from gatewright.prompts.library import PromptLibrary
 from gatewright.secrets.scanner import SecretScanner

@@ -8,7 +8,7 @@ from gatewright.bus.port import Bus
 from gatewright.bus.topology import APPROVALS_SUBJECT, DECIDE_SUBJECT
 from gatewright.client.refusals import answered
 from gatewright.contracts import ApprovalList, ApprovalsRequest, DecisionBatch, DecisionReply, GrantChange, codec
-from gatewright.contracts.approvals import GrantStanding, SignedDecision
+from gatewright.contracts.people.approvals import GrantStanding, SignedDecision
 
 #: Seconds that a gatekeeper is waited for; a yes may land a change before it is answered.
 _ASKING = 10.0

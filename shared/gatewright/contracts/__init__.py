@@ -1,6 +1,14 @@
 """The documents that cross the bus: JSON Schemas are the authority, these frozen structs are their typed form."""
 
-from gatewright.contracts.approvals import (
+from gatewright.contracts.activity import (
+    AgentActivity,
+    AgentAnswer,
+    AgentQuestion,
+    StatusClaim,
+    UsageReport,
+)
+from gatewright.contracts.completion import CompletionReport
+from gatewright.contracts.people.approvals import (
     ApprovalDecision,
     ApprovalGrant,
     ApprovalList,
@@ -13,14 +21,11 @@ from gatewright.contracts.approvals import (
     GrantChange,
     GrantRevocation,
 )
-from gatewright.contracts.completion import CompletionReport
+from gatewright.contracts.people.revision_orders import RevisionOrder
 from gatewright.contracts.progress import CanonicalMemory, ProgressPacket
 from gatewright.contracts.proposals import ContractProposal, PlanProposal, ReviewOpinion
 from gatewright.contracts.records import AgentRegistry, OrchestratorEvent, RunManifest, Transition
 from gatewright.contracts.reports import (
-    AgentActivity,
-    AgentAnswer,
-    AgentQuestion,
     Error,
     EvidenceBundle,
     EvidenceReport,
@@ -28,14 +33,11 @@ from gatewright.contracts.reports import (
     Plan,
     ReexecReport,
     ReviewReport,
-    StatusClaim,
     TaskResult,
     TestReport,
-    UsageReport,
     WorkReport,
 )
 from gatewright.contracts.retention import LegalHold, Tombstone
-from gatewright.contracts.revision_orders import RevisionOrder
 from gatewright.contracts.routing import ReviewRouting, RoutingRules
 from gatewright.contracts.run_request import AbortRequest, RequestTask, RunRequest, SubmitReply
 from gatewright.contracts.run_status import (

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from gatewright.contracts.approvals import Risk
+from gatewright.contracts.people.approvals import Risk
 from gatewright.contracts.reports import GateName
 from gatewright.contracts.vocabulary import Attempt, Count, Document, NonEmpty, PathPattern, RunId, Sha256
 

@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from gatewright.contracts.activity import ActivityKind
 from gatewright.contracts.records import OrchestratorEvent
-from gatewright.contracts.reports import ActivityKind, GateName
+from gatewright.contracts.reports import GateName
 from gatewright.contracts.vocabulary import Attempt, Count, Document, LandingMode, NonEmpty, RunId, Sha256, Timestamp
 from gatewright.reasons import Family
 

@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from gatewright.contracts.people.revision_orders import VoidVote
 from gatewright.contracts.reports import Violation
-from gatewright.contracts.revision_orders import VoidVote
 from gatewright.contracts.vocabulary import (
     Attempt,
     Count,

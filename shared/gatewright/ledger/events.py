@@ -10,11 +10,18 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
-from gatewright.contracts.approvals import ApprovalRequest, ApprovalRule, DecisionVerdict, RosterPerson, SignedDecision
+from gatewright.contracts.people.approvals import ApprovalRequest, ApprovalRule, DecisionVerdict, RosterPerson, SignedDecision
+from gatewright.contracts.people.review_votes import ConsensusReceipt
 from gatewright.contracts.progress import MemoryBounds, MemoryEntry
 from gatewright.contracts.records import OrchestratorEvent
-from gatewright.contracts.reports import Error, GateReport, Plan, ReviewReport, TaskResult, TestReport
-from gatewright.contracts.review_votes import ConsensusReceipt
+from gatewright.contracts.reports import (
+    Error,
+    GateReport,
+    Plan,
+    ReviewReport,
+    TaskResult,
+    TestReport,
+)
 from gatewright.contracts.routing import ReviewRouting, RoutingRules
 from gatewright.contracts.run_request import RunRequest
 from gatewright.contracts.task_contract import TaskContract

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from gatewright.bus.identities import DEFAULT_PUBLISHER
-from gatewright.contracts.approvals import ApprovalRequest, ApprovalStatus, RosterPerson
+from gatewright.contracts.people.approvals import ApprovalRequest, ApprovalStatus, RosterPerson
+from gatewright.contracts.people.review_votes import ConsensusReceipt, ReviewVote
 from gatewright.contracts.reports import GateReport, Plan, ReviewReport, TaskResult, TestReport
-from gatewright.contracts.review_votes import ConsensusReceipt, ReviewVote
 from gatewright.contracts.routing import ReviewRouting
 from gatewright.contracts.run_request import RunRequest
 from gatewright.contracts.task_contract import TaskContract

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gatewright.contracts import ApprovalDecision, codec
-from gatewright.contracts.approvals import ApprovalStatus
+from gatewright.contracts.people.approvals import ApprovalStatus
 from gatewright.errors import MalformedError
 from gatewright.ledger.events import ApprovalDecided
 from gatewright.ledger.run import AskedApproval, CastVote

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
-from gatewright.canonical_memory import lines_of
 from gatewright.contracts import CanonicalMemory, RunRequest, TaskContract, schemas
+from gatewright.order_artifacts.canonical_memory import lines_of
 from gatewright.prompts.diff_view import numbered
 from gatewright.prompts.fence import fenced
 from gatewright.prompts.library import PromptLibrary, ReplyForm, RoleId

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from gatewright.clock import timestamp
 from gatewright.contracts import ApprovalDecision, ApprovalRequest, ApproverRoster, TaskContract, codec
-from gatewright.contracts.approvals import ApprovalRule, AskStage, Risk, RosterKey, RosterPerson, SignedDecision
+from gatewright.contracts.people.approvals import ApprovalRule, AskStage, Risk, RosterKey, RosterPerson, SignedDecision
 from gatewright.errors import DeniedError
 from gatewright.git.access.repository_patterns import ref_covered
 from gatewright.ledger.run import AskedApproval, Run

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from gatewright.contracts import ApprovalGrant, ApproverRoster, GrantRevocation, codec
-from gatewright.contracts.approvals import ApprovalRule, AskStage, RosterPerson, SignedDecision
+from gatewright.contracts.people.approvals import ApprovalRule, AskStage, RosterPerson, SignedDecision
 from gatewright.errors import DeniedError, GatewrightError
 from gatewright.ledger.run import Run
 from gatewright.rules.approvals import TIERS, MatchedRule, contract_digest, found_words, is_own, signer_on, unasked

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gatewright.contracts.approvals import RosterPerson
-from gatewright.contracts.review_votes import ConsensusReceipt, ReviewQuorum, VoteColour
+from gatewright.contracts.people.approvals import RosterPerson
+from gatewright.contracts.people.review_votes import ConsensusReceipt, ReviewQuorum, VoteColour
 
 #: The role reviewer's report, as a voter.
 ROLE_VOTER = "role:reviewer"

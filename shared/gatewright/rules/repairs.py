@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from gatewright.contracts.revision_orders import RefusalWords, RevisionOrder
+from gatewright.contracts.people.revision_orders import RefusalWords, RevisionOrder
 from gatewright.ledger.events import ApprovalDecided
 from gatewright.ledger.run import AskedApproval, CastVote, Run
 from gatewright.ledger.votes import answered

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 
 from gatewright.contracts import ApprovalDecision, ApprovalRequest, ReviewReport
-from gatewright.contracts.approvals import RosterPerson
-from gatewright.contracts.review_votes import ReviewPhase, ReviewQuorum, ReviewStanding, ReviewVote, VoteStanding
+from gatewright.contracts.people.approvals import RosterPerson
+from gatewright.contracts.people.review_votes import ReviewPhase, ReviewQuorum, ReviewStanding, ReviewVote, VoteStanding
 from gatewright.errors import DeniedError
 from gatewright.git.patches.lines import shown_lines
 from gatewright.ledger.run import AskedApproval, CastVote, Run

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from gatewright.contracts import ReviewReport, ReviewRouting, RoutingRules, TaskContract, TestReport
-from gatewright.contracts.approvals import Risk
+from gatewright.contracts.people.approvals import Risk
 from gatewright.contracts.reports import TestCommand
 from gatewright.contracts.routing import CriticTrigger, ReviewLane, RoutingSignal, SignalName, TriggerCode
 from gatewright.errors import DeniedError

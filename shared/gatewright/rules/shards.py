@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from gatewright import scope
 from gatewright.contracts import Plan, TaskContract
 from gatewright.errors import ScopeError
-from gatewright.hidden_acceptance import visible
+from gatewright.order_artifacts.hidden_acceptance import visible
 from gatewright.rules.broken import Broken
 from gatewright.worker_role import least_permissions
 

@@ -10,7 +10,7 @@ from gatewright.contracts import TaskContract, TestReport
 from gatewright.contracts.reports import TestCommand, TestSummary
 from gatewright.contracts.vocabulary import AcceptanceTest, Environment
 from gatewright.errors import CommandRefusedError
-from gatewright.hidden_acceptance import FAILED
+from gatewright.order_artifacts.hidden_acceptance import FAILED
 from gatewright.profiles.choice import image_of
 from gatewright.rules.broken import Broken
 from gatewright.rules.results import wrong_times

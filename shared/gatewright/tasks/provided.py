@@ -12,7 +12,7 @@ from gatewright.artifacts import ArtifactPort
 from gatewright.contracts import TaskContract
 from gatewright.contracts.vocabulary import Artifact
 from gatewright.errors import MalformedError
-from gatewright.hidden_acceptance import hidden_files, hidden_path
+from gatewright.order_artifacts.hidden_acceptance import hidden_files, hidden_path
 from gatewright.tasks.inputs import read_artifact
 
 PREFIX: Final = "provide:"

@@ -13,7 +13,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from gatewright.contracts import GateReport, OrchestratorEvent, ReviewReport, RevisionPacket, RevisionTrail, TestReport
-from gatewright.contracts.revision_orders import VoidVote
+from gatewright.contracts.people.revision_orders import VoidVote
 from gatewright.contracts.work_documents import CheckerVerdict, GradedIssue, RepairResponse, RevisionItem
 from gatewright.ledger import events as e
 from gatewright.ledger.run import Run

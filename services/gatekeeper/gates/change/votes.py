@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gatewright.contracts.approvals import SignedDecision
+from gatewright.contracts.people.approvals import SignedDecision
 from gatewright.ledger.run import Run
 from gatewright.rules.approvals import JudgedDecision
 from gatewright.rules.reviewing import check_anchors

@@ -7,7 +7,7 @@ from typing import Final
 
 from gatewright.contracts.vocabulary import AcceptanceTest, Artifact
 from gatewright.errors import DeniedError
-from gatewright.hidden_acceptance import hidden_files, hidden_path, hidden_tests
+from gatewright.order_artifacts.hidden_acceptance import hidden_files, hidden_path, hidden_tests
 from gatewright.services.gatekeeper.gates.context import GateContext
 from gatewright.tasks.provided import MOST_FILES, TOO_LARGE
 from gatewright.workspace.planting import refuse_unsafe

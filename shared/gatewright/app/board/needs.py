@@ -11,7 +11,7 @@ from typing import Literal
 from gatewright.app.board.board import Board
 from gatewright.app.board.rows import BoardRow, is_silent
 from gatewright.clock import timestamp
-from gatewright.contracts.approvals import ApprovalRequest
+from gatewright.contracts.people.approvals import ApprovalRequest
 from gatewright.tasks.dead_letters import DeadLetter
 
 NeedKind = Literal["approval", "silent_run", "dead_letter", "unreadable_run"]

@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from gatewright.agents.admission_record import AdmittedAgent, admitted_agent
 from gatewright.app.replay.recorded_calls import asked_tasks, decisions_of_run, differing_requests, requests_of, why_not_played
 from gatewright.artifacts import stored_digest
-from gatewright.canonical_memory import without_memory
 from gatewright.contracts import ReexecReport, RunRequest, TaskContract, TestReport
 from gatewright.contracts.reports import Difference, TestCommand
 from gatewright.contracts.vocabulary import Artifact, Repository
@@ -27,6 +26,7 @@ from gatewright.evidence.verification.findings import PRECEDENCE
 from gatewright.evidence.verification.reading import MAX_PATCH_BYTES, Reading, read
 from gatewright.evidence.verification.verify import run_steps
 from gatewright.ledger.run import Run
+from gatewright.order_artifacts.canonical_memory import without_memory
 from gatewright.worker_role import ASKED_ANEW
 
 #: A command that takes up to twice its time, or a second more, has taken the same time.

@@ -33,9 +33,9 @@ from gatewright.evidence import layout
 from gatewright.evidence.projection.decisions import decisions_of
 from gatewright.evidence.projection.history import RunHistory
 from gatewright.evidence.projection.names import quoted
-from gatewright.hidden_acceptance import hidden_tests
 from gatewright.ledger import events as e
 from gatewright.ledger.run import Run, RunTask
+from gatewright.order_artifacts.hidden_acceptance import hidden_tests
 from gatewright.rules.shards import attempt_id
 from gatewright.scope import AllowedPaths
 

@@ -15,7 +15,7 @@ from gatewright.bus.port import BEAT_HEADER, Bus, Delivery, Message
 from gatewright.bus.topology import Role, claim_subject
 from gatewright.clock import Clock, timestamp
 from gatewright.contracts import StatusClaim, codec
-from gatewright.contracts.reports import LONGEST_BEAT
+from gatewright.contracts.activity import LONGEST_BEAT
 from gatewright.errors import GatewrightError
 from gatewright.tasks.activity import Event, TellLive
 from gatewright.tasks.protocol import TaskRef, carried_headers

@@ -12,7 +12,6 @@ from gatewright.app.cli.bundles.verifying import find_bundle, trusted_keys
 from gatewright.app.cli.context import find_place
 from gatewright.app.report.account import MAX_TOLD_BYTES, BundleAccount, read_account
 from gatewright.app.report.packet import packet
-from gatewright.canonical_memory import MEMORY
 from gatewright.contracts import CanonicalMemory, DecisionsLog, ProgressPacket, RunRequest, codec
 from gatewright.contracts.vocabulary import Document
 from gatewright.errors import MalformedError
@@ -22,6 +21,7 @@ from gatewright.evidence.projection.history import RunHistory
 from gatewright.evidence.verification.reading import runs_named
 from gatewright.evidence.verification.verify import verify
 from gatewright.ledger.run import Run
+from gatewright.order_artifacts.canonical_memory import MEMORY
 from gatewright.work_documents.blocked import blocked_of
 from gatewright.work_documents.brief import brief_of
 from gatewright.work_documents.done import done_of

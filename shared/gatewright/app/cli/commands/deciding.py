@@ -12,7 +12,7 @@ from gatewright.app.cli.output import emit, note, printable, reported, say
 
 if TYPE_CHECKING:
     from gatewright.app.cli.people.session import Answer
-    from gatewright.contracts.approvals import ApprovalStanding, DecisionVerdict
+    from gatewright.contracts.people.approvals import ApprovalStanding, DecisionVerdict
 
 approvals = typer.Typer(help="What waits for people, and their signed answers.", no_args_is_help=True)
 

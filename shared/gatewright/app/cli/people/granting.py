@@ -15,7 +15,7 @@ from gatewright.app.cli.people.session import MOST, open_inbox
 from gatewright.app.cli.people.signing import sign_document
 from gatewright.clock import timestamp
 from gatewright.contracts import ApprovalGrant, ApprovalsRequest, GrantChange, GrantRevocation
-from gatewright.contracts.approvals import ApprovalRequest, GrantStanding
+from gatewright.contracts.people.approvals import ApprovalRequest, GrantStanding
 from gatewright.errors import MalformedError
 from gatewright.rules.grants import GRANT_NAMESPACE, REVOCATION_NAMESPACE
 

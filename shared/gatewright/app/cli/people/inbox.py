@@ -11,7 +11,7 @@ import msgspec
 
 from gatewright.app.cli.operations.dead_letters import age
 from gatewright.app.cli.output import printable
-from gatewright.contracts.approvals import ApprovalStanding
+from gatewright.contracts.people.approvals import ApprovalStanding
 from gatewright.errors import MalformedError
 
 _RISKS = {"high": 0, "medium": 1, "low": 2}

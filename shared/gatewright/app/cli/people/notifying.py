@@ -20,7 +20,7 @@ import msgspec
 from gatewright.app.cli.context import CommandContext
 from gatewright.app.cli.output import emit, note, printable, say
 from gatewright.app.cli.people.session import open_inbox, waiting
-from gatewright.contracts.approvals import ApprovalStanding
+from gatewright.contracts.people.approvals import ApprovalStanding
 from gatewright.errors import ConfigurationError, UnavailableError
 
 #: Seconds that a command or a webhook may take.

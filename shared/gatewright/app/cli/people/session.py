@@ -17,7 +17,7 @@ from gatewright.bus.identities import APPROVER
 from gatewright.client.approvals import ApprovalInbox
 from gatewright.clock import timestamp
 from gatewright.contracts import ApprovalsRequest
-from gatewright.contracts.approvals import ApprovalStanding, DecisionVerdict, SignedDecision
+from gatewright.contracts.people.approvals import ApprovalStanding, DecisionVerdict, SignedDecision
 from gatewright.errors import UnavailableError
 from gatewright.rules.approvals import decision_on
 

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 from gatewright.contracts import ApprovalDecision, codec
-from gatewright.contracts.approvals import SignedDecision
+from gatewright.contracts.people.approvals import SignedDecision
 from gatewright.contracts.vocabulary import Document
 from gatewright.errors import ConfigurationError
 from gatewright.evidence.signing import keys

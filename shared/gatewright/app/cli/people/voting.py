@@ -14,8 +14,8 @@ from gatewright.app.cli.people.signing import sign_decision
 from gatewright.client.approvals import ApprovalInbox
 from gatewright.clock import SystemClock, timestamp
 from gatewright.contracts import ApprovalsRequest
-from gatewright.contracts.approvals import ApprovalStanding
-from gatewright.contracts.review_votes import ReviewVote
+from gatewright.contracts.people.approvals import ApprovalStanding
+from gatewright.contracts.people.review_votes import ReviewVote
 from gatewright.errors import MalformedError
 from gatewright.rules.approvals import decision_on
 

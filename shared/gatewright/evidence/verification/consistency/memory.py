@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gatewright.canonical_memory import MEMORY, newest
 from gatewright.contracts import CanonicalMemory, RunRequest, codec
 from gatewright.errors import MalformedError
 from gatewright.evidence import layout
@@ -12,6 +11,7 @@ from gatewright.evidence.projection.progress import repository_digest
 from gatewright.evidence.verification.consistency.telling import Contradiction, Telling
 from gatewright.evidence.verification.reading import Reading
 from gatewright.ledger.run import Run
+from gatewright.order_artifacts.canonical_memory import MEMORY, newest
 
 CODE = "memory_contradicts"
 #: The policy file that the bounds come from.

@@ -8,9 +8,9 @@ from gatewright import scope
 from gatewright.contracts import TaskContract
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling
-from gatewright.hidden_acceptance import visible
 from gatewright.ledger import events as e
 from gatewright.ledger.run import Run
+from gatewright.order_artifacts.hidden_acceptance import visible
 from gatewright.rules.contracts import differences
 from gatewright.rules.rounds import curable
 from gatewright.rules.shards import attempt_id, broken_by_candidates, broken_by_shard, broken_by_split

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from gatewright.artifacts import stored_uri
 from gatewright.contracts import GateReport, TaskContract, codec
-from gatewright.contracts.revision_orders import RevisionOrder
+from gatewright.contracts.people.revision_orders import RevisionOrder
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, just_before, moment_of
 from gatewright.ledger import events as e

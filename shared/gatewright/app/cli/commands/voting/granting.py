@@ -12,7 +12,7 @@ from gatewright.app.cli.commands.options import JsonOutput
 from gatewright.app.cli.output import emit, note, printable, reported, say
 
 if TYPE_CHECKING:
-    from gatewright.contracts.approvals import GrantStanding
+    from gatewright.contracts.people.approvals import GrantStanding
 
 
 def register(app: typer.Typer) -> None:  # noqa: ARG001 - they join a group that is there

@@ -12,8 +12,8 @@ from gatewright.app.cli.commands.options import JsonOutput
 from gatewright.app.cli.output import emit, note, printable, reported, say
 
 if TYPE_CHECKING:
-    from gatewright.contracts.approvals import ApprovalStanding
-    from gatewright.contracts.review_votes import ReviewVote
+    from gatewright.contracts.people.approvals import ApprovalStanding
+    from gatewright.contracts.people.review_votes import ReviewVote
 
 review = typer.Typer(help="Votes on a change that is under review, and how the review stands.", no_args_is_help=True)
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from gatewright.errors import DeniedError, Fault, MalformedError
-from gatewright.hidden_acceptance import PREFIX
+from gatewright.order_artifacts.hidden_acceptance import PREFIX
 from gatewright.tasks.provided import MOST_BYTES, refuse_large
 from gatewright.workspace.planting import refuse_unsafe
 

@@ -12,8 +12,8 @@ from typing import Final, TypeVar
 from msgspec.structs import replace
 
 from gatewright.contracts import RunRequest, TaskContract, TestReport
+from gatewright.contracts.people.revision_orders import FoundFault
 from gatewright.contracts.reports import TestCommand
-from gatewright.contracts.revision_orders import FoundFault
 from gatewright.contracts.vocabulary import AcceptanceTest, Artifact
 
 PREFIX: Final = "hidden:"

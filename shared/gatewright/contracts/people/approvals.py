@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from gatewright.contracts.review_votes import ReviewQuorum, ReviewStanding, ReviewVote
+from gatewright.contracts.people.review_votes import ReviewQuorum, ReviewStanding, ReviewVote
 from gatewright.contracts.run_status import GateStanding
 from gatewright.contracts.vocabulary import (
     END,

@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from gatewright.contracts.approvals import PersonName, RequestId
+from gatewright.contracts.people.approvals import PersonName, RequestId
+from gatewright.contracts.people.review_votes import Anchor, VoteColour
 from gatewright.contracts.reports import ReviewReport, TestReport
-from gatewright.contracts.review_votes import Anchor, VoteColour
 from gatewright.contracts.vocabulary import Attempt, Document, NonEmpty, RunId
 
 _Words = Annotated[str, Meta(min_length=1, max_length=4000)]

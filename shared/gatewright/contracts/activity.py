@@ -1,0 +1,77 @@
+"""What is told of a task while it is being done: what it has used, that it is in hand, what its agent does and asks."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from gatewright.contracts.vocabulary import END, Count, Document, NonEmpty, Positive, RunId, Timestamp, Usage, keep_one_spelling
+
+
+class UsageReport(Document):
+    """What a task has used up so far, told while it is being done, so that its run can be stopped in time."""
+
+    run_id: RunId
+    task_id: NonEmpty
+    usage: Usage
+
+
+#: What an agent's activity can be about.
+ActivityKind = Literal["started", "message", "command", "file_change", "permission", "usage", "problem"]
+#: Seconds of the longest beat.
+LONGEST_BEAT = 86_400
+
+
+class StatusClaim(Document):
+    """A task is in hand: said every beat by the role that has it. Stored nowhere; ``since`` is by the clock of who says it.
+
+    ``beat`` counts the claims of this delivery from 0. ``quiet_seconds``: since the work last showed a step or an activity.
+    """
+
+    run_id: RunId
+    task_id: Annotated[str, Meta(min_length=1, max_length=1024)]
+    role: Literal["pm", "techlead", "worker", "reviewer", "testrunner"]
+    delivery: Positive
+    beat: Count
+    beat_seconds: Annotated[int, Meta(ge=1, le=LONGEST_BEAT)]
+    since: Timestamp
+    phase: Literal["working", "waiting"]
+    quiet_seconds: Count
+    activity: ActivityKind | None = None
+
+
+class AgentActivity(Document):
+    """What an agent says it does, told while it works for those who look on. Stored nowhere; the bundle has its transcript."""
+
+    run_id: RunId
+    task_id: NonEmpty
+    event: ActivityKind
+    text: Annotated[str, Meta(max_length=2000)]
+
+
+QuestionId = Annotated[str, Meta(pattern=rf"^[0-9a-f]{{32}}{END}")]
+
+
+class AgentQuestion(Document):
+    """An agent asks leave for a command, and the requester may be asked. Stored nowhere; the agent's events hold it."""
+
+    question_id: QuestionId
+    run_id: RunId
+    task_id: NonEmpty
+    agent: Annotated[str, Meta(min_length=1, max_length=64)]
+    subject: Annotated[str, Meta(max_length=2000)]
+    seconds: Annotated[float, Meta(gt=0, le=3600)]
+
+    def __post_init__(self) -> None:
+        keep_one_spelling(self, "seconds")
+
+
+class AgentAnswer(Document):
+    """What a person answered: this once, or not. Which publisher says so, the subject tells."""
+
+    question_id: QuestionId
+    run_id: RunId
+    task_id: NonEmpty
+    allow: bool
+    answered_by: Annotated[str, Meta(max_length=200)] = ""
