@@ -31,6 +31,7 @@ QUIET = {
     "No process asks, and held back",
     "Refusals per hour",
     "Room of publishers",
+    "Silent runs, and claims per minute",
     "Waits for locks",
 }
 
