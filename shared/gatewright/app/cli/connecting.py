@@ -15,7 +15,7 @@ from gatewright.errors import DeniedError
 def ledger_readers(place: CommandContext) -> Callable[[], AbstractAsyncContextManager[Client]]:
     """What connects to the system of ``place`` with an identity that reads the whole ledger.
 
-    A connection raises DeniedError (``identity_invalid``) for a publisher's identity, UnavailableError (``no_stack``), BusError.
+    Connecting raises DeniedError (``identity_invalid``) for a publisher, UnavailableError (``no_stack``), BusError.
     """
 
     @contextlib.asynccontextmanager

@@ -80,6 +80,15 @@ class LedgerLink:
                 await following
 
 
+async def read_once(client: Client) -> BoardFollower:
+    """The ledger of this moment, read to its end. Raises BusError."""
+    follower = BoardFollower(client.bus)
+    follower.attach(client.bus, lambda: _silent_runs(client))
+    await follower.catch_up()
+    await follower.look()
+    return follower
+
+
 async def _silent_runs(client: Client) -> Mapping[str, str]:
     listed = await client.list_runs(limit=_MOST_ASKED, open_only=True)
     return {run.run_id: run.silent_since for run in listed.runs if run.silent_since is not None}
