@@ -12,7 +12,7 @@ from gatewright.app.report.timeline import STATE_NAMES
 from gatewright.app.report.visible import one_line, terminal_text
 from gatewright.app.top.inert import line
 from gatewright.app.top.lines import STAGE_WORDS, age_words
-from gatewright.contracts import AgentActivity, GateReport
+from gatewright.contracts import AgentActivity, GateReport, OrchestratorEvent
 
 PartName = Literal["run", "timeline", "change", "agents"]
 PARTS: Final[tuple[PartName, ...]] = ("run", "timeline", "change", "agents")
@@ -29,10 +29,7 @@ def standing_lines(detail: RunDetail, needs: Sequence[Need], now: datetime) -> l
 
 def event_lines(detail: RunDetail) -> list[str]:
     """Every event, the newest last: time of the day (UTC), role, event, task."""
-    return [
-        line(f"{record.ts[11:19]}  {record.role or '-':<11} {record.event_type:<24} {one_line(record.task_id or '')}".rstrip())
-        for record in detail.records
-    ]
+    return [line(_event(record)) for record in detail.records]
 
 
 def change_lines(patch: bytes | None, run_id: str) -> list[str]:
@@ -56,9 +53,15 @@ def agent_lines(said: Sequence[AgentActivity], run_id: str) -> list[str]:
     return [line(f"{each.task_id.removeprefix(f'{run_id}.')}  {each.event:<11} {one_line(each.text)}") for each in said]
 
 
+def _event(record: OrchestratorEvent) -> str:
+    task = one_line((record.task_id or "").removeprefix(f"{record.run_id}."))
+    return f"{record.ts[11:19]}  {record.role or '-':<11} {record.event_type:<20} {task}".rstrip()
+
+
 def _standing(detail: RunDetail, now: datetime) -> Iterator[str]:
     row = detail.row
-    yield f"{row.run_id}   {STAGE_WORDS[row.stage]}, {STATE_NAMES.get(row.state, row.state)}, round {row.attempt}"
+    state = f", {STATE_NAMES.get(row.state, row.state)}" if row.is_open else ""
+    yield f"{row.run_id}   {STAGE_WORDS[row.stage]}{state}, round {row.attempt}"
     yield f"asked       {one_line(row.request)}"
     yield f"repository  {one_line(row.repository)}"
     yield f"publisher   {one_line(row.publisher)}, {age_words(row.created_at, now)} ago"

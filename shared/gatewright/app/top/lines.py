@@ -105,7 +105,7 @@ def work_lines(board: Board, surroundings: Surroundings, now: datetime) -> list[
         for task, row in tasks[:MOST_LINES]
     ]
     processes = [
-        _line(f"process:{role}", (role, "", f"{count} {'process answers' if count == 1 else 'processes answer'}", "", ""))
+        _line(f"process:{role}", (role, "", f"{count} {'process' if count == 1 else 'processes'}", "", ""))
         for role, count in surroundings.processes.items()
     ]
     return [*missing, *at_work, *processes]

@@ -13,6 +13,7 @@ from textual.screen import Screen
 from textual.widgets import DataTable, Footer, Input, Static, Tab, Tabs
 
 from gatewright.app.board.filters import BoardFilter, filter_of
+from gatewright.app.top.inert import line
 from gatewright.app.top.lines import COLUMNS, LISTS, NOTHING_FITS, TITLES, ListedLine, ListName, summary
 from gatewright.app.top.once import empty_words, every_list
 from gatewright.app.top.run_screen import RunScreen
@@ -85,7 +86,8 @@ class ListsScreen(Screen[None]):
             return  # it is being left
         board, needs = self._sources.board, self._sources.needs()
         if board is None:
-            words = self._sources.trouble or "reading the ledger …"
+            words = "reading the ledger …"
+            self._show_words(f"{words}\n\n{line(self._sources.trouble)}")
         else:
             words = summary(board, self.chosen, len(needs))
             drawn = every_list(board, needs, self._sources.surroundings, self.chosen, self._sources.clock.now())
@@ -122,18 +124,18 @@ class ListsScreen(Screen[None]):
         self._table.focus()
 
     def action_open(self) -> None:
-        line = self._line()
-        if line is not None and line.run_id:
-            self.app.push_screen(RunScreen(self._sources, line.run_id))
+        chosen = self._line()
+        if chosen is not None and chosen.run_id:
+            self.app.push_screen(RunScreen(self._sources, chosen.run_id))
 
     def action_approve(self) -> None:
-        line = self._line()
-        self.app.ask_approve(line.request_id if line is not None else "")  # type: ignore[attr-defined] # TopApp
+        chosen = self._line()
+        self.app.ask_approve(chosen.request_id if chosen is not None else "")  # type: ignore[attr-defined] # TopApp
 
     def action_abort(self) -> None:
-        line = self._line()
-        if line is not None and line.run_id:
-            self.app.ask_abort(line.run_id)  # type: ignore[attr-defined] # TopApp
+        chosen = self._line()
+        if chosen is not None and chosen.run_id:
+            self.app.ask_abort(chosen.run_id)  # type: ignore[attr-defined] # TopApp
 
     def on_tabs_tab_activated(self, event: Tabs.TabActivated) -> None:
         name = next((each for each in LISTS if each == event.tab.id), "runs")
@@ -178,21 +180,27 @@ class ListsScreen(Screen[None]):
         table = self._table
         if not table.columns:
             return
-        if [line.key for line in lines] == [line.key for line in self.lines]:
+        if [each.key for each in lines] == [each.key for each in self.lines]:
             self._change(lines)
         else:
             self._replace(lines)
         self.lines = lines
-        empty = self.query_one("#empty", Static)
-        table.display, empty.display = bool(lines), not lines
-        if not lines:
+        if lines:
+            self._show_words("")
+        else:
             narrowed = self.listed == "runs" and self.chosen.given()
-            empty.update(Text(NOTHING_FITS if narrowed else empty_words(self.listed, self._sources.surroundings)))
+            self._show_words(NOTHING_FITS if narrowed else empty_words(self.listed, self._sources.surroundings))
+
+    def _show_words(self, words: str) -> None:
+        """Words in the place of the list; none: the list."""
+        empty = self.query_one("#empty", Static)
+        self._table.display, empty.display = not words, bool(words)
+        empty.update(Text(words))
 
     def _change(self, lines: list[ListedLine]) -> None:
         """The same lines in the same places: only the cells that differ are drawn."""
-        for row, (line, before) in enumerate(zip(lines, self.lines, strict=True)):
-            for column, (text, known) in enumerate(zip(line.cells, before.cells, strict=True)):
+        for row, (now, before) in enumerate(zip(lines, self.lines, strict=True)):
+            for column, (text, known) in enumerate(zip(now.cells, before.cells, strict=True)):
                 if text != known:
                     self._table.update_cell_at((row, column), _cell(text))  # type: ignore[arg-type] # a Coordinate is a pair
 
@@ -200,9 +208,9 @@ class ListsScreen(Screen[None]):
         table, held = self._table, self._line()
         above = table.cursor_row - int(table.scroll_y)
         table.clear()
-        for line in lines:
-            table.add_row(*(_cell(text) for text in line.cells))
-        place = next((row for row, line in enumerate(lines) if held is not None and line.key == held.key), 0)
+        for each in lines:
+            table.add_row(*(_cell(text) for text in each.cells))
+        place = next((row for row, each in enumerate(lines) if held is not None and each.key == held.key), 0)
         table.move_cursor(row=place, scroll=False)
         table.scroll_to(y=max(0, place - above), animate=False)
 
