@@ -60,8 +60,8 @@ def summary(board: Board, chosen: BoardFilter, needs: int) -> str:
     """How many runs stand where, and how many things need a person."""
     counts = counts_of(board, chosen)
     words = "  ".join(f"{counts[stage]} {STAGE_WORDS[stage]}" for stage in STAGES)
-    narrowed = f"  only: {cell(chosen.text)}" if chosen.text else ""
-    return f"{words}  · {needs} for you{narrowed}"
+    narrowed = f"only {cell(chosen.text)!r}: " if chosen.text else ""
+    return f"{narrowed}{words}  · {needs} for you"
 
 
 def run_lines(board: Board, chosen: BoardFilter, now: datetime) -> list[ListedLine]:

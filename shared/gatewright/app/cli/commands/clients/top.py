@@ -52,7 +52,7 @@ def top(
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise MalformedError("this is no terminal: `gatewright top --once` prints the board as text", code="no_terminal")
     place = find_place()
-    asyncio.run(_show(place, _steering(place, key, person, read_only=read_only)))
+    asyncio.run(_show(place, steering_of(place, key, person, read_only=read_only)))
 
 
 async def _show(place: CommandContext, steering: Steering) -> None:
@@ -87,7 +87,7 @@ async def _print(place: CommandContext, only: str, *, json_output: bool) -> None
         say(line)
 
 
-def _steering(place: CommandContext, key: Path | None, person: str, *, read_only: bool) -> Steering:
+def steering_of(place: CommandContext, key: Path | None, person: str, *, read_only: bool) -> Steering:
     """What `gatewright approvals approve` does, for the requests that are chosen on the board."""
     from collections.abc import Sequence
     from datetime import datetime
