@@ -17,8 +17,8 @@ from starlette.types import ASGIApp
 from gatewright.app.console.bundles import BundleShelf
 from gatewright.app.console.doors import Doors, SignedIn
 from gatewright.app.console.drawing import make_templates
-from gatewright.app.console.link import LedgerLink
 from gatewright.app.console.pages import ConsolePages
+from gatewright.app.feed.link import LedgerLink
 from gatewright.app.http_access import check_address, is_loopback
 from gatewright.client.client import Client
 from gatewright.clock import Clock, SystemClock

@@ -30,25 +30,14 @@ def console(
     Ctrl-C ends it; runs go on.
     """
     import asyncio
-    import contextlib
-    from collections.abc import AsyncIterator
 
+    from gatewright.app.cli.connecting import ledger_readers
     from gatewright.app.cli.context import find_place
-    from gatewright.app.cli.session import attached
     from gatewright.app.console.serving import ConsoleAddress, make_app, serve
     from gatewright.app.http_access import read_address, read_token
-    from gatewright.client.client import Client
-    from gatewright.errors import DeniedError
 
     place = find_place()
-
-    @contextlib.asynccontextmanager
-    async def connect() -> AsyncIterator[Client]:
-        async with attached(place.bus, place.home) as client:
-            if not client.reads_ledger:
-                words = "a publisher sees its own runs alone: give the seed of a watcher or an operator (GATEWRIGHT_NATS_SEED)"
-                raise DeniedError(words, code="identity_invalid")
-            yield client
+    connect = ledger_readers(place)
 
     async def served() -> None:
         async with connect():
