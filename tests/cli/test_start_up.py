@@ -8,8 +8,18 @@ import sys
 import pytest
 
 #: None of the commands below talks to a bus, to a model or to a person's terminal in colours, writes metrics, or signs.
-NEVER = ("aiohttp", "cryptography", "git", "jsonschema", "nats", "prometheus_client", "rich", "structlog", "textual")
-NEVER += ("tree_sitter",)
+NEVER = (
+    "aiohttp",
+    "cryptography",
+    "git",
+    "jsonschema",
+    "nats",
+    "prometheus_client",
+    "rich",
+    "structlog",
+    "textual",
+    "tree_sitter",
+)
 #: What the catalogue of secrets and the policies need, and the version does not.
 OF_THE_GATES = ("kingfisher_sdk", "msgspec", "pydantic", "gatewright.contracts", "gatewright.services")
 

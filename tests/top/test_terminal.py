@@ -32,6 +32,7 @@ async def test_an_empty_ledger_teaches_the_next_command(terminal: TerminalBoard)
         for keys, taught in (("n", "gatewright approvals watch"), ("u", "Queues are not known"), ("w", "No task is given out")):
             await pilot.press("g", keys)
             await until(pilot, lambda taught=taught: taught in words(pilot, "#empty"))  # type: ignore[misc] # of this turn
+        assert cells(pilot) == []
 
 
 async def test_what_comes_is_shown_and_the_cursor_stays_on_its_line(terminal: TerminalBoard) -> None:
@@ -96,6 +97,7 @@ async def test_the_filter_narrows_the_runs_and_an_empty_one_shows_all(terminal: 
         pilot.app.screen.query_one(Input).value = ""
         await pilot.press("slash", "enter")
         await until(pilot, lambda: len(cells(pilot)) == 2)
+        assert sorted(line.run_id for line in lists(pilot).lines) == [run_id_of(1), run_id_of(2)]
 
 
 async def test_keys_change_lists_and_the_help_names_them(terminal: TerminalBoard) -> None:
@@ -124,6 +126,7 @@ async def test_a_run_is_ended_after_a_yes_alone(terminal: TerminalBoard) -> None
             await until(pilot, lambda: isinstance(pilot.app.screen, AbortScreen))
             await pilot.press(answer)
             await until(pilot, lambda asked=asked: terminal.aborts() == [run_id_of(1)] * asked)  # type: ignore[misc] # of this turn
+    assert terminal.aborts() == [run_id_of(1)]
 
 
 async def test_who_only_looks_ends_and_approves_nothing(terminal: TerminalBoard) -> None:

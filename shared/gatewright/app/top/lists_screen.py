@@ -138,8 +138,8 @@ class ListsScreen(Screen[None]):
             self.app.ask_abort(chosen.run_id)  # type: ignore[attr-defined] # TopApp
 
     def on_tabs_tab_activated(self, event: Tabs.TabActivated) -> None:
-        name = next((each for each in LISTS if each == event.tab.id), "runs")
-        self.listed = name
+        found: list[ListName] = [each for each in LISTS if each == event.tab.id]
+        self.listed = found[0] if found else "runs"
         self._begin_list()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
