@@ -16,7 +16,7 @@ from gatewright.app.top import lists_screen, run_screen, sources
 from gatewright.app.top.lists_screen import ListsScreen
 from gatewright.app.top.sources import TopSources
 from gatewright.app.top.steering import Steering
-from gatewright.app.top.surroundings import Surroundings
+from gatewright.app.top.surroundings import TopSurroundings
 from gatewright.app.top.terminal import TopApp
 from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.memory.bus import MemoryBus, MemoryServer
@@ -36,7 +36,7 @@ class TerminalBoard:
 
     system: MemoryServer = field(default_factory=MemoryServer)
     there: bool = True
-    surroundings: Surroundings = field(default_factory=Surroundings)
+    surroundings: TopSurroundings = field(default_factory=TopSurroundings)
     steering: Steering = field(default_factory=Steering)
     buses: list[MemoryBus] = field(default_factory=list)
 
@@ -79,7 +79,7 @@ class TerminalBoard:
         finally:
             await bus.close()
 
-    async def _look(self, _client: Client) -> Surroundings:
+    async def _look(self, _client: Client) -> TopSurroundings:
         return self.surroundings
 
 

@@ -15,7 +15,7 @@ from gatewright.app.board.needs import needs_of
 from gatewright.app.cli.known_errors import as_known
 from gatewright.app.top.lines import queue_lines, work_lines
 from gatewright.app.top.once import board_document, board_text
-from gatewright.app.top.surroundings import Surroundings
+from gatewright.app.top.surroundings import TopSurroundings
 from gatewright.bus.jetstream.queue_control import QueueState
 from gatewright.bus.jetstream.queue_depths import QueueDepth
 from gatewright.bus.topology import TASK_ROLES, task_consumer
@@ -30,9 +30,9 @@ def make_board() -> Board:
     return advance_board(Board(), interleaved([make_run(1), make_run(2, "open"), make_run(3, "aborted")]))
 
 
-def around(**running: int) -> Surroundings:
+def around(**running: int) -> TopSurroundings:
     depth = QueueDepth(QUEUE, waiting=3, in_hand=1, pulls=0, paused=True, oldest=125.0)
-    return Surroundings((QueueState(depth, NOW + timedelta(hours=3)),), running, "")
+    return TopSurroundings((QueueState(depth, NOW + timedelta(hours=3)),), running, "")
 
 
 def test_the_board_as_text_has_every_list_and_whole_run_ids() -> None:
@@ -50,7 +50,7 @@ def test_the_board_as_a_document_says_what_an_identity_may_not_see() -> None:
     assert ([run["run_id"] for run in seen["runs"]], seen["counts"]["running"]) == ([run_id_of(2)], 1)
     assert seen["queues"][0]["oldest_sec"] == 125.0
     assert seen["sequence"] == board.sequence
-    blind = board_document(board, (), Surroundings(refused="no operator"), BoardFilter())
+    blind = board_document(board, (), TopSurroundings(refused="no operator"), BoardFilter())
     assert (blind["queues"], blind["processes"], blind["missing_roles"]) == (None, None, None)
 
 
@@ -58,7 +58,7 @@ def test_roles_without_a_process_stand_above_the_tasks_that_wait_for_them() -> N
     lines = work_lines(make_board(), around(gatekeeper=1, **dict.fromkeys(set(TASK_ROLES) - {"worker"}, 1)), NOW)
     assert lines[0].cells[:3] == ("worker", "", "NO PROCESS OF THIS ROLE ANSWERS")
     assert any(line.run_id == run_id_of(2) for line in lines)
-    assert queue_lines(Surroundings(), datetime.now(UTC)) == []
+    assert queue_lines(TopSurroundings(), datetime.now(UTC)) == []
 
 
 def test_without_a_terminal_it_is_refused_with_what_to_do(tmp_path: Path) -> None:

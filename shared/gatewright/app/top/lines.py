@@ -13,7 +13,7 @@ from gatewright.app.board.needs import Need
 from gatewright.app.board.rows import STAGES, BoardRow, RunStage, seconds_since
 from gatewright.app.report.timeline import STATE_NAMES
 from gatewright.app.top.inert import cell
-from gatewright.app.top.surroundings import Surroundings
+from gatewright.app.top.surroundings import TopSurroundings
 
 ListName = Literal["runs", "needs", "queues", "work"]
 LISTS: Final[tuple[ListName, ...]] = ("runs", "needs", "queues", "work")
@@ -85,7 +85,7 @@ def need_lines(needs: Sequence[Need], now: datetime) -> list[ListedLine]:
     ]
 
 
-def work_lines(board: Board, surroundings: Surroundings, now: datetime) -> list[ListedLine]:
+def work_lines(board: Board, surroundings: TopSurroundings, now: datetime) -> list[ListedLine]:
     """Roles without a process, then tasks that were given out and not answered, the oldest first, then the processes."""
     missing = [_line(f"missing:{role}", (role, "", "NO PROCESS OF THIS ROLE ANSWERS", "", "")) for role in surroundings.missing]
     tasks = [(task, row) for row in board.rows.values() for task in row.in_hand]
@@ -111,7 +111,7 @@ def work_lines(board: Board, surroundings: Surroundings, now: datetime) -> list[
     return [*missing, *at_work, *processes]
 
 
-def queue_lines(surroundings: Surroundings, now: datetime) -> list[ListedLine]:
+def queue_lines(surroundings: TopSurroundings, now: datetime) -> list[ListedLine]:
     """Every work queue; one that waits while no process asks is one whose role does not run, or is busy."""
     found = []
     for state in surroundings.queues:

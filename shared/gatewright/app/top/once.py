@@ -26,11 +26,11 @@ from gatewright.app.top.lines import (
     summary,
     work_lines,
 )
-from gatewright.app.top.surroundings import Surroundings
+from gatewright.app.top.surroundings import TopSurroundings
 
 
 def every_list(
-    board: Board, needs: Sequence[Need], surroundings: Surroundings, chosen: BoardFilter, now: datetime
+    board: Board, needs: Sequence[Need], surroundings: TopSurroundings, chosen: BoardFilter, now: datetime
 ) -> dict[ListName, list[ListedLine]]:
     """The lines of each list."""
     return {
@@ -41,7 +41,7 @@ def every_list(
     }
 
 
-def empty_words(name: ListName, surroundings: Surroundings) -> str:
+def empty_words(name: ListName, surroundings: TopSurroundings) -> str:
     """What stands in the place of an empty list."""
     if name == "queues" and surroundings.refused:
         return f"Queues are not known: {cell(surroundings.refused)}"
@@ -49,7 +49,7 @@ def empty_words(name: ListName, surroundings: Surroundings) -> str:
 
 
 def board_text(
-    board: Board, needs: Sequence[Need], surroundings: Surroundings, now: datetime, chosen: BoardFilter
+    board: Board, needs: Sequence[Need], surroundings: TopSurroundings, now: datetime, chosen: BoardFilter
 ) -> Iterator[str]:
     """The board as lines for people; run ids whole."""
     yield summary(board, chosen, len(needs))
@@ -68,7 +68,7 @@ def board_text(
             yield "  " + "  ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)).rstrip()
 
 
-def board_document(board: Board, needs: Sequence[Need], surroundings: Surroundings, chosen: BoardFilter) -> dict[str, Any]:
+def board_document(board: Board, needs: Sequence[Need], surroundings: TopSurroundings, chosen: BoardFilter) -> dict[str, Any]:
     """The board for programs: texts as they are, times as RFC 3339. ``sequence``: up to where the ledger was read.
 
     ``queues`` is null where this identity may not see them.

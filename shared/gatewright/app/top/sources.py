@@ -11,7 +11,7 @@ from typing import Final
 from gatewright.app.board.board import Board
 from gatewright.app.board.needs import Need, needs_of
 from gatewright.app.feed.link import LedgerLink
-from gatewright.app.top.surroundings import Surroundings, look_around
+from gatewright.app.top.surroundings import TopSurroundings, look_around
 from gatewright.bus.port import Message
 from gatewright.bus.topology import LIVE_SUBJECT
 from gatewright.client.client import Client
@@ -35,11 +35,11 @@ class TopSources:
         connect: Callable[[], AbstractAsyncContextManager[Client]],
         clock: Clock,
         *,
-        look: Callable[[Client], Awaitable[Surroundings]] = look_around,
+        look: Callable[[Client], Awaitable[TopSurroundings]] = look_around,
     ) -> None:
         self.link = LedgerLink(connect, warn=self._warned)
         self.clock = clock
-        self.surroundings = Surroundings()
+        self.surroundings = TopSurroundings()
         #: Why there is no connection, as far as that was told.
         self.trouble = ""
         self._look = look
@@ -84,7 +84,7 @@ class TopSources:
             try:
                 self.surroundings = await self._look(self.link.client)
             except GatewrightError as error:
-                self.surroundings = Surroundings(refused=error.message)
+                self.surroundings = TopSurroundings(refused=error.message)
                 await asyncio.sleep(_LOOK)
                 continue
             await asyncio.sleep(LOOK_AROUND)

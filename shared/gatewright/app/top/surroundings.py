@@ -18,7 +18,7 @@ _ROLES = ("gatekeeper", *TASK_ROLES)
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class TopSurroundings:
     """``processes``: how many of each role answer. ``refused``: why it is not known, empty where it is."""
 
     queues: tuple[QueueState, ...] = ()
@@ -31,15 +31,15 @@ class Surroundings:
         return tuple(role for role in _ROLES if role not in self.processes) if not self.refused else ()
 
 
-async def look_around(client: Client) -> Surroundings:
+async def look_around(client: Client) -> TopSurroundings:
     """What an operator is told; for another identity, and on another bus than a NATS server, why it is nothing."""
     if not isinstance(client.bus, JetStreamBus):
-        return Surroundings(refused="queues are told by a NATS server only")
+        return TopSurroundings(refused="queues are told by a NATS server only")
     connection = client.bus.connection
     try:
         found = await asyncio.gather(*(state_of(connection, each) for each in await queues(connection)))
         processes = await ask_processes(connection)
     except GatewrightError as error:
-        return Surroundings(refused=f"{error.message} [{error.reason}]: an operator's seed sees them (GATEWRIGHT_NATS_SEED)")
+        return TopSurroundings(refused=f"{error.message} [{error.reason}]: an operator's seed sees them (GATEWRIGHT_NATS_SEED)")
     count = Counter(role for role in sorted({each.role for each in processes}) for each in processes if each.role == role)
-    return Surroundings(tuple(state for state in found if state is not None), dict(count), "")
+    return TopSurroundings(tuple(state for state in found if state is not None), dict(count), "")
