@@ -26,6 +26,7 @@ from gatewright.app.report.work import work
 from gatewright.errors import MalformedError
 from gatewright.evidence import layout
 from gatewright.evidence.projection.history import RunHistory, tell
+from gatewright.rules.approvals import request_digest
 
 STAGE_NAMES = {
     "running": "Running",
@@ -50,6 +51,7 @@ def make_templates() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["ago"] = _ago
+    environment.filters["digest"] = request_digest
     environment.filters["state"] = lambda name: STATE_NAMES.get(name, name)
     environment.filters["order"] = lambda row: f"{row.created_at} {row.run_id}"
     environment.globals["stage_names"] = STAGE_NAMES

@@ -1,4 +1,4 @@
-"""The pages and what is behind each path. Nothing here changes a run: what a person decides is typed where the key is."""
+"""The pages and what is behind each path. Nothing here changes a run: what a person decides is signed where the key is."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from gatewright.app.console.doors import FORM_COOKIE, SESSION_COOKIE, SESSION_SE
 from gatewright.app.console.drawing import row_html, sections_of
 from gatewright.app.console.events import PageStream, fingerprint
 from gatewright.app.console.link import LedgerLink
+from gatewright.app.console.roles import may
 from gatewright.clock import Clock
 from gatewright.contracts.vocabulary import RunId
 from gatewright.errors import GatewrightError, MalformedError
@@ -39,7 +40,7 @@ MOST_STREAMS = 200
 
 @dataclass(slots=True)
 class ConsolePages:
-    """``secure``: cookies go over TLS alone, because a proxy before this speaks it."""
+    """``secure``: cookies go over TLS alone, because a proxy before this speaks it. ``agent``: who signs for people."""
 
     link: LedgerLink
     shelf: BundleShelf
@@ -47,6 +48,7 @@ class ConsolePages:
     signed_in: SignedIn
     clock: Clock
     secure: bool = False
+    agent: str = ""
     streams: int = 0
 
     def routes(self) -> list[Route | Mount]:
@@ -88,7 +90,8 @@ class ConsolePages:
     async def needs(self, request: Request) -> Response:
         """All that waits for a person, longest first."""
         follower = await self.link.board_follower()
-        return self._page(request, "needs.html", follower.board)
+        asks = {each.request_id: each for row in follower.board.rows.values() for each in row.asks}
+        return self._page(request, "needs.html", follower.board, asks=asks)
 
     async def run(self, request: Request) -> Response:
         """One run."""
@@ -170,7 +173,7 @@ class ConsolePages:
         template = self.templates.get_template("sign_in.html")
         wrong = request.method == "POST"
         answer = HTMLResponse(
-            template.render(mark=mark, wrong=wrong, wanted=self.signed_in.token is not None), 403 if wrong else 200
+            template.render(mark=mark, wrong=wrong, wanted=bool(self.signed_in.tokens)), 403 if wrong else 200
         )
         self._cookie(answer, FORM_COOKIE, mark)
         return answer
@@ -225,18 +228,27 @@ class ConsolePages:
         follower = self.link.follower
         now = self.clock.now()
         found = needs_of(board, follower.letters, now, follower.silent) if follower is not None else ()
-        mark = request.cookies.get(FORM_COOKIE, "")
+        cookie = request.cookies.get(FORM_COOKIE, "")
+        mark = cookie if len(cookie) >= 32 else secrets.token_urlsafe(32)
+        role = self.signed_in.role_of(request.cookies.get(SESSION_COOKIE, ""))
         text = self.templates.get_template(template).render(
             now=now,
             at=event_id(board),
             needs=found,
             needs_mark=fingerprint(found),
             connected=follower is not None and follower.connected,
-            sign_out=mark if self.signed_in.token is not None else "",
+            mark=mark,
+            signs_in=bool(self.signed_in.tokens),
+            role=role or "viewer",
+            agent=self.agent if role is not None and may(role, "approver") else "",
+            origin=f"{'https' if self.secure else 'http'}://{request.headers.get('host', '')}",
             path=request.url.path,
             **values,
         )
-        return HTMLResponse(text, status)
+        answer = HTMLResponse(text, status)
+        if mark != cookie:
+            self._cookie(answer, FORM_COOKIE, mark)
+        return answer
 
     def _cookie(self, response: Response, name: str, value: str) -> None:
         response.set_cookie(

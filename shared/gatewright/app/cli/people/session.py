@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -35,6 +35,13 @@ class Answer:
     key: Path
     comment: str = ""
     phrase: str | None = None
+
+
+def for_approver(place: CommandContext, seed: Path | None) -> CommandContext | None:
+    """The place as an approver reaches it: with ``seed`` where a bus was named; None where that is missing."""
+    if place.bus is None:
+        return place
+    return replace(place, bus=replace(place.bus, seed=seed)) if seed is not None else None
 
 
 @contextlib.asynccontextmanager

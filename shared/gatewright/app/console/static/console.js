@@ -52,9 +52,13 @@
       const page = parser.parseFromString(await answer.text(), "text/html");
       const fresh = page.getElementById("live"), old = byId("live");
       if (answer.ok && fresh && old) {
+        // A form in which a person types stays as it is, with the focus.
+        const focused = document.activeElement, held = [...old.querySelectorAll("[data-keep]")];
         const open = new Set([...old.querySelectorAll("details")].map((each, place) => each.open ? place : -1));
         old.replaceWith(document.adoptNode(fresh));
         fresh.querySelectorAll("details").forEach((each, place) => { if (open.has(place)) each.open = true; });
+        for (const each of held) { const anew = byId(each.id); if (anew) anew.replaceWith(each); }
+        if (focused && focused !== document.activeElement && fresh.contains(focused)) focused.focus({ preventScroll: true });
         body.dataset.needs = page.body.dataset.needs;
       }
     } catch { again = true; }
