@@ -55,10 +55,14 @@ class ServedConsole:
         return f"http://127.0.0.1:{self.port}"
 
     def open(self) -> None:
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
+        self.begin()
         self.do(self._ensure())
         self.start()
+
+    def begin(self) -> None:
+        """The loop alone: what has to be there before the console is."""
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
 
     def start(self) -> None:
         tokens: dict[str, ConsoleRole] = {self.token: "approver"} if self.token is not None else self.tokens

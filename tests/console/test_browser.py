@@ -12,12 +12,17 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from playwright.sync_api import Browser, Dialog, Page, Request, expect, sync_playwright
 
+from tests.attacks.people import KEYS
 from tests.board.ledgers import interleaved, make_run, run_id_of
+from tests.console.agents import CODE, ServedAgent
 from tests.console.chromium import ARGUMENTS, chromium
-from tests.console.conftest import MakeConsole, ServedConsole
+from tests.console.conftest import MakeConsole, ServedConsole, free_port
+from tests.console.deciding import PHRASE, open_deciding
 from tests.console.test_pages import TOKEN, hostile_run
+from tests.git.repositories import MakeRepository
 
 pytestmark = pytest.mark.long
 #: A bound for what never comes; a busy machine takes its time.
@@ -212,3 +217,62 @@ def test_people_sign_in_with_the_token_and_out(page: Page, make_console: MakeCon
     expect(page.locator("#link-state")).to_have_text("live")
     page.get_by_role("button", name="Sign out").click()
     page.wait_for_url("**/sign-in")
+
+
+def test_a_person_decides_on_the_page_with_a_signature_by_their_agent(
+    browser: Browser, tmp_path: Path, make_repository: MakeRepository, screenshots: Path
+) -> None:
+    """Once, whatever is pressed twice; and no page of another origin has it sign, even with the code."""
+    key = tmp_path / "ana.pem"
+    key.touch(0o600)
+    key.write_bytes(KEYS["ana"].private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    console = ServedConsole(tmp_path, decides=True, agent_port=free_port())
+    with open_deciding(console, make_repository(), tmp_path, phrase=PHRASE, risk="high") as deciding:
+        agent = ServedAgent(key, console.url, deciding.inbox.clock, port=console.agent_port)
+        agent.open()
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.goto(f"{console.url}/needs")
+        form = page.locator("form.decide")
+        form.get_by_role("button", name="Approve").click()
+        expect(form.locator(".answer")).to_contain_text("give the code")
+        page.get_by_label("Code that it printed").fill(CODE)
+        page.get_by_role("button", name="Use it").click()
+        expect(page.locator("#paired")).to_contain_text("signed for ana")
+        form.get_by_label("To approve, type exactly").fill(PHRASE.upper())
+        form.get_by_role("button", name="Approve").click()
+        expect(form.locator(".answer")).to_contain_text("approval_phrase_differs")
+
+        # What a person types stays while the page follows the ledger, and Enter decides nothing.
+        form.get_by_label("To approve, type exactly").fill(PHRASE)
+        form.get_by_label("Comment").fill("looked at")
+        page.locator("#live").evaluate("each => each.dataset.old = 'yes'")
+        console.write(make_run(3, "open"))  # it is silent, and needs a person
+        expect(page.locator("#live[data-old]")).to_have_count(0)
+        expect(form.get_by_label("Comment")).to_be_focused()
+        page.keyboard.press("Enter")
+        assert agent.person.shown == []
+
+        other = browser.new_page()
+        other.goto(f"http://localhost:{console.port}/needs")  # an origin that the agent was not told of
+        order = {
+            "method": "POST",
+            "headers": {"Authorization": f"Bearer {CODE}", "Content-Type": "application/json"},
+            "body": "{}",
+        }
+        stolen = other.evaluate(
+            "([url, order]) => fetch(url, order).then(() => 'answered', () => 'refused')", [f"{agent.url}/sign", order]
+        )
+        assert (stolen, agent.person.shown) == ("refused", [])
+        other.close()
+
+        page.screenshot(path=screenshots / "deciding-light-1280.png")
+        assert faults(page) == []
+        form.get_by_role("button", name="Approve").dblclick()
+        agent.person.asked.wait()
+        expect(form.get_by_role("button", name="Approve")).to_be_disabled()
+        agent.person.free.set()
+        expect(page.locator("#said")).to_contain_text("approve, recorded")
+        expect(form).to_have_count(0)
+        assert (len(agent.person.shown), deciding.status()) == (1, "SUCCESS")
+        page.close()
+        agent.close()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gatewright.app.console.doors import _HEADERS, SignedIn
@@ -54,6 +55,17 @@ def ask(
     text = "" if binary else data.decode()
     connection.close()
     return Answer(answer.status, {name.lower(): value for name, value in answer.getheaders()}, text, data)
+
+
+def send_json(console: ServedConsole, path: str, document: object, headers: dict[str, str]) -> Answer:
+    """What a script of a page sends; ``document`` as it is where it is bytes."""
+    data = document if isinstance(document, bytes) else msgspec.json.encode(document)
+    connection = http.client.HTTPConnection("127.0.0.1", console.port)
+    connection.request("POST", path, data, {"Content-Type": "application/json", **headers})
+    answer = connection.getresponse()
+    found = answer.read()
+    connection.close()
+    return Answer(answer.status, {name.lower(): value for name, value in answer.getheaders()}, "", found)
 
 
 class Markup(HTMLParser):
