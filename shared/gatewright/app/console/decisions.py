@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from gatewright.app.console.doors import SESSION_COOKIE, SignedIn, check_sender
+from gatewright.app.console.doors import SESSION_COOKIE, SignedIn, check_sender, status_of
 from gatewright.app.console.link import LedgerLink
 from gatewright.app.console.roles import may
 from gatewright.app.http_access import read_body
@@ -100,7 +100,5 @@ def _read(data: bytes) -> SignedDecision:
 
 
 def _refusal(error: GatewrightError) -> Response:
-    denied = {"role_not_allowed": 403, "form_foreign": 403, "approval_unknown": 404, "console_read_only": 409}
-    by_family = {"bad_input": 400, "refused": 409, "failed": 409, "infrastructure": 503}
     told = {"reason": error.reason, "message": error.message, "advice": advice_for(error.reason)}
-    return JSONResponse(told, denied.get(error.reason, by_family[error.family]))
+    return JSONResponse(told, status_of(error))

@@ -6,6 +6,7 @@ import hmac
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from urllib.parse import parse_qsl
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection, Request
@@ -13,7 +14,8 @@ from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gatewright.app.console.roles import WITHOUT_TOKEN, ConsoleRole, may
-from gatewright.errors import DeniedError
+from gatewright.app.http_access import read_body
+from gatewright.errors import DeniedError, GatewrightError, MalformedError
 
 SESSION_COOKIE = "gatewright_session"
 FORM_COOKIE = "gatewright_form"
@@ -22,6 +24,7 @@ SESSION_SECONDS = 12 * 3600.0
 _MOST_SESSIONS = 500
 #: Wrong tokens within so many seconds, after which none is looked at.
 _MOST_WRONG, _WRONG_SECONDS = 10, 60.0
+_MOST_FIELDS = 32
 _OPEN_PATHS = ("/sign-in", "/static/")
 
 _HEADERS = {
@@ -83,6 +86,22 @@ class SignedIn:
 def same_form(cookie: str, given: str) -> bool:
     """Whether a form was made for this browser by this server."""
     return len(cookie) >= 32 and hmac.compare_digest(cookie.encode(), given.encode())
+
+
+def status_of(error: GatewrightError) -> int:
+    """The status of HTTP that a refusal is told with."""
+    known = {"role_not_allowed": 403, "form_foreign": 403, "approval_unknown": 404, "run_unknown": 404}
+    by_family = {"bad_input": 400, "refused": 409, "failed": 409, "infrastructure": 503}
+    return known.get(error.reason, by_family[error.family])
+
+
+async def read_form(request: Request, most: int) -> dict[str, str]:
+    """The fields of a form, of no more than ``most`` bytes as it is sent. Raises MalformedError."""
+    data = await read_body(request, most)
+    try:
+        return dict(parse_qsl(data.decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict"))
+    except ValueError as error:
+        raise MalformedError(f"that is no form: {error}", code="malformed") from error
 
 
 def check_sender(request: Request, signed_in: SignedIn, mark: str | None, wanted: ConsoleRole) -> None:

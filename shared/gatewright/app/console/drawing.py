@@ -10,7 +10,7 @@ from typing import Any
 from xml.etree.ElementTree import Element, tostring
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from gatewright.app.board.detail import RunDetail
 from gatewright.app.board.rows import BoardRow
@@ -51,6 +51,7 @@ def make_templates() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["ago"] = _ago
+    environment.filters["typed"] = _typed
     environment.filters["digest"] = request_digest
     environment.filters["state"] = lambda name: STATE_NAMES.get(name, name)
     environment.filters["order"] = lambda row: f"{row.created_at} {row.run_id}"
@@ -109,6 +110,11 @@ def _history(detail: RunDetail) -> RunHistory | None:
 def _markup(elements: Iterable[Element]) -> Markup:
     """Elements as they are: the report's serialiser has escaped their text."""
     return Markup("".join(tostring(element, encoding="unicode", method="html") for element in elements))  # noqa: S704
+
+
+def _typed(text: str) -> Markup:
+    """A person's own words, back in the field that they came from: escaped, and else as they are."""
+    return escape(text.replace("\r\n", "\n"))
 
 
 def _shown(value: Any) -> Any:

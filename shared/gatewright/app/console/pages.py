@@ -23,7 +23,7 @@ from gatewright.app.board.filters import choices_of, counts_of, filter_of, lists
 from gatewright.app.board.needs import needs_of
 from gatewright.app.board.resuming import event_id
 from gatewright.app.console.bundles import BundleShelf, discard
-from gatewright.app.console.doors import FORM_COOKIE, SESSION_COOKIE, SESSION_SECONDS, SignedIn, same_form
+from gatewright.app.console.doors import FORM_COOKIE, SESSION_COOKIE, SESSION_SECONDS, SignedIn, read_form, same_form, status_of
 from gatewright.app.console.drawing import row_html, sections_of
 from gatewright.app.console.events import PageStream, fingerprint
 from gatewright.app.console.link import LedgerLink
@@ -34,13 +34,18 @@ from gatewright.errors import GatewrightError, MalformedError
 
 #: Lines of one list of ended runs, and of one of open runs, on a page.
 MOST_ENDED_SHOWN, MOST_OPEN_SHOWN = 100, 500
+#: Bytes of a form that is sent before a sign-in.
+_SMALL_FORM = 16_384
 #: Pages that are kept up to date at once.
 MOST_STREAMS = 200
 
 
 @dataclass(slots=True)
 class ConsolePages:
-    """``secure``: cookies go over TLS alone, because a proxy before this speaks it. ``agent``: who signs for people."""
+    """``secure``: cookies go over TLS alone, because a proxy before this speaks it. ``agent``: who signs for people.
+
+    ``submits``: whether operators find a form to submit by.
+    """
 
     link: LedgerLink
     shelf: BundleShelf
@@ -49,6 +54,7 @@ class ConsolePages:
     clock: Clock
     secure: bool = False
     agent: str = ""
+    submits: bool = False
     streams: int = 0
 
     def routes(self) -> list[Route | Mount]:
@@ -75,7 +81,7 @@ class ConsolePages:
             for stage, rows in lists.items()
         }
         drawn = {stage: [row_html(self.templates, row, now) for row in rows] for stage, rows in shown.items()}
-        return self._page(
+        return self.page(
             request,
             "board.html",
             board,
@@ -91,7 +97,7 @@ class ConsolePages:
         """All that waits for a person, longest first."""
         follower = await self.link.board_follower()
         asks = {each.request_id: each for row in follower.board.rows.values() for each in row.asks}
-        return self._page(request, "needs.html", follower.board, asks=asks)
+        return self.page(request, "needs.html", follower.board, asks=asks)
 
     async def run(self, request: Request) -> Response:
         """One run."""
@@ -102,11 +108,11 @@ class ConsolePages:
             account = await self.shelf.account(detail.run)
             verification = await self.shelf.verified(detail.run) if request.query_params.get("verify") == "1" else None
         except GatewrightError as error:
-            return self._refused(request, error)
+            return self.refused(request, error)
         patch = None if account is not None else await self._patch(detail)
         sections = sections_of(detail, account, patch)
         here = self.shelf.folder(detail.run) is not None
-        return self._page(
+        return self.page(
             request, "run.html", board, detail=detail, sections=sections, verification=verification, bundle_is_here=here
         )
 
@@ -119,7 +125,7 @@ class ConsolePages:
             with contextlib.suppress(GatewrightError):
                 detail = detail_of(await self.link.client.events(newest.run_id))
                 accepted = detail.run.accepted if detail is not None else None
-        return self._page(request, "policies.html", board, newest=newest, accepted=accepted)
+        return self.page(request, "policies.html", board, newest=newest, accepted=accepted)
 
     async def bundle(self, request: Request) -> Response:
         """The bundle of a sealed run as a file to take away."""
@@ -130,7 +136,7 @@ class ConsolePages:
                 raise MalformedError(f"{detail.run.run_id} is not sealed yet", code="run_not_ended")
             file = await self.shelf.archive(detail.run)
         except GatewrightError as error:
-            return self._refused(request, error)
+            return self.refused(request, error)
         name = f"{detail.run.run_id}.zip"
         done = BackgroundTask(discard, file)
         return FileResponse(file, media_type="application/octet-stream", filename=name, background=done)
@@ -161,10 +167,9 @@ class ConsolePages:
         """The form for the token, and what comes of it."""
         cookie = request.cookies.get(FORM_COOKIE, "")
         if request.method == "POST":
-            form = await request.form(max_fields=4, max_part_size=4096)
-            given, mark = form.get("token"), form.get("mark")
-            if isinstance(given, str) and isinstance(mark, str) and same_form(cookie, mark):
-                session = self.signed_in.sign_in(given)
+            form = await self._small_form(request)
+            if same_form(cookie, form.get("mark", "")):
+                session = self.signed_in.sign_in(form.get("token", ""))
                 if session is not None:
                     response = RedirectResponse("/", 303)
                     self._cookie(response, SESSION_COOKIE, session)
@@ -180,14 +185,19 @@ class ConsolePages:
 
     async def sign_out(self, request: Request) -> Response:
         """Ends the session of this browser."""
-        form = await request.form(max_fields=4, max_part_size=4096)
-        mark = form.get("mark")
-        if not isinstance(mark, str) or not same_form(request.cookies.get(FORM_COOKIE, ""), mark):
+        form = await self._small_form(request)
+        if not same_form(request.cookies.get(FORM_COOKIE, ""), form.get("mark", "")):
             return Response("this form was not made here\n", 403, media_type="text/plain")
         self.signed_in.sign_out(request.cookies.get(SESSION_COOKIE, ""))
         response = RedirectResponse("/sign-in", 303)
         response.delete_cookie(SESSION_COOKIE)
         return response
+
+    async def _small_form(self, request: Request) -> dict[str, str]:
+        """Of a person who may not be known yet; what is too much or no form is as good as none."""
+        with contextlib.suppress(MalformedError):
+            return await read_form(request, _SMALL_FORM)
+        return {}
 
     async def _detail(self, request: Request) -> RunDetail:
         """Raises MalformedError (``run_unknown``), GatewrightError as the client does."""
@@ -218,13 +228,12 @@ class ConsolePages:
         finally:
             self.streams -= 1
 
-    def _refused(self, request: Request, error: GatewrightError) -> Response:
+    def refused(self, request: Request, error: GatewrightError) -> Response:
         follower = self.link.follower
         board = follower.board if follower is not None else Board()
-        status = 404 if error.reason == "run_unknown" else 409 if error.family == "refused" else 503
-        return self._page(request, "error.html", board, status=status, error=error)
+        return self.page(request, "error.html", board, status=status_of(error), error=error)
 
-    def _page(self, request: Request, template: str, board: Board, *, status: int = 200, **values: Any) -> Response:
+    def page(self, request: Request, template: str, board: Board, *, status: int = 200, **values: Any) -> Response:
         follower = self.link.follower
         now = self.clock.now()
         found = needs_of(board, follower.letters, now, follower.silent) if follower is not None else ()
@@ -242,6 +251,7 @@ class ConsolePages:
             role=role or "viewer",
             agent=self.agent if role is not None and may(role, "approver") else "",
             origin=f"{'https' if self.secure else 'http'}://{request.headers.get('host', '')}",
+            submits=self.submits and role is not None and may(role, "operator"),
             path=request.url.path,
             **values,
         )

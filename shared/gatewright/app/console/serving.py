@@ -21,6 +21,7 @@ from gatewright.app.console.drawing import make_templates
 from gatewright.app.console.link import LedgerLink
 from gatewright.app.console.pages import ConsolePages
 from gatewright.app.console.roles import ConsoleRole
+from gatewright.app.console.submitting import SubmitAccess, SubmitPaths
 from gatewright.app.http_access import check_address, is_loopback
 from gatewright.client.client import Client
 from gatewright.clock import Clock, SystemClock
@@ -74,20 +75,28 @@ def make_app(
     address: ConsoleAddress,
     *,
     decide: OpenInbox | None = None,
+    submit: SubmitAccess | None = None,
     clock: Clock | None = None,
     warn: Callable[[str], None] = lambda _words: None,
 ) -> ConsoleApp:
-    """The whole program. ``decide`` opens a connection as an approver; without one it only looks.
+    """The whole program. ``decide`` opens a connection as an approver, ``submit`` one as a publisher; without it only looks.
 
     Raises ConfigurationError as ``check`` does.
     """
     address.check()
     time = clock or SystemClock()
     link = LedgerLink(connect, warn)
-    signed_in = SignedIn(address.tokens, time.monotonic, "operator" if decide is not None else "viewer")
+    signed_in = SignedIn(address.tokens, time.monotonic, "operator" if decide or submit else "viewer")
     agent = address.agent if decide is not None else ""
     pages = ConsolePages(
-        link, BundleShelf(link, home, key), make_templates(), signed_in, time, address.behind_proxy, agent=agent
+        link,
+        BundleShelf(link, home, key),
+        make_templates(),
+        signed_in,
+        time,
+        address.behind_proxy,
+        agent=agent,
+        submits=submit is not None,
     )
     deciding = DecisionPaths(link, signed_in, decide)
 
@@ -100,7 +109,8 @@ def make_app(
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
 
-    app = Starlette(routes=[*pages.routes(), *deciding.routes()], lifespan=lifespan)
+    routes = [*pages.routes(), *deciding.routes(), *SubmitPaths(pages, submit).routes()]
+    app = Starlette(routes=routes, lifespan=lifespan)
     doors = Doors(app, address.hosts, address.origins, signed_in, agent)
     return ConsoleApp(doors, link)
 

@@ -64,8 +64,7 @@ class SigningAgent:
                 raise MalformedError("an order is JSON", code="malformed")
             return self._answer(request, await self._signed(request, await read_body(request, MAX_ORDER_BYTES)))
         except GatewrightError as error:
-            told = {"reason": error.reason, "message": error.message}
-            return self._answer(request, told, 400 if error.family == "bad_input" else 409)
+            return self._refusal(request, error, 400 if error.family == "bad_input" else 409)
 
     def _held(self, request: Request) -> Response | None:
         """1. the page is one of a console that was named  2. it may ask for leave  3. it has the code."""
@@ -76,7 +75,7 @@ class SigningAgent:
             return Response(status_code=204, headers=dict(self.access.answers(origin or "")))
         if not self.access.knows_code(request.headers.get("authorization")):  # 3
             words = "that is not the code that the signing agent printed when it was started"
-            return self._answer(request, {"reason": "agent_code_wrong", "message": words}, 401)
+            return self._refusal(request, DeniedError(words, code="agent_code_wrong"), 401)
         return None
 
     async def _signed(self, request: Request, data: bytes) -> dict[str, str]:
@@ -108,6 +107,9 @@ class SigningAgent:
             for task in (asking, leaving):
                 task.cancel()
             await asyncio.gather(asking, leaving, return_exceptions=True)
+
+    def _refusal(self, request: Request, error: GatewrightError, status: int) -> Response:
+        return self._answer(request, {"reason": error.reason, "message": error.message}, status)
 
     def _answer(self, request: Request, document: dict[str, str], status: int = 200) -> Response:
         return JSONResponse(document, status, headers=dict(self.access.answers(request.headers.get("origin", ""))))

@@ -29,6 +29,10 @@ def console(
         Path | None,
         typer.Option(metavar="FILE", help="Of a bus that was named: the seed of an approver, to bring decisions by."),
     ] = None,
+    publisher_seed: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Of a bus that was named: the seed of a publisher, to submit runs by.")
+    ] = None,
+    publisher: Annotated[str | None, typer.Option(metavar="NAME", help="Whose runs these are.", show_default="default")] = None,
     sign_agent: Annotated[
         str, typer.Option(metavar="URL", help="Where people's signing agents listen.")
     ] = "http://127.0.0.1:8791",
@@ -47,6 +51,7 @@ def console(
     from functools import partial
 
     from gatewright.app.cli.context import find_place
+    from gatewright.app.cli.live_page.submit_access import submit_access
     from gatewright.app.cli.people.session import for_approver, open_inbox
     from gatewright.app.cli.session import attached
     from gatewright.app.cli.signing_agent.access import agent_origin
@@ -76,6 +81,7 @@ def console(
     address = ConsoleAddress(host, port, tokens, tuple(host_name or ()), behind_proxy, agent_origin(sign_agent))
     approver = for_approver(place, approver_seed) if not read_only else None
     decide = partial(open_inbox, approver) if approver is not None else None
-    app = make_app(connect, place.home, place.key, address, decide=decide, warn=note)
+    submit = submit_access(place, publisher, publisher_seed) if not read_only else None
+    app = make_app(connect, place.home, place.key, address, decide=decide, submit=submit, warn=note)
     say(f"the console is on http://{http}/")
     asyncio.run(served())
