@@ -18,6 +18,7 @@ import uvicorn
 from gatewright.app.console.roles import ConsoleRole
 from gatewright.app.console.serving import ConsoleAddress, ConsoleServer, make_app
 from gatewright.app.console.submitting import SubmitAccess
+from gatewright.app.console.surroundings import LookAtSystem
 from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from gatewright.client.approvals import ApprovalInbox
@@ -44,6 +45,7 @@ class ServedConsole:
     token: str | None = None
     decides: bool = False
     submit: SubmitAccess | None = None
+    look: LookAtSystem | None = None
     tokens: dict[str, ConsoleRole] = field(default_factory=dict)
     agent_port: int = 8791
     system: MemoryServer = field(default_factory=MemoryServer)
@@ -70,7 +72,9 @@ class ServedConsole:
         tokens: dict[str, ConsoleRole] = {self.token: "approver"} if self.token is not None else self.tokens
         address = ConsoleAddress(port=self.port, tokens=tokens, agent=f"http://127.0.0.1:{self.agent_port}")
         decide = self._open_inbox if self.decides else None
-        app = make_app(self._connect, self.home, self.home / "key.pem", address, decide=decide, submit=self.submit)
+        app = make_app(
+            self._connect, self.home, self.home / "key.pem", address, decide=decide, submit=self.submit, look=self.look
+        )
         config = uvicorn.Config(app.asgi, port=self.port, log_level="error", access_log=False, timeout_graceful_shutdown=5)
         self._server = ConsoleServer(config, app.link)
         self._serving = asyncio.run_coroutine_threadsafe(self._server.serve(), self._loop)

@@ -21,7 +21,7 @@ from gatewright.app.report.limits import PageLimits
 from gatewright.app.report.patch import parse_patch
 from gatewright.app.report.timeline import STATE_NAMES
 from gatewright.app.report.verdicts import gates, reviews, tests
-from gatewright.app.report.visible import visible
+from gatewright.app.report.visible import seconds_words, visible
 from gatewright.app.report.work import work
 from gatewright.errors import MalformedError
 from gatewright.evidence import layout
@@ -51,6 +51,8 @@ def make_templates() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["ago"] = _ago
+    environment.filters["seconds"] = seconds_words
+    environment.filters["moment"] = _moment
     environment.filters["typed"] = _typed
     environment.filters["digest"] = request_digest
     environment.filters["state"] = lambda name: STATE_NAMES.get(name, name)
@@ -119,6 +121,14 @@ def _typed(text: str) -> Markup:
 
 def _shown(value: Any) -> Any:
     return visible(value) if type(value) is str else value
+
+
+def _moment(text: str, now: datetime) -> str:
+    """As ``_ago``, of a time that others have written: as it is where it is none."""
+    try:
+        return _ago(text, now)
+    except ValueError:
+        return text
 
 
 def _ago(moment: str, now: datetime) -> str:

@@ -22,6 +22,7 @@ from gatewright.app.console.link import LedgerLink
 from gatewright.app.console.pages import ConsolePages
 from gatewright.app.console.roles import ConsoleRole
 from gatewright.app.console.submitting import SubmitAccess, SubmitPaths
+from gatewright.app.console.surroundings import LookAtSystem, SurroundingPages
 from gatewright.app.http_access import check_address, is_loopback
 from gatewright.client.client import Client
 from gatewright.clock import Clock, SystemClock
@@ -76,10 +77,11 @@ def make_app(
     *,
     decide: OpenInbox | None = None,
     submit: SubmitAccess | None = None,
+    look: LookAtSystem | None = None,
     clock: Clock | None = None,
     warn: Callable[[str], None] = lambda _words: None,
 ) -> ConsoleApp:
-    """The whole program. ``decide`` opens a connection as an approver, ``submit`` one as a publisher; without it only looks.
+    """The whole program. ``decide`` opens a connection as an approver, ``submit`` one as a publisher; ``look`` sees the system.
 
     Raises ConfigurationError as ``check`` does.
     """
@@ -109,7 +111,8 @@ def make_app(
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
 
-    routes = [*pages.routes(), *deciding.routes(), *SubmitPaths(pages, submit).routes()]
+    surroundings = SurroundingPages(pages, home, look)
+    routes = [*pages.routes(), *deciding.routes(), *SubmitPaths(pages, submit).routes(), *surroundings.routes()]
     app = Starlette(routes=routes, lifespan=lifespan)
     doors = Doors(app, address.hosts, address.origins, signed_in, agent)
     return ConsoleApp(doors, link)

@@ -68,7 +68,7 @@ def read_order(data: bytes, person: str, now: datetime) -> OrderedDecision:
 def told_before_signing(ordered: OrderedDecision, key: str) -> list[str]:
     """What a person sees in the terminal: the request, then the document itself, then what it says, last. All printable."""
     decision = ordered.decision
-    standing = ApprovalStanding(ordered.request, request_digest(ordered.request), "pending")
+    standing = ApprovalStanding(request=ordered.request, request_sha256=request_digest(ordered.request), status="pending")
     return [
         "",
         *page(standing),

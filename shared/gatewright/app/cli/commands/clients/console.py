@@ -52,12 +52,14 @@ def console(
 
     from gatewright.app.cli.context import find_place
     from gatewright.app.cli.live_page.submit_access import submit_access
+    from gatewright.app.cli.operations.cluster import see_cluster
     from gatewright.app.cli.people.session import for_approver, open_inbox
     from gatewright.app.cli.session import attached
     from gatewright.app.cli.signing_agent.access import agent_origin
     from gatewright.app.console.roles import read_tokens
     from gatewright.app.console.serving import ConsoleAddress, make_app, serve
     from gatewright.app.http_access import read_address
+    from gatewright.bus.topology import DEFAULT_POOL
     from gatewright.client.client import Client
     from gatewright.errors import DeniedError
 
@@ -82,6 +84,7 @@ def console(
     approver = for_approver(place, approver_seed) if not read_only else None
     decide = partial(open_inbox, approver) if approver is not None else None
     submit = submit_access(place, publisher, publisher_seed) if not read_only else None
-    app = make_app(connect, place.home, place.key, address, decide=decide, submit=submit, warn=note)
+    look = partial(see_cluster, place, (DEFAULT_POOL,))
+    app = make_app(connect, place.home, place.key, address, decide=decide, submit=submit, look=look, warn=note)
     say(f"the console is on http://{http}/")
     asyncio.run(served())
