@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import urllib.parse
 from pathlib import Path
 
@@ -35,6 +36,7 @@ def admission(agent: str, found: str) -> Admission:
         steps=steps,
         admitted=good,
         permitted=may,
+        package_version="1.2.3",
     )
 
 
@@ -66,8 +68,7 @@ def test_what_others_wrote_about_repositories_and_agents_is_told_and_stays_text(
     (console.home / ADMISSIONS / "link.json").symlink_to(console.home / ADMISSIONS / "held.json")
     listed = ask(console, "/repositories").text
     paths = ["/repositories", "/agents", "/repository?url=" + urllib.parse.quote(HOSTILE)]
-    for url in {row for row in urllib.parse.unquote(listed).split('"') if row.startswith("/repository?")}:
-        paths.append("/repository?" + urllib.parse.urlencode({"url": url.partition("url=")[2]}))
+    paths += re.findall(r'href="(/repository\?[^"]+)"', listed)
     pages = {path: ask(console, path) for path in paths}
     assert sorted({page.status for page in pages.values()}) == [200, 404]
     for page in pages.values():
@@ -102,7 +103,7 @@ def test_the_board_says_which_roles_are_missing_and_which_queues_stand_still(tmp
     console.open()
     told = [ask(console, "/system").text for _ in range(3)][-1]
     assert len(looks) == 1  # however many pages ask
-    for words in ("role_silent", "reviewer: no process answers", "queue_paused", "queue_old", "2 dead letters", "3 waiting"):
+    for words in ("role_silent", "reviewer: no process answers", "queue_paused", "queue_unattended", "2 dead letters", "3 waiting"):
         assert words in Markup(told).text
     assert "paused" in told
     console.close()

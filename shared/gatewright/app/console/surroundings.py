@@ -78,6 +78,6 @@ class SurroundingPages:
             except GatewrightError as error:
                 words = f"{error.reason}: {error.message}"
         template = self.pages.templates.get_template("system.html")
-        findings = [each for each in judge(seen) if each.severity != "info"] if seen is not None else []
+        findings = judge(seen) if seen is not None else ()
         roles = sorted({each.role for each in seen.processes}) if seen is not None else []
         return template.render(look=seen, findings=findings, words=words, roles=roles)
