@@ -38,12 +38,22 @@ FIELDS = {
 
 
 def test_the_fields_of_the_form_are_a_run_request() -> None:
-    made = request_of({**FIELDS, "target_ref": "refs/heads/main", "policy_pack": "high", "patch": "left from before"})
+    made = request_of(
+        {
+            **FIELDS,
+            "target_ref": "refs/heads/main",
+            "policy_pack": "high",
+            "environment": "/srv/env",
+            "patch": "left from before",
+        }
+    )
     assert made.executor is not None
     assert (made.allowed_paths, made.executor.commands) == (("src", "README.md"), ("python tool.py",))
     assert [(test.cmd, test.must_pass) for test in made.acceptance_tests] == [("python -m pytest -q", True)]
     assert (made.repository.landing, made.policy_pack, made.idempotency_key) == ("target", "high", "0123456789abcdef")
     assert made.artifacts == ()
+    assert made.environment is not None
+    assert made.environment.prefix == "/srv/env"
 
 
 def test_a_patch_is_what_was_pasted_whatever_the_browser_made_of_its_lines() -> None:

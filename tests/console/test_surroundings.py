@@ -103,7 +103,14 @@ def test_the_board_says_which_roles_are_missing_and_which_queues_stand_still(tmp
     console.open()
     told = [ask(console, "/system").text for _ in range(3)][-1]
     assert len(looks) == 1  # however many pages ask
-    for words in ("role_silent", "reviewer: no process answers", "queue_paused", "queue_unattended", "2 dead letters", "3 waiting"):
+    for words in (
+        "role_silent",
+        "reviewer: no process answers",
+        "queue_paused",
+        "queue_unattended",
+        "2 dead letters",
+        "3 waiting",
+    ):
         assert words in Markup(told).text
     assert "paused" in told
     console.close()

@@ -40,6 +40,8 @@ def request_of(fields: Mapping[str, str]) -> RunRequest:
         ],
         **_maker(fields),
     }
+    if fields.get("environment", "").strip():
+        document["environment"] = {"prefix": fields["environment"].strip()}
     for name in ("baseline_ref", "policy_pack", "priority", "idempotency_key"):
         if fields.get(name, "").strip():
             document[name] = fields[name].strip()
