@@ -233,3 +233,15 @@ async def test_a_mirror_that_is_let_go_leaves_no_process(source: Repository, tmp
     gc.collect()
     # The thread that asked last lets go of the mirror when it has ended its work, which may be a moment later.
     assert [await asyncio.to_thread(each.wait, 30.0) for each in processes] == [-signal.SIGKILL] * len(processes)
+
+
+def test_readers_that_are_given_up_leave_neither_processes_nor_pipes(source: Repository) -> None:
+    readers = KeptReaders()
+    _, _, kept = _both(source, readers)
+    kept.blobs(_ids(source, "HEAD:new/file"))
+    (process,) = (each.process._process for each in readers._kept.values() if each.process is not None)
+    assert process.poll() is None
+    del readers, kept
+    gc.collect()
+    assert process.poll() == -signal.SIGKILL
+    assert all(pipe is not None and pipe.closed for pipe in (process.stdin, process.stdout, process.stderr))

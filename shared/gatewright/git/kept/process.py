@@ -12,6 +12,7 @@ import selectors
 import signal
 import subprocess
 import time
+import weakref
 from collections.abc import Callable
 
 from gatewright.errors import GitError
@@ -29,6 +30,8 @@ class KeptProcess:
 
     def __init__(self, start: Callable[[], subprocess.Popen[bytes]]) -> None:
         self._process = start()
+        # A mirror that is given up while a thread still asks leaves a process that no other owner ends.
+        self._finish = weakref.finalize(self, end_group, self._process, signal.SIGKILL)
         self.since = time.monotonic()
         #: Questions that were answered.
         self.answered = 0
@@ -82,7 +85,7 @@ class KeptProcess:
 
     def end(self) -> None:
         """Leave nothing of it behind. It only reads, so nothing is lost."""
-        end_group(self._process, signal.SIGKILL)
+        self._finish()
 
 
 def _write(descriptor: int, data: memoryview) -> int:
