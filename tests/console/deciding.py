@@ -10,6 +10,7 @@ from gatewright.bus.memory.bus import MemoryBus
 from gatewright.clock import timestamp
 from gatewright.contracts import ApprovalRequest
 from gatewright.contracts.people.approvals import DecisionVerdict, SignedDecision
+from gatewright.ledger.events import ApprovalDecided, payload_of
 from gatewright.rules.approvals import decision_on
 from tests.attacks.people import LANDING, Inbox, open_inbox, signed
 from tests.console.conftest import ServedConsole
@@ -32,6 +33,16 @@ class DecidingConsole:
         """An answer of a person's own making."""
         said = {"verdict": verdict, "person": person, "decided_at": timestamp(self.inbox.clock.now()), **words}
         return signed(decision_on(self.request, **said), key)
+
+    def decided(self) -> list[str]:
+        """The verdicts of all decisions that the ledger has."""
+
+        async def found() -> list[str]:
+            position = await self.inbox.gatekeeper.orchestrator.ledger.get(self.request.run_id)
+            payloads = [payload_of(record) for step in position.transitions for record in step.events]
+            return [each.verdict for each in payloads if isinstance(each, ApprovalDecided)]
+
+        return self.console.do(found())
 
     def status(self) -> str:
         """How the run stands."""
