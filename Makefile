@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 # Tests that run at once, as most of them wait for other processes; and which: all by default, or files and folders.
-WORKERS ?= 6
+WORKERS ?= 5
 TESTS ?=
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready

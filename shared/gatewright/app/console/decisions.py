@@ -15,8 +15,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from gatewright.app.console.doors import SESSION_COOKIE, SignedIn, check_sender, status_of
-from gatewright.app.console.link import LedgerLink
 from gatewright.app.console.roles import may
+from gatewright.app.feed.link import LedgerLink
 from gatewright.app.http_access import read_body
 from gatewright.client.approvals import ApprovalInbox
 from gatewright.contracts import ApprovalRequest, codec

@@ -26,8 +26,8 @@ from gatewright.app.console.bundles import BundleShelf, discard
 from gatewright.app.console.doors import FORM_COOKIE, SESSION_COOKIE, SESSION_SECONDS, SignedIn, read_form, same_form, status_of
 from gatewright.app.console.drawing import row_html, sections_of
 from gatewright.app.console.events import PageStream, fingerprint
-from gatewright.app.console.link import LedgerLink
 from gatewright.app.console.roles import may
+from gatewright.app.feed.link import LedgerLink
 from gatewright.clock import Clock
 from gatewright.contracts.vocabulary import RunId
 from gatewright.errors import GatewrightError, MalformedError

@@ -18,11 +18,11 @@ from gatewright.app.console.bundles import BundleShelf
 from gatewright.app.console.decisions import DecisionPaths, OpenInbox
 from gatewright.app.console.doors import Doors, SignedIn
 from gatewright.app.console.drawing import make_templates
-from gatewright.app.console.link import LedgerLink
 from gatewright.app.console.pages import ConsolePages
 from gatewright.app.console.roles import ConsoleRole
 from gatewright.app.console.submitting import SubmitAccess, SubmitPaths
 from gatewright.app.console.surroundings import LookAtSystem, SurroundingPages
+from gatewright.app.feed.link import LedgerLink
 from gatewright.app.http_access import check_address, is_loopback
 from gatewright.client.client import Client
 from gatewright.clock import Clock, SystemClock

@@ -46,32 +46,21 @@ def console(
     A person decides there with a signature of their own (`gatewright sign-agent`). Ctrl-C ends it; runs go on.
     """
     import asyncio
-    import contextlib
-    from collections.abc import AsyncIterator
     from functools import partial
 
+    from gatewright.app.cli.connecting import ledger_readers
     from gatewright.app.cli.context import find_place
     from gatewright.app.cli.live_page.submit_access import submit_access
     from gatewright.app.cli.operations.cluster import see_cluster
     from gatewright.app.cli.people.session import for_approver, open_inbox
-    from gatewright.app.cli.session import attached
     from gatewright.app.cli.signing_agent.access import agent_origin
     from gatewright.app.console.roles import read_tokens
     from gatewright.app.console.serving import ConsoleAddress, make_app, serve
     from gatewright.app.http_access import read_address
     from gatewright.bus.topology import DEFAULT_POOL
-    from gatewright.client.client import Client
-    from gatewright.errors import DeniedError
 
     place = find_place()
-
-    @contextlib.asynccontextmanager
-    async def connect() -> AsyncIterator[Client]:
-        async with attached(place.bus, place.home) as client:
-            if not client.reads_ledger:
-                words = "a publisher sees its own runs alone: give the seed of a watcher or an operator (GATEWRIGHT_NATS_SEED)"
-                raise DeniedError(words, code="identity_invalid")
-            yield client
+    connect = ledger_readers(place)
 
     async def served() -> None:
         async with connect():
