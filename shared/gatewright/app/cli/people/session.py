@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -15,12 +15,12 @@ from gatewright.app.cli.output import printable
 from gatewright.app.cli.people.inbox import named
 from gatewright.app.cli.people.signing import sign_decision
 from gatewright.app.stack.state import read
-from gatewright.bus.identities import APPROVER
+from gatewright.bus.identities import APPROVER, load
 from gatewright.client.approvals import ApprovalInbox
 from gatewright.clock import timestamp
 from gatewright.contracts import ApprovalsRequest, DecisionReply
 from gatewright.contracts.people.approvals import ApprovalStanding, DecisionVerdict, SignedDecision
-from gatewright.errors import UnavailableError
+from gatewright.errors import ConfigurationError, UnavailableError
 from gatewright.rules.approvals import decision_on
 
 _PATIENCE = 3.0
@@ -37,6 +37,20 @@ class Answer:
     key: Path
     comment: str = ""
     phrase: str | None = None
+
+
+def for_approver(place: CommandContext, seed: Path | None) -> CommandContext | None:
+    """The place as an approver reaches it: with ``seed`` where a bus was named; None where that is missing.
+
+    Raises ConfigurationError (``identity_invalid``) for the seed of another identity.
+    """
+    if place.bus is None:
+        return place
+    if seed is None:
+        return None
+    if (named := load(seed).identity) != APPROVER:
+        raise ConfigurationError(f"{seed} is the seed of {named}: decisions are brought by {APPROVER}", code="identity_invalid")
+    return replace(place, bus=replace(place.bus, seed=seed))
 
 
 @contextlib.asynccontextmanager
