@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from tree_sitter import Node
 
 from gatewright.patterns import BytesPattern
+from gatewright.services.reviewer.syntax.c_forms import c_forms_in
 from gatewright.services.reviewer.syntax.forms import LONGEST, Doubt, Evasion, form_at
 from gatewright.services.reviewer.syntax.interference import interferences_in
 from gatewright.services.reviewer.syntax.language import ParsedSource
@@ -76,7 +77,7 @@ def evasions_in(path: bytes, content: bytes) -> tuple[Evasion, ...] | None:
     # The same text is told once, in the words of the first.
     places = {
         (form.line, form.key.removeprefix(form.words.encode())): form
-        for form in reversed([*found, *more, *suite_forms_in(language, root, source)])
+        for form in reversed([*found, *more, *suite_forms_in(language, root, source), *c_forms_in(language, root, source)])
     }
     return tuple(reversed(places.values()))
 
@@ -330,9 +331,11 @@ def _other_visits(language: str) -> Mapping[str, _Visit]:
     return visits
 
 
+_C: Mapping[str, _Visit] = {"string_literal": _strings, "call_expression": _asked}
 #: By language and type of node.
 _VISITORS: Mapping[str, Mapping[str, _Visit]] = {
     "python": _PYTHON,
     **dict.fromkeys(("javascript", "typescript", "tsx"), _JAVASCRIPT),
     **{language: _other_visits(language) for language in _OTHERS},
+    **dict.fromkeys(("c", "cpp"), _C),
 }
